@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* address.c -- the part of the connection manager that deals with addresses: names, binding, resolving */
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm.h"
+#include "device.h"
+#include "handshake.h"
+
+static struct sockaddr *
+copy_address(const struct sockaddr *addr, socklen_t len)
+{
+	struct sockaddr *copy = malloc(len);
+	if (copy)
+		memcpy(copy, addr, len);
+	return copy;
+}
+
+static struct rdma_addrinfo *
+convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *rai = calloc(1, sizeof(*rai));
+	if (rai == NULL)
+		return NULL;
+	struct sockaddr *addr = copy_address(ai->ai_addr, ai->ai_addrlen);
+	if (addr == NULL)
+		goto err_free;
+	rai->ai_flags = hints->ai_flags;
+	rai->ai_family = ai->ai_family;
+	rai->ai_qp_type = IBV_QPT_RC;
+	rai->ai_port_space = RDMA_PS_TCP;
+	if (hints->ai_flags & RAI_PASSIVE) {
+		rai->ai_src_addr = addr;
+		rai->ai_src_len = ai->ai_addrlen;
+		return rai;
+	}
+	rai->ai_dst_addr = addr;
+	rai->ai_dst_len = ai->ai_addrlen;
+	if (hints->ai_src_len) {
+		rai->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
+		if (rai->ai_src_addr == NULL)
+			goto err_free;
+		rai->ai_src_len = hints->ai_src_len;
+	}
+	return rai;
+
+err_free:
+	softrdma_rdma_freeaddrinfo(rai);
+	return NULL;
+}
+
+/* EAI_* values are returned as they are, like librdmacm does; failures of the system as -1 with errno */
+int
+softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+	struct rdma_addrinfo **res)
+{
+	static const struct rdma_addrinfo no_hints;
+	if (hints == NULL)
+		hints = &no_hints;
+	if (node == NULL && service == NULL)
+		return softrdma_cm_result(EINVAL);
+
+	struct addrinfo ai_hints = {.ai_socktype = SOCK_STREAM};
+	if (hints->ai_flags & RAI_PASSIVE)
+		ai_hints.ai_flags |= AI_PASSIVE;
+	if (hints->ai_flags & RAI_NUMERICHOST)
+		ai_hints.ai_flags |= AI_NUMERICHOST;
+	if (hints->ai_flags & RAI_FAMILY)
+		ai_hints.ai_family = hints->ai_family;
+
+	struct addrinfo *ai;
+	int ret = getaddrinfo(node, service, &ai_hints, &ai);
+	if (ret == EAI_SYSTEM)
+		return -1;
+	if (ret) {
+		errno = 0;
+		return ret;
+	}
+
+	struct rdma_addrinfo *first = NULL, **end = &first;
+	for (const struct addrinfo *at = ai; at; at = at->ai_next) {
+		if (at->ai_family != AF_INET && at->ai_family != AF_INET6)
+			continue;
+		*end = convert(at, hints);
+		if (*end == NULL)
+			goto err_free;
+		end = &(*end)->ai_next;
+	}
+	freeaddrinfo(ai);
+	if (first == NULL)
+		return softrdma_cm_result(EADDRNOTAVAIL);
+	*res = first;
+	return 0;
+
+err_free:
+	softrdma_rdma_freeaddrinfo(first);
+	freeaddrinfo(ai);
+	return softrdma_cm_result(ENOMEM);
+}
+
+void
+softrdma_rdma_freeaddrinfo(struct rdma_addrinfo *res)
+{
+	while (res) {
+		struct rdma_addrinfo *next = res->ai_next;
+		free(res->ai_src_addr);
+		free(res->ai_dst_addr);
+		free(res);
+		res = next;
+	}
+}
+
+static socklen_t
+address_length(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET)
+		return sizeof(struct sockaddr_in);
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+}
+
+/* the one device has all addresses of the machine */
+static void
+use_device(struct softrdma_id *id)
+{
+	id->id.verbs = softrdma_context();
+	id->id.port_num = 1;
+}
+
+int
+softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	socklen_t len = address_length(addr);
+	if (len == 0)
+		return softrdma_cm_result(EAFNOSUPPORT);
+
+	struct sockaddr_storage bound = {0};
+	memcpy(&bound, addr, len);
+	softrdma_cm_lock();
+	int ret = id->state == SOFTRDMA_ID_IDLE ? 0 : EINVAL;
+	if (ret == 0)
+		ret = softrdma_handshake_bind((struct sockaddr *)&bound, &id->bound_fd);
+	if (ret == 0) {
+		memcpy(&id->id.route.addr.src_storage, &bound, sizeof(bound));
+		id->state = SOFTRDMA_ID_BOUND;
+		use_device(id);
+	}
+	softrdma_cm_unlock();
+	return softrdma_cm_result(ret == EADDRNOTAVAIL ? ENODEV : ret);
+}
+
+/* the source address that the routing table has for a destination: a datagram socket finds it without a packet */
+static int
+find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
+{
+	socklen_t len = sizeof(*src);
+	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	int ret = 0;
+	if (connect(fd, dst, address_length(dst)) != 0 || getsockname(fd, (struct sockaddr *)src, &len) != 0)
+		ret = errno;
+	close(fd);
+	/* the port is that of the datagram socket; the connection will have its own */
+	if (src->ss_family == AF_INET)
+		((struct sockaddr_in *)src)->sin_port = 0;
+	else
+		((struct sockaddr_in6 *)src)->sin6_port = 0;
+	return ret;
+}
+
+/* an asynchronous id tells the end of the step by an event; a synchronous one has it done by now */
+static int
+step_done(struct softrdma_id *id, enum rdma_cm_event_type type)
+{
+	return softrdma_cm_result(id->sync ? 0 : softrdma_id_post(id, type, 0, NULL, NULL, NULL));
+}
+
+int
+softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
+	int timeout_ms)
+{
+	(void)timeout_ms; /* nobody needs to be asked */
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	socklen_t len = address_length(dst_addr);
+	if (len == 0 || (src_addr && address_length(src_addr) == 0))
+		return softrdma_cm_result(EAFNOSUPPORT);
+
+	struct sockaddr_storage src = {0};
+	int ret = find_source(dst_addr, &src);
+	if (ret)
+		return softrdma_cm_result(ret);
+	softrdma_cm_lock();
+	memcpy(&id->id.route.addr.dst_storage, dst_addr, len);
+	if (src_addr) {
+		memcpy(&id->id.route.addr.src_storage, src_addr, address_length(src_addr));
+		id->source_given = true;
+	} else if (id->state == SOFTRDMA_ID_IDLE) {
+		memcpy(&id->id.route.addr.src_storage, &src, sizeof(src));
+	}
+	use_device(id);
+	softrdma_cm_unlock();
+	return step_done(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+int
+softrdma_rdma_resolve_route(struct rdma_cm_id *rdma_id, int timeout_ms)
+{
+	(void)timeout_ms;
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (id->id.route.addr.dst_addr.sa_family == AF_UNSPEC)
+		return softrdma_cm_result(EINVAL);
+	return step_done(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* cm.c -- connection manager: ids, event channels and events */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm.h"
+#include "env.h"
+#include "handshake.h"
+#include "io.h"
+#include "notify.h"
+#include "qp.h"
+
+static pthread_mutex_t manager_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void
+softrdma_cm_lock(void)
+{
+	pthread_mutex_lock(&manager_lock);
+}
+
+void
+softrdma_cm_unlock(void)
+{
+	pthread_mutex_unlock(&manager_lock);
+}
+
+/* --- channels and events --- */
+
+static struct softrdma_channel *
+channel_of(struct rdma_event_channel *channel)
+{
+	return (struct softrdma_channel *)channel;
+}
+
+struct rdma_event_channel *
+softrdma_rdma_create_event_channel(void)
+{
+	struct softrdma_channel *channel = calloc(1, sizeof(*channel));
+	if (channel == NULL)
+		return NULL;
+	channel->channel.fd = softrdma_notify_open();
+	if (channel->channel.fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	pthread_mutex_init(&channel->lock, NULL);
+	return &channel->channel;
+}
+
+static void let_go(struct softrdma_id *id);
+
+/* a connection request that nobody will ever see takes its id with it */
+static void
+free_unseen(struct softrdma_event *event)
+{
+	if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		struct softrdma_id *id = softrdma_id_of(event->event.id);
+		let_go(id);
+		softrdma_id_free(id);
+	}
+	free(event);
+}
+
+void
+softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
+{
+	struct softrdma_channel *channel = channel_of(rdma_channel);
+	while (channel->first) {
+		struct softrdma_event *event = channel->first;
+		channel->first = event->next;
+		free_unseen(event);
+	}
+	close(channel->channel.fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+/* the channel's lock is held */
+static void
+append(struct softrdma_channel *channel, struct softrdma_event *event)
+{
+	event->next = NULL;
+	if (channel->first)
+		channel->last->next = event;
+	else
+		channel->first = event;
+	channel->last = event;
+	softrdma_notify_raise(channel->channel.fd);
+}
+
+/* takes all events of the id out of the channel, as a list. The id's lock is held. */
+static struct softrdma_event *
+take_events_of(struct softrdma_id *id, struct softrdma_channel *channel)
+{
+	struct softrdma_event *taken = NULL, **end = &taken;
+	pthread_mutex_lock(&channel->lock);
+	struct softrdma_event **at = &channel->first;
+	channel->last = NULL;
+	while (*at) {
+		struct softrdma_event *event = *at;
+		if (event->owner == id) {
+			*at = event->next;
+			event->next = NULL;
+			*end = event;
+			end = &event->next;
+			softrdma_notify_take(channel->channel.fd);
+		} else {
+			channel->last = event;
+			at = &event->next;
+		}
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return taken;
+}
+
+int
+softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
+	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request)
+{
+	struct softrdma_event *event = calloc(1, sizeof(*event));
+	if (event == NULL)
+		return ENOMEM;
+	event->owner = id;
+	event->event.event = type;
+	event->event.status = status;
+	event->event.id = request ? &request->id : &id->id;
+	event->event.listen_id = request ? &id->id : NULL;
+	if (hs) {
+		struct rdma_conn_param *param = &event->event.param.conn;
+		memcpy(event->private_data, private_data, hs->private_len);
+		param->private_data = hs->private_len ? event->private_data : NULL;
+		param->private_data_len = hs->private_len;
+		param->responder_resources = hs->responder_resources;
+		param->initiator_depth = hs->initiator_depth;
+		param->flow_control = hs->flow_control;
+		param->rnr_retry_count = hs->rnr_retry;
+		param->qp_num = hs->qp_num;
+	}
+	pthread_mutex_lock(&id->lock);
+	pthread_mutex_lock(&id->channel->lock);
+	append(id->channel, event);
+	pthread_mutex_unlock(&id->channel->lock);
+	pthread_mutex_unlock(&id->lock);
+	return 0;
+}
+
+int
+softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **event_ptr)
+{
+	struct softrdma_channel *channel = channel_of(rdma_channel);
+	for (;;) {
+		pthread_mutex_lock(&channel->lock);
+		struct softrdma_event *event = channel->first;
+		if (event) {
+			channel->first = event->next;
+			softrdma_notify_take(channel->channel.fd);
+			/* counted before the id can be destroyed: that takes this lock first, then waits */
+			__atomic_fetch_add(&event->owner->taken, 1, __ATOMIC_SEQ_CST);
+		}
+		pthread_mutex_unlock(&channel->lock);
+		if (event) {
+			*event_ptr = &event->event;
+			return 0;
+		}
+		int ret = softrdma_notify_wait(channel->channel.fd);
+		if (ret)
+			return softrdma_cm_result(ret);
+	}
+}
+
+int
+softrdma_rdma_ack_cm_event(struct rdma_cm_event *rdma_event)
+{
+	if (rdma_event == NULL)
+		return softrdma_cm_result(EINVAL);
+	struct softrdma_event *event = (struct softrdma_event *)rdma_event;
+	struct softrdma_id *id = event->owner;
+	free(event);
+	pthread_mutex_lock(&id->lock);
+	id->completed++;
+	pthread_cond_broadcast(&id->acked);
+	pthread_mutex_unlock(&id->lock);
+	return 0;
+}
+
+/* the id's lock is held */
+static void
+wait_for_acks(struct softrdma_id *id)
+{
+	while (id->completed != __atomic_load_n(&id->taken, __ATOMIC_SEQ_CST))
+		pthread_cond_wait(&id->acked, &id->lock);
+}
+
+/* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
+static int
+finish_call(struct softrdma_id *id)
+{
+	if (!id->sync)
+		return 0;
+	if (id->id.event) {
+		softrdma_rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	if (softrdma_rdma_get_cm_event(&id->channel->channel, &id->id.event))
+		return -1;
+	int status = id->id.event->status;
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+		return softrdma_cm_result(ECONNREFUSED);
+	return softrdma_cm_result(status < 0 ? -status : status);
+}
+
+/* --- what links tell --- */
+
+static void
+link_ready(struct softrdma_link *link, void *arg)
+{
+	struct softrdma_id *id = arg;
+	if (id->established)
+		return;
+	id->established = true;
+	softrdma_io_deadline(link, 0);
+	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: a connection that is established is not reported");
+}
+
+static void
+link_disconnected(struct softrdma_link *link, void *arg)
+{
+	(void)link;
+	struct softrdma_id *id = arg;
+	enum rdma_cm_event_type type =
+		id->established ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_CONNECT_ERROR;
+	if (softrdma_id_post(id, type, id->established ? 0 : -ECONNRESET, NULL, NULL, NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: the end of a connection is not reported");
+}
+
+const struct softrdma_link_ops softrdma_id_link_ops = {
+	.ready = link_ready,
+	.disconnected = link_disconnected,
+};
+
+/* --- ids --- */
+
+struct softrdma_id *
+softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_space ps)
+{
+	struct softrdma_id *id = calloc(1, sizeof(*id));
+	if (id == NULL)
+		return NULL;
+	id->id.channel = &channel->channel;
+	id->id.context = context;
+	id->id.ps = ps;
+	id->id.qp_type = IBV_QPT_RC;
+	id->channel = channel;
+	id->bound_fd = -1;
+	pthread_mutex_init(&id->lock, NULL);
+	pthread_cond_init(&id->acked, NULL);
+	return id;
+}
+
+int
+softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id_ptr, void *context,
+	enum rdma_port_space ps)
+{
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
+		return softrdma_cm_result(EOPNOTSUPP); /* reliable connections only */
+	bool sync = channel == NULL;
+	if (sync) {
+		channel = softrdma_rdma_create_event_channel();
+		if (channel == NULL)
+			return -1;
+	}
+	struct softrdma_id *id = softrdma_id_new(channel_of(channel), context, ps);
+	if (id == NULL) {
+		if (sync)
+			softrdma_rdma_destroy_event_channel(channel);
+		return softrdma_cm_result(ENOMEM);
+	}
+	id->sync = sync;
+	*id_ptr = &id->id;
+	return 0;
+}
+
+void
+softrdma_id_free(struct softrdma_id *id)
+{
+	if (id->bound_fd >= 0)
+		close(id->bound_fd);
+	pthread_cond_destroy(&id->acked);
+	pthread_mutex_destroy(&id->lock);
+	free(id);
+}
+
+/* no callback and no handshake reaches the id after this */
+static void
+let_go(struct softrdma_id *id)
+{
+	softrdma_cm_lock();
+	softrdma_handshake_cancel(id);
+	struct softrdma_link *link = id->link;
+	id->link = NULL;
+	bool io_user = id->io_user;
+	id->io_user = false;
+	softrdma_cm_unlock();
+	if (link) {
+		pthread_mutex_lock(&link->lock);
+		link->ops = NULL;
+		softrdma_link_close(link);
+		softrdma_io_send(link);
+		pthread_mutex_unlock(&link->lock);
+		softrdma_link_put(link);
+	}
+	if (io_user)
+		softrdma_io_stop();
+}
+
+int
+softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	let_go(id);
+
+	if (id->id.event) {
+		softrdma_rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	pthread_mutex_lock(&id->lock);
+	struct softrdma_event *events = take_events_of(id, id->channel);
+	wait_for_acks(id);
+	pthread_mutex_unlock(&id->lock);
+	while (events) {
+		struct softrdma_event *next = events->next;
+		free_unseen(events);
+		events = next;
+	}
+	if (id->sync)
+		softrdma_rdma_destroy_event_channel(&id->channel->channel);
+	softrdma_id_free(id);
+	return 0;
+}
+
+int
+softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *channel)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	bool sync = channel == NULL;
+	if (sync && id->sync)
+		return softrdma_cm_result(EINVAL);
+	if (sync) {
+		channel = softrdma_rdma_create_event_channel();
+		if (channel == NULL)
+			return -1;
+	}
+	if (id->id.event) {
+		softrdma_rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	pthread_mutex_lock(&id->lock);
+	struct softrdma_channel *from = id->channel;
+	struct softrdma_event *events = take_events_of(id, from);
+	wait_for_acks(id);
+	struct softrdma_channel *to = channel_of(channel);
+	pthread_mutex_lock(&to->lock);
+	while (events) {
+		struct softrdma_event *next = events->next;
+		append(to, events);
+		events = next;
+	}
+	pthread_mutex_unlock(&to->lock);
+	id->channel = to;
+	id->id.channel = channel;
+	bool was_sync = id->sync;
+	id->sync = sync;
+	pthread_mutex_unlock(&id->lock);
+	if (was_sync)
+		softrdma_rdma_destroy_event_channel(&from->channel);
+	return 0;
+}
+
+int
+softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
+	if (id->id.qp || pd == NULL || id->id.verbs != pd->context)
+		return softrdma_cm_result(EINVAL);
+	struct softrdma_qp *qp = softrdma_qp_new(pd, attr);
+	if (qp == NULL)
+		return -1;
+	softrdma_link_get(qp->link);
+	softrdma_cm_lock();
+	id->link = qp->link;
+	softrdma_cm_unlock();
+	id->id.qp = &qp->qp;
+	id->id.pd = pd;
+	return 0;
+}
+
+void
+softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (id->id.qp == NULL)
+		return;
+	softrdma_cm_lock();
+	struct softrdma_link *link = id->link;
+	id->link = NULL;
+	softrdma_cm_unlock();
+	softrdma_qp_delete(softrdma_qp_of(id->id.qp));
+	softrdma_link_put(link);
+	id->id.qp = NULL;
+}
+
+/* --- connecting --- */
+
+int
+softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	int ret = softrdma_io_start();
+	if (ret)
+		return softrdma_cm_result(ret);
+	softrdma_cm_lock();
+	ret = softrdma_handshake_listen(id, backlog);
+	if (ret == 0)
+		id->io_user = true;
+	softrdma_cm_unlock();
+	if (ret)
+		softrdma_io_stop();
+	return softrdma_cm_result(ret);
+}
+
+/* only one event ends it: ESTABLISHED, REJECTED, UNREACHABLE or CONNECT_ERROR */
+int
+softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	int ret = softrdma_io_start();
+	if (ret)
+		return softrdma_cm_result(ret);
+	softrdma_cm_lock();
+	ret = softrdma_handshake_connect(id, param);
+	if (ret == 0)
+		id->io_user = true;
+	softrdma_cm_unlock();
+	if (ret) {
+		softrdma_io_stop();
+		return softrdma_cm_result(ret);
+	}
+	return finish_call(id);
+}
+
+int
+softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	int ret = softrdma_io_start(); /* the listener's share may end before the connection does */
+	if (ret)
+		return softrdma_cm_result(ret);
+	softrdma_cm_lock();
+	ret = softrdma_handshake_accept(id, param);
+	bool taken = !id->io_user;
+	id->io_user = true;
+	softrdma_cm_unlock();
+	if (!taken)
+		softrdma_io_stop();
+	return ret ? softrdma_cm_result(ret) : finish_call(id);
+}
+
+int
+softrdma_rdma_reject(struct rdma_cm_id *rdma_id, const void *private_data, uint8_t private_data_len)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	softrdma_cm_lock();
+	int ret = softrdma_handshake_reject(id, private_data, private_data_len);
+	softrdma_cm_unlock();
+	return softrdma_cm_result(ret);
+}
+
+int
+softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	softrdma_cm_lock();
+	struct softrdma_link *link = id->link;
+	int ret = EINVAL;
+	if (link) {
+		pthread_mutex_lock(&link->lock);
+		if (link->state != SOFTRDMA_LINK_IDLE) {
+			bool up = link->state == SOFTRDMA_LINK_UP;
+			softrdma_link_close(link);
+			if (up)
+				softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+			softrdma_io_send(link);
+			ret = 0;
+		}
+		pthread_mutex_unlock(&link->lock);
+	}
+	softrdma_cm_unlock();
+	return softrdma_cm_result(ret);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * cm.h -- connection manager: ids, event channels and events
+ *
+ * An id is idle, bound, listening, connecting (active side), requested (passive side, until accepted or rejected) or
+ * connected. Handshakes on sockets are in handshake.c; what happens there ends in events here.
+ *
+ * One lock for the whole manager guards states, listeners and handshakes: connecting is rare. It is taken before the
+ * lock of a link. Events are queued under the lock of their id, for an id may move to another channel at any time.
+ */
+
+#ifndef SOFTRDMA_CM_H
+#define SOFTRDMA_CM_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link.h"
+#include "softrdma.h"
+#include "wire.h"
+
+struct softrdma_handshaker;
+
+struct softrdma_event {
+	struct rdma_cm_event event;
+	struct softrdma_id *owner; /* whose acknowledgement it counts as: the id, for a connection request the listener */
+	struct softrdma_event *next;
+	uint8_t private_data[SOFTRDMA_PRIVATE_DATA_MAX];
+};
+
+struct softrdma_channel {
+	struct rdma_event_channel channel;
+	pthread_mutex_t lock;
+	struct softrdma_event *first, *last;
+};
+
+enum softrdma_id_state {
+	SOFTRDMA_ID_IDLE,
+	SOFTRDMA_ID_BOUND,
+	SOFTRDMA_ID_LISTENING,
+	SOFTRDMA_ID_CONNECTING,
+	SOFTRDMA_ID_REQUESTED,
+	SOFTRDMA_ID_CONNECTED,
+	SOFTRDMA_ID_CLOSED, /* rejected, failed, or disconnected */
+};
+
+struct softrdma_id {
+	struct rdma_cm_id id;
+
+	/* guarded by the manager's lock */
+	enum softrdma_id_state state;
+	struct softrdma_handshaker *handshaker; /* listening, connecting, requested */
+	int bound_fd;    /* a socket that holds the address, from bind to listen; -1: none */
+	bool io_user;    /* counts as a user of the progress thread */
+	bool source_given; /* the application chose the source address of an active id */
+	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
+	struct softrdma_link *link; /* of id.qp, with a reference */
+
+	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
+	struct softrdma_channel *channel;
+	bool sync;            /* made without a channel: calls wait for their own event */
+	bool established;     /* written under the link's lock */
+	pthread_cond_t acked;
+	unsigned taken, completed; /* events handed out, and acknowledged */
+};
+
+static inline struct softrdma_id *
+softrdma_id_of(struct rdma_cm_id *id)
+{
+	return (struct softrdma_id *)id;
+}
+
+/* what librdmacm's calls return: 0, or -1 with errno */
+static inline int
+softrdma_cm_result(int errnum)
+{
+	if (errnum == 0)
+		return 0;
+	errno = errnum;
+	return -1;
+}
+
+/* the manager's lock */
+void softrdma_cm_lock(void);
+void softrdma_cm_unlock(void);
+
+/* an id without a channel of its own, in the IDLE state; NULL: no memory */
+struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_space ps);
+
+/* frees what softrdma_id_new() made, of an id without events, handshake and link */
+void softrdma_id_free(struct softrdma_id *id);
+
+/*
+ * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is the new id
+ * of a connection request, else NULL. 0 or ENOMEM. Any thread; takes the id's lock.
+ */
+int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
+	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);
+
+/* how a link tells its id what happens to it; arg is the id */
+extern const struct softrdma_link_ops softrdma_id_link_ops;
+
+#endif /* SOFTRDMA_CM_H */

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* completion.c -- completion queues and completion channels */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "completion.h"
+#include "env.h"
+#include "io.h"
+#include "limits.h"
+#include "notify.h"
+
+static struct softrdma_comp_channel *
+channel_of(struct ibv_comp_channel *channel)
+{
+	return (struct softrdma_comp_channel *)channel;
+}
+
+struct ibv_comp_channel *
+softrdma_ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct softrdma_comp_channel *channel = calloc(1, sizeof(*channel));
+	if (channel == NULL)
+		return NULL;
+	channel->channel.context = context;
+	channel->channel.fd = softrdma_notify_open();
+	if (channel->channel.fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	pthread_mutex_init(&channel->lock, NULL);
+	return &channel->channel;
+}
+
+int
+softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
+{
+	struct softrdma_comp_channel *channel = channel_of(ibv_channel);
+	pthread_mutex_lock(&channel->lock);
+	int busy = channel->channel.refcnt != 0;
+	pthread_mutex_unlock(&channel->lock);
+	if (busy)
+		return EBUSY;
+
+	close(channel->channel.fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+	return 0;
+}
+
+/* the channel's lock is held */
+static void
+enqueue_on_channel(struct softrdma_comp_channel *channel, struct softrdma_cq *cq)
+{
+	cq->next = NULL;
+	if (channel->last)
+		channel->last->next = cq;
+	else
+		channel->first = cq;
+	channel->last = cq;
+}
+
+/* the channel's lock is held */
+static void
+unlink_from_channel(struct softrdma_comp_channel *channel, struct softrdma_cq *cq)
+{
+	struct softrdma_cq *before = NULL;
+	for (struct softrdma_cq *at = channel->first; at != cq; at = at->next)
+		before = at;
+	if (before)
+		before->next = cq->next;
+	else
+		channel->first = cq->next;
+	if (channel->last == cq)
+		channel->last = before;
+}
+
+static void
+raise_event(struct softrdma_cq *cq)
+{
+	if (cq->cq.channel == NULL)
+		return;
+	struct softrdma_comp_channel *channel = channel_of(cq->cq.channel);
+	pthread_mutex_lock(&channel->lock);
+	if (cq->events++ == 0)
+		enqueue_on_channel(channel, cq);
+	softrdma_notify_raise(channel->channel.fd);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* NULL when the channel has no event */
+static struct softrdma_cq *
+take_event(struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	struct softrdma_cq *cq = channel->first;
+	if (cq) {
+		unlink_from_channel(channel, cq);
+		cq->events_taken++;
+		if (--cq->events > 0)
+			enqueue_on_channel(channel, cq); /* others first: no queue starves another */
+		softrdma_notify_take(channel->channel.fd);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return cq;
+}
+
+int
+softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq_ptr, void **cq_context)
+{
+	struct softrdma_comp_channel *channel = channel_of(ibv_channel);
+	struct softrdma_cq *cq;
+	while ((cq = take_event(channel)) == NULL) {
+		int ret = softrdma_notify_wait(channel->channel.fd);
+		if (ret) {
+			errno = ret;
+			return -1;
+		}
+	}
+	*cq_ptr = &cq->cq;
+	*cq_context = cq->cq.cq_context;
+	return 0;
+}
+
+void
+softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_broadcast(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+struct ibv_cq *
+softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+	int comp_vector)
+{
+	if (cqe < 1 || cqe > SOFTRDMA_CQE_MAX || comp_vector != 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct softrdma_cq *cq = calloc(1, sizeof(*cq));
+	if (cq == NULL)
+		goto err_out;
+	cq->capacity = (uint32_t)cqe;
+	cq->ring = calloc(cq->capacity, sizeof(*cq->ring));
+	if (cq->ring == NULL)
+		goto err_free;
+	cq->cq.context = context;
+	cq->cq.channel = channel;
+	cq->cq.cq_context = cq_context;
+	cq->cq.cqe = cqe;
+	pthread_mutex_init(&cq->cq.mutex, NULL);
+	pthread_cond_init(&cq->cq.cond, NULL);
+	pthread_mutex_init(&cq->lock, NULL);
+	pthread_mutex_init(&cq->links_lock, NULL);
+	if (channel) {
+		pthread_mutex_lock(&channel_of(channel)->lock);
+		channel->refcnt++;
+		pthread_mutex_unlock(&channel_of(channel)->lock);
+	}
+	return &cq->cq;
+
+err_free:
+	free(cq);
+err_out:
+	errno = ENOMEM;
+	return NULL;
+}
+
+/*
+ * Events that the application has not fetched vanish with their queue; the ones it has fetched must be acknowledged
+ * first (ibv_get_cq_event(3)). Programs exist that acknowledge more than they got, hence the comparison.
+ */
+static void
+leave_channel(struct softrdma_cq *cq)
+{
+	struct softrdma_comp_channel *channel = channel_of(cq->cq.channel);
+	pthread_mutex_lock(&channel->lock);
+	if (cq->events > 0)
+		unlink_from_channel(channel, cq);
+	for (; cq->events > 0; cq->events--)
+		softrdma_notify_take(channel->channel.fd);
+	unsigned taken = cq->events_taken;
+	pthread_mutex_unlock(&channel->lock);
+
+	pthread_mutex_lock(&cq->cq.mutex);
+	while ((int)(cq->cq.comp_events_completed - taken) < 0)
+		pthread_cond_wait(&cq->cq.cond, &cq->cq.mutex);
+	pthread_mutex_unlock(&cq->cq.mutex);
+
+	/* last: whoever destroys the channel may do so from here on */
+	pthread_mutex_lock(&channel->lock);
+	channel->channel.refcnt--;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+int
+softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
+{
+	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
+	pthread_mutex_lock(&cq->links_lock);
+	int busy = cq->link_count != 0;
+	pthread_mutex_unlock(&cq->links_lock);
+	if (busy)
+		return EBUSY;
+
+	if (cq->cq.channel)
+		leave_channel(cq);
+	pthread_mutex_destroy(&cq->links_lock);
+	pthread_mutex_destroy(&cq->lock);
+	pthread_cond_destroy(&cq->cq.cond);
+	pthread_mutex_destroy(&cq->cq.mutex);
+	free(cq->links);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+bool
+softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+	bool raise = false;
+	pthread_mutex_lock(&cq->lock);
+	uint32_t count = __atomic_load_n(&cq->count, __ATOMIC_RELAXED);
+	bool fits = !cq->overrun && count < cq->capacity;
+	if (fits) {
+		uint32_t at = cq->head + count;
+		cq->ring[at < cq->capacity ? at : at - cq->capacity] = *wc;
+		__atomic_store_n(&cq->count, count + 1, __ATOMIC_RELEASE);
+	} else if (!cq->overrun) {
+		cq->overrun = true;
+		SOFTRDMA_LOG(ERROR, "a completion queue of %u entries is overrun: make it as large as the queues that "
+			"complete in it, or poll it more often", cq->capacity);
+	}
+	if (cq->armed == SOFTRDMA_ARMED_ANY || (cq->armed == SOFTRDMA_ARMED_SOLICITED && solicited)) {
+		cq->armed = SOFTRDMA_NOT_ARMED;
+		raise = true;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (raise)
+		raise_event(cq);
+	return fits;
+}
+
+int
+softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	int n = 0;
+	pthread_mutex_lock(&cq->lock);
+	uint32_t count = cq->count;
+	while (n < num_entries && count > 0) {
+		wc[n++] = cq->ring[cq->head];
+		cq->head = cq->head + 1 < cq->capacity ? cq->head + 1 : 0;
+		count--;
+	}
+	__atomic_store_n(&cq->count, count, __ATOMIC_RELEASE);
+	if (n == 0 && cq->overrun)
+		n = -1;
+	pthread_mutex_unlock(&cq->lock);
+	return n;
+}
+
+int
+softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
+{
+	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
+	if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0) {
+		/* nothing there: who polls also does the device's work, and so pays no thread switch */
+		softrdma_io_poll(cq);
+		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 && !cq->overrun)
+			return 0;
+	}
+	return softrdma_cq_pop(cq, num_entries, wc);
+}
+
+int
+softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+{
+	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
+	pthread_mutex_lock(&cq->lock);
+	if (!solicited_only)
+		cq->armed = SOFTRDMA_ARMED_ANY;
+	else if (cq->armed == SOFTRDMA_NOT_ARMED)
+		cq->armed = SOFTRDMA_ARMED_SOLICITED;
+	pthread_mutex_unlock(&cq->lock);
+	return 0;
+}
+
+int
+softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link)
+{
+	int ret = 0;
+	pthread_mutex_lock(&cq->links_lock);
+	if (cq->link_count == cq->link_capacity) {
+		unsigned capacity = cq->link_capacity ? 2 * cq->link_capacity : 4;
+		struct softrdma_link **links = realloc(cq->links, capacity * sizeof(*links));
+		if (links) {
+			cq->links = links;
+			cq->link_capacity = capacity;
+		} else {
+			ret = ENOMEM;
+		}
+	}
+	if (ret == 0)
+		cq->links[cq->link_count++] = link;
+	pthread_mutex_unlock(&cq->links_lock);
+	return ret;
+}
+
+void
+softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link)
+{
+	pthread_mutex_lock(&cq->links_lock);
+	unsigned at = 0;
+	while (cq->links[at] != link) {
+		at++;
+		assert(at < cq->link_count);
+	}
+	cq->links[at] = cq->links[--cq->link_count];
+	pthread_mutex_unlock(&cq->links_lock);
+}

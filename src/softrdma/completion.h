@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* completion.h -- completion queues and completion channels */
+
+#ifndef SOFTRDMA_COMPLETION_H
+#define SOFTRDMA_COMPLETION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma.h"
+
+struct softrdma_link;
+
+enum softrdma_armed {
+	SOFTRDMA_NOT_ARMED,
+	SOFTRDMA_ARMED_SOLICITED, /* a solicited or failed completion raises an event */
+	SOFTRDMA_ARMED_ANY,
+};
+
+struct softrdma_comp_channel {
+	struct ibv_comp_channel channel;
+	pthread_mutex_t lock;
+	struct softrdma_cq *first, *last; /* queues that have events for the application */
+};
+
+struct softrdma_cq {
+	struct ibv_cq cq;
+
+	pthread_mutex_t lock; /* guards the ring; no other lock but the channel's is taken under it */
+	struct ibv_wc *ring;
+	uint32_t capacity;
+	uint32_t head;  /* oldest entry */
+	uint32_t count; /* written under the lock, peeked at without it */
+	bool overrun;   /* an entry was lost: nothing more is put in, and polling fails once the ring is empty */
+	enum softrdma_armed armed;
+
+	/* guarded by the channel's lock */
+	unsigned events;         /* queued for the application */
+	unsigned events_taken;   /* handed out by get_cq_event since creation */
+	struct softrdma_cq *next; /* in the channel's list while events > 0 */
+
+	/* connections that complete here, for whoever polls; the lock is held while they are served */
+	pthread_mutex_t links_lock;
+	struct softrdma_link **links;
+	unsigned link_count, link_capacity;
+};
+
+static inline struct softrdma_cq *
+softrdma_cq_of(struct ibv_cq *cq)
+{
+	return (struct softrdma_cq *)cq;
+}
+
+/*
+ * Puts one completion in. False when there is no room: the queue is overrun, as on hardware an error that no queue pair
+ * of it survives. Any thread, under the lock of its connection.
+ */
+bool softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited);
+
+/* removes what is there, up to num_entries; -1 for an overrun queue that has nothing left */
+int softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc);
+
+/* a connection begins or ends to complete here; 0 or ENOMEM */
+int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
+void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
+
+/* behind ibv_poll_cq and ibv_req_notify_cq */
+int softrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int softrdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+#endif /* SOFTRDMA_COMPLETION_H */

@@ -1,0 +1,806 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* handshake.c -- sockets that listen, and connections until both sides have agreed */
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "env.h"
+#include "handshake.h"
+#include "io.h"
+
+#define NS_PER_MS 1000000u
+#define MESSAGE_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)
+
+enum role {
+	LISTENING,
+	CONNECTING,       /* active: the socket is not connected yet */
+	AWAITING_REPLY,   /* active: CONNECT is sent */
+	READING_REQUEST,  /* passive: id is the listener's */
+	AWAITING_ANSWER,  /* passive: id is the new one, the application has it or will get it */
+};
+
+struct softrdma_handshaker {
+	struct softrdma_watched watched;
+	enum role role;
+	int fd; /* -1: cancelled */
+	struct softrdma_id *id;
+	uint64_t deadline; /* ns, 0: none */
+	bool out_of_descriptors; /* a listener that could not accept and must try again */
+	bool peer_gone;          /* AWAITING_ANSWER: the other side has given up */
+
+	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
+	size_t length;
+	struct softrdma_handshake peer; /* decoded from the message's header, once that is there */
+
+	struct softrdma_handshaker *next, *prev;
+};
+
+/* all handshakers, for deadlines and caps; guarded by the manager's lock as everything here */
+static struct softrdma_handshaker *all;
+static unsigned incoming; /* READING_REQUEST and AWAITING_ANSWER */
+
+static bool
+is_incoming(const struct softrdma_handshaker *hand)
+{
+	return hand->role == READING_REQUEST || hand->role == AWAITING_ANSWER;
+}
+
+static void
+set_deadline(struct softrdma_handshaker *hand, unsigned ms)
+{
+	bool had = hand->deadline != 0;
+	hand->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
+	softrdma_io_timed((ms != 0) - had);
+}
+
+static void handle(struct softrdma_watched *watched, uint32_t events);
+static void tick(uint64_t now_ns);
+
+static void
+release(struct softrdma_watched *watched)
+{
+	free(watched);
+}
+
+/* watches the socket, which belongs to it from here on, also when it fails; NULL with *error */
+static struct softrdma_handshaker *
+new_handshaker(enum role role, int fd, struct softrdma_id *id, int *error)
+{
+	struct softrdma_handshaker *hand = calloc(1, sizeof(*hand));
+	if (hand == NULL) {
+		*error = ENOMEM;
+		close(fd);
+		return NULL;
+	}
+	hand->watched.handle = handle;
+	hand->watched.release = release;
+	hand->role = role;
+	hand->fd = fd;
+	hand->id = id;
+	*error = softrdma_io_watch(fd, &hand->watched);
+	if (*error) {
+		close(fd);
+		free(hand);
+		return NULL;
+	}
+	hand->next = all;
+	if (all)
+		all->prev = hand;
+	all = hand;
+	if (is_incoming(hand))
+		incoming++;
+	softrdma_io_set_ticker(tick);
+	return hand;
+}
+
+static void
+leave_list(struct softrdma_handshaker *hand)
+{
+	set_deadline(hand, 0);
+	if (hand->out_of_descriptors)
+		softrdma_io_timed(-1);
+	if (is_incoming(hand))
+		incoming--;
+	if (hand->prev)
+		hand->prev->next = hand->next;
+	else
+		all = hand->next;
+	if (hand->next)
+		hand->next->prev = hand->prev;
+}
+
+/* it is over, or never came to anything; freed when the progress thread has let go of it */
+static void
+end(struct softrdma_handshaker *hand)
+{
+	int fd = hand->fd;
+	leave_list(hand);
+	hand->fd = -1;
+	softrdma_io_unwatch(fd, &hand->watched);
+}
+
+/* it has come to an agreement: the socket goes on to live in a link */
+static int
+end_but_socket(struct softrdma_handshaker *hand)
+{
+	int fd = hand->fd;
+	leave_list(hand);
+	hand->fd = -1;
+	softrdma_io_forget(fd, &hand->watched);
+	return fd;
+}
+
+/* HOST:PORT for log lines */
+static const char *
+name_of(const struct sockaddr *addr, char *buf, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return "an unknown address";
+	bool v6 = addr->sa_family == AF_INET6;
+	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+	return buf;
+}
+
+static const char *
+peer_name(int fd, char *buf, size_t size)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+		return "an unknown address";
+	return name_of((const struct sockaddr *)&addr, buf, size);
+}
+
+#define NAME_SIZE (NI_MAXHOST + NI_MAXSERV + 4)
+
+/* --- messages --- */
+
+static uint8_t
+at_most(uint8_t value, uint8_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+/* what the application asks for, within what the device and the peer (hs; NULL: not known yet) have */
+static void
+fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *param,
+	const struct softrdma_handshake *peer)
+{
+	hs->responder_resources = at_most(param->responder_resources, SOFTRDMA_RD_ATOM_MAX);
+	hs->initiator_depth = at_most(param->initiator_depth, SOFTRDMA_RD_ATOM_MAX);
+	hs->rnr_retry = at_most(param->rnr_retry_count, 7);
+	hs->flow_control = param->flow_control;
+	if (peer) {
+		hs->responder_resources = at_most(hs->responder_resources, peer->initiator_depth);
+		hs->initiator_depth = at_most(hs->initiator_depth, peer->responder_resources);
+	}
+}
+
+static size_t
+encode_message(uint8_t message[static MESSAGE_MAX], struct softrdma_handshake *hs, const void *private_data,
+	uint8_t private_len)
+{
+	hs->version = SOFTRDMA_WIRE_VERSION;
+	hs->private_len = private_len;
+	softrdma_handshake_encode(hs, message);
+	if (private_len)
+		memcpy(message + SOFTRDMA_HANDSHAKE_SIZE, private_data, private_len);
+	return SOFTRDMA_HANDSHAKE_SIZE + (size_t)private_len;
+}
+
+/* the first bytes of a connection always fit its buffer, so a short write is an error like any other */
+static int
+send_message(int fd, const uint8_t *message, size_t length)
+{
+	ssize_t n;
+	do {
+		n = send(fd, message, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)length)
+		return 0;
+	return n < 0 ? errno : EIO;
+}
+
+static void
+send_reject(int fd, enum softrdma_reject_reason reason, const void *private_data, uint8_t private_len)
+{
+	uint8_t message[MESSAGE_MAX];
+	struct softrdma_handshake hs = {.type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason};
+	size_t length = encode_message(message, &hs, private_data, private_len);
+	send_message(fd, message, length); /* whoever is not there any more need not know */
+}
+
+enum reading {
+	COMPLETE,
+	INCOMPLETE,
+	ENDED,         /* the stream, or an error of it */
+	NOT_OURS,
+	OTHER_VERSION,
+};
+
+/* never reads behind the message: what follows it is for the link */
+static enum reading
+read_message(struct softrdma_handshaker *hand)
+{
+	for (;;) {
+		size_t wanted = SOFTRDMA_HANDSHAKE_SIZE;
+		if (hand->length >= wanted)
+			wanted += hand->peer.private_len;
+		if (hand->length == wanted && wanted > 0 && hand->length >= SOFTRDMA_HANDSHAKE_SIZE)
+			return COMPLETE;
+		ssize_t n = recv(hand->fd, hand->message + hand->length, wanted - hand->length, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return INCOMPLETE;
+		if (n <= 0)
+			return ENDED;
+		hand->length += (size_t)n;
+		if (hand->length == SOFTRDMA_HANDSHAKE_SIZE) {
+			switch (softrdma_handshake_decode(hand->message, &hand->peer)) {
+			case SOFTRDMA_HANDSHAKE_OK:
+				break;
+			case SOFTRDMA_HANDSHAKE_OTHER_VERSION:
+				return OTHER_VERSION;
+			default:
+				return NOT_OURS;
+			}
+		}
+	}
+}
+
+/* --- agreement --- */
+
+/*
+ * The socket becomes the link's, the queue pair is ready to send. Under one hold of the link's lock, so that no event of
+ * the link comes before ESTABLISHED of the active side. 0 or an errno value.
+ */
+static int
+hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own, const struct softrdma_handshake *peer,
+	const uint8_t *peer_data, bool active)
+{
+	struct softrdma_link *link = id->link;
+	if (link == NULL) {
+		close(fd);
+		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
+	}
+	pthread_mutex_lock(&link->lock);
+	softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
+	link->rnr_retry = peer->rnr_retry;
+	link->ready_due = active;
+	if (!link->failed)
+		link->qp->state = IBV_QPS_RTS;
+	int ret = softrdma_io_attach(link, fd);
+	if (ret == 0) {
+		id->state = SOFTRDMA_ID_CONNECTED;
+		id->established = active;
+		link->ops = &softrdma_id_link_ops;
+		link->ops_arg = id;
+		if (active)
+			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
+		else
+			softrdma_io_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+		softrdma_io_send(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+	return ret;
+}
+
+/* --- the active side --- */
+
+static void
+attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, int status,
+	const struct softrdma_handshake *hs)
+{
+	struct softrdma_id *id = hand->id;
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	if (softrdma_id_post(id, type, status, hs, hand->message + SOFTRDMA_HANDSHAKE_SIZE, NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
+	end(hand);
+}
+
+static void
+socket_failed(struct softrdma_handshaker *hand, int error)
+{
+	char name[NAME_SIZE];
+	const char *server = name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (error == ECONNREFUSED) {
+		SOFTRDMA_LOG(WARNING, "no software device listens at %s%s%s", server,
+			*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
+		attempt_failed(hand, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER, NULL);
+	} else {
+		SOFTRDMA_LOG(WARNING, "%s cannot be reached: %s", server, strerror(error));
+		attempt_failed(hand, RDMA_CM_EVENT_UNREACHABLE, -error, NULL);
+	}
+}
+
+static void
+no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
+{
+	char name[NAME_SIZE];
+	SOFTRDMA_LOG(ERROR, "%s %s%s%s", name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
+		*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+}
+
+static void
+remember_source(struct softrdma_id *id, int fd)
+{
+	socklen_t len = sizeof(id->id.route.addr.src_storage);
+	getsockname(fd, &id->id.route.addr.src_addr, &len);
+}
+
+static void
+socket_connected(struct softrdma_handshaker *hand)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(hand->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error == 0) {
+		remember_source(hand->id, hand->fd);
+		error = send_message(hand->fd, hand->message, hand->length);
+	}
+	if (error) {
+		socket_failed(hand, error);
+		return;
+	}
+	hand->role = AWAITING_REPLY;
+	/* what was asked for is needed again when the answer comes */
+	softrdma_handshake_decode(hand->message, &hand->id->asked);
+	hand->length = 0;
+	memset(&hand->peer, 0, sizeof(hand->peer));
+	set_deadline(hand, SOFTRDMA_CONNECT_TIMEOUT_MS);
+}
+
+static void
+accepted(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *id = hand->id;
+	const struct softrdma_handshake peer = hand->peer;
+	struct softrdma_handshake own = id->asked;
+	own.responder_resources = at_most(own.responder_resources, peer.initiator_depth);
+	own.initiator_depth = at_most(own.initiator_depth, peer.responder_resources);
+
+	uint8_t data[SOFTRDMA_PRIVATE_DATA_MAX];
+	memcpy(data, hand->message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
+	id->handshaker = NULL;
+	int ret = hand_over(id, end_but_socket(hand), &own, &peer, data, true);
+	if (ret) {
+		SOFTRDMA_LOG(ERROR, "an accepted connection is given up: %s", strerror(ret));
+		id->state = SOFTRDMA_ID_CLOSED;
+		if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL))
+			SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
+	}
+}
+
+static void
+rejected(struct softrdma_handshaker *hand)
+{
+	char name[NAME_SIZE];
+	const char *server = name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (hand->peer.reason == SOFTRDMA_REJECT_VERSION)
+		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server, SOFTRDMA_WIRE_VERSION);
+	else if (hand->peer.reason == SOFTRDMA_REJECT_BUSY)
+		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->peer.reason, &hand->peer);
+}
+
+static void
+read_reply(struct softrdma_handshaker *hand)
+{
+	switch (read_message(hand)) {
+	case INCOMPLETE:
+		return;
+	case ENDED:
+		no_answer_of_ours(hand, "has closed the connection without an answer");
+		return;
+	case NOT_OURS:
+		no_answer_of_ours(hand, "does not speak the protocol of the software device");
+		return;
+	case OTHER_VERSION:
+		no_answer_of_ours(hand, "speaks another version of the protocol of the software device");
+		return;
+	default:
+		break;
+	}
+	if (hand->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+		accepted(hand);
+	else if (hand->peer.type == SOFTRDMA_HANDSHAKE_REJECT)
+		rejected(hand);
+	else
+		no_answer_of_ours(hand, "has answered with a request");
+}
+
+/* the socket an active id connects with: the one it was bound with, or a new one */
+static int
+connecting_socket(struct softrdma_id *id, int *fd_ptr)
+{
+	if (id->bound_fd >= 0) {
+		*fd_ptr = id->bound_fd;
+		id->bound_fd = -1;
+		return 0;
+	}
+	const struct sockaddr *src = &id->id.route.addr.src_addr;
+	int fd = socket(id->id.route.addr.dst_addr.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	if (id->source_given) {
+		const int one = 1;
+		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+		socklen_t len = src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+		if (bind(fd, src, len) != 0) {
+			int ret = errno;
+			close(fd);
+			return ret;
+		}
+	}
+	*fd_ptr = fd;
+	return 0;
+}
+
+int
+softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param)
+{
+	static const struct rdma_conn_param nothing;
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
+	if (param == NULL)
+		param = &nothing;
+	if (id->link == NULL || (dst->sa_family != AF_INET && dst->sa_family != AF_INET6))
+		return EINVAL;
+	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
+		return EINVAL;
+
+	int fd = -1;
+	int ret = connecting_socket(id, &fd);
+	if (ret)
+		return ret;
+	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	int refused = connect(fd, dst, len) == 0 || errno == EINPROGRESS ? 0 : errno;
+	struct softrdma_handshaker *hand = new_handshaker(CONNECTING, fd, id, &ret);
+	if (hand == NULL)
+		return ret;
+	struct softrdma_handshake hs = {
+		.type = SOFTRDMA_HANDSHAKE_CONNECT,
+		.qp_num = id->id.qp->qp_num,
+		.seq = id->link->seq,
+	};
+	fill_parameters(&hs, param, NULL);
+	hand->length = encode_message(hand->message, &hs, param->private_data, param->private_data_len);
+	id->handshaker = hand;
+	id->state = SOFTRDMA_ID_CONNECTING;
+	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
+	if (refused)
+		socket_failed(hand, refused);
+	return 0;
+}
+
+/* --- the passive side --- */
+
+/* the new id has the addresses of the socket and nothing else yet */
+static struct softrdma_id *
+id_of_request(struct softrdma_id *listener, int fd)
+{
+	struct softrdma_id *id = softrdma_id_new(listener->channel, listener->id.context, listener->id.ps);
+	if (id == NULL)
+		return NULL;
+	id->id.verbs = softrdma_context();
+	id->id.port_num = 1;
+	id->state = SOFTRDMA_ID_REQUESTED;
+	socklen_t len = sizeof(id->id.route.addr.dst_storage);
+	getpeername(fd, &id->id.route.addr.dst_addr, &len);
+	remember_source(id, fd);
+	return id;
+}
+
+static void
+request_complete(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *listener = hand->id;
+	struct softrdma_id *id = id_of_request(listener, hand->fd);
+	if (id == NULL)
+		goto err_busy;
+	set_deadline(hand, 0); /* the application takes the time it needs */
+	hand->role = AWAITING_ANSWER;
+	hand->id = id;
+	id->handshaker = hand;
+	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->peer,
+		    hand->message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
+		return;
+	id->handshaker = NULL;
+	softrdma_id_free(id);
+err_busy:
+	SOFTRDMA_LOG(ERROR, "no memory for a connection request: rejected");
+	send_reject(hand->fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	end(hand);
+}
+
+static void
+read_request(struct softrdma_handshaker *hand)
+{
+	char name[NAME_SIZE];
+	switch (read_message(hand)) {
+	case INCOMPLETE:
+		return;
+	case ENDED:
+		end(hand); /* looked whether somebody is at home, and left */
+		return;
+	case OTHER_VERSION:
+		SOFTRDMA_LOG(WARNING, "%s speaks version %u of the protocol, not %u: rejected",
+			peer_name(hand->fd, name, sizeof(name)), hand->peer.version, SOFTRDMA_WIRE_VERSION);
+		send_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
+		end(hand);
+		return;
+	case COMPLETE:
+		if (hand->peer.type == SOFTRDMA_HANDSHAKE_CONNECT) {
+			request_complete(hand);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	SOFTRDMA_LOG(WARNING, "%s does not speak the protocol of the software device: connection closed",
+		peer_name(hand->fd, name, sizeof(name)));
+	end(hand);
+}
+
+/* the application has not answered yet; all that can come is the end of the stream */
+static void
+watch_waiting_peer(struct softrdma_handshaker *hand)
+{
+	char byte;
+	ssize_t n = recv(hand->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		hand->peer_gone = true;
+}
+
+static void
+take_socket(struct softrdma_handshaker *listener, int fd)
+{
+	int ret;
+	if (incoming >= SOFTRDMA_HANDSHAKES_MAX) {
+		send_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+		close(fd);
+		return;
+	}
+	struct softrdma_handshaker *hand = new_handshaker(READING_REQUEST, fd, listener->id, &ret);
+	if (hand == NULL) {
+		SOFTRDMA_LOG(ERROR, "an incoming connection is dropped: %s", strerror(ret));
+		return;
+	}
+	set_deadline(hand, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	read_request(hand);
+}
+
+static void
+set_out_of_descriptors(struct softrdma_handshaker *listener, bool out, int error)
+{
+	if (listener->out_of_descriptors == out)
+		return;
+	listener->out_of_descriptors = out;
+	softrdma_io_timed(out ? 1 : -1);
+	if (out)
+		SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)", strerror(error));
+}
+
+static void
+accept_sockets(struct softrdma_handshaker *listener)
+{
+	for (;;) {
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			set_out_of_descriptors(listener, false, 0);
+			take_socket(listener, fd);
+			continue;
+		}
+		switch (errno) {
+		case EAGAIN:
+			set_out_of_descriptors(listener, false, 0);
+			return;
+		case EMFILE:
+		case ENFILE:
+		case ENOBUFS:
+		case ENOMEM:
+			/* no new edge comes for those that wait already: the ticker tries again */
+			set_out_of_descriptors(listener, true, errno);
+			return;
+		default:
+			break; /* that one connection has failed (accept(2)): the next */
+		}
+	}
+}
+
+int
+softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
+{
+	const int one = 1;
+	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+		return EAFNOSUPPORT;
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	int ret = 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 || bind(fd, addr, len) != 0 ||
+	    getsockname(fd, addr, &len) != 0)
+		ret = errno;
+	if (ret)
+		close(fd);
+	else
+		*fd_ptr = fd;
+	return ret;
+}
+
+int
+softrdma_handshake_listen(struct softrdma_id *id, int backlog)
+{
+	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
+		return EINVAL;
+	int ret = 0;
+	if (id->bound_fd < 0) {
+		id->id.route.addr.src_addr.sa_family = AF_INET; /* any address, any port */
+		ret = softrdma_handshake_bind(&id->id.route.addr.src_addr, &id->bound_fd);
+		if (ret)
+			return ret;
+	}
+	if (listen(id->bound_fd, backlog > 0 ? backlog : SOMAXCONN) != 0)
+		return errno;
+	int fd = id->bound_fd;
+	id->bound_fd = -1;
+	id->handshaker = new_handshaker(LISTENING, fd, id, &ret);
+	if (id->handshaker == NULL)
+		return ret;
+	id->state = SOFTRDMA_ID_LISTENING;
+	return 0;
+}
+
+int
+softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param)
+{
+	static const struct rdma_conn_param nothing;
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (id->state != SOFTRDMA_ID_REQUESTED || hand == NULL || id->link == NULL)
+		return EINVAL;
+	if (param == NULL)
+		param = &nothing;
+
+	uint8_t message[MESSAGE_MAX];
+	struct softrdma_handshake hs = {
+		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
+		.qp_num = id->id.qp->qp_num,
+		.seq = id->link->seq,
+	};
+	fill_parameters(&hs, param, &hand->peer);
+	size_t length = encode_message(message, &hs, param->private_data, param->private_data_len);
+	const struct softrdma_handshake peer = hand->peer;
+	bool gone = hand->peer_gone;
+	int fd = end_but_socket(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	int ret = gone ? ECONNRESET : send_message(fd, message, length);
+	if (ret == 0)
+		return hand_over(id, fd, &hs, &peer, NULL, false);
+	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
+	close(fd);
+	return softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL);
+}
+
+int
+softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (id->state != SOFTRDMA_ID_REQUESTED || hand == NULL)
+		return EINVAL;
+	send_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
+	end(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	return 0;
+}
+
+/* requests that have not become ids yet end with their listener */
+static void
+end_requests_of(const struct softrdma_id *listener)
+{
+	struct softrdma_handshaker *next;
+	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
+		next = hand->next;
+		if (hand->role == READING_REQUEST && hand->id == listener) {
+			send_reject(hand->fd, SOFTRDMA_REJECT_NO_LISTENER, NULL, 0);
+			end(hand);
+		}
+	}
+}
+
+void
+softrdma_handshake_cancel(struct softrdma_id *id)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (hand == NULL)
+		return;
+	if (hand->role == LISTENING)
+		end_requests_of(id);
+	if (hand->role == AWAITING_ANSWER)
+		send_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+	end(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+}
+
+/* --- the progress thread --- */
+
+static void
+handle(struct softrdma_watched *watched, uint32_t events)
+{
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)watched;
+	softrdma_cm_lock();
+	if (hand->fd >= 0) {
+		switch (hand->role) {
+		case LISTENING:
+			accept_sockets(hand);
+			break;
+		case CONNECTING:
+			if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+				socket_connected(hand);
+			break;
+		case AWAITING_REPLY:
+			read_reply(hand);
+			break;
+		case READING_REQUEST:
+			read_request(hand);
+			break;
+		case AWAITING_ANSWER:
+			watch_waiting_peer(hand);
+			break;
+		}
+	}
+	softrdma_cm_unlock();
+}
+
+static void
+deadline_passed(struct softrdma_handshaker *hand)
+{
+	char name[NAME_SIZE];
+	switch (hand->role) {
+	case CONNECTING:
+	case AWAITING_REPLY:
+		socket_failed(hand, ETIMEDOUT);
+		break;
+	default:
+		assert(hand->role == READING_REQUEST);
+		SOFTRDMA_LOG(WARNING, "%s did not finish its request in time: connection closed",
+			peer_name(hand->fd, name, sizeof(name)));
+		end(hand);
+		break;
+	}
+}
+
+static void
+tick(uint64_t now_ns)
+{
+	softrdma_cm_lock();
+	struct softrdma_handshaker *next;
+	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
+		next = hand->next;
+		if (hand->out_of_descriptors)
+			accept_sockets(hand);
+		else if (hand->deadline && now_ns >= hand->deadline)
+			deadline_passed(hand);
+	}
+	softrdma_cm_unlock();
+}

@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* io.c -- sockets and the progress thread */
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "env.h"
+#include "io.h"
+#include "workers.h"
+
+#define NS_PER_MS 1000000u
+
+/* how often deadlines are looked at, while there are any */
+#define TICK_MS 20
+
+/* how long a poller may pause before the progress thread serves its sockets again */
+#define CLAIM_TICK_MS 2
+
+/* polls without success after which a poller has its sockets to itself */
+#define CLAIM_AFTER 64
+
+/* after work the progress thread looks for more for so long before it sleeps: an answer often follows at once */
+#define SPIN_US_DEFAULT 50
+
+#define EVENTS_MAX 64
+
+/* system calls for one connection before others get their turn */
+#define TX_TURNS 16
+
+/* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
+#define RNR_TIMER_NS 655360000u
+#define RNR_RETRY_FOR_EVER 7
+
+#define WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
+
+/* guards what is not marked otherwise */
+static struct {
+	pthread_mutex_t lock;
+	pthread_mutex_t users_lock; /* starting and stopping; taken first */
+	unsigned users;             /* guarded by users_lock */
+
+	int epoll_fd;
+	int wake_fd;
+	pthread_t thread;
+	bool running, stopping;
+
+	struct softrdma_link *links;
+	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
+	struct softrdma_watched *retired;       /* to be released when the thread is through its events */
+	unsigned claimed;                       /* links that pollers have to themselves */
+	int timed;                              /* things with a deadline */
+	uint64_t spin_ns;
+	void (*tick)(uint64_t now_ns);
+} engine = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.users_lock = PTHREAD_MUTEX_INITIALIZER,
+	.epoll_fd = -1,
+	.wake_fd = -1,
+};
+
+static void
+wake_thread(void)
+{
+	const uint64_t one = 1;
+	while (write(engine.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* --- one connection; its lock is held --- */
+
+static void
+queue_work(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool wake = engine.work == NULL;
+	if (!link->queued) {
+		link->queued = true;
+		link->work_next = NULL;
+		softrdma_link_get(link);
+		if (engine.work)
+			engine.work_last->work_next = link;
+		else
+			engine.work = link;
+		engine.work_last = link;
+	}
+	pthread_mutex_unlock(&engine.lock);
+	if (wake)
+		wake_thread();
+}
+
+static void
+stream_ended(struct softrdma_link *link)
+{
+	softrdma_link_lost(link);
+	softrdma_io_detach(link);
+}
+
+static void flush_on_worker(struct softrdma_link *link);
+
+/* makes the range durable that a FLUSH asks for: at once if that cannot block, else on a worker */
+static void
+start_flush(struct softrdma_link *link)
+{
+	struct softrdma_responder *resp = &link->responder;
+	if (!resp->flushing || link->flush_running)
+		return;
+	struct softrdma_persist *persist = resp->flush_mr->persist;
+	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
+	if (softrdma_persist_may_block(persist, resp->flush_len)) {
+		link->flush_running = true;
+		int ret = softrdma_workers_submit(link, flush_on_worker);
+		if (ret == 0)
+			return;
+		link->flush_running = false;
+		SOFTRDMA_LOG(WARNING, "no thread for a flush (%s): it holds up all other connections", strerror(ret));
+	}
+	softrdma_responder_flushed(resp, softrdma_persist_flush(persist, addr, resp->flush_len));
+}
+
+static void
+protocol_broken(struct softrdma_link *link)
+{
+	SOFTRDMA_LOG(ERROR, "a peer sent what is no frame of the protocol, or none that fits here: connection closed");
+	stream_ended(link);
+}
+
+/* looks at what has been received and makes the flushes in it; false: the connection is over */
+static bool
+after_receive(struct softrdma_link *link, bool ok)
+{
+	while (ok && link->responder.flushing && !link->flush_running) {
+		start_flush(link);
+		if (!link->responder.flushing)
+			ok = softrdma_link_rx_go_on(link);
+	}
+	if (!ok)
+		protocol_broken(link);
+	return ok;
+}
+
+static bool serve(struct softrdma_link *link);
+
+static void
+flush_on_worker(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	struct softrdma_mr *mr = link->responder.flush_mr; /* held, so it stays */
+	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
+	size_t len = link->responder.flush_len;
+	pthread_mutex_unlock(&link->lock);
+
+	int error = softrdma_persist_flush(mr->persist, addr, len);
+
+	pthread_mutex_lock(&link->lock);
+	link->flush_running = false;
+	softrdma_responder_flushed(&link->responder, error);
+	if (link->qp) {
+		if (error)
+			softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+		if (link->fd >= 0 && after_receive(link, softrdma_link_rx_go_on(link)))
+			serve(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+static size_t
+iov_length(const struct iovec *iov, int count)
+{
+	size_t len = 0;
+	for (int i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/* true: bytes came and there may be more */
+static bool
+receive_once(struct softrdma_link *link, bool *progress)
+{
+	struct iovec iov[SOFTRDMA_SGE_MAX + 1];
+	int count = softrdma_link_rx_iov(link, iov);
+	if (count == 0)
+		return false;
+	size_t wanted = iov_length(iov, count);
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+	ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT);
+	if (n > 0) {
+		*progress = true;
+		return after_receive(link, softrdma_link_rx_done(link, (size_t)n)) && (size_t)n == wanted;
+	}
+	if (n < 0 && errno == EFAULT) {
+		softrdma_link_rx_fault(link);
+		return link->rx.state == SOFTRDMA_RX_DISCARDING;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return errno == EINTR;
+	stream_ended(link);
+	return false;
+}
+
+static void
+update_rnr_deadline(struct softrdma_link *link)
+{
+	bool waits = link->requester.waiting && link->rnr_retry < RNR_RETRY_FOR_EVER;
+	if (waits == (link->rnr_deadline != 0))
+		return;
+	link->rnr_deadline = waits ? softrdma_now_ns() + (link->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS : 0;
+	softrdma_io_timed(waits ? 1 : -1);
+}
+
+void
+softrdma_io_send(struct softrdma_link *link)
+{
+	for (int turn = 0; link->fd >= 0 && softrdma_link_tx_fill(link); turn++) {
+		if (turn == TX_TURNS) {
+			queue_work(link);
+			return;
+		}
+		struct softrdma_tx *tx = &link->tx;
+		struct msghdr msg = {.msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first};
+		ssize_t n = sendmsg(link->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n >= 0) {
+			softrdma_link_tx_done(link, (size_t)n);
+		} else if (errno == EAGAIN) {
+			return; /* the edge will tell */
+		} else if (errno == EFAULT) {
+			/* memory that was registered is mapped no more */
+			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
+			stream_ended(link);
+		} else if (errno != EINTR) {
+			/* what the peer has sent before it went is still to be read: the end comes from there */
+			tx->first = tx->count = 0;
+			link->fin_due = true;
+		}
+	}
+	if (link->fd >= 0 && link->fin_due && !link->fin_sent && link->tx.first == link->tx.count) {
+		link->fin_sent = true;
+		shutdown(link->fd, SHUT_WR);
+	}
+	update_rnr_deadline(link);
+}
+
+/* receives and sends what there is, in bounded time; true: something was received */
+static bool
+serve(struct softrdma_link *link)
+{
+	bool progress = false;
+	int turn = 0;
+	while (link->fd >= 0 && turn < SOFTRDMA_RX_TURNS && receive_once(link, &progress))
+		turn++;
+	softrdma_io_send(link);
+	if (link->fd >= 0 && turn == SOFTRDMA_RX_TURNS)
+		queue_work(link);
+	return progress;
+}
+
+static void
+handle_link(struct softrdma_watched *watched, uint32_t events)
+{
+	(void)events;
+	struct softrdma_link *link = (struct softrdma_link *)watched;
+	pthread_mutex_lock(&link->lock);
+	if (link->fd >= 0)
+		serve(link);
+	pthread_mutex_unlock(&link->lock);
+}
+
+static void
+release_link(struct softrdma_watched *watched)
+{
+	softrdma_link_put((struct softrdma_link *)watched);
+}
+
+static void
+set_socket_options(int fd)
+{
+	const int one = 1;
+	const int idle_s = SOFTRDMA_PEER_TIMEOUT_MS / 2000;
+	const int interval_s = 2;
+	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
+	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
+	/* all but the first only make a vanished peer seen sooner */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+int
+softrdma_io_attach(struct softrdma_link *link, int fd)
+{
+	assert(link->fd == -1);
+	set_socket_options(fd);
+	link->watched.handle = handle_link;
+	link->watched.release = release_link;
+	link->fd = fd;
+	softrdma_link_get(link);
+	int ret = softrdma_io_watch(fd, &link->watched);
+	if (ret) {
+		link->fd = -1;
+		close(fd);
+		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
+	}
+	return ret;
+}
+
+static void
+unclaim(struct softrdma_link *link)
+{
+	if (!link->claimed)
+		return;
+	link->claimed = false;
+	pthread_mutex_lock(&engine.lock);
+	engine.claimed--;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void
+softrdma_io_detach(struct softrdma_link *link)
+{
+	softrdma_io_deadline(link, 0);
+	if (link->rnr_deadline) {
+		link->rnr_deadline = 0;
+		softrdma_io_timed(-1);
+	}
+	if (link->fd < 0)
+		return;
+	unclaim(link);
+	int fd = link->fd;
+	link->fd = -1;
+	link->tx.first = link->tx.count = 0;
+	softrdma_io_unwatch(fd, &link->watched);
+}
+
+void
+softrdma_io_deadline(struct softrdma_link *link, unsigned ms)
+{
+	bool had = link->deadline != 0;
+	link->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
+	softrdma_io_timed((ms != 0) - had);
+}
+
+void
+softrdma_io_receive_posted(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	if (link->qp && link->fd >= 0) {
+		softrdma_responder_fed(&link->responder);
+		softrdma_io_send(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+/* --- polling --- */
+
+/* from now on the poller serves this socket alone; the progress thread looks after it from time to time */
+static void
+claim(struct softrdma_link *link)
+{
+	struct epoll_event ev = {.events = EPOLLET, .data.ptr = &link->watched};
+	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev) != 0)
+		return;
+	link->claimed = true;
+	pthread_mutex_lock(&engine.lock);
+	bool wake = engine.claimed++ == 0;
+	pthread_mutex_unlock(&engine.lock);
+	if (wake)
+		wake_thread();
+}
+
+static void
+poll_link(struct softrdma_link *link)
+{
+	if (pthread_mutex_trylock(&link->lock) != 0)
+		return; /* somebody is at it */
+	if (link->fd >= 0) {
+		link->polls++;
+		link->idle_polls = serve(link) ? 0 : link->idle_polls + 1;
+		if (!link->claimed && link->fd >= 0 && link->idle_polls >= CLAIM_AFTER)
+			claim(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+void
+softrdma_io_poll(struct softrdma_cq *cq)
+{
+	if (pthread_mutex_trylock(&cq->links_lock) != 0)
+		return;
+	if (cq->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
+		for (unsigned i = 0; i < cq->link_count; i++)
+			poll_link(cq->links[i]);
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+}
+
+/* --- all connections --- */
+
+void
+softrdma_io_add_link(struct softrdma_link *link)
+{
+	softrdma_link_get(link);
+	pthread_mutex_lock(&engine.lock);
+	link->prev = NULL;
+	link->next = engine.links;
+	if (link->next)
+		link->next->prev = link;
+	engine.links = link;
+	link->listed = true;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void
+softrdma_io_remove_link(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&engine.lock);
+	if (link->prev)
+		link->prev->next = link->next;
+	else
+		engine.links = link->next;
+	if (link->next)
+		link->next->prev = link->prev;
+	link->listed = false;
+	pthread_mutex_unlock(&engine.lock);
+	softrdma_link_put(link);
+}
+
+bool
+softrdma_io_qp_num_used(uint32_t qp_num)
+{
+	bool used = false;
+	pthread_mutex_lock(&engine.lock);
+	for (struct softrdma_link *link = engine.links; link && !used; link = link->next)
+		used = link->requester.qp_num == qp_num;
+	pthread_mutex_unlock(&engine.lock);
+	return used;
+}
+
+/*
+ * Calls visit() for each link, with the link's lock held and the engine's not. A step ahead is only taken from a link
+ * that is still listed; from one that has left meanwhile the walk starts over, so visit() must bear a second call.
+ */
+static void
+for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const void *arg)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_link *link = engine.links;
+	if (link)
+		softrdma_link_get(link);
+	while (link) {
+		pthread_mutex_unlock(&engine.lock);
+		pthread_mutex_lock(&link->lock);
+		visit(link, arg);
+		pthread_mutex_unlock(&link->lock);
+		pthread_mutex_lock(&engine.lock);
+
+		struct softrdma_link *next = link->listed ? link->next : engine.links;
+		if (next)
+			softrdma_link_get(next);
+		softrdma_link_put(link);
+		link = next;
+	}
+	pthread_mutex_unlock(&engine.lock);
+}
+
+static void
+revoke_from(struct softrdma_link *link, const void *arg)
+{
+	if (link->qp == NULL)
+		return;
+	if (softrdma_link_revoke(link, arg))
+		stream_ended(link);
+	else
+		softrdma_io_send(link);
+}
+
+void
+softrdma_io_revoke(const struct softrdma_mr *mr)
+{
+	for_each_link(revoke_from, mr);
+}
+
+/* --- the progress thread --- */
+
+int
+softrdma_io_watch(int fd, struct softrdma_watched *watched)
+{
+	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = watched};
+	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : errno;
+}
+
+void
+softrdma_io_forget(int fd, struct softrdma_watched *watched)
+{
+	epoll_ctl(engine.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	/* the thread may have the event in its hands already: it releases when it is through with them */
+	pthread_mutex_lock(&engine.lock);
+	bool running = engine.running;
+	if (running) {
+		watched->retired_next = engine.retired;
+		engine.retired = watched;
+	}
+	pthread_mutex_unlock(&engine.lock);
+	if (!running)
+		watched->release(watched);
+}
+
+void
+softrdma_io_unwatch(int fd, struct softrdma_watched *watched)
+{
+	softrdma_io_forget(fd, watched);
+	close(fd);
+}
+
+void
+softrdma_io_set_ticker(void (*tick)(uint64_t now_ns))
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.tick = tick;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void
+softrdma_io_timed(int change)
+{
+	if (change == 0)
+		return;
+	pthread_mutex_lock(&engine.lock);
+	engine.timed += change;
+	bool wake = change > 0 && engine.timed == change;
+	pthread_mutex_unlock(&engine.lock);
+	if (wake)
+		wake_thread();
+}
+
+static void
+release_retired(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_watched *watched = engine.retired;
+	engine.retired = NULL;
+	pthread_mutex_unlock(&engine.lock);
+	while (watched) {
+		struct softrdma_watched *next = watched->retired_next;
+		watched->release(watched);
+		watched = next;
+	}
+}
+
+/* links that had more to do than one turn get another one */
+static bool
+do_queued_work(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_link *link = engine.work;
+	engine.work = NULL;
+	for (struct softrdma_link *at = link; at; at = at->work_next)
+		at->queued = false;
+	pthread_mutex_unlock(&engine.lock);
+
+	bool any = link != NULL;
+	while (link) {
+		struct softrdma_link *next = link->work_next;
+		handle_link(&link->watched, 0);
+		softrdma_link_put(link);
+		link = next;
+	}
+	return any;
+}
+
+static void
+look_after_claim(struct softrdma_link *link, const void *arg)
+{
+	(void)arg;
+	if (!link->claimed)
+		return;
+	if (link->polls != link->polls_seen) {
+		link->polls_seen = link->polls;
+		return;
+	}
+	/* the poller has stopped; modifying reports what has come in between */
+	unclaim(link);
+	link->idle_polls = 0;
+	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = &link->watched};
+	epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
+}
+
+static void
+look_at_deadline(struct softrdma_link *link, const void *arg)
+{
+	const uint64_t now_ns = *(const uint64_t *)arg;
+	if (link->deadline && now_ns >= link->deadline) {
+		SOFTRDMA_LOG(WARNING, "a peer did not answer in time: connection closed");
+		stream_ended(link);
+	}
+	if (link->rnr_deadline && now_ns >= link->rnr_deadline) {
+		softrdma_requester_fail(&link->requester, IBV_WC_RNR_RETRY_EXC_ERR);
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+		softrdma_io_send(link);
+	}
+}
+
+struct schedule {
+	uint64_t claims_ns, deadlines_ns; /* when to look next */
+	uint64_t spin_until_ns;
+};
+
+/* looks at what is due; the result is how long epoll_wait may sleep, in ms */
+static int
+do_timed_work(struct schedule *schedule)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool claimed = engine.claimed > 0;
+	bool timed = engine.timed > 0;
+	void (*tick)(uint64_t now_ns) = engine.tick;
+	pthread_mutex_unlock(&engine.lock);
+
+	uint64_t now_ns = softrdma_now_ns();
+	if (claimed && now_ns >= schedule->claims_ns) {
+		schedule->claims_ns = now_ns + CLAIM_TICK_MS * NS_PER_MS;
+		for_each_link(look_after_claim, NULL);
+	}
+	if (timed && now_ns >= schedule->deadlines_ns) {
+		schedule->deadlines_ns = now_ns + (uint64_t)TICK_MS * NS_PER_MS;
+		for_each_link(look_at_deadline, &now_ns);
+		if (tick)
+			tick(now_ns);
+	}
+	if (now_ns < schedule->spin_until_ns)
+		return 0;
+	if (claimed)
+		return CLAIM_TICK_MS;
+	return timed ? TICK_MS : -1;
+}
+
+static void
+drain_wakes(void)
+{
+	uint64_t count;
+	while (read(engine.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+/* true: something was there */
+static bool
+handle_events(int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, timeout_ms);
+	bool any = false;
+	for (int i = 0; i < count; i++) {
+		struct softrdma_watched *watched = events[i].data.ptr;
+		if (watched) {
+			watched->handle(watched, events[i].events);
+			any = true;
+		} else {
+			drain_wakes();
+		}
+	}
+	return any;
+}
+
+static void *
+run_engine(void *arg)
+{
+	(void)arg;
+	struct schedule schedule = {0};
+	bool stopping = false;
+	while (!stopping) {
+		bool busy = do_queued_work();
+		int timeout_ms = do_timed_work(&schedule);
+		if (handle_events(busy ? 0 : timeout_ms) && engine.spin_ns)
+			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
+		release_retired();
+		pthread_mutex_lock(&engine.lock);
+		stopping = engine.stopping;
+		pthread_mutex_unlock(&engine.lock);
+	}
+	return NULL;
+}
+
+static int
+start_engine(void)
+{
+	int ret;
+	engine.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (engine.epoll_fd < 0)
+		return errno;
+	engine.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (engine.wake_fd < 0) {
+		ret = errno;
+		goto err_close_epoll;
+	}
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, engine.wake_fd, &ev) != 0) {
+		ret = errno;
+		goto err_close_wake;
+	}
+	engine.running = true;
+	engine.stopping = false;
+	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
+	ret = softrdma_thread_create(&engine.thread, "softrdma", run_engine, NULL);
+	if (ret)
+		goto err_not_running;
+	return 0;
+
+err_not_running:
+	engine.running = false;
+err_close_wake:
+	close(engine.wake_fd);
+	engine.wake_fd = -1;
+err_close_epoll:
+	close(engine.epoll_fd);
+	engine.epoll_fd = -1;
+	return ret;
+}
+
+static void
+stop_engine(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.stopping = true;
+	pthread_mutex_unlock(&engine.lock);
+	wake_thread();
+	pthread_join(engine.thread, NULL);
+	softrdma_workers_stop();
+	do_queued_work(); /* drops the references */
+	pthread_mutex_lock(&engine.lock);
+	engine.running = false;
+	pthread_mutex_unlock(&engine.lock);
+	release_retired();
+	close(engine.wake_fd);
+	close(engine.epoll_fd);
+	engine.wake_fd = engine.epoll_fd = -1;
+}
+
+int
+softrdma_io_start(void)
+{
+	pthread_mutex_lock(&engine.users_lock);
+	int ret = engine.users == 0 ? start_engine() : 0;
+	if (ret == 0)
+		engine.users++;
+	pthread_mutex_unlock(&engine.users_lock);
+	return ret;
+}
+
+void
+softrdma_io_stop(void)
+{
+	pthread_mutex_lock(&engine.users_lock);
+	assert(engine.users > 0);
+	if (--engine.users == 0)
+		stop_engine();
+	pthread_mutex_unlock(&engine.users_lock);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* limits.h -- every limit of the software device, each with its reason */
+
+#ifndef SOFTRDMA_LIMITS_H
+#define SOFTRDMA_LIMITS_H
+
+/* what a port of real hardware carries in one message (IBTA: 2^31 bytes) */
+#define SOFTRDMA_MSG_MAX 0x80000000u
+
+/* a message travels in frames of at most this payload, so that acknowledgements and responses can pass a long one */
+#define SOFTRDMA_SEGMENT_MAX (256u * 1024)
+
+/* pieces of local memory in one work request; bounds what is kept on the stack */
+#define SOFTRDMA_SGE_MAX 16
+
+/* depth of a send, receive or shared receive queue: what ConnectX offers; sequence numbers need less than 2^31 */
+#define SOFTRDMA_WR_MAX 32768
+
+/* completion queue entries: 64 bytes each, a quarter of a GiB at the most */
+#define SOFTRDMA_CQE_MAX 4194303
+
+/* bytes copied into a work request: larger ones gain nothing over a scatter/gather entry */
+#define SOFTRDMA_INLINE_MAX 4096
+
+/* outstanding reads and atomics of one queue pair: the responder keeps state for each */
+#define SOFTRDMA_RD_ATOM_MAX 128
+
+/* private data: the length travels in one byte, as in struct rdma_conn_param */
+#define SOFTRDMA_PRIVATE_DATA_MAX 255
+
+/* received but not yet placed bytes of one connection; a page-sized request train fits */
+#define SOFTRDMA_STAGE_SIZE (16u * 1024)
+
+/* frames that leave in one system call, and pieces of memory in them (IOV_MAX is 1024) */
+#define SOFTRDMA_TX_FRAMES 32
+#define SOFTRDMA_TX_IOVS 96
+
+/* bytes handed to one system call: more would hold up the other direction */
+#define SOFTRDMA_TX_BYTES (1024u * 1024)
+
+/* reads from one socket before another one gets its turn */
+#define SOFTRDMA_RX_TURNS 32
+
+/* incoming connections whose first message has not arrived, and requests that wait for the application */
+#define SOFTRDMA_HANDSHAKES_MAX 1024
+
+/* a handshake message must be complete within this time */
+#define SOFTRDMA_HANDSHAKE_TIMEOUT_MS 5000
+
+/* the other application has this long to accept or reject (IB's CM gives up after about a minute) */
+#define SOFTRDMA_CONNECT_TIMEOUT_MS 60000
+
+/* a peer that has vanished without a word (power cut, cable) is noticed after this time */
+#define SOFTRDMA_PEER_TIMEOUT_MS 10000
+
+/* completion queues with at most this many queue pairs are served by whoever polls them */
+#define SOFTRDMA_POLLED_LINKS_MAX 4
+
+/* threads that wait for a medium on behalf of a FLUSH */
+#define SOFTRDMA_FLUSH_THREADS_MAX 4
+
+#endif /* SOFTRDMA_LIMITS_H */

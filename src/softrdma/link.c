@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other */
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env.h"
+#include "link.h"
+
+struct softrdma_link *
+softrdma_link_new(void)
+{
+	struct softrdma_link *link = calloc(1, sizeof(*link));
+	if (link == NULL)
+		return NULL;
+	pthread_mutex_init(&link->lock, NULL);
+	atomic_init(&link->refs, 1);
+	link->fd = -1;
+	return link;
+}
+
+void
+softrdma_link_get(struct softrdma_link *link)
+{
+	atomic_fetch_add(&link->refs, 1);
+}
+
+void
+softrdma_link_put(struct softrdma_link *link)
+{
+	if (atomic_fetch_sub(&link->refs, 1) > 1)
+		return;
+	assert(link->fd == -1);
+	softrdma_requester_fini(&link->requester);
+	pthread_mutex_destroy(&link->lock);
+	free(link);
+}
+
+void
+softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
+	uint32_t responder_resources)
+{
+	assert(link->state == SOFTRDMA_LINK_IDLE);
+	softrdma_requester_start(&link->requester, link->seq, initiator_depth);
+	softrdma_responder_start(&link->responder, peer_seq, responder_resources);
+	link->state = SOFTRDMA_LINK_UP;
+}
+
+static void
+tell_disconnected(struct softrdma_link *link)
+{
+	if (link->ops)
+		link->ops->disconnected(link, link->ops_arg);
+}
+
+/* what is being received is not wanted any more, but its bytes must still be passed over */
+static void
+discard_payload(struct softrdma_rx *rx)
+{
+	if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_OPERAND)
+		rx->state = SOFTRDMA_RX_DISCARDING;
+}
+
+/* --- the batch of frames that leave --- */
+
+/*
+ * Takes the requests that have not begun to leave out of the batch: their memory belongs to the application again.
+ * False: one has left in part, so the stream cannot go on.
+ */
+static bool
+drop_requests(struct softrdma_tx *tx)
+{
+	unsigned to = tx->first;
+	bool whole = true;
+	for (unsigned i = tx->first; i < tx->count; i++) {
+		bool begun = tx->is_header[i] ? tx->iov[i].iov_len < SOFTRDMA_FRAME_SIZE : i == tx->first;
+		if (softrdma_opcode_is_request(tx->opcode[i])) {
+			whole = whole && !begun;
+			continue;
+		}
+		tx->iov[to] = tx->iov[i];
+		tx->mr[to] = tx->mr[i];
+		tx->opcode[to] = tx->opcode[i];
+		tx->is_header[to] = tx->is_header[i];
+		to++;
+	}
+	tx->count = to;
+	return whole;
+}
+
+static void
+break_stream(struct softrdma_link *link)
+{
+	link->tx.first = link->tx.count = 0;
+	link->fin_due = true;
+	link->disconnect_due = false;
+}
+
+void
+softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
+{
+	link->failed = true;
+	if (link->qp)
+		link->qp->state = IBV_QPS_ERR;
+	softrdma_requester_fail(&link->requester, status);
+	softrdma_responder_fail(&link->responder);
+	softrdma_recv_queue_forget(link->responder.queue, link);
+	discard_payload(&link->rx);
+	if (!drop_requests(&link->tx))
+		break_stream(link);
+}
+
+void
+softrdma_link_close(struct softrdma_link *link)
+{
+	softrdma_responder_close(&link->responder);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	if (link->state != SOFTRDMA_LINK_UP)
+		return;
+	link->state = SOFTRDMA_LINK_CLOSING;
+	if (!link->fin_due)
+		link->disconnect_due = true;
+}
+
+void
+softrdma_link_abandon(struct softrdma_link *link)
+{
+	link->ops = NULL;
+	softrdma_requester_drop(&link->requester);
+	softrdma_responder_drop(&link->responder);
+	softrdma_link_close(link);
+	link->qp = NULL;
+}
+
+void
+softrdma_link_lost(struct softrdma_link *link)
+{
+	bool expected = link->state == SOFTRDMA_LINK_CLOSING;
+	if (link->state == SOFTRDMA_LINK_IDLE || link->state == SOFTRDMA_LINK_DOWN)
+		return;
+	link->state = SOFTRDMA_LINK_DOWN;
+	softrdma_link_fail(link, expected ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+	tell_disconnected(link);
+}
+
+/* the peer ends the connection: no request of ours is answered any more, but the receives stay until this side ends too */
+static void
+peer_disconnects(struct softrdma_link *link)
+{
+	if (link->state != SOFTRDMA_LINK_UP && link->state != SOFTRDMA_LINK_CLOSING)
+		return;
+	bool answer = link->state == SOFTRDMA_LINK_UP;
+	link->state = SOFTRDMA_LINK_DOWN;
+	softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
+	if (link->rx.state == SOFTRDMA_RX_PLACING)
+		discard_payload(&link->rx);
+	if (!drop_requests(&link->tx))
+		break_stream(link);
+	else if (answer)
+		link->disconnect_due = true;
+	tell_disconnected(link);
+}
+
+static bool
+mr_in_place(const struct softrdma_place *place, const struct softrdma_mr *mr)
+{
+	for (int i = 0; i < place->count; i++) {
+		if (place->mr[i] == mr)
+			return true;
+	}
+	return false;
+}
+
+bool
+softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
+{
+	bool receiving = link->rx.state == SOFTRDMA_RX_PLACING && mr_in_place(&link->rx.place, mr);
+	bool sending = false;
+	for (unsigned i = link->tx.first; i < link->tx.count; i++)
+		sending = sending || link->tx.mr[i] == mr;
+
+	/* the middle of a message: as on hardware a protection error of whichever side this is */
+	if (receiving && softrdma_opcode_is_request(link->rx.frame.opcode)) {
+		softrdma_responder_fault(&link->responder);
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	} else if (receiving || sending) {
+		softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
+	}
+	if (sending) /* a response may still refer to it */
+		break_stream(link);
+	return sending;
+}
+
+/* --- receiving --- */
+
+/* completions had no room, or one side has failed: the queue pair as a whole is in error */
+static void
+fail_together(struct softrdma_link *link)
+{
+	bool failed = link->requester.failed || link->responder.failed;
+	bool overrun = link->requester.overrun || link->responder.overrun;
+	bool down = link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
+	if (!link->failed && (overrun || (failed && !down)))
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+}
+
+static enum softrdma_rx_state
+state_for_request(struct softrdma_link *link)
+{
+	switch (softrdma_responder_request(&link->responder, &link->rx.frame, &link->rx.place)) {
+	case SOFTRDMA_SERVICE_PLACE:
+		return SOFTRDMA_RX_PLACING;
+	case SOFTRDMA_SERVICE_OPERAND:
+		return SOFTRDMA_RX_OPERAND;
+	case SOFTRDMA_SERVICE_FLUSH:
+	case SOFTRDMA_SERVICE_DISCARD:
+		return SOFTRDMA_RX_DISCARDING;
+	default:
+		return SOFTRDMA_RX_HEADER;
+	}
+}
+
+static enum softrdma_rx_state
+state_for_answer(struct softrdma_link *link)
+{
+	if (link->requester.failed)
+		return SOFTRDMA_RX_DISCARDING;
+	switch (softrdma_requester_answer(&link->requester, &link->rx.frame, &link->rx.place)) {
+	case SOFTRDMA_ANSWER_PLACE:
+		return SOFTRDMA_RX_PLACING;
+	case SOFTRDMA_ANSWER_DONE:
+	case SOFTRDMA_ANSWER_FAILED:
+		return SOFTRDMA_RX_DISCARDING;
+	default:
+		return SOFTRDMA_RX_HEADER;
+	}
+}
+
+/* a header is complete; false: the peer breaks the protocol */
+static bool
+begin_frame(struct softrdma_link *link)
+{
+	struct softrdma_rx *rx = &link->rx;
+	rx->done = 0;
+	switch (rx->frame.opcode) {
+	case SOFTRDMA_OP_READY:
+		rx->state = SOFTRDMA_RX_DISCARDING;
+		if (link->ops)
+			link->ops->ready(link, link->ops_arg);
+		return true;
+	case SOFTRDMA_OP_DISCONNECT:
+		rx->state = SOFTRDMA_RX_DISCARDING;
+		peer_disconnects(link);
+		return true;
+	default:
+		break;
+	}
+	enum softrdma_rx_state state;
+	if (softrdma_opcode_is_request(rx->frame.opcode))
+		state = state_for_request(link);
+	else
+		state = state_for_answer(link);
+	if (state == SOFTRDMA_RX_HEADER)
+		return false;
+	rx->state = state;
+	fail_together(link);
+	return true;
+}
+
+/* the payload of a frame is complete; false: the peer breaks the protocol */
+static bool
+end_frame(struct softrdma_link *link, const uint8_t *operand)
+{
+	struct softrdma_rx *rx = &link->rx;
+	enum softrdma_rx_state state = rx->state;
+	rx->state = SOFTRDMA_RX_HEADER;
+	if (state == SOFTRDMA_RX_DISCARDING)
+		return true;
+	if (state == SOFTRDMA_RX_OPERAND)
+		softrdma_responder_operand(&link->responder, &rx->frame, operand);
+	else if (softrdma_opcode_is_request(rx->frame.opcode))
+		softrdma_responder_placed(&link->responder, &rx->frame);
+	else if (softrdma_requester_placed(&link->requester, &rx->frame) == SOFTRDMA_ANSWER_BAD)
+		return false;
+	fail_together(link);
+	return true;
+}
+
+/* the pieces of the place from the done-th byte on, at most max of them */
+static int
+rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
+{
+	size_t skip = rx->done;
+	int n = 0;
+	for (int i = 0; i < rx->place.count; i++) {
+		size_t len = rx->place.iov[i].iov_len;
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		iov[n].iov_base = (char *)rx->place.iov[i].iov_base + skip;
+		iov[n].iov_len = len - skip;
+		n++;
+		skip = 0;
+	}
+	return n;
+}
+
+/* copies what is in the stage to where it belongs; false: the memory is not there */
+static bool
+copy_to_place(struct softrdma_rx *rx, const uint8_t *from, size_t len)
+{
+	size_t skip = rx->done;
+	for (int i = 0; i < rx->place.count && len > 0; i++) {
+		size_t room = rx->place.iov[i].iov_len;
+		if (skip >= room) {
+			skip -= room;
+			continue;
+		}
+		size_t n = room - skip < len ? room - skip : len;
+		if (softrdma_mr_store(rx->place.mr[i], (char *)rx->place.iov[i].iov_base + skip, from, n) != 0)
+			return false;
+		from += n;
+		len -= n;
+		skip = 0;
+	}
+	assert(len == 0);
+	return true;
+}
+
+void
+softrdma_link_rx_fault(struct softrdma_link *link)
+{
+	if (link->rx.state != SOFTRDMA_RX_PLACING)
+		return;
+	if (softrdma_opcode_is_request(link->rx.frame.opcode))
+		softrdma_responder_fault(&link->responder);
+	else
+		softrdma_requester_fail(&link->requester, IBV_WC_LOC_PROT_ERR);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* takes payload out of the stage; false: not all of the frame is there yet (or the protocol is broken: *bad) */
+static bool
+payload_from_stage(struct softrdma_link *link, bool *bad)
+{
+	struct softrdma_rx *rx = &link->rx;
+	uint32_t staged = rx->end - rx->begin;
+	uint32_t wanted = rx->frame.length - rx->done;
+	uint32_t len = staged < wanted ? staged : wanted;
+
+	if (rx->state == SOFTRDMA_RX_OPERAND && len < wanted)
+		return false;
+	const uint8_t *from = rx->stage + rx->begin;
+	if (rx->state == SOFTRDMA_RX_PLACING && len > 0 && !copy_to_place(rx, from, len))
+		softrdma_link_rx_fault(link);
+	rx->begin += len;
+	rx->done += len;
+	if (len < wanted)
+		return false;
+	*bad = !end_frame(link, from);
+	return !*bad;
+}
+
+/* takes a header out of the stage; false: not all of it is there, or it is none (*bad) */
+static bool
+header_from_stage(struct softrdma_link *link, bool *bad)
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (rx->end - rx->begin < SOFTRDMA_FRAME_SIZE)
+		return false;
+	*bad = !softrdma_frame_decode(rx->stage + rx->begin, &rx->frame);
+	if (*bad)
+		return false;
+	rx->begin += SOFTRDMA_FRAME_SIZE;
+	*bad = !begin_frame(link);
+	return !*bad;
+}
+
+bool
+softrdma_link_rx_go_on(struct softrdma_link *link)
+{
+	struct softrdma_rx *rx = &link->rx;
+	bool bad = false;
+	bool more = true;
+	while (more) {
+		if (rx->state != SOFTRDMA_RX_HEADER)
+			more = payload_from_stage(link, &bad);
+		else
+			more = !link->responder.flushing && header_from_stage(link, &bad);
+	}
+	if (bad)
+		return false;
+
+	/* what is left is less than a header or an operand, or waits for a flush */
+	memmove(rx->stage, rx->stage + rx->begin, rx->end - rx->begin);
+	rx->end -= rx->begin;
+	rx->begin = 0;
+	return true;
+}
+
+int
+softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1])
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (link->responder.flushing)
+		return 0;
+
+	int n = 0;
+	size_t room = SOFTRDMA_STAGE_SIZE - rx->end;
+	if (rx->state == SOFTRDMA_RX_PLACING) {
+		assert(rx->end == 0);
+		n = rest_of_place(rx, iov);
+		/* behind a long payload only the next header is wanted in the stage, so that its payload is not copied */
+		if (rx->frame.length - rx->done >= SOFTRDMA_STAGE_SIZE)
+			room = SOFTRDMA_FRAME_SIZE;
+	}
+	iov[n].iov_base = rx->stage + rx->end;
+	iov[n].iov_len = room;
+	return n + 1;
+}
+
+bool
+softrdma_link_rx_done(struct softrdma_link *link, size_t len)
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (rx->state == SOFTRDMA_RX_PLACING) {
+		size_t wanted = rx->frame.length - rx->done;
+		size_t placed = len < wanted ? len : wanted;
+		rx->done += (uint32_t)placed;
+		len -= placed;
+	}
+	rx->end += (uint32_t)len;
+	assert(rx->end <= SOFTRDMA_STAGE_SIZE);
+	return softrdma_link_rx_go_on(link);
+}
+
+/* --- sending --- */
+
+static bool
+next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
+{
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+	if (link->ready_due) {
+		link->ready_due = false;
+		out->frame.opcode = SOFTRDMA_OP_READY;
+		return true;
+	}
+	return false;
+}
+
+/* after all responses */
+static bool
+next_last_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
+{
+	if (!link->disconnect_due)
+		return false;
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+	link->disconnect_due = false;
+	link->fin_due = true;
+	out->frame.opcode = SOFTRDMA_OP_DISCONNECT;
+	return true;
+}
+
+static size_t
+append_frame(struct softrdma_tx *tx, const struct softrdma_outgoing *out)
+{
+	unsigned frame = tx->frames++;
+	unsigned at = tx->count;
+	softrdma_frame_encode(&out->frame, tx->headers[frame]);
+	tx->iov[at].iov_base = tx->headers[frame];
+	tx->iov[at].iov_len = SOFTRDMA_FRAME_SIZE;
+	tx->mr[at] = NULL;
+	tx->opcode[at] = out->frame.opcode;
+	tx->is_header[at] = true;
+	for (int i = 0; i < out->place.count; i++) {
+		at++;
+		tx->iov[at] = out->place.iov[i];
+		tx->mr[at] = out->place.mr[i];
+		tx->opcode[at] = out->frame.opcode;
+		tx->is_header[at] = false;
+		if (tx->iov[at].iov_base == out->bytes) {
+			memcpy(tx->bytes[frame], out->bytes, sizeof(out->bytes));
+			tx->iov[at].iov_base = tx->bytes[frame];
+		}
+	}
+	tx->count = at + 1;
+	return SOFTRDMA_FRAME_SIZE + out->frame.length;
+}
+
+static bool
+has_room(const struct softrdma_tx *tx, size_t bytes)
+{
+	return tx->frames < SOFTRDMA_TX_FRAMES && tx->count + 1 + SOFTRDMA_SGE_MAX <= SOFTRDMA_TX_IOVS &&
+		bytes < SOFTRDMA_TX_BYTES;
+}
+
+bool
+softrdma_link_tx_fill(struct softrdma_link *link)
+{
+	struct softrdma_tx *tx = &link->tx;
+	if (tx->first < tx->count)
+		return true;
+	tx->first = tx->count = tx->frames = 0;
+	if (link->state == SOFTRDMA_LINK_IDLE || link->fin_due)
+		return false;
+
+	struct softrdma_outgoing out;
+	size_t bytes = 0;
+	bool more = true;
+	while (more && has_room(tx, bytes)) {
+		/* responses and requests take turns: neither waits for the end of the other's long message */
+		more = false;
+		if (next_control_frame(link, &out) || softrdma_responder_next(&link->responder, &out)) {
+			bytes += append_frame(tx, &out);
+			more = true;
+		}
+		if (has_room(tx, bytes) && softrdma_requester_next(&link->requester, &out)) {
+			bytes += append_frame(tx, &out);
+			more = true;
+		}
+		if (!more && next_last_frame(link, &out))
+			bytes += append_frame(tx, &out);
+	}
+	fail_together(link); /* a send's memory, or the memory of a read's response, may have gone */
+	return tx->first < tx->count;
+}
+
+void
+softrdma_link_tx_done(struct softrdma_link *link, size_t len)
+{
+	struct softrdma_tx *tx = &link->tx;
+	while (len > 0) {
+		assert(tx->first < tx->count);
+		struct iovec *iov = &tx->iov[tx->first];
+		if (len < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + len;
+			iov->iov_len -= len;
+			return;
+		}
+		len -= iov->iov_len;
+		tx->first++;
+	}
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * link.h -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
+ *
+ * Received bytes are cut into frames here. The payload of a long frame is received straight into registered memory;
+ * what arrives together with a header goes through a small stage. Frames to send are gathered into a batch that one
+ * system call takes, their payload still where the application has it.
+ *
+ * A link is made with its queue pair and outlives it only while another thread still holds a reference. Its states:
+ *
+ *	IDLE     not connected yet (or never)
+ *	UP       frames flow
+ *	CLOSING  this side has said DISCONNECT; responses still leave, then the stream is shut down
+ *	DOWN     the peer has said so too, or is gone
+ *
+ * No socket, thread or clock in here: that is io.c. The link's lock is held in all calls unless said otherwise.
+ */
+
+#ifndef SOFTRDMA_LINK_H
+#define SOFTRDMA_LINK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "requester.h"
+#include "responder.h"
+#include "watched.h"
+#include "wire.h"
+
+enum softrdma_link_state {
+	SOFTRDMA_LINK_IDLE,
+	SOFTRDMA_LINK_UP,
+	SOFTRDMA_LINK_CLOSING,
+	SOFTRDMA_LINK_DOWN,
+};
+
+enum softrdma_rx_state {
+	SOFTRDMA_RX_HEADER,
+	SOFTRDMA_RX_PLACING, /* payload goes to registered memory */
+	SOFTRDMA_RX_OPERAND, /* payload is needed as a whole */
+	SOFTRDMA_RX_DISCARDING,
+};
+
+struct softrdma_rx {
+	enum softrdma_rx_state state;
+	struct softrdma_frame frame;
+	struct softrdma_place place;
+	uint32_t done; /* bytes of the frame's payload so far */
+	uint32_t begin, end; /* of what is in the stage */
+	uint8_t stage[SOFTRDMA_STAGE_SIZE];
+};
+
+struct softrdma_tx {
+	unsigned first, count; /* of iov: what is not sent yet */
+	unsigned frames;
+	struct iovec iov[SOFTRDMA_TX_IOVS];
+	struct softrdma_mr *mr[SOFTRDMA_TX_IOVS]; /* NULL: not registered memory */
+	uint8_t opcode[SOFTRDMA_TX_IOVS];         /* of the frame that this is a piece of */
+	bool is_header[SOFTRDMA_TX_IOVS];
+	uint8_t headers[SOFTRDMA_TX_FRAMES][SOFTRDMA_FRAME_SIZE];
+	uint8_t bytes[SOFTRDMA_TX_FRAMES][16];
+};
+
+struct softrdma_link;
+
+/* what the connection manager wants to know; called with the link's lock held */
+struct softrdma_link_ops {
+	void (*ready)(struct softrdma_link *link, void *arg);        /* the active side has seen the acceptance */
+	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, after the connection was up */
+};
+
+struct softrdma_link {
+	struct softrdma_watched watched; /* first: the progress thread finds the link by it */
+	pthread_mutex_t lock; /* guards everything below; taken before the locks of queues and channels */
+	atomic_uint refs;
+
+	enum softrdma_link_state state;
+	bool failed; /* the queue pair is in error */
+	bool ready_due, disconnect_due, fin_due;
+	struct ibv_qp *qp; /* NULL once it is destroyed */
+	const struct softrdma_link_ops *ops; /* NULL: nobody wants to know */
+	void *ops_arg;
+
+	struct softrdma_requester requester;
+	struct softrdma_responder responder;
+	uint32_t seq; /* the number of the first request of this side */
+	struct softrdma_rx rx;
+	struct softrdma_tx tx;
+
+	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
+
+	/* io.c only */
+	int fd; /* -1: no socket */
+	bool claimed;        /* a poller serves the socket, the progress thread does not wait for it */
+	bool flush_running;  /* a worker makes a range durable */
+	bool fin_sent;
+	uint64_t deadline;   /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
+	uint8_t rnr_retry;   /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
+	uint64_t rnr_deadline; /* ns, 0: none */
+	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look at that */
+	unsigned idle_polls; /* of the poller, in a row */
+	struct softrdma_link *next, *prev; /* list of all links; guarded by the engine's lock */
+	bool listed;
+	bool queued;                       /* in the list of links with work left; guarded by the engine's lock */
+	struct softrdma_link *work_next;
+	struct softrdma_link *job_next; /* in the list of flushes to be made; guarded by the workers' lock */
+};
+
+/* NULL: no memory. No lock. */
+struct softrdma_link *softrdma_link_new(void);
+/* any thread, any lock */
+void softrdma_link_get(struct softrdma_link *link);
+void softrdma_link_put(struct softrdma_link *link);
+
+/* the connection is made: both sides' first numbers and how many reads and atomics may be outstanding */
+void softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
+	uint32_t responder_resources);
+
+/* where the next received bytes belong; 0: nowhere now (a FLUSH is being made), else the number of pieces */
+int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1]);
+/* so many have been received there; false: the peer breaks the protocol */
+bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
+/* the kernel could not store to the memory: the message is refused, its rest thrown away */
+void softrdma_link_rx_fault(struct softrdma_link *link);
+/* looks at what is in the stage (again): after a FLUSH; false as above */
+bool softrdma_link_rx_go_on(struct softrdma_link *link);
+
+/* fills the batch if it is empty; false: nothing to send */
+bool softrdma_link_tx_fill(struct softrdma_link *link);
+/* so many bytes of the batch have been sent */
+void softrdma_link_tx_done(struct softrdma_link *link, size_t len);
+
+/* the queue pair goes to error; the oldest send completes with status, all else is flushed */
+void softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status);
+/* this side ends the connection (rdma_disconnect): all is flushed, DISCONNECT is on its way */
+void softrdma_link_close(struct softrdma_link *link);
+/* as that, for a queue pair that is being destroyed: what is posted vanishes without completions */
+void softrdma_link_abandon(struct softrdma_link *link);
+/* the stream has ended */
+void softrdma_link_lost(struct softrdma_link *link);
+
+/*
+ * The region is gone: nothing on its way may touch it any more. True: the stream cannot go on without it (a frame has
+ * been sent in part), the socket must be closed.
+ */
+bool softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr);
+
+#endif /* SOFTRDMA_LINK_H */

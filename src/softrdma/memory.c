@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* memory.c -- protection domains, memory regions and the check that every access passes */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "env.h"
+#include "mapping.h"
+#include "memory.h"
+
+/* keys are random, so the low bits choose the bucket well */
+#define BUCKETS 4096
+
+#define ACCESS_KNOWN                                                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |        \
+		IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
+
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct softrdma_mr *table[BUCKETS];
+static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
+
+static struct softrdma_mr **
+bucket_of(uint32_t key)
+{
+	return &table[key % BUCKETS];
+}
+
+static struct softrdma_mr *
+lookup(uint32_t key)
+{
+	struct softrdma_mr *mr = *bucket_of(key);
+	while (mr && mr->mr.rkey != key)
+		mr = mr->next;
+	return mr;
+}
+
+static int
+in_range(const struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	uint64_t base = (uint64_t)(uintptr_t)mr->mr.addr;
+	if (addr < base)
+		return 0;
+	uint64_t off = addr - base;
+	return off <= mr->mr.length && len <= mr->mr.length - off;
+}
+
+struct softrdma_mr *
+softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
+{
+	pthread_rwlock_rdlock(&table_lock);
+	struct softrdma_mr *mr = lookup(key);
+	pthread_rwlock_unlock(&table_lock);
+
+	/* mr cannot be freed here: deregistration passes through the lock of our caller's connection first */
+	if (mr == NULL || mr->mr.pd != pd || (mr->access & access) != access || !in_range(mr, addr, len))
+		return NULL;
+	return mr;
+}
+
+int
+softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset, uint64_t len,
+	int access, struct softrdma_place *place)
+{
+	place->count = 0;
+	for (int i = 0; i < num_sge && len > 0; i++) {
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		uint64_t piece = sge[i].length - offset;
+		if (piece > len)
+			piece = len;
+		uint64_t addr = sge[i].addr + offset;
+		struct softrdma_mr *mr = softrdma_mr_find(pd, sge[i].lkey, addr, piece, access);
+		if (mr == NULL)
+			return EACCES;
+		assert(place->count < SOFTRDMA_SGE_MAX);
+		place->iov[place->count].iov_base = (void *)(uintptr_t)addr;
+		place->iov[place->count].iov_len = piece;
+		place->mr[place->count] = mr;
+		place->count++;
+		offset = 0;
+		len -= piece;
+	}
+	assert(len == 0); /* callers ask for no more than the list holds */
+	return 0;
+}
+
+int
+softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+{
+	if (!mr->fragile) {
+		memcpy(dst, src, len);
+		return 0;
+	}
+	struct iovec from = {(void *)(uintptr_t)src, len};
+	struct iovec to = {dst, len};
+	ssize_t n = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+	if (n == (ssize_t)len)
+		return 0;
+	if (n >= 0 || errno == EFAULT)
+		return EFAULT;
+	/* a sandbox forbids the call: look before the leap is the best that is left */
+	int ret = softrdma_mr_probe(mr, dst, len);
+	if (ret == 0)
+		memcpy(dst, src, len);
+	return ret;
+}
+
+int
+softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len)
+{
+	if (!mr->fragile)
+		return 0;
+	/* the kernel reads a byte of the first and of the last page for us; EFAULT is what would be a SIGBUS */
+	char byte[2];
+	struct iovec to = {byte, sizeof(byte)};
+	struct iovec from[2] = {
+		{(void *)(uintptr_t)addr, 1},
+		{(void *)((uintptr_t)addr + len - 1), 1},
+	};
+	ssize_t n = process_vm_readv(getpid(), &to, 1, from, 2, 0);
+	if (n == 2 || (n < 0 && errno != EFAULT))
+		return 0;
+	return EFAULT;
+}
+
+void
+softrdma_mr_hold(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	mr->flushes++;
+	pthread_mutex_unlock(&flushes_lock);
+}
+
+void
+softrdma_mr_release(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	assert(mr->flushes > 0);
+	if (--mr->flushes == 0)
+		pthread_cond_broadcast(&flushes_cond);
+	pthread_mutex_unlock(&flushes_lock);
+}
+
+struct mapping_check {
+	int write;
+	int fragile;
+};
+
+/* real devices pin the pages when memory is registered, and refuse what is not there or may not be written */
+static int
+check_area(const struct softrdma_area *area, const char *name, void *arg)
+{
+	struct mapping_check *check = arg;
+	if (!area->readable || (check->write && !area->writable))
+		return EFAULT;
+	/* shared memory without a file has an inode too, but nobody can truncate it */
+	if (area->inode != 0 && strncmp(name, "/dev/zero", 9) != 0 && strncmp(name, "/SYSV", 5) != 0)
+		check->fragile = 1;
+	return 0;
+}
+
+static int
+check_mapping(struct softrdma_mr *mr)
+{
+	struct mapping_check check = {.write = mr->access & IBV_ACCESS_LOCAL_WRITE};
+	uintptr_t start = (uintptr_t)mr->mr.addr;
+	int ret = softrdma_mapping_each(-1, start, start + mr->mr.length, true, check_area, &check);
+	mr->fragile = check.fragile;
+	return ret == ENOMEM ? EFAULT : ret;
+}
+
+/* 0 is no key: programs use it for "none" */
+static int
+insert_under_new_key(struct softrdma_mr *mr)
+{
+	int ret;
+	pthread_rwlock_wrlock(&table_lock);
+	do {
+		ret = softrdma_random(&mr->mr.rkey, sizeof(mr->mr.rkey));
+	} while (ret == 0 && (mr->mr.rkey == 0 || lookup(mr->mr.rkey)));
+	if (ret == 0) {
+		mr->mr.lkey = mr->mr.rkey;
+		struct softrdma_mr **bucket = bucket_of(mr->mr.rkey);
+		mr->next = *bucket;
+		*bucket = mr;
+	}
+	pthread_rwlock_unlock(&table_lock);
+	return ret;
+}
+
+/* remote writes and atomics need local write, as the verbs manual says (ibv_reg_mr(3)) */
+static int
+check_access(int access)
+{
+	if (access & ~ACCESS_KNOWN)
+		return access & IBV_ACCESS_ON_DEMAND ? EOPNOTSUPP : EINVAL;
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
+struct softrdma_mr *
+softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	int ret = check_access(access);
+	if (ret)
+		goto err_errno;
+	if (length > UINT64_MAX - (uintptr_t)addr) {
+		ret = EINVAL;
+		goto err_errno;
+	}
+
+	struct softrdma_mr *mr = calloc(1, sizeof(*mr));
+	if (mr == NULL) {
+		ret = ENOMEM;
+		goto err_errno;
+	}
+	mr->mr.context = pd->context;
+	mr->mr.pd = pd;
+	mr->mr.addr = addr;
+	mr->mr.length = length;
+	mr->access = access;
+
+	if (length > 0) {
+		ret = check_mapping(mr);
+		if (ret)
+			goto err_free;
+	}
+	if (access & SOFTRDMA_ACCESS_FLUSH_PERSISTENT) {
+		ret = softrdma_persist_new(addr, length, &mr->persist);
+		if (ret)
+			goto err_free;
+	}
+	ret = insert_under_new_key(mr);
+	if (ret)
+		goto err_delete_persist;
+	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
+	return mr;
+
+err_delete_persist:
+	softrdma_persist_delete(mr->persist);
+err_free:
+	free(mr);
+err_errno:
+	errno = ret;
+	return NULL;
+}
+
+void
+softrdma_mr_remove(struct softrdma_mr *mr)
+{
+	pthread_rwlock_wrlock(&table_lock);
+	struct softrdma_mr **at = bucket_of(mr->mr.rkey);
+	while (*at != mr) {
+		assert(*at);
+		at = &(*at)->next;
+	}
+	*at = mr->next;
+	pthread_rwlock_unlock(&table_lock);
+}
+
+void
+softrdma_mr_delete(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	while (mr->flushes > 0)
+		pthread_cond_wait(&flushes_cond, &flushes_lock);
+	pthread_mutex_unlock(&flushes_lock);
+
+	atomic_fetch_sub(&softrdma_pd_of(mr->mr.pd)->users, 1);
+	softrdma_persist_delete(mr->persist);
+	free(mr);
+}

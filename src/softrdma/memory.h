@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* memory.h -- protection domains, memory regions and the check that every access passes */
+
+#ifndef SOFTRDMA_MEMORY_H
+#define SOFTRDMA_MEMORY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "limits.h"
+#include "persist.h"
+#include "softrdma.h"
+
+struct softrdma_pd {
+	struct ibv_pd pd;
+	atomic_uint users; /* regions, queue pairs and shared receive queues */
+};
+
+struct softrdma_mr {
+	struct ibv_mr mr;
+	int access;
+	int fragile;                     /* a store may raise SIGBUS: see softrdma_mr_store() */
+	struct softrdma_persist *persist; /* NULL without the right to persistent flushes */
+	unsigned flushes;                /* running on a worker; guarded by the table's lock */
+	struct softrdma_mr *next;        /* in its bucket */
+};
+
+/* pieces of registered memory, in the order of the message */
+struct softrdma_place {
+	int count;
+	struct iovec iov[SOFTRDMA_SGE_MAX];
+	struct softrdma_mr *mr[SOFTRDMA_SGE_MAX]; /* parallel to iov; NULL: not registered (inline data) */
+};
+
+static inline struct softrdma_pd *
+softrdma_pd_of(struct ibv_pd *pd)
+{
+	return (struct softrdma_pd *)pd;
+}
+
+/*
+ * Finds the region with this key and checks protection domain, range and all bits of access. NULL: refused. Any thread;
+ * the region stays usable until the caller drops the lock of its connection (see softrdma_mr_remove).
+ */
+struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access);
+
+/*
+ * Resolves len bytes from offset of a scatter/gather list. 0, or EACCES if a piece is refused. Pieces of no length are
+ * not looked at, as on hardware.
+ */
+int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset, uint64_t len,
+	int access, struct softrdma_place *place);
+
+/*
+ * Copies into registered memory. A mapped file may have been truncated by anybody; where that is possible the kernel
+ * does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno value.
+ */
+int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
+
+/* may a plain load or store to len bytes at addr be made? 0, or EFAULT for a file that ends before */
+int softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len);
+
+/* takes a region for a flush on a worker, and gives it back; deregistration waits in between */
+void softrdma_mr_hold(struct softrdma_mr *mr);
+void softrdma_mr_release(struct softrdma_mr *mr);
+
+/* ibv_reg_mr without the public name: NULL with errno */
+struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access);
+
+/*
+ * Takes the region out of the table: from here on no lookup finds it. Whoever found it before holds the lock of a
+ * connection, so after the caller has passed through those locks nobody touches the memory any more.
+ */
+void softrdma_mr_remove(struct softrdma_mr *mr);
+
+/* waits for flushes that still run on a worker, then frees what softrdma_mr_new made */
+void softrdma_mr_delete(struct softrdma_mr *mr);
+
+#endif /* SOFTRDMA_MEMORY_H */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* persist_msync.h -- durability of pages that the kernel writes to a medium */
+
+#ifndef SOFTRDMA_PERSIST_MSYNC_H
+#define SOFTRDMA_PERSIST_MSYNC_H
+
+#include <stddef.h>
+
+/*
+ * Writes the pages of [addr, addr + len) back and waits for the medium: 0 or an errno value. It reads no
+ * memory, so a range that is no longer mapped is an error here, and a file that was cut short raises no
+ * signal.
+ */
+int softrdma_msync(const void *addr, size_t len);
+
+#endif /* SOFTRDMA_PERSIST_MSYNC_H */

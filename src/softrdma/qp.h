@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* qp.h -- queue pairs: what applications hold of a link */
+
+#ifndef SOFTRDMA_QP_H
+#define SOFTRDMA_QP_H
+
+#include "link.h"
+#include "recv_queue.h"
+
+/* room for the struct ibv_qp_ex of newer headers than the one this was built with: it grows at its end */
+#define SOFTRDMA_QP_EX_ROOM 1024
+
+struct softrdma_qp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+		char room[SOFTRDMA_QP_EX_ROOM];
+	};
+	struct softrdma_link *link; /* with a reference */
+	struct softrdma_recv_queue recv_queue; /* unused with a shared one */
+	struct ibv_qp_cap cap;
+	bool sq_sig_all;
+};
+
+static inline struct softrdma_qp *
+softrdma_qp_of(struct ibv_qp *qp)
+{
+	return (struct softrdma_qp *)qp;
+}
+
+/* a queue pair in the INIT state; NULL with errno */
+struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr);
+
+/* says DISCONNECT to the peer if it is connected; completions that are queued stay */
+void softrdma_qp_delete(struct softrdma_qp *qp);
+
+/* behind ibv_post_send and ibv_post_recv */
+int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+#endif /* SOFTRDMA_QP_H */

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* recv_queue.c -- posted receives, of one queue pair or shared by many */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io.h"
+#include "link.h"
+#include "memory.h"
+#include "recv_queue.h"
+
+/* the pieces are cut to max_sge, so that a deep queue with one piece each stays small */
+static size_t
+recv_size(uint32_t max_sge)
+{
+	return offsetof(struct softrdma_recv, sge) + max_sge * sizeof(struct ibv_sge);
+}
+
+static struct softrdma_recv *
+recv_at(const struct softrdma_recv_queue *queue, uint32_t index)
+{
+	if (index >= queue->capacity)
+		index -= queue->capacity;
+	return (struct softrdma_recv *)((char *)queue->ring + index * recv_size(queue->max_sge));
+}
+
+int
+softrdma_recv_queue_init(struct softrdma_recv_queue *queue, uint32_t capacity, uint32_t max_sge)
+{
+	assert(max_sge <= SOFTRDMA_SGE_MAX && capacity <= SOFTRDMA_WR_MAX);
+	memset(queue, 0, sizeof(*queue));
+	if (max_sge == 0)
+		max_sge = 1;
+	queue->ring = calloc(capacity ? capacity : 1, recv_size(max_sge));
+	if (queue->ring == NULL)
+		return ENOMEM;
+	queue->capacity = capacity;
+	queue->max_sge = max_sge;
+	pthread_mutex_init(&queue->lock, NULL);
+	return 0;
+}
+
+void
+softrdma_recv_queue_fini(struct softrdma_recv_queue *queue)
+{
+	assert(queue->starving == NULL);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue->ring);
+}
+
+int
+softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_recv_wr *wr)
+{
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+		return EINVAL;
+
+	int ret = ENOMEM;
+	pthread_mutex_lock(&queue->lock);
+	if (queue->count < queue->capacity) {
+		struct softrdma_recv *recv = recv_at(queue, queue->head + queue->count);
+		recv->wr_id = wr->wr_id;
+		recv->num_sge = wr->num_sge;
+		recv->length = 0;
+		for (int i = 0; i < wr->num_sge; i++) {
+			recv->sge[i] = wr->sg_list[i];
+			recv->length += wr->sg_list[i].length;
+		}
+		queue->count++;
+		ret = 0;
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return ret;
+}
+
+/* the queue's lock is held */
+static bool
+take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv)
+{
+	if (queue->count == 0)
+		return false;
+	const struct softrdma_recv *from = recv_at(queue, queue->head);
+	memcpy(recv, from, recv_size((uint32_t)from->num_sge));
+	queue->head = queue->head + 1 < queue->capacity ? queue->head + 1 : 0;
+	queue->count--;
+	return true;
+}
+
+bool
+softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv)
+{
+	pthread_mutex_lock(&queue->lock);
+	bool taken = take(queue, recv);
+	pthread_mutex_unlock(&queue->lock);
+	return taken;
+}
+
+bool
+softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
+	struct softrdma_link *link)
+{
+	pthread_mutex_lock(&queue->lock);
+	bool taken = take(queue, recv);
+	if (!taken) {
+		struct softrdma_link **at = &queue->starving;
+		while (*at && *at != link)
+			at = &(*at)->starving_next;
+		if (*at == NULL) {
+			link->starving_next = NULL;
+			*at = link;
+		}
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return taken;
+}
+
+struct softrdma_link *
+softrdma_recv_queue_pop_starving(struct softrdma_recv_queue *queue)
+{
+	struct softrdma_link *link = NULL;
+	pthread_mutex_lock(&queue->lock);
+	if (queue->count > 0 && queue->starving) {
+		link = queue->starving;
+		queue->starving = link->starving_next;
+		softrdma_link_get(link);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return link;
+}
+
+void
+softrdma_recv_queue_forget(struct softrdma_recv_queue *queue, struct softrdma_link *link)
+{
+	pthread_mutex_lock(&queue->lock);
+	struct softrdma_link **at = &queue->starving;
+	while (*at && *at != link)
+		at = &(*at)->starving_next;
+	if (*at)
+		*at = link->starving_next;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void
+softrdma_recv_queue_feed(struct softrdma_recv_queue *queue)
+{
+	struct softrdma_link *link;
+	while ((link = softrdma_recv_queue_pop_starving(queue)) != NULL) {
+		softrdma_io_receive_posted(link);
+		softrdma_link_put(link);
+	}
+}
+
+struct ibv_srq *
+softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct ibv_srq_attr *attr = &init->attr;
+	if (attr->max_wr < 1 || attr->max_wr > SOFTRDMA_WR_MAX || attr->max_sge > SOFTRDMA_SGE_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct softrdma_srq *srq = calloc(1, sizeof(*srq));
+	if (srq == NULL)
+		return NULL;
+	int ret = softrdma_recv_queue_init(&srq->queue, attr->max_wr, attr->max_sge);
+	if (ret) {
+		free(srq);
+		errno = ret;
+		return NULL;
+	}
+	srq->srq.context = pd->context;
+	srq->srq.srq_context = init->srq_context;
+	srq->srq.pd = pd;
+	pthread_mutex_init(&srq->srq.mutex, NULL);
+	pthread_cond_init(&srq->srq.cond, NULL);
+	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
+	attr->max_sge = srq->queue.max_sge;
+	return &srq->srq;
+}
+
+int
+softrdma_ibv_destroy_srq(struct ibv_srq *ibv_srq)
+{
+	struct softrdma_srq *srq = softrdma_srq_of(ibv_srq);
+	pthread_mutex_lock(&srq->queue.lock);
+	unsigned users = srq->users;
+	pthread_mutex_unlock(&srq->queue.lock);
+	if (users)
+		return EBUSY;
+
+	atomic_fetch_sub(&softrdma_pd_of(srq->srq.pd)->users, 1);
+	pthread_cond_destroy(&srq->srq.cond);
+	pthread_mutex_destroy(&srq->srq.mutex);
+	softrdma_recv_queue_fini(&srq->queue);
+	free(srq);
+	return 0;
+}
+
+int
+softrdma_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct softrdma_srq *srq = softrdma_srq_of(ibv_srq);
+	int ret = 0;
+	for (; wr && ret == 0; wr = wr->next) {
+		ret = softrdma_recv_queue_put(&srq->queue, wr);
+		if (ret)
+			*bad_wr = wr;
+	}
+	softrdma_recv_queue_feed(&srq->queue);
+	return ret;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* responder.c -- the side that serves: requests in, memory and receives touched, responses out */
+
+#include <assert.h>
+#include <string.h>
+
+#include "responder.h"
+
+void
+softrdma_responder_init(struct softrdma_responder *resp, const struct ibv_pd *pd, struct softrdma_cq *cq,
+	struct softrdma_recv_queue *queue, bool queue_is_shared, uint32_t qp_num, struct softrdma_link *link)
+{
+	memset(resp, 0, sizeof(*resp));
+	resp->queue_is_shared = queue_is_shared;
+	resp->pd = pd;
+	resp->cq = cq;
+	resp->queue = queue;
+	resp->qp_num = qp_num;
+	resp->link = link;
+}
+
+void
+softrdma_responder_start(struct softrdma_responder *resp, uint32_t seq, uint32_t rd_atom_max)
+{
+	assert(rd_atom_max <= SOFTRDMA_RD_ATOM_MAX);
+	resp->expected = resp->answered = seq;
+	resp->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
+}
+
+static void
+complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_wc *what, bool solicited)
+{
+	struct ibv_wc wc = *what;
+	wc.wr_id = wr_id;
+	wc.qp_num = resp->qp_num;
+	if (!softrdma_cq_push(resp->cq, &wc, solicited || wc.status != IBV_WC_SUCCESS))
+		resp->overrun = true;
+}
+
+static void
+fail_recv(struct softrdma_responder *resp, uint64_t wr_id, enum ibv_wc_status status)
+{
+	const struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+	complete_recv(resp, wr_id, &wc, true);
+}
+
+static void
+send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
+{
+	assert(resp->nak == 0);
+	resp->nak = (uint8_t)nak;
+	resp->nak_seq = seq;
+	resp->nak_due = true;
+}
+
+/* somebody waits for an answer that will not come: say so (on hardware the requester's retries run out) */
+static void
+give_up(struct softrdma_responder *resp)
+{
+	if (resp->count_waiting > 0)
+		send_nak(resp, SOFTRDMA_NAK_GONE, resp->waiting[resp->first_waiting].seq);
+	else if (resp->in_message || resp->flushing || resp->starving)
+		send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
+	resp->count_waiting = 0;
+}
+
+void
+softrdma_responder_fail(struct softrdma_responder *resp)
+{
+	if (resp->nak == 0)
+		give_up(resp);
+	resp->failed = true;
+	resp->starving = resp->rnr_due = resp->ready_due = false;
+	resp->in_message = false;
+	if (resp->have_recv) {
+		resp->have_recv = false;
+		fail_recv(resp, resp->recv.wr_id, IBV_WC_WR_FLUSH_ERR);
+	}
+	struct softrdma_recv recv;
+	while (!resp->queue_is_shared && softrdma_recv_queue_take(resp->queue, &recv))
+		fail_recv(resp, recv.wr_id, IBV_WC_WR_FLUSH_ERR);
+}
+
+void
+softrdma_responder_drop(struct softrdma_responder *resp)
+{
+	resp->have_recv = false;
+	struct softrdma_recv recv;
+	while (!resp->queue_is_shared && softrdma_recv_queue_take(resp->queue, &recv))
+		;
+}
+
+void
+softrdma_responder_close(struct softrdma_responder *resp)
+{
+	softrdma_responder_fail(resp);
+	if (resp->nak_due) {
+		resp->nak_due = false;
+		resp->expected = resp->nak_seq;
+	}
+}
+
+/* the request being looked at is refused with a NAK; the queue pair is done for (IBTA vol. 1, 9.9.3) */
+static enum softrdma_service
+refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
+{
+	if (resp->have_recv) {
+		/* the receive is consumed by the request that broke the rule */
+		resp->have_recv = false;
+		fail_recv(resp, resp->recv.wr_id,
+			nak == SOFTRDMA_NAK_INVALID_REQUEST ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR);
+	}
+	send_nak(resp, nak, resp->expected);
+	resp->in_message = false;
+	resp->failed = true;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+/* takes the receive that a message consumes; false: there is none, the request is refused for now */
+static bool
+take_recv(struct softrdma_responder *resp)
+{
+	if (resp->have_recv)
+		return true;
+	if (softrdma_recv_queue_take_or_starve(resp->queue, &resp->recv, resp->link)) {
+		resp->have_recv = true;
+		return true;
+	}
+	resp->starving = true;
+	resp->rnr_due = true;
+	resp->rnr_sent = false;
+	resp->in_message = false;
+	return false;
+}
+
+/*
+ * Enters a frame into the message it begins or goes on with. False: first and last flag or the lengths are not what the
+ * message allows.
+ */
+static bool
+begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
+	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
+	if (first == resp->in_message)
+		return false;
+	if (first) {
+		resp->opcode = frame->opcode;
+		resp->total = last ? frame->length : frame->arg;
+		resp->received = 0;
+	}
+	uint64_t left = resp->total - resp->received;
+	if (frame->length > left || last != (frame->length == left) || (frame->length == 0 && !last))
+		return false;
+	resp->in_message = true;
+	return true;
+}
+
+static enum softrdma_service
+serve_send(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+{
+	if (!begin_or_go_on(resp, frame))
+		return SOFTRDMA_SERVICE_BAD;
+	if (!take_recv(resp))
+		return SOFTRDMA_SERVICE_DISCARD;
+	if (resp->total > resp->recv.length)
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	if (softrdma_place_sges(resp->pd, resp->recv.sge, resp->recv.num_sge, resp->received, frame->length,
+		    IBV_ACCESS_LOCAL_WRITE, place) != 0)
+		return refuse(resp, SOFTRDMA_NAK_OPERATION); /* our side's fault: IBV_WC_LOC_PROT_ERR here */
+	return SOFTRDMA_SERVICE_PLACE;
+}
+
+static void
+place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	place->count = len > 0;
+	place->iov[0].iov_base = (void *)(uintptr_t)addr;
+	place->iov[0].iov_len = len;
+	place->mr[0] = mr;
+}
+
+/*
+ * Looks up remote memory; an access of no bytes is never refused, as on hardware, and gives no region. False: refused.
+ */
+static bool
+may_access(const struct softrdma_responder *resp, const struct softrdma_frame *frame, uint64_t len, int access,
+	struct softrdma_mr **mr_ptr)
+{
+	*mr_ptr = NULL;
+	if (len == 0)
+		return true;
+	*mr_ptr = softrdma_mr_find(resp->pd, frame->key, frame->addr, len, access);
+	return *mr_ptr != NULL;
+}
+
+static enum softrdma_service
+serve_write(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+{
+	struct softrdma_mr *mr;
+	if (!begin_or_go_on(resp, frame))
+		return SOFTRDMA_SERVICE_BAD;
+	/* all that is left of the message is checked, so that one that does not fit changes no byte */
+	if (!may_access(resp, frame, resp->total - resp->received, IBV_ACCESS_REMOTE_WRITE, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if ((frame->flags & SOFTRDMA_FRAME_IMM) && !take_recv(resp))
+		return SOFTRDMA_SERVICE_DISCARD;
+	place_one(place, mr, frame->addr, frame->length);
+	return SOFTRDMA_SERVICE_PLACE;
+}
+
+/* false: the requester has more outstanding than it was allowed */
+static bool
+push_response(struct softrdma_responder *resp, const struct softrdma_response *response)
+{
+	if (resp->count_waiting == resp->rd_atom_max)
+		return false;
+	resp->waiting[(resp->first_waiting + resp->count_waiting) % SOFTRDMA_RD_ATOM_MAX] = *response;
+	resp->count_waiting++;
+	return true;
+}
+
+static enum softrdma_service
+serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	struct softrdma_mr *mr;
+	if (!may_access(resp, frame, frame->arg, IBV_ACCESS_REMOTE_READ, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	const struct softrdma_response response = {
+		.seq = frame->seq,
+		.is_read = true,
+		.key = frame->key,
+		.addr = frame->addr,
+		.length = frame->arg,
+	};
+	if (!push_response(resp, &response))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	resp->expected++;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+static enum softrdma_service
+serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+{
+	int access = frame->opcode == SOFTRDMA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
+	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, access);
+	if (mr == NULL)
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if (frame->addr % 8 != 0 ||
+	    (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	place_one(place, mr, frame->addr, 8);
+	return SOFTRDMA_SERVICE_OPERAND;
+}
+
+/* 0 bytes to flush: the whole region would be IBTA's other selectivity, which is not offered; a range of 0 is nothing */
+static enum softrdma_service
+serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	struct softrdma_mr *mr;
+	bool persistent = frame->code == SOFTRDMA_FLUSH_PERSISTENT;
+	int access = persistent ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT : SOFTRDMA_ACCESS_FLUSH_GLOBAL;
+	if (!may_access(resp, frame, frame->arg, access, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if (mr == NULL || !persistent) {
+		/* visible: stores of this thread have happened, and the response makes a system call behind them */
+		resp->expected++;
+		return SOFTRDMA_SERVICE_DISCARD;
+	}
+	resp->flushing = true;
+	resp->flush_mr = mr;
+	resp->flush_addr = frame->addr;
+	resp->flush_len = frame->arg;
+	softrdma_mr_hold(mr);
+	return SOFTRDMA_SERVICE_FLUSH;
+}
+
+void
+softrdma_responder_flushed(struct softrdma_responder *resp, int error)
+{
+	assert(resp->flushing);
+	resp->flushing = false;
+	softrdma_mr_release(resp->flush_mr);
+	resp->flush_mr = NULL;
+	if (resp->failed)
+		return;
+	if (error)
+		refuse(resp, SOFTRDMA_NAK_OPERATION);
+	else
+		resp->expected++;
+}
+
+static enum softrdma_service
+serve_resync(struct softrdma_responder *resp)
+{
+	if (!resp->starving || resp->rnr_due || resp->ready_due)
+		return SOFTRDMA_SERVICE_BAD;
+	resp->starving = false;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+enum softrdma_service
+softrdma_responder_request(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
+{
+	assert(!resp->flushing);
+	place->count = 0;
+	if (resp->failed) {
+		if (resp->nak == 0)
+			send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
+		return SOFTRDMA_SERVICE_DISCARD;
+	}
+	if (resp->starving && frame->opcode != SOFTRDMA_OP_RESYNC)
+		return SOFTRDMA_SERVICE_DISCARD;
+	if (frame->seq != resp->expected)
+		return SOFTRDMA_SERVICE_BAD;
+	if (resp->in_message && frame->opcode != resp->opcode)
+		return SOFTRDMA_SERVICE_BAD;
+
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_SEND:
+		return serve_send(resp, frame, place);
+	case SOFTRDMA_OP_WRITE:
+		return serve_write(resp, frame, place);
+	case SOFTRDMA_OP_READ:
+		return serve_read(resp, frame);
+	case SOFTRDMA_OP_FLUSH:
+		return serve_flush(resp, frame);
+	case SOFTRDMA_OP_RESYNC:
+		return serve_resync(resp);
+	default:
+		return serve_atomic(resp, frame, place);
+	}
+}
+
+/* the last frame of a SEND, or of a WRITE with immediate data, completes the receive */
+static void
+finish_recv(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	bool is_send = frame->opcode == SOFTRDMA_OP_SEND;
+	struct ibv_wc wc = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = is_send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+		.byte_len = (uint32_t)resp->received,
+	};
+	if (frame->flags & SOFTRDMA_FRAME_IMM) {
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = (uint32_t)frame->arg;
+	}
+	resp->have_recv = false;
+	complete_recv(resp, resp->recv.wr_id, &wc, frame->flags & SOFTRDMA_FRAME_SOLICITED);
+}
+
+void
+softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	if (resp->failed)
+		return;
+	assert(resp->in_message);
+	resp->received += frame->length;
+	if (!(frame->flags & SOFTRDMA_FRAME_LAST))
+		return;
+	resp->in_message = false;
+	resp->expected++;
+	if (resp->have_recv)
+		finish_recv(resp, frame);
+}
+
+static uint64_t
+get_u64(const uint8_t *at)
+{
+	uint64_t value = 0;
+	for (int i = 0; i < 8; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+void
+softrdma_responder_fault(struct softrdma_responder *resp)
+{
+	if (!resp->failed)
+		refuse(resp, SOFTRDMA_NAK_OPERATION);
+}
+
+/* atomic with every CPU and every connection of this machine: the memory is the one truth, no lock of ours is */
+void
+softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame, const uint8_t *operand)
+{
+	if (resp->failed)
+		return;
+	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);
+	uint64_t *target = (uint64_t *)(uintptr_t)frame->addr;
+	if (mr == NULL || softrdma_mr_probe(mr, target, 8) != 0) {
+		softrdma_responder_fault(resp);
+		return;
+	}
+
+	struct softrdma_response response = {.seq = frame->seq};
+	uint64_t value = get_u64(operand);
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+		memcpy(&value, operand, 8); /* bytes, not a number */
+		__atomic_store_n(target, value, __ATOMIC_SEQ_CST);
+		break;
+	case SOFTRDMA_OP_FETCH_ADD:
+		response.value = __atomic_fetch_add(target, value, __ATOMIC_SEQ_CST);
+		break;
+	default:
+		assert(frame->opcode == SOFTRDMA_OP_COMPARE_SWAP);
+		response.value = value;
+		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + 8), false, __ATOMIC_SEQ_CST,
+			__ATOMIC_SEQ_CST);
+		break;
+	}
+	resp->expected++;
+	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
+		bool pushed = push_response(resp, &response);
+		assert(pushed); /* serve_atomic has looked */
+	}
+}
+
+void
+softrdma_responder_fed(struct softrdma_responder *resp)
+{
+	if (resp->starving)
+		resp->ready_due = true;
+}
+
+static void
+own_value(struct softrdma_outgoing *out, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		out->bytes[i] = (uint8_t)(value >> (8 * i));
+	out->frame.length = 8;
+	place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
+}
+
+/* one frame of the oldest READ or atomic; a READ whose memory has gone meanwhile is refused after all */
+static bool
+next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
+{
+	struct softrdma_response *response = &resp->waiting[resp->first_waiting];
+	bool last = true;
+	out->frame.seq = response->seq;
+	if (response->is_read) {
+		uint64_t left = response->length - response->offset;
+		uint32_t len = left < SOFTRDMA_SEGMENT_MAX ? (uint32_t)left : SOFTRDMA_SEGMENT_MAX;
+		uint64_t addr = response->addr + response->offset;
+		struct softrdma_mr *mr = NULL;
+		if (len > 0) {
+			mr = softrdma_mr_find(resp->pd, response->key, addr, len, IBV_ACCESS_REMOTE_READ);
+			if (mr == NULL)
+				return false;
+		}
+		last = len == left;
+		out->frame.opcode = SOFTRDMA_OP_READ_RESPONSE;
+		out->frame.length = len;
+		out->frame.flags = (uint8_t)((response->offset == 0 ? SOFTRDMA_FRAME_FIRST : 0) |
+			(last ? SOFTRDMA_FRAME_LAST : 0));
+		place_one(&out->place, mr, addr, len);
+		response->offset += len;
+	} else {
+		out->frame.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE;
+		own_value(out, response->value);
+	}
+	if (last) {
+		resp->answered = response->seq + 1;
+		resp->first_waiting = (resp->first_waiting + 1) % SOFTRDMA_RD_ATOM_MAX;
+		resp->count_waiting--;
+	}
+	return true;
+}
+
+bool
+softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoing *out)
+{
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+
+	if (resp->count_waiting > 0) {
+		if (next_waiting(resp, out))
+			return true;
+		/* nothing after it has been answered, so it is the one to refuse, whatever was refused since */
+		resp->nak = SOFTRDMA_NAK_ACCESS;
+		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
+		resp->nak_due = true;
+		resp->failed = true;
+		resp->count_waiting = 0;
+		memset(&out->frame, 0, sizeof(out->frame));
+	}
+	if (resp->nak_due) {
+		resp->nak_due = false;
+		out->frame.opcode = SOFTRDMA_OP_NAK;
+		out->frame.seq = resp->nak_seq;
+		out->frame.code = resp->nak;
+		resp->answered = resp->expected; /* it acknowledges all before it */
+		return true;
+	}
+	if (resp->answered != resp->expected) {
+		resp->answered = resp->expected;
+		out->frame.opcode = SOFTRDMA_OP_ACK;
+		out->frame.seq = resp->expected - 1;
+		return true;
+	}
+	out->frame.seq = resp->expected;
+	if (resp->rnr_due) {
+		resp->rnr_due = false;
+		resp->rnr_sent = true;
+		out->frame.opcode = SOFTRDMA_OP_RNR;
+		return true;
+	}
+	if (resp->ready_due && resp->rnr_sent) {
+		resp->ready_due = false;
+		resp->rnr_sent = false;
+		out->frame.opcode = SOFTRDMA_OP_RNR_READY;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * softrdma.h -- the software device: RDMA over TCP, inside the process
+ *
+ * Each function has the signature and the meaning of the libibverbs or librdmacm function whose name follows the
+ * prefix: softrdma_ibv_reg_mr() is ibv_reg_mr(), softrdma_rdma_listen() is rdma_listen(). What is inline in the verbs
+ * headers (ibv_post_send, ibv_poll_cq, ibv_query_device_ex, ...) reaches the device through the objects themselves.
+ *
+ * The device knows verbs and nothing of its users. Its only way out is struct softrdma_env.
+ */
+
+#ifndef SOFTRDMA_H
+#define SOFTRDMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* values of the verbs ABI that older headers do not name (rdma-core 44) */
+#define SOFTRDMA_ACCESS_FLUSH_GLOBAL (1 << 8)
+#define SOFTRDMA_ACCESS_FLUSH_PERSISTENT (1 << 9)
+#define SOFTRDMA_CAP_FLUSH_GLOBAL (1ULL << 38)
+#define SOFTRDMA_CAP_FLUSH_PERSISTENT (1ULL << 39)
+#define SOFTRDMA_CAP_ATOMIC_WRITE (1ULL << 40)
+#define SOFTRDMA_WC_FLUSH 8
+#define SOFTRDMA_WC_ATOMIC_WRITE 9
+#define SOFTRDMA_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
+#define SOFTRDMA_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
+
+enum softrdma_log_level {
+	SOFTRDMA_LOG_ERROR = 1,
+	SOFTRDMA_LOG_WARNING = 2,
+	SOFTRDMA_LOG_NOTICE = 3,
+	SOFTRDMA_LOG_INFO = 4,
+	SOFTRDMA_LOG_DEBUG = 5,
+};
+
+/* what the device needs of its surroundings; replaced by simulations and by the library that embeds it */
+struct softrdma_env {
+	/* monotonic time in nanoseconds; any thread */
+	uint64_t (*now_ns)(void);
+	/* fills buf with len unpredictable bytes; 0 or an errno value; any thread */
+	int (*random)(void *buf, size_t len);
+	/* one finished sentence without a newline; never holds keys, addresses of memory or payload; any thread */
+	void (*log)(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text);
+	/* appended to the sentence about a refused connection, so that an embedder can name its own settings */
+	const char *refused_hint;
+};
+
+/* replaces the surroundings for the whole process; call it before any other function of the device */
+void softrdma_set_env(const struct softrdma_env *env);
+
+/* is this context (object) one of the software device's? */
+bool softrdma_owns(const struct ibv_context *context);
+
+/* libibverbs */
+int softrdma_ibv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+	struct ibv_device_attr_ex *attr);
+int softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
+struct ibv_pd *softrdma_ibv_alloc_pd(struct ibv_context *context);
+int softrdma_ibv_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+int softrdma_ibv_dereg_mr(struct ibv_mr *mr);
+int softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	struct ibv_sge *sg_list, uint32_t num_sge);
+struct ibv_comp_channel *softrdma_ibv_create_comp_channel(struct ibv_context *context);
+int softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+	struct ibv_comp_channel *channel, int comp_vector);
+int softrdma_ibv_destroy_cq(struct ibv_cq *cq);
+int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
+struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
+int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+	struct ibv_qp_init_attr *init_attr);
+
+/*
+ * Posts an RDMA FLUSH of a range: what ibv_wr_start, ibv_wr_flush and ibv_wr_complete do where the header has them.
+ * type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT; wr_flags as in ibv_qp_ex. 0 or an errno value.
+ */
+int softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
+	size_t len, uint8_t type);
+
+/* posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns; 0 or an errno value */
+int softrdma_post_atomic_write(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, const void *src);
+
+/* librdmacm */
+int softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+	struct rdma_addrinfo **res);
+void softrdma_rdma_freeaddrinfo(struct rdma_addrinfo *res);
+struct rdma_event_channel *softrdma_rdma_create_event_channel(void);
+void softrdma_rdma_destroy_event_channel(struct rdma_event_channel *channel);
+int softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+	enum rdma_port_space ps);
+int softrdma_rdma_destroy_id(struct rdma_cm_id *id);
+int softrdma_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
+int softrdma_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
+	int timeout_ms);
+int softrdma_rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int softrdma_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
+void softrdma_rdma_destroy_qp(struct rdma_cm_id *id);
+int softrdma_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
+int softrdma_rdma_listen(struct rdma_cm_id *id, int backlog);
+int softrdma_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
+int softrdma_rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
+int softrdma_rdma_disconnect(struct rdma_cm_id *id);
+int softrdma_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+int softrdma_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int softrdma_rdma_ack_cm_event(struct rdma_cm_event *event);
+
+#endif /* SOFTRDMA_H */

@@ -1,0 +1,24 @@
+# the software device, as one list for every library that holds it
+set(SOFTRDMA_SOURCES
+	softrdma/address.c
+	softrdma/cm.c
+	softrdma/completion.c
+	softrdma/device.c
+	softrdma/env.c
+	softrdma/handshake.c
+	softrdma/io.c
+	softrdma/link.c
+	softrdma/mapping.c
+	softrdma/memory.c
+	softrdma/notify.c
+	softrdma/persist.c
+	softrdma/persist_dax.c
+	softrdma/persist_file.c
+	softrdma/persist_msync.c
+	softrdma/qp.c
+	softrdma/recv_queue.c
+	softrdma/requester.c
+	softrdma/responder.c
+	softrdma/wire.c
+	softrdma/workers.c
+)

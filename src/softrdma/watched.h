@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* watched.h -- what the progress thread waits for */
+
+#ifndef SOFTRDMA_WATCHED_H
+#define SOFTRDMA_WATCHED_H
+
+#include <stdint.h>
+
+struct softrdma_watched {
+	/* the socket has something (EPOLL*); on the progress thread, no lock held */
+	void (*handle)(struct softrdma_watched *watched, uint32_t events);
+	/* nobody will call handle() any more; any thread, no lock held */
+	void (*release)(struct softrdma_watched *watched);
+	struct softrdma_watched *retired_next;
+};
+
+#endif /* SOFTRDMA_WATCHED_H */

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* wire.c -- the bytes between two software devices, described in doc/softrdma-protocol.md */
+
+#include <assert.h>
+#include <string.h>
+
+#include "softrdma.h"
+#include "wire.h"
+
+static const uint8_t magic[4] = {'S', 'R', 'D', 'M'};
+
+/* a cursor over a buffer of known size; running over its end is a defect of this file, not of the bytes */
+struct cursor {
+	uint8_t *at;
+	size_t left;
+};
+
+static void
+put(struct cursor *c, uint64_t value, size_t bytes)
+{
+	assert(bytes <= c->left);
+	for (size_t i = 0; i < bytes; i++)
+		c->at[i] = (uint8_t)(value >> (8 * i));
+	c->at += bytes;
+	c->left -= bytes;
+}
+
+static void
+put_bytes(struct cursor *c, const void *bytes, size_t len)
+{
+	assert(len <= c->left);
+	memcpy(c->at, bytes, len);
+	c->at += len;
+	c->left -= len;
+}
+
+struct const_cursor {
+	const uint8_t *at;
+	size_t left;
+};
+
+static uint64_t
+get(struct const_cursor *c, size_t bytes)
+{
+	assert(bytes <= c->left);
+	uint64_t value = 0;
+	for (size_t i = 0; i < bytes; i++)
+		value |= (uint64_t)c->at[i] << (8 * i);
+	c->at += bytes;
+	c->left -= bytes;
+	return value;
+}
+
+void
+softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOFTRDMA_FRAME_SIZE])
+{
+	assert(frame->length <= SOFTRDMA_SEGMENT_MAX);
+	struct cursor c = {buf, SOFTRDMA_FRAME_SIZE};
+	put(&c, frame->opcode, 1);
+	put(&c, frame->flags, 1);
+	put(&c, frame->code, 2);
+	put(&c, frame->seq, 4);
+	put(&c, frame->length, 4);
+	put(&c, frame->key, 4);
+	put(&c, frame->addr, 8);
+	put(&c, frame->arg, 8);
+	assert(c.left == 0);
+}
+
+bool
+softrdma_opcode_is_request(uint8_t opcode)
+{
+	return opcode >= SOFTRDMA_OP_SEND && opcode <= SOFTRDMA_OP_RESYNC;
+}
+
+/* which flags may a frame of this opcode carry, and how long may its payload be? */
+static bool
+shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_max)
+{
+	const uint8_t segment = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST;
+	const uint8_t message = segment | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED;
+
+	*flags = 0;
+	*length_min = 0;
+	*length_max = 0;
+	switch (opcode) {
+	case SOFTRDMA_OP_SEND:
+	case SOFTRDMA_OP_WRITE:
+		*flags = message;
+		*length_max = SOFTRDMA_SEGMENT_MAX;
+		return true;
+	case SOFTRDMA_OP_READ_RESPONSE:
+		*flags = segment;
+		*length_max = SOFTRDMA_SEGMENT_MAX;
+		return true;
+	case SOFTRDMA_OP_COMPARE_SWAP:
+		*length_min = *length_max = 16;
+		return true;
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+	case SOFTRDMA_OP_FETCH_ADD:
+	case SOFTRDMA_OP_ATOMIC_RESPONSE:
+		*length_min = *length_max = 8;
+		return true;
+	case SOFTRDMA_OP_READ:
+	case SOFTRDMA_OP_FLUSH:
+	case SOFTRDMA_OP_RESYNC:
+	case SOFTRDMA_OP_ACK:
+	case SOFTRDMA_OP_NAK:
+	case SOFTRDMA_OP_RNR:
+	case SOFTRDMA_OP_RNR_READY:
+	case SOFTRDMA_OP_READY:
+	case SOFTRDMA_OP_DISCONNECT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* immediate data and the solicited flag belong to the end of a message */
+static bool
+flags_are_sane(const struct softrdma_frame *frame)
+{
+	const uint8_t end = SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED;
+
+	if ((frame->flags & end) && !(frame->flags & SOFTRDMA_FRAME_LAST))
+		return false;
+	if (frame->opcode != SOFTRDMA_OP_SEND && (frame->flags & SOFTRDMA_FRAME_SOLICITED) &&
+	    !(frame->flags & SOFTRDMA_FRAME_IMM))
+		return false;
+	return true;
+}
+
+/* the first of several frames says how long the message is, the last one may hold immediate data */
+static bool
+message_argument_is_sane(const struct softrdma_frame *frame)
+{
+	if (frame->flags & SOFTRDMA_FRAME_IMM)
+		return frame->arg <= UINT32_MAX;
+	if ((frame->flags & SOFTRDMA_FRAME_FIRST) && !(frame->flags & SOFTRDMA_FRAME_LAST))
+		return frame->arg > frame->length && frame->arg <= SOFTRDMA_MSG_MAX;
+	return frame->arg == 0;
+}
+
+/* READ and FLUSH say how much they ask for, FLUSH and NAK of what kind they are; nothing else does */
+static bool
+arguments_are_sane(const struct softrdma_frame *frame)
+{
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_READ:
+		return frame->arg <= SOFTRDMA_MSG_MAX && frame->code == 0;
+	case SOFTRDMA_OP_FLUSH:
+		return frame->code == SOFTRDMA_FLUSH_GLOBAL || frame->code == SOFTRDMA_FLUSH_PERSISTENT;
+	case SOFTRDMA_OP_NAK:
+		return frame->code >= SOFTRDMA_NAK_INVALID_REQUEST && frame->code <= SOFTRDMA_NAK_GONE;
+	case SOFTRDMA_OP_SEND:
+	case SOFTRDMA_OP_WRITE:
+		return frame->code == 0 && message_argument_is_sane(frame);
+	default:
+		return frame->arg == 0 && frame->code == 0;
+	}
+}
+
+bool
+softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct softrdma_frame *frame)
+{
+	struct const_cursor c = {buf, SOFTRDMA_FRAME_SIZE};
+	struct softrdma_frame f;
+	f.opcode = (uint8_t)get(&c, 1);
+	f.flags = (uint8_t)get(&c, 1);
+	f.code = (uint16_t)get(&c, 2);
+	f.seq = (uint32_t)get(&c, 4);
+	f.length = (uint32_t)get(&c, 4);
+	f.key = (uint32_t)get(&c, 4);
+	f.addr = get(&c, 8);
+	f.arg = get(&c, 8);
+	assert(c.left == 0);
+
+	uint8_t flags;
+	uint32_t length_min, length_max;
+	if (!shape_of(f.opcode, &flags, &length_min, &length_max))
+		return false;
+	if ((f.flags & ~flags) || f.length < length_min || f.length > length_max)
+		return false;
+	if (!flags_are_sane(&f) || !arguments_are_sane(&f))
+		return false;
+	*frame = f;
+	return true;
+}
+
+void
+softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE])
+{
+	struct cursor c = {buf, SOFTRDMA_HANDSHAKE_SIZE};
+	put_bytes(&c, magic, sizeof(magic));
+	put(&c, hs->version, 2);
+	put(&c, hs->type, 1);
+	put(&c, hs->private_len, 1);
+	put(&c, hs->qp_num, 4);
+	put(&c, hs->seq, 4);
+	put(&c, hs->responder_resources, 1);
+	put(&c, hs->initiator_depth, 1);
+	put(&c, hs->rnr_retry, 1);
+	put(&c, hs->flow_control, 1);
+	put(&c, hs->reason, 2);
+	put(&c, 0, 2); /* reserved */
+	put(&c, 0, 8); /* reserved */
+	assert(c.left == 0);
+}
+
+enum softrdma_handshake_result
+softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], struct softrdma_handshake *hs)
+{
+	if (memcmp(buf, magic, sizeof(magic)) != 0)
+		return SOFTRDMA_HANDSHAKE_NOT_OURS;
+
+	struct const_cursor c = {buf + sizeof(magic), SOFTRDMA_HANDSHAKE_SIZE - sizeof(magic)};
+	struct softrdma_handshake h;
+	h.version = (uint16_t)get(&c, 2);
+	if (h.version != SOFTRDMA_WIRE_VERSION) {
+		hs->version = h.version;
+		return SOFTRDMA_HANDSHAKE_OTHER_VERSION;
+	}
+	h.type = (uint8_t)get(&c, 1);
+	h.private_len = (uint8_t)get(&c, 1);
+	h.qp_num = (uint32_t)get(&c, 4);
+	h.seq = (uint32_t)get(&c, 4);
+	h.responder_resources = (uint8_t)get(&c, 1);
+	h.initiator_depth = (uint8_t)get(&c, 1);
+	h.rnr_retry = (uint8_t)get(&c, 1);
+	h.flow_control = (uint8_t)get(&c, 1);
+	h.reason = (uint16_t)get(&c, 2);
+	uint64_t reserved = get(&c, 2);
+	reserved |= get(&c, 8);
+	assert(c.left == 0);
+
+	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_REJECT || reserved != 0)
+		return SOFTRDMA_HANDSHAKE_NOT_OURS;
+	*hs = h;
+	return SOFTRDMA_HANDSHAKE_OK;
+}

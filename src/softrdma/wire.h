@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * wire.h -- the bytes between two software devices, described in doc/softrdma-protocol.md
+ *
+ * Pure: no state, no allocation. Whatever the bytes are, decoding ends with a value inside its limits or with a refusal.
+ */
+
+#ifndef SOFTRDMA_WIRE_H
+#define SOFTRDMA_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+
+#define SOFTRDMA_WIRE_VERSION 1
+#define SOFTRDMA_FRAME_SIZE 32     /* header of every frame */
+#define SOFTRDMA_HANDSHAKE_SIZE 32 /* header of every handshake message */
+
+enum softrdma_opcode {
+	/* requests: executed by the responder in the order of their sequence numbers */
+	SOFTRDMA_OP_SEND = 1,
+	SOFTRDMA_OP_WRITE = 2,
+	SOFTRDMA_OP_READ = 3,
+	SOFTRDMA_OP_ATOMIC_WRITE = 4,
+	SOFTRDMA_OP_COMPARE_SWAP = 5,
+	SOFTRDMA_OP_FETCH_ADD = 6,
+	SOFTRDMA_OP_FLUSH = 7,
+	SOFTRDMA_OP_RESYNC = 8, /* what follows begins again at this sequence number */
+	/* responses */
+	SOFTRDMA_OP_ACK = 16,
+	SOFTRDMA_OP_READ_RESPONSE = 17,
+	SOFTRDMA_OP_ATOMIC_RESPONSE = 18,
+	SOFTRDMA_OP_NAK = 19,
+	SOFTRDMA_OP_RNR = 20,       /* receiver not ready: stop, and wait for RNR_READY */
+	SOFTRDMA_OP_RNR_READY = 21, /* a receive has been posted: RESYNC and send again */
+	/* the connection itself */
+	SOFTRDMA_OP_READY = 32, /* the active side has seen the acceptance */
+	SOFTRDMA_OP_DISCONNECT = 33,
+};
+
+enum softrdma_frame_flag {
+	SOFTRDMA_FRAME_FIRST = 1 << 0,     /* first frame of a message */
+	SOFTRDMA_FRAME_LAST = 1 << 1,      /* last frame of a message */
+	SOFTRDMA_FRAME_IMM = 1 << 2,       /* arg holds immediate data (last frame of SEND and WRITE) */
+	SOFTRDMA_FRAME_SOLICITED = 1 << 3, /* the receive completion is a solicited one */
+};
+
+enum softrdma_nak {
+	SOFTRDMA_NAK_INVALID_REQUEST = 1,
+	SOFTRDMA_NAK_ACCESS = 2,
+	SOFTRDMA_NAK_OPERATION = 3,
+	SOFTRDMA_NAK_GONE = 4, /* the queue pair is in error and serves nobody any more */
+};
+
+struct softrdma_frame {
+	uint8_t opcode;
+	uint8_t flags;
+	uint16_t code;   /* FLUSH: placement types; NAK: enum softrdma_nak */
+	uint32_t seq;    /* requests: their own number; responses: the number answered */
+	uint32_t length; /* bytes of payload that follow */
+	uint32_t key;
+	uint64_t addr;
+	/*
+	 * READ, FLUSH: bytes asked for. SEND, WRITE: in the first of several frames the bytes of the whole message, in
+	 * the last frame the immediate data, as the four bytes of the work request.
+	 */
+	uint64_t arg;
+};
+
+/* encodes a header; the frame's fields are the caller's own and asserted to be sane */
+void softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOFTRDMA_FRAME_SIZE]);
+
+/*
+ * Decodes a header and checks all that can be checked without state: known opcode and flags, payload length allowed for
+ * the opcode, nothing set that the opcode does not have. False: no frame of this protocol.
+ */
+bool softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct softrdma_frame *frame);
+
+/* is it a request (true) or a response or a frame of the connection itself (false)? */
+bool softrdma_opcode_is_request(uint8_t opcode);
+
+enum softrdma_handshake_type {
+	SOFTRDMA_HANDSHAKE_CONNECT = 1,
+	SOFTRDMA_HANDSHAKE_ACCEPT = 2,
+	SOFTRDMA_HANDSHAKE_REJECT = 3,
+};
+
+enum softrdma_reject_reason {
+	SOFTRDMA_REJECT_CONSUMER = 28, /* the application said no: IB_CM_REJ_CONSUMER_DEFINED */
+	SOFTRDMA_REJECT_NO_LISTENER = 8, /* nobody listens (any more): IB_CM_REJ_INVALID_SERVICE_ID */
+	SOFTRDMA_REJECT_VERSION = 31,  /* the versions do not fit: IB_CM_REJ_INVALID_CLASS_VERSION */
+	SOFTRDMA_REJECT_BUSY = 3,      /* too many requests are pending: IB_CM_REJ_NO_RESOURCES */
+};
+
+struct softrdma_handshake {
+	uint16_t version;
+	uint8_t type;
+	uint8_t private_len; /* bytes of private data that follow the header */
+	uint32_t qp_num;
+	uint32_t seq; /* the first request of the sender carries this number */
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	uint8_t rnr_retry;
+	uint8_t flow_control;
+	uint16_t reason; /* REJECT: enum softrdma_reject_reason */
+};
+
+enum softrdma_handshake_result {
+	SOFTRDMA_HANDSHAKE_OK,
+	SOFTRDMA_HANDSHAKE_NOT_OURS,      /* the bytes are no handshake of this protocol */
+	SOFTRDMA_HANDSHAKE_OTHER_VERSION, /* they are one, of a version that is not spoken here; only version is set */
+};
+
+void softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
+enum softrdma_handshake_result softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE],
+	struct softrdma_handshake *hs);
+
+#endif /* SOFTRDMA_WIRE_H */

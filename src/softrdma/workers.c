@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* workers.c -- threads that wait for a medium on behalf of a FLUSH */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include "workers.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static struct softrdma_link *first, *last; /* linked by job_next */
+static void (*job)(struct softrdma_link *link);
+static pthread_t threads[SOFTRDMA_FLUSH_THREADS_MAX];
+static unsigned thread_count, idle_count, queued;
+static bool stopping;
+
+int
+softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int ret = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (ret == 0)
+		pthread_setname_np(*thread, name);
+	return ret;
+}
+
+static void *
+run_worker(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		while (first == NULL && !stopping) {
+			idle_count++;
+			pthread_cond_wait(&cond, &lock);
+			idle_count--;
+		}
+		struct softrdma_link *link = first;
+		if (link == NULL)
+			break;
+		first = link->job_next;
+		queued--;
+		void (*work)(struct softrdma_link *link) = job;
+		pthread_mutex_unlock(&lock);
+		work(link);
+		softrdma_link_put(link);
+		pthread_mutex_lock(&lock);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+int
+softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link))
+{
+	int ret = 0;
+	pthread_mutex_lock(&lock);
+	if (queued >= idle_count && thread_count < SOFTRDMA_FLUSH_THREADS_MAX) {
+		ret = softrdma_thread_create(&threads[thread_count], "softrdma-flush", run_worker, NULL);
+		if (ret == 0)
+			thread_count++;
+		else if (thread_count > 0)
+			ret = 0; /* the others will come to it */
+	}
+	if (ret == 0) {
+		softrdma_link_get(link);
+		job = work;
+		link->job_next = NULL;
+		if (first)
+			last->job_next = link;
+		else
+			first = link;
+		last = link;
+		queued++;
+		pthread_cond_signal(&cond);
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void
+softrdma_workers_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	unsigned count = thread_count;
+	stopping = true;
+	pthread_cond_broadcast(&cond);
+	pthread_mutex_unlock(&lock);
+	for (unsigned i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	pthread_mutex_lock(&lock);
+	thread_count = 0;
+	stopping = false;
+	pthread_mutex_unlock(&lock);
+}

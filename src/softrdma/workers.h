@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* workers.h -- threads that wait for a medium on behalf of a FLUSH */
+
+#ifndef SOFTRDMA_WORKERS_H
+#define SOFTRDMA_WORKERS_H
+
+#include "link.h"
+
+/*
+ * Runs work(link) on a worker, with a reference held. 0, or an errno value when there is no thread to run it. Any
+ * thread, also under the link's lock.
+ */
+int softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link));
+
+/* waits for all that has been submitted and ends the threads. No lock held. */
+void softrdma_workers_stop(void);
+
+/* a thread with all signals blocked: they are the application's. 0 or an errno value. */
+int softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg);
+
+#endif /* SOFTRDMA_WORKERS_H */
