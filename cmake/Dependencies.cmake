@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# what the library stands on, and what the verbs headers of this machine have
+
+include(CheckCSourceCompiles)
+include(CheckSymbolExists)
+include(CMakePushCheckState)
+
+find_package(PkgConfig REQUIRED)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# rdma-core numbers its libraries 1.<abi>.<release>: 44 is Debian 12's
+pkg_check_modules(LIBIBVERBS REQUIRED IMPORTED_TARGET libibverbs>=1.14.44)
+pkg_check_modules(LIBRDMACM REQUIRED IMPORTED_TARGET librdmacm>=1.3.44)
+pkg_check_modules(LIBPMEM2 REQUIRED IMPORTED_TARGET libpmem2)
+
+cmake_push_check_state(RESET)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::LIBIBVERBS)
+check_symbol_exists(ibv_advise_mr infiniband/verbs.h HAVE_IBV_ADVISE_MR)
+check_symbol_exists(ibv_wr_atomic_write infiniband/verbs.h HAVE_IBV_WR_ATOMIC_WRITE)
+check_symbol_exists(ibv_wr_flush infiniband/verbs.h HAVE_IBV_WR_FLUSH)
+check_c_source_compiles("#include <infiniband/verbs.h>
+	int main(void) { return IBV_ACCESS_ON_DEMAND | IBV_ODP_SUPPORT; }" HAVE_ON_DEMAND_PAGING)
+cmake_pop_check_state()
+
+# in every release since 44, so there is no variant of the sources without them
+foreach(needed HAVE_IBV_ADVISE_MR HAVE_IBV_WR_ATOMIC_WRITE HAVE_ON_DEMAND_PAGING)
+	if(NOT ${needed})
+		message(FATAL_ERROR "${needed}: infiniband/verbs.h does not; rdma-core 44 or later is needed")
+	endif()
+endforeach()

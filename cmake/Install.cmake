@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# header, libraries, librpma.pc, the CMake package, and the way back
+
+include(CMakePackageConfigHelpers)
+
+set(LIBRPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)
+
+install(FILES ${PROJECT_SOURCE_DIR}/include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS rpma rpma_static EXPORT librpma-targets
+	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+	INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_DIR})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/librpma-config.cmake.in
+	${PROJECT_BINARY_DIR}/librpma-config.cmake INSTALL_DESTINATION ${LIBRPMA_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cmake
+	COMPATIBILITY AnyNewerVersion)
+install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
+	DESTINATION ${LIBRPMA_CMAKE_DIR})
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/librpma.pc.in ${PROJECT_BINARY_DIR}/librpma.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/librpma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(IN_TREE)
+	add_custom_target(uninstall
+		COMMAND ${CMAKE_COMMAND} -D MANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+			-P ${PROJECT_SOURCE_DIR}/cmake/Uninstall.cmake
+		VERBATIM)
+endif()

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * conn.c -- a connection: its queues, its events, its end
+ *
+ * Life of the rdma_cm_id: a request makes it synchronous (active) or takes it out of a CONNECT_REQUEST event (passive);
+ * rpmai_conn_new puts a queue pair on it; rpmai_conn_open moves it to an event channel of its own before anything is sent,
+ * so that ESTABLISHED and all later events arrive there and nowhere else; rpma_conn_delete destroys it.
+ *
+ * Of the events, DISCONNECTED and TIMEWAIT_EXIT both mean closed; it is reported once.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "conn.h"
+#include "conn_cfg.h"
+#include "err.h"
+#include "flush.h"
+#include "log.h"
+
+#define MAX_SGE 1
+#define MAX_INLINE_DATA RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
+
+/* ---- queues ---- */
+
+/* the extended operations that the connection will use: others a provider might refuse */
+static uint64_t
+extended_ops(const struct rpma_peer *peer)
+{
+	uint64_t ops = 0;
+	if (peer->caps & PEER_CAP_NATIVE_FLUSH)
+		ops |= RPMAI_QP_EX_WITH_FLUSH;
+	if (peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE)
+		ops |= RPMAI_QP_EX_WITH_ATOMIC_WRITE;
+	if (ops)
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	return ops;
+}
+
+static int
+create_qp(struct rpma_conn *conn, const struct conn_params *params)
+{
+	const struct rpma_peer *peer = conn->peer;
+	struct rpma_cq *recv_cq = conn->rcq ? conn->rcq : conn->cq;
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = conn->cq->ibv_cq,
+		.recv_cq = recv_cq->ibv_cq,
+		.srq = conn->srq ? conn->srq->ibv_srq : NULL,
+		.cap = {
+			.max_send_wr = params->sq_size,
+			.max_recv_wr = params->rq_size,
+			.max_send_sge = MAX_SGE,
+			.max_recv_sge = MAX_SGE,
+			.max_inline_data = MAX_INLINE_DATA,
+		},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = peer->pd,
+		.send_ops_flags = extended_ops(peer),
+	};
+	if (attr.send_ops_flags)
+		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if (peer->rdma->create_qp_ex(conn->id, &attr)) {
+		const char *way_out = NULL;
+		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
+			way_out = "the connection's address belongs to another device than the peer";
+		else if (errno == EINVAL || errno == ENOMEM)
+			way_out = "the device may not have so long queues";
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out, "rdma_create_qp_ex() of %u + %u entries",
+			params->sq_size, params->rq_size);
+	}
+
+	if (attr.send_ops_flags)
+		conn->qp_ex = peer->rdma->qp_to_qp_ex(conn->id->qp);
+	return 0;
+}
+
+static int
+query_max_msg_size(struct rpma_conn *conn)
+{
+	struct ibv_port_attr attr = {0};
+	int errnum = conn->peer->rdma->query_port(conn->id->verbs, conn->id->port_num, &attr);
+	if (errnum)
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_query_port()");
+	conn->max_msg_size = attr.max_msg_sz;
+	return 0;
+}
+
+static int
+create_queues(struct rpma_conn *conn, const struct conn_params *params)
+{
+	const struct rpma_peer *peer = conn->peer;
+	struct ibv_context *ctx = conn->id->verbs;
+	int ret;
+
+	if (params->shared_channel) {
+		conn->shared_channel = peer->rdma->create_comp_channel(ctx);
+		if (conn->shared_channel == NULL)
+			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "ibv_create_comp_channel()");
+	}
+
+	ret = rpmai_cq_new(peer, ctx, params->cqe, conn->shared_channel, &conn->cq);
+	if (ret)
+		return ret;
+
+	if (conn->srq && conn->srq->rcq) {
+		conn->rcq = conn->srq->rcq;
+		conn->rcq_is_borrowed = true;
+	} else if (params->rcqe > 0) {
+		ret = rpmai_cq_new(peer, ctx, params->rcqe, conn->shared_channel, &conn->rcq);
+		if (ret)
+			return ret;
+	}
+
+	return create_qp(conn, params);
+}
+
+/* whatever of them there is; the queue pair first, since it uses all the others */
+static int
+destroy_queues(struct rpma_conn *conn)
+{
+	const struct rdma_api *rdma = conn->peer->rdma;
+	int ret = 0;
+
+	if (conn->id->qp)
+		rdma->destroy_qp(conn->id);
+	ret = rpmai_first_error(ret, rpmai_flush_scratch_delete(&conn->flush_scratch));
+	if (!conn->rcq_is_borrowed)
+		ret = rpmai_first_error(ret, rpmai_cq_delete(&conn->rcq));
+	ret = rpmai_first_error(ret, rpmai_cq_delete(&conn->cq));
+	if (conn->shared_channel) {
+		int errnum = rdma->destroy_comp_channel(conn->shared_channel);
+		if (errnum)
+			ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
+				"ibv_destroy_comp_channel()"));
+	}
+	return ret;
+}
+
+/* ---- life ---- */
+
+int
+rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct rpma_conn_cfg *cfg,
+	struct rpma_conn **conn_ptr)
+{
+	const struct conn_params params = rpmai_conn_cfg_params(cfg);
+	int ret;
+
+	if (params.shared_channel && params.srq && params.srq->rcq)
+		return RPMAI_FAIL(RPMA_E_INVAL, "a shared completion channel and a shared receive queue with a completion "
+			"queue of its own exclude each other");
+
+	struct rpma_conn *conn = calloc(1, sizeof(*conn));
+	if (conn == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	conn->peer = peer;
+	conn->id = id;
+	conn->srq = params.srq;
+	atomic_init(&conn->direct_write_to_pmem, false);
+	atomic_init(&conn->is_closed, false);
+	pthread_mutex_init(&conn->lock, NULL);
+
+	ret = query_max_msg_size(conn);
+	if (ret)
+		goto err_destroy_queues;
+	ret = create_queues(conn, &params);
+	if (ret)
+		goto err_destroy_queues;
+
+	*conn_ptr = conn;
+	return 0;
+
+err_destroy_queues:
+	(void)destroy_queues(conn);
+	pthread_mutex_destroy(&conn->lock);
+	free(conn);
+	return ret;
+}
+
+int
+rpmai_conn_open(struct rpma_conn *conn)
+{
+	const struct rdma_api *rdma = conn->peer->rdma;
+	assert(conn->event_channel == NULL);
+
+	if (rdma->read_flushes) {
+		int ret = rpmai_flush_scratch_new(conn->peer, &conn->flush_scratch);
+		if (ret)
+			return ret;
+	}
+
+	/* what is made here before a failure is undone by the deletion of the connection, which follows */
+	conn->event_channel = rdma->create_event_channel();
+	if (conn->event_channel == NULL)
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
+	if (rdma->migrate_id(conn->id, conn->event_channel))
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_migrate_id()");
+	return 0;
+}
+
+int
+rpma_conn_disconnect(struct rpma_conn *conn)
+{
+	if (conn == NULL)
+		return RPMAI_FAIL_NULL();
+
+	if (conn->peer->rdma->disconnect(conn->id)) {
+		if (errno == EINVAL && atomic_load(&conn->is_closed))
+			return 0; /* there is nothing left to disconnect */
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_disconnect()");
+	}
+	return 0;
+}
+
+int
+rpma_conn_delete(struct rpma_conn **conn_ptr)
+{
+	if (conn_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_conn *conn = *conn_ptr;
+	if (conn == NULL)
+		return 0;
+	*conn_ptr = NULL;
+
+	const struct rdma_api *rdma = conn->peer->rdma;
+	int ret = destroy_queues(conn);
+	if (rdma->destroy_id(conn->id))
+		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()"));
+	if (conn->event_channel)
+		rdma->destroy_event_channel(conn->event_channel);
+	rpmai_private_data_free(&conn->private_data);
+	pthread_mutex_destroy(&conn->lock);
+	free(conn);
+	return ret;
+}
+
+/* ---- events ---- */
+
+/* takes over what came with the acceptance of a request; what came with an incoming request is there already */
+static int
+keep_private_data(struct rpma_conn *conn, const struct rdma_cm_event *event)
+{
+	int ret = 0;
+	pthread_mutex_lock(&conn->lock);
+	if (conn->private_data.ptr == NULL)
+		ret = rpmai_private_data_copy(event->param.conn.private_data, event->param.conn.private_data_len,
+			&conn->private_data);
+	pthread_mutex_unlock(&conn->lock);
+	return ret;
+}
+
+static enum rpma_conn_event
+translate(enum rdma_cm_event_type type)
+{
+	switch (type) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return RPMA_CONN_ESTABLISHED;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		return RPMA_CONN_CLOSED;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return RPMA_CONN_LOST;
+	case RDMA_CM_EVENT_REJECTED:
+		return RPMA_CONN_REJECTED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return RPMA_CONN_UNREACHABLE;
+	default:
+		return RPMA_CONN_UNDEFINED;
+	}
+}
+
+/* takes, translates and acknowledges one event */
+static int
+take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
+{
+	const struct rdma_api *rdma = conn->peer->rdma;
+	struct rdma_cm_event *cm_event;
+
+	if (rdma->get_cm_event(conn->event_channel, &cm_event)) {
+		if (errno == EAGAIN || errno == EINTR || errno == ENODATA)
+			return RPMA_E_NO_EVENT;
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_get_cm_event()");
+	}
+
+	int ret = 0;
+	const int type = (int)cm_event->event;
+	const int status = cm_event->status;
+	enum rpma_conn_event event = translate(cm_event->event);
+	if (event == RPMA_CONN_ESTABLISHED)
+		ret = keep_private_data(conn, cm_event);
+
+	if (rdma->ack_cm_event(cm_event))
+		return rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
+	if (ret)
+		return ret;
+
+	if (event == RPMA_CONN_UNDEFINED) {
+		RPMAI_LOG(WARNING, "event %d (status %d) of the connection manager has no name here", type, status);
+		return RPMA_E_UNKNOWN;
+	}
+	RPMAI_LOG(INFO, "%s (status %d)", rpma_utils_conn_event_2str(event), status);
+	*event_ptr = event;
+	return 0;
+}
+
+int
+rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
+{
+	if (conn == NULL || event == NULL)
+		return RPMAI_FAIL_NULL();
+
+	enum rpma_conn_event taken;
+	do {
+		int ret = take_event(conn, &taken);
+		if (ret)
+			return ret;
+	} while (taken == RPMA_CONN_CLOSED && atomic_exchange(&conn->is_closed, true));
+
+	*event = taken;
+	return 0;
+}
+
+/* ---- completions of a shared channel ---- */
+
+int
+rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq)
+{
+	if (conn == NULL || cq == NULL)
+		return RPMAI_FAIL_NULL();
+	if (flags & ~RPMA_W_WAIT_FOR_COMPLETION)
+		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: must be 0", (unsigned)flags);
+	if (conn->shared_channel == NULL)
+		return RPMA_E_NOT_SHARED_CHNL;
+
+	struct ibv_cq *ibv_cq;
+	int ret = rpmai_cq_take_event(conn->peer->rdma, conn->shared_channel, &ibv_cq);
+	if (ret)
+		return ret;
+
+	struct rpma_cq *found;
+	if (ibv_cq == conn->cq->ibv_cq)
+		found = conn->cq;
+	else if (conn->rcq && ibv_cq == conn->rcq->ibv_cq)
+		found = conn->rcq;
+	else
+		return RPMAI_FAIL(RPMA_E_UNKNOWN, "an event of a completion queue that is not the connection's");
+
+	ret = rpmai_cq_arm(found);
+	if (ret)
+		return ret;
+
+	*cq = found;
+	if (is_rcq)
+		*is_rcq = found == conn->rcq;
+	return 0;
+}
+
+/* ---- getters ---- */
+
+int
+rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd)
+{
+	if (conn == NULL || fd == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*fd = conn->event_channel->fd;
+	return 0;
+}
+
+int
+rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_private_data *pdata)
+{
+	if (conn == NULL || pdata == NULL)
+		return RPMAI_FAIL_NULL();
+
+	/* the lock is no part of what const protects */
+	pthread_mutex_t *lock = (pthread_mutex_t *)&conn->lock;
+	pthread_mutex_lock(lock);
+	*pdata = conn->private_data;
+	pthread_mutex_unlock(lock);
+	return 0;
+}
+
+int
+rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg)
+{
+	if (conn == NULL || pcfg == NULL)
+		return RPMAI_FAIL_NULL();
+
+	bool supported;
+	int ret = rpma_peer_cfg_get_direct_write_to_pmem(pcfg, &supported);
+	assert(ret == 0);
+	atomic_store(&conn->direct_write_to_pmem, supported);
+	return ret;
+}
+
+int
+rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num)
+{
+	if (conn == NULL || qp_num == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*qp_num = conn->id->qp->qp_num;
+	return 0;
+}
+
+int
+rpma_conn_get_cq(const struct rpma_conn *conn, struct rpma_cq **cq_ptr)
+{
+	if (conn == NULL || cq_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*cq_ptr = conn->cq;
+	return 0;
+}
+
+int
+rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr)
+{
+	if (conn == NULL || rcq_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*rcq_ptr = conn->rcq;
+	return 0;
+}
+
+int
+rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd)
+{
+	if (conn == NULL || fd == NULL)
+		return RPMAI_FAIL_NULL();
+	if (conn->shared_channel == NULL)
+		return RPMA_E_NOT_SHARED_CHNL;
+
+	*fd = conn->shared_channel->fd;
+	return 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * conn_req.c -- a connection before it is made
+ *
+ * An outgoing request resolves address and route on a synchronous id; an incoming one starts from the id of the client's
+ * event. Both then are a struct rpma_conn without events of its own, which becomes the connection when the request is
+ * sent or accepted, or is deleted with the request.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "conn_cfg.h"
+#include "conn_req.h"
+#include "err.h"
+#include "info.h"
+#include "log.h"
+#include "op.h"
+
+/* the connection manager's retries of a message, and for a receive that is not posted yet: 7 of the latter is for ever */
+#define RETRY_COUNT 7
+#define RNR_RETRY_COUNT 7
+
+/* ---- making ---- */
+
+static int
+wrap(struct rpma_conn *conn, bool is_passive, struct rpma_conn_req **req_ptr)
+{
+	struct rpma_conn_req *req = malloc(sizeof(*req));
+	if (req == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	*req = (struct rpma_conn_req){.conn = conn, .is_passive = is_passive};
+	*req_ptr = req;
+	return 0;
+}
+
+/* a synchronous id that is bound to a device and knows the way */
+static int
+resolve(const struct rdma_api *rdma, const char *addr, const char *port, int timeout_ms, struct rdma_cm_id **id_ptr)
+{
+	struct rdma_addrinfo *rai;
+	char reason[INFO_REASON_MAX];
+	int ret;
+
+	if (!rpmai_info_get(rdma, addr, port, INFO_ACTIVE, &rai, reason))
+		return RPMAI_FAIL(RPMA_E_PROVIDER, "%s:%s: %s", addr, port, reason);
+
+	struct rdma_cm_id *id;
+	if (rdma->create_id(NULL, &id, NULL, RDMA_PS_TCP)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_id()");
+		goto err_freeaddrinfo;
+	}
+	if (rdma->resolve_addr(id, rai->ai_src_addr, rai->ai_dst_addr, timeout_ms)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_addr()", addr, port);
+		goto err_destroy_id;
+	}
+	if (rdma->resolve_route(id, timeout_ms)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_route()", addr, port);
+		goto err_destroy_id;
+	}
+
+	rdma->freeaddrinfo(rai);
+	*id_ptr = id;
+	return 0;
+
+err_destroy_id:
+	(void)rdma->destroy_id(id);
+err_freeaddrinfo:
+	rdma->freeaddrinfo(rai);
+	return ret;
+}
+
+int
+rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
+	struct rpma_conn_req **req_ptr)
+{
+	if (peer == NULL || addr == NULL || port == NULL || req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	const struct rdma_api *rdma = peer->rdma;
+	struct rdma_cm_id *id = NULL;
+	int ret = resolve(rdma, addr, port, rpmai_conn_cfg_params(cfg).timeout_ms, &id);
+	if (ret)
+		return ret;
+
+	struct rpma_conn *conn;
+	ret = rpmai_conn_new(peer, id, cfg, &conn);
+	if (ret)
+		goto err_destroy_id;
+
+	ret = wrap(conn, false, req_ptr);
+	if (ret)
+		goto err_delete_conn;
+
+	RPMAI_LOG(NOTICE, "requesting a connection to %s:%s (%s)", addr, port, rdma->name);
+	return 0;
+
+err_destroy_id:
+	(void)rdma->destroy_id(id);
+	return ret;
+err_delete_conn:
+	(void)rpma_conn_delete(&conn);
+	return ret;
+}
+
+int
+rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id, struct rpma_conn_private_data *pdata,
+	const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
+{
+	const struct rdma_api *rdma = peer->rdma;
+	struct rpma_conn *conn;
+	int ret = rpmai_conn_new(peer, id, cfg, &conn);
+	if (ret)
+		goto err_destroy_id;
+
+	ret = wrap(conn, true, req_ptr);
+	if (ret)
+		goto err_delete_conn;
+
+	conn->private_data = *pdata;
+	return 0;
+
+err_destroy_id:
+	(void)rdma->reject(id, NULL, 0);
+	(void)rdma->destroy_id(id);
+	rpmai_private_data_free(pdata);
+	return ret;
+err_delete_conn:
+	(void)rdma->reject(id, NULL, 0);
+	(void)rpma_conn_delete(&conn);
+	rpmai_private_data_free(pdata);
+	return ret;
+}
+
+/* ---- its end: without a connection, or with one ---- */
+
+int
+rpma_conn_req_delete(struct rpma_conn_req **req_ptr)
+{
+	if (req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_conn_req *req = *req_ptr;
+	if (req == NULL)
+		return 0;
+	*req_ptr = NULL;
+
+	int ret = 0;
+	struct rpma_conn *conn = req->conn;
+	if (req->is_passive && conn->peer->rdma->reject(conn->id, NULL, 0))
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_reject()");
+	ret = rpmai_first_error(ret, rpma_conn_delete(&conn));
+	free(req);
+	return ret;
+}
+
+static int
+check_private_data(const struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata)
+{
+	if (pdata == NULL)
+		return 0;
+	if (pdata->ptr == NULL || pdata->len == 0)
+		return RPMAI_FAIL(RPMA_E_INVAL, "private data without bytes: give NULL for none");
+
+	const struct rdma_api *rdma = req->conn->peer->rdma;
+	const uint8_t max = req->is_passive ? rdma->accept_data_max : rdma->connect_data_max;
+	if (pdata->len > max)
+		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s", pdata->len, max,
+			req->is_passive ? "an acceptance" : "a request");
+	return 0;
+}
+
+static int
+connect_or_accept(const struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata)
+{
+	const struct rdma_api *rdma = req->conn->peer->rdma;
+	struct rdma_conn_param param = {
+		.private_data = pdata ? pdata->ptr : NULL,
+		.private_data_len = pdata ? pdata->len : 0,
+		.responder_resources = RDMA_MAX_RESP_RES,
+		.initiator_depth = RDMA_MAX_INIT_DEPTH,
+		.flow_control = 1,
+		.retry_count = RETRY_COUNT,
+		.rnr_retry_count = RNR_RETRY_COUNT,
+	};
+
+	if (req->is_passive) {
+		if (rdma->accept(req->conn->id, &param))
+			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_accept()");
+	} else {
+		if (rdma->connect(req->conn->id, &param))
+			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_connect()");
+	}
+	return 0;
+}
+
+int
+rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata,
+	struct rpma_conn **conn_ptr)
+{
+	if (req_ptr == NULL || *req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_conn_req *req = *req_ptr;
+	int ret;
+
+	if (conn_ptr == NULL) {
+		ret = RPMAI_FAIL_NULL();
+		goto err_delete_req;
+	}
+	ret = check_private_data(req, pdata);
+	if (ret)
+		goto err_delete_req;
+	ret = rpmai_conn_open(req->conn);
+	if (ret)
+		goto err_delete_req;
+	ret = connect_or_accept(req, pdata);
+	if (ret)
+		goto err_delete_conn;
+
+	*conn_ptr = req->conn;
+	*req_ptr = NULL;
+	free(req);
+	return 0;
+
+err_delete_req:
+	(void)rpma_conn_req_delete(req_ptr);
+	return ret;
+err_delete_conn:
+	/* an acceptance that failed cannot be followed by a rejection; destroying the id tells the client */
+	(void)rpma_conn_delete(&req->conn);
+	*req_ptr = NULL;
+	free(req);
+	return ret;
+}
+
+/* ---- use ---- */
+
+int
+rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context)
+{
+	if (req == NULL || dst == NULL)
+		return RPMAI_FAIL_NULL();
+
+	return rpmai_op_recv(req->conn, dst, offset, len, op_context);
+}
+
+int
+rpma_conn_req_get_private_data(const struct rpma_conn_req *req, struct rpma_conn_private_data *pdata)
+{
+	if (req == NULL || pdata == NULL)
+		return RPMAI_FAIL_NULL();
+
+	return rpma_conn_get_private_data(req->conn, pdata);
+}

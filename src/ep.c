@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * ep.c -- endpoints
+ *
+ * The listening channel brings CONNECT_REQUEST events. An event is acknowledged before the request is handed out, so that
+ * the channel is free for the next one. A client that gives up between its request and its acceptance causes an event of
+ * its own id here; the listener's user has no part in it: it is passed over, and the acceptance will fail.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "conn_req.h"
+#include "err.h"
+#include "info.h"
+#include "log.h"
+
+#define BACKLOG 0 /* the kernel's and the device's own maximum */
+
+struct rpma_ep {
+	const struct rpma_peer *peer;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+};
+
+int
+rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struct rpma_ep **ep_ptr)
+{
+	if (peer == NULL || addr == NULL || port == NULL || ep_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	const struct rdma_api *rdma = peer->rdma;
+	struct rdma_addrinfo *rai;
+	char reason[INFO_REASON_MAX];
+	int ret;
+
+	struct rpma_ep *ep = malloc(sizeof(*ep));
+	if (ep == NULL)
+		return RPMAI_FAIL_NOMEM();
+	ep->peer = peer;
+
+	ep->channel = rdma->create_event_channel();
+	if (ep->channel == NULL) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
+		goto err_free;
+	}
+	if (rdma->create_id(ep->channel, &ep->id, NULL, RDMA_PS_TCP)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_id()");
+		goto err_destroy_channel;
+	}
+	if (!rpmai_info_get(rdma, addr, port, INFO_PASSIVE, &rai, reason)) {
+		ret = RPMAI_FAIL(RPMA_E_PROVIDER, "%s:%s: %s", addr, port, reason);
+		goto err_destroy_id;
+	}
+	if (rdma->bind_addr(ep->id, rai->ai_src_addr)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_bind_addr()", addr, port);
+		goto err_freeaddrinfo;
+	}
+	if (rdma->listen(ep->id, BACKLOG)) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_listen()", addr, port);
+		goto err_freeaddrinfo;
+	}
+
+	rdma->freeaddrinfo(rai);
+	RPMAI_LOG(NOTICE, "listening on %s:%s (%s)", addr, port, rdma->name);
+	*ep_ptr = ep;
+	return 0;
+
+err_freeaddrinfo:
+	rdma->freeaddrinfo(rai);
+err_destroy_id:
+	(void)rdma->destroy_id(ep->id);
+err_destroy_channel:
+	rdma->destroy_event_channel(ep->channel);
+err_free:
+	free(ep);
+	return ret;
+}
+
+int
+rpma_ep_shutdown(struct rpma_ep **ep_ptr)
+{
+	if (ep_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_ep *ep = *ep_ptr;
+	if (ep == NULL)
+		return 0;
+	*ep_ptr = NULL;
+
+	int ret = 0;
+	const struct rdma_api *rdma = ep->peer->rdma;
+	if (rdma->destroy_id(ep->id))
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()");
+	rdma->destroy_event_channel(ep->channel);
+	free(ep);
+	return ret;
+}
+
+int
+rpma_ep_get_fd(const struct rpma_ep *ep, int *fd)
+{
+	if (ep == NULL || fd == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*fd = ep->channel->fd;
+	return 0;
+}
+
+/* a client that has asked: its id is ours from here on */
+struct client {
+	struct rdma_cm_id *id; /* NULL: the event was of somebody who no longer asks */
+	struct rpma_conn_private_data pdata;
+};
+
+/* takes and acknowledges one event; a client that cannot be kept is rejected */
+static int
+take_client(struct rpma_ep *ep, struct client *client)
+{
+	const struct rdma_api *rdma = ep->peer->rdma;
+	struct rdma_cm_event *event;
+
+	if (rdma->get_cm_event(ep->channel, &event)) {
+		if (errno == EAGAIN || errno == EINTR || errno == ENODATA)
+			return RPMA_E_NO_EVENT;
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_get_cm_event()");
+	}
+
+	int ret = 0;
+	const int type = (int)event->event;
+	const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+	const bool is_own = event->id == ep->id;
+	*client = (struct client){.id = is_request ? event->id : NULL};
+	if (is_request)
+		ret = rpmai_private_data_copy(event->param.conn.private_data, event->param.conn.private_data_len,
+			&client->pdata);
+
+	if (rdma->ack_cm_event(event))
+		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
+	if (ret && client->id) {
+		rpmai_private_data_free(&client->pdata);
+		(void)rdma->reject(client->id, NULL, 0);
+		(void)rdma->destroy_id(client->id);
+	}
+	if (ret || is_request)
+		return ret;
+
+	if (is_own)
+		return RPMAI_FAIL(RPMA_E_INVAL, "event %d of the connection manager is no request of a connection", type);
+	RPMAI_LOG(NOTICE, "a client gave up before its request was accepted (event %d)", type);
+	return 0;
+}
+
+int
+rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
+{
+	if (ep == NULL || req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct client client;
+	do {
+		int ret = take_client(ep, &client);
+		if (ret)
+			return ret;
+	} while (client.id == NULL);
+
+	return rpmai_conn_req_new_passive(ep->peer, client.id, &client.pdata, cfg, req_ptr);
+}

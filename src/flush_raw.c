@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * flush_raw.c -- flushing by reading after writing (the appliance method)
+ *
+ * A reliable connection executes a READ after the WRITEs before it, and PCI Express lets no read pass a write: when the
+ * READ's response is back, the writes have left the device's and the bus's buffers. Which bytes are read does not matter,
+ * so it is a few of the region, never beyond its end. They land in a scratch buffer that nobody looks at.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "err.h"
+#include "flush.h"
+#include "op.h"
+
+#define READ_MAX 8 /* bytes */
+
+struct flush_scratch {
+	void *page;
+	size_t page_size;
+	struct rpma_mr_local *mr;
+};
+
+/* a page of its own, shared: a fork must not leave the device writing to a page that has become the child's */
+int
+rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
+{
+	int ret;
+
+	struct flush_scratch *scratch = malloc(sizeof(*scratch));
+	if (scratch == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	scratch->page_size = (size_t)sysconf(_SC_PAGESIZE);
+	assert(scratch->page_size >= READ_MAX);
+	scratch->page = mmap(NULL, scratch->page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (scratch->page == MAP_FAILED) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_NOMEM, errno, NULL, "mmap() of a page");
+		goto err_free;
+	}
+
+	ret = rpmai_mr_reg(peer, scratch->page, READ_MAX, RPMA_MR_USAGE_READ_DST, &scratch->mr);
+	if (ret)
+		goto err_munmap;
+
+	*scratch_ptr = scratch;
+	return 0;
+
+err_munmap:
+	(void)munmap(scratch->page, scratch->page_size);
+err_free:
+	free(scratch);
+	return ret;
+}
+
+int
+rpmai_flush_scratch_delete(struct flush_scratch **scratch_ptr)
+{
+	struct flush_scratch *scratch = *scratch_ptr;
+	if (scratch == NULL)
+		return 0;
+	*scratch_ptr = NULL;
+
+	int ret = rpma_mr_dereg(&scratch->mr);
+	if (munmap(scratch->page, scratch->page_size))
+		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "munmap()"));
+	free(scratch);
+	return ret;
+}
+
+static int
+check(const struct rpma_conn *conn, enum rpma_flush_type type)
+{
+	if (type == RPMA_FLUSH_TYPE_PERSISTENT && !atomic_load(&conn->direct_write_to_pmem))
+		return RPMAI_FAIL(RPMA_E_NOSUPP, "the devices have no flush operation, and the other side has not declared "
+			"direct write to persistent memory (rpma_conn_apply_remote_peer_cfg)");
+	return 0;
+}
+
+static int
+post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len, enum rpma_flush_type type,
+	int flags, const void *op_context)
+{
+	(void)type; /* the same for both: what differs is what the other side's platform makes of it */
+
+	/* an empty flush still orders what was written before: one byte, the last one if it stands at the end */
+	if (len == 0) {
+		len = 1;
+		if (dst_offset == dst->size)
+			dst_offset--;
+	}
+
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)conn->flush_scratch->mr->ibv_mr->addr,
+		.length = len < READ_MAX ? (uint32_t)len : READ_MAX,
+		.lkey = conn->flush_scratch->mr->ibv_mr->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = (uintptr_t)op_context,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = rpmai_op_send_flags(flags),
+		.wr.rdma = {.remote_addr = dst->raddr + dst_offset, .rkey = dst->rkey},
+	};
+	assert(rpmai_range_ok(dst->size, dst_offset, sge.length));
+
+	struct ibv_send_wr *bad_wr;
+	return rpmai_op_posted("posting the read of a flush", ibv_post_send(conn->id->qp, &wr, &bad_wr));
+}
+
+const struct flush_ops rpmai_flush_raw = {
+	.check = check,
+	.post = post,
+};

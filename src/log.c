@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * log.c -- thresholds, the default log function, and the user's
+ *
+ * A message that passes the main threshold is formatted once and given to the log function. The default one writes it to
+ * syslog, and to stderr if it passes the auxiliary threshold as well.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define TEXT_MAX 1024 /* of one message; what is longer is cut */
+#define LINE_MAX (TEXT_MAX + 512)
+#define LEVELS (RPMA_LOG_LEVEL_DEBUG + 1)
+
+static const struct {
+	const char *name; /* in RPMA_LOG_LEVEL */
+	const char *tag;  /* in a line on stderr */
+	int priority;     /* in syslog */
+} levels[LEVELS] = {
+	[RPMA_LOG_LEVEL_FATAL] = {"fatal", "*FATAL* ", LOG_CRIT},
+	[RPMA_LOG_LEVEL_ERROR] = {"error", "*ERROR* ", LOG_ERR},
+	[RPMA_LOG_LEVEL_WARNING] = {"warning", "*WARN*  ", LOG_WARNING},
+	[RPMA_LOG_LEVEL_NOTICE] = {"notice", "*NOTE*  ", LOG_NOTICE},
+	[RPMA_LOG_LEVEL_INFO] = {"info", "*INFO*  ", LOG_INFO},
+	[RPMA_LOG_LEVEL_DEBUG] = {"debug", "*DEBUG* ", LOG_DEBUG},
+};
+
+static void default_function(enum rpma_log_level level, const char *file, const int line, const char *func,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+static _Atomic(rpma_log_function *) log_function = default_function;
+static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = {RPMA_LOG_LEVEL_WARNING, RPMA_LOG_LEVEL_WARNING};
+
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+static atomic_bool environment_is_wrong; /* until a message has said so */
+
+/* "Nov 20 21:14:05.123456 " */
+static void
+print_time(char *buf, size_t size)
+{
+	struct timespec now;
+	struct tm tm;
+	char date[sizeof("Mon DD HH:MM:SS") + 8]; /* some locales have longer months */
+
+	if (clock_gettime(CLOCK_REALTIME, &now) || localtime_r(&now.tv_sec, &tm) == NULL ||
+		strftime(date, sizeof(date), "%b %d %H:%M:%S", &tm) == 0)
+		snprintf(buf, size, "[time error] ");
+	else
+		snprintf(buf, size, "%s.%06ld ", date, now.tv_nsec / 1000);
+}
+
+/*
+ * syslog() without openlog(): identity, options and facility of syslog belong to the process, and a library that set
+ * them would relabel every other message of it. So the facility comes with each message, the name inside the text, and
+ * the connection is opened by the C library at the first message.
+ */
+static void
+default_function(enum rpma_log_level level, const char *file, const int line, const char *func, const char *fmt, ...)
+{
+	char text[TEXT_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	text[strcspn(text, "\n")] = '\0';
+
+	char origin[256] = "";
+	if (file)
+		snprintf(origin, sizeof(origin), "%s: %3d: %s: ", file, line, func);
+
+	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD_AUX], memory_order_relaxed)) {
+		char when[64];
+		char out[LINE_MAX];
+		print_time(when, sizeof(when));
+		snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid), levels[level].tag, origin,
+			text);
+		fputs(out, stderr); /* one write, so that lines of threads and processes do not mix */
+	}
+
+	syslog(LOG_LOCAL7 | levels[level].priority, "rpma: %s%s%s", levels[level].tag, origin, text);
+}
+
+/* "debug", "DEBUG", "5", "disabled", "-1" */
+static bool
+parse_level(const char *text, int *level)
+{
+	if (!strcasecmp(text, "disabled") || !strcmp(text, "-1")) {
+		*level = RPMA_LOG_DISABLED;
+		return true;
+	}
+	for (int i = 0; i < LEVELS; i++) {
+		const char digit[] = {(char)('0' + i), '\0'};
+		if (!strcasecmp(text, levels[i].name) || !strcmp(text, digit)) {
+			*level = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+read_environment(void)
+{
+	const char *text = secure_getenv("RPMA_LOG_LEVEL");
+	if (text == NULL || *text == '\0')
+		return;
+
+	int level;
+	if (parse_level(text, &level)) {
+		atomic_store(&thresholds[RPMA_LOG_THRESHOLD], level);
+		atomic_store(&thresholds[RPMA_LOG_THRESHOLD_AUX], level);
+	} else {
+		atomic_store(&environment_is_wrong, true);
+	}
+}
+
+void
+rpmai_log(enum rpma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
+{
+	int saved_errno = errno; /* a log line must not change what its caller is about to report */
+
+	pthread_once(&environment_once, read_environment);
+	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
+		atomic_exchange(&environment_is_wrong, false))
+		RPMAI_LOG(WARNING, "RPMA_LOG_LEVEL is neither disabled, fatal, error, warning, notice, info, debug nor a "
+			"number from -1 to 5; ignored");
+
+	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD], memory_order_relaxed)) {
+		errno = saved_errno; /* for %m */
+		char text[TEXT_MAX];
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(text, sizeof(text), fmt, ap);
+		va_end(ap);
+
+		const char *base = file ? strrchr(file, '/') : NULL;
+		rpma_log_function *function = atomic_load(&log_function);
+		function(level, base ? base + 1 : file, line, func, "%s\n", text);
+	}
+
+	errno = saved_errno;
+}
+
+static bool
+is_threshold(enum rpma_log_threshold threshold)
+{
+	return threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX;
+}
+
+int
+rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level)
+{
+	if (!is_threshold(threshold) || (int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
+		return RPMA_E_INVAL;
+
+	pthread_once(&environment_once, read_environment); /* what the program says later than its environment counts */
+	atomic_store(&thresholds[threshold], (int)level);
+	return 0;
+}
+
+int
+rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level)
+{
+	if (!is_threshold(threshold) || level == NULL)
+		return RPMA_E_INVAL;
+
+	pthread_once(&environment_once, read_environment);
+	*level = (enum rpma_log_level)atomic_load(&thresholds[threshold]);
+	return 0;
+}
+
+int
+rpma_log_set_function(rpma_log_function *function)
+{
+	atomic_store(&log_function, function == RPMA_LOG_USE_DEFAULT_FUNCTION ? default_function : function);
+	return 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* mr.c -- memory regions: registration, what the other side may do, descriptors */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "err.h"
+#include "log.h"
+#include "mr.h"
+
+#define USAGE_ALL                                                                                           \
+	(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | \
+		RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_SEND |  \
+		RPMA_MR_USAGE_RECV)
+#define USAGE_FLUSH (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+#define USAGE_ATOMICS (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST)
+
+static_assert(USAGE_ALL == UINT8_MAX, "the usage fills its byte of the descriptor");
+
+static bool
+allows_atomics(const struct rpma_peer *peer, int usage)
+{
+	return (peer->caps & PEER_CAP_ATOMICS) && (usage & USAGE_ATOMICS) == USAGE_ATOMICS;
+}
+
+static int
+usage_to_access(const struct rpma_peer *peer, int usage)
+{
+	int access = 0;
+
+	if (usage & RPMA_MR_USAGE_READ_SRC)
+		access |= IBV_ACCESS_REMOTE_READ;
+	if (usage & RPMA_MR_USAGE_READ_DST)
+		access |= IBV_ACCESS_LOCAL_WRITE | (peer->is_iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
+	/* verbs do not ask for it, but programs of the original read into such memory */
+	if (usage & RPMA_MR_USAGE_WRITE_SRC)
+		access |= IBV_ACCESS_LOCAL_WRITE;
+	if (usage & RPMA_MR_USAGE_WRITE_DST)
+		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	if (usage & RPMA_MR_USAGE_RECV)
+		access |= IBV_ACCESS_LOCAL_WRITE;
+
+	/* a client without native flush reads after writing: it finds the right of that as well */
+	if (usage & USAGE_FLUSH)
+		access |= IBV_ACCESS_REMOTE_READ;
+	if (peer->caps & PEER_CAP_NATIVE_FLUSH) {
+		if (usage & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
+			access |= RPMAI_ACCESS_FLUSH_GLOBAL;
+		if (usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+			access |= RPMAI_ACCESS_FLUSH_PERSISTENT;
+	}
+
+	if (allows_atomics(peer, usage))
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
+	return access;
+}
+
+/* with pinned pages, or on demand where pages cannot be pinned (file systems on DAX) */
+static struct ibv_mr *
+reg_pinned_or_odp(const struct rpma_peer *peer, void *ptr, size_t size, int access)
+{
+	struct ibv_mr *mr = peer->rdma->reg_mr(peer->pd, ptr, size, access);
+	if (mr == NULL && errno == EOPNOTSUPP && (peer->caps & PEER_CAP_ODP))
+		mr = peer->rdma->reg_mr(peer->pd, ptr, size, access | IBV_ACCESS_ON_DEMAND);
+	return mr;
+}
+
+static const char *
+reg_way_out(int errnum, const struct rpma_peer *peer)
+{
+	switch (errnum) {
+	case ENOMEM:
+	case EAGAIN:
+	case EPERM:
+		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK= of a systemd unit)";
+	case EOPNOTSUPP:
+		return (peer->caps & PEER_CAP_ODP) ? NULL : "the device has no on-demand paging, which memory of a file "
+							    "system on DAX needs: use a device DAX";
+	case EFAULT:
+		return "the range must be mapped, and writable unless it is only a source";
+	default:
+		return NULL;
+	}
+}
+
+int
+rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr)
+{
+	assert(size > 0 && usage != 0);
+
+	struct rpma_mr_local *mr = malloc(sizeof(*mr));
+	if (mr == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	int access = usage_to_access(peer, usage);
+	struct ibv_mr *ibv_mr = reg_pinned_or_odp(peer, ptr, size, access);
+	if (ibv_mr == NULL && (access & RPMAI_ACCESS_FLUSH_PERSISTENT) && (errno == EOPNOTSUPP || errno == EINVAL)) {
+		ibv_mr = reg_pinned_or_odp(peer, ptr, size, access & ~RPMAI_ACCESS_FLUSH_PERSISTENT);
+		if (ibv_mr) {
+			usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+			RPMAI_LOG(WARNING, "%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
+				"file): they are registered, but rpma_flush() to persistence will not be offered", size);
+		}
+	}
+	if (ibv_mr == NULL) {
+		int ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, reg_way_out(errno, peer), "ibv_reg_mr() of %zu bytes",
+			size);
+		free(mr);
+		return ret;
+	}
+
+	*mr = (struct rpma_mr_local){.peer = peer, .ibv_mr = ibv_mr, .usage = usage};
+	*mr_ptr = mr;
+	return 0;
+}
+
+int
+rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr)
+{
+	if (peer == NULL || ptr == NULL || mr_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+	if (size == 0)
+		return RPMAI_FAIL(RPMA_E_INVAL, "no memory region has a size of 0");
+	if (usage == 0 || (usage & ~USAGE_ALL))
+		return RPMAI_FAIL(RPMA_E_INVAL, "0x%x is no usage of memory", (unsigned)usage);
+
+	return rpmai_mr_reg(peer, ptr, size, usage, mr_ptr);
+}
+
+int
+rpma_mr_dereg(struct rpma_mr_local **mr_ptr)
+{
+	if (mr_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_mr_local *mr = *mr_ptr;
+	if (mr == NULL)
+		return 0;
+	*mr_ptr = NULL;
+
+	int ret = 0;
+	int errnum = mr->peer->rdma->dereg_mr(mr->ibv_mr);
+	if (errnum)
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_dereg_mr()");
+	free(mr);
+	return ret;
+}
+
+int
+rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc)
+{
+	if (mr == NULL || desc == NULL)
+		return RPMAI_FAIL_NULL();
+
+	uint8_t caps = 0;
+	if (mr->peer->caps & PEER_CAP_NATIVE_FLUSH)
+		caps |= MR_CAP_NATIVE_FLUSH;
+	if (mr->peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE)
+		caps |= MR_CAP_NATIVE_ATOMIC_WRITE;
+	if (allows_atomics(mr->peer, mr->usage))
+		caps |= MR_CAP_REMOTE_ATOMICS;
+
+	const struct mr_descriptor md = {
+		.raddr = (uintptr_t)mr->ibv_mr->addr,
+		.size = mr->ibv_mr->length,
+		.rkey = mr->ibv_mr->rkey,
+		.usage = (uint8_t)mr->usage,
+		.has_caps = true,
+		.caps = caps,
+	};
+	rpmai_mr_descriptor_encode(&md, desc);
+	return 0;
+}
+
+int
+rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size)
+{
+	if (mr == NULL || desc_size == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*desc_size = MR_DESCRIPTOR_SIZE;
+	return 0;
+}
+
+int
+rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_mr_remote **mr_ptr)
+{
+	if (desc == NULL || mr_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct mr_descriptor md;
+	if (!rpmai_mr_descriptor_decode(desc, desc_size, &md))
+		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes that do not describe a memory region", desc_size);
+
+	struct rpma_mr_remote *mr = malloc(sizeof(*mr));
+	if (mr == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	mr->desc = md;
+	*mr_ptr = mr;
+	return 0;
+}
+
+int
+rpma_mr_get_ptr(const struct rpma_mr_local *mr, void **ptr)
+{
+	if (mr == NULL || ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*ptr = mr->ibv_mr->addr;
+	return 0;
+}
+
+int
+rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size)
+{
+	if (mr == NULL || size == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*size = mr->ibv_mr->length;
+	return 0;
+}
+
+int
+rpma_mr_remote_get_size(const struct rpma_mr_remote *mr, size_t *size)
+{
+	if (mr == NULL || size == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*size = (size_t)mr->desc.size;
+	return 0;
+}
+
+int
+rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_type)
+{
+	if (mr == NULL || flush_type == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*flush_type = mr->desc.usage & USAGE_FLUSH;
+	return 0;
+}
+
+int
+rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr)
+{
+	if (mr_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	free(*mr_ptr);
+	*mr_ptr = NULL;
+	return 0;
+}
+
+int
+rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags)
+{
+	if (mr == NULL)
+		return RPMAI_FAIL_NULL();
+	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len) || len > UINT32_MAX)
+		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes at offset %zu: not within the %zu bytes of the region (and 4 GiB)",
+			len, offset, mr->ibv_mr->length);
+
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)mr->ibv_mr->addr + offset,
+		.length = (uint32_t)len,
+		.lkey = mr->ibv_mr->lkey,
+	};
+	int errnum = mr->peer->rdma->advise_mr(mr->peer->pd, (enum ibv_advise_mr_advice)advice, flags, &sge, 1);
+	switch (errnum) {
+	case 0:
+		return 0;
+	case EOPNOTSUPP: /* the same value as ENOTSUP */
+		return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errnum, NULL, "ibv_advise_mr()");
+	case EFAULT:
+	case EINVAL:
+		return RPMAI_FAIL_ERRNO(RPMA_E_INVAL, errnum, "it is for memory registered on demand", "ibv_advise_mr()");
+	default:
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_advise_mr()");
+	}
+}

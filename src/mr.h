@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* mr.h -- memory regions, local and remote, for the operations on them */
+
+#ifndef RPMAI_MR_H
+#define RPMAI_MR_H
+
+#include "descriptor.h"
+#include "peer.h"
+
+/* never changes after rpma_mr_reg, so any thread may read it */
+struct rpma_mr_local {
+	const struct rpma_peer *peer;
+	struct ibv_mr *ibv_mr;
+	int usage; /* as granted: without FLUSH_TYPE_PERSISTENT if the device refused the right */
+};
+
+struct rpma_mr_remote {
+	struct mr_descriptor desc;
+};
+
+/* rpma_mr_reg with its arguments already checked */
+int rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
+
+/* is [offset, offset + len) inside a region of size bytes? */
+static inline bool
+rpmai_range_ok(uint64_t size, uint64_t offset, uint64_t len)
+{
+	return offset <= size && len <= size - offset;
+}
+
+#endif /* RPMAI_MR_H */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * public.h -- librpma.h with its functions visible
+ *
+ * Everything is compiled with hidden visibility; what the public header declares is the exception. The installed header
+ * itself stays free of compiler pragmas.
+ */
+
+#ifndef RPMAI_PUBLIC_H
+#define RPMAI_PUBLIC_H
+
+#pragma GCC visibility push(default)
+#include "librpma.h"
+#pragma GCC visibility pop
+
+#endif /* RPMAI_PUBLIC_H */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * rdma.h -- the seam between the library and a device: struct rdma_api
+ *
+ * The control calls of libibverbs and librdmacm that the library makes, as function pointers. A member has the name
+ * (without the prefix), the signature and the meaning of its original. rdma_core.c fills the table with the originals,
+ * rdma_soft.c with the software device, unit tests with mocks. What the verbs headers define inline (ibv_post_send,
+ * ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reaches the device through the objects themselves
+ * and is called directly.
+ *
+ * Unless said otherwise: members are never NULL and may be called on any thread, several at once, with no lock of the
+ * library held. Objects belong to the caller, who gives them back by the matching destroy call. "errno": the call
+ * returns -1 or NULL and sets errno; "errnum": it returns 0 or a positive errno value.
+ */
+
+#ifndef RPMAI_RDMA_H
+#define RPMAI_RDMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* values of the verbs ABI that older headers do not name (rdma-core 44) */
+#define RPMAI_ACCESS_FLUSH_GLOBAL (1 << 8)
+#define RPMAI_ACCESS_FLUSH_PERSISTENT (1 << 9)
+#define RPMAI_CAP_FLUSH_GLOBAL (1ULL << 38)
+#define RPMAI_CAP_FLUSH_PERSISTENT (1ULL << 39)
+#define RPMAI_CAP_ATOMIC_WRITE (1ULL << 40)
+#define RPMAI_QP_EX_WITH_ATOMIC_WRITE (1ULL << 12)
+#define RPMAI_QP_EX_WITH_FLUSH (1ULL << 13)
+#define RPMAI_WC_FLUSH 8
+#define RPMAI_WC_ATOMIC_WRITE 9
+#define RPMAI_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
+#define RPMAI_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
+
+struct rdma_api {
+	/* ---- what the device is like ---- */
+
+	/* for log lines */
+	const char *name;
+	/* the software device: what it does not have in common with hardware is told to the user, never branched on */
+	bool is_soft;
+	/*
+	 * Does a READ push earlier WRITEs of the connection to where they are visible (and durable, where the target
+	 * writes directly to persistent memory)? True of hardware; the software device has FLUSH for it.
+	 */
+	bool read_flushes;
+	/* most bytes of private data that travel with a connection request, and with its acceptance */
+	uint8_t connect_data_max;
+	uint8_t accept_data_max;
+
+	/* ---- addresses and connections ---- */
+
+	/* 0; or -1 with errno, or an EAI_* value with errno 0. May block on name resolution. */
+	int (*getaddrinfo)(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		struct rdma_addrinfo **res);
+	void (*freeaddrinfo)(struct rdma_addrinfo *res);
+
+	/*
+	 * NULL-terminated list of the opened devices, to be given back to free_devices; the contexts stay open. NULL where
+	 * binding a wildcard address already gives a context. errno.
+	 */
+	struct ibv_context **(*get_devices)(int *num_devices);
+	void (*free_devices)(struct ibv_context **list);
+
+	/* one per endpoint and one per connection; destroyed after the ids that use it. errno. */
+	struct rdma_event_channel *(*create_event_channel)(void);
+	void (*destroy_event_channel)(struct rdma_event_channel *channel);
+
+	/*
+	 * channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done; migrate_id ends
+	 * that. destroy_id waits for events of the id that are not acknowledged: acknowledge them first; the queue pair
+	 * must be gone. A passive id (out of a CONNECT_REQUEST event) belongs to whoever took the event. errno.
+	 */
+	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		enum rdma_port_space ps);
+	int (*destroy_id)(struct rdma_cm_id *id);
+	int (*bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
+	int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
+		int timeout_ms);
+	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
+
+	/* sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before destroy_id. errno. */
+	int (*create_qp_ex)(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
+	void (*destroy_qp)(struct rdma_cm_id *id);
+
+	/* all start something whose end is an event on the id's channel; conn_param is copied. errno. */
+	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
+	int (*listen)(struct rdma_cm_id *id, int backlog);
+	int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
+	int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
+	int (*disconnect)(struct rdma_cm_id *id);
+
+	/* moves the id with its queued events to another channel; blocks while an event of it is unacknowledged. errno. */
+	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+
+	/* blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by ack_cm_event. errno. */
+	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+	int (*ack_cm_event)(struct rdma_cm_event *event);
+
+	/* ---- devices, memory, queues ---- */
+
+	/* errnum */
+	int (*query_device_ex)(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		struct ibv_device_attr_ex *attr);
+	int (*query_port)(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
+
+	/* alloc and reg: errno; dealloc (EBUSY while something uses it), dereg and advise: errnum */
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
+		uint32_t num_sge);
+
+	/* create: errno; destroy: errnum. A channel is destroyed after its completion queues. */
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+
+	/* destroy_cq waits for events that are not acknowledged */
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
+		struct ibv_comp_channel *channel, int comp_vector);
+	int (*destroy_cq)(struct ibv_cq *cq);
+
+	/* blocks unless channel->fd is O_NONBLOCK. errno. */
+	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int nevents);
+
+	/* create: errno; destroy: errnum (EBUSY while a queue pair uses it) */
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
+
+	/* NULL if the queue pair was made without extended operations; called once for each queue pair */
+	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
+
+	/* ---- data path ---- */
+
+	/*
+	 * Posts an RDMA FLUSH of a range with one completion (if wr_flags has IBV_SEND_SIGNALED, or it fails). type is
+	 * RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Thread-safe as ibv_post_send is. Only on queue pairs of devices
+	 * whose query_device_ex reports both RPMAI_CAP_FLUSH_* bits. errnum.
+	 */
+	int (*post_flush)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+		uint64_t remote_addr, size_t len, uint8_t type);
+
+	/* posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns; RPMAI_CAP_ATOMIC_WRITE likewise */
+	int (*post_atomic_write)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+		uint64_t remote_addr, const void *src);
+};
+
+/* RDMA devices, by libibverbs and librdmacm */
+extern const struct rdma_api rpmai_rdma_core;
+
+/*
+ * Its data-path member that not every release of the headers has, and the capabilities (device_cap_flags_ex) that can be
+ * used with these headers; a device is not said to have others.
+ */
+int rpmai_rdma_core_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, size_t len, uint8_t type);
+extern const uint64_t rpmai_rdma_core_usable_caps;
+
+/* the software device, connected to the log of the library */
+const struct rdma_api *rpmai_rdma_soft(void);
+
+/* the table for a context, whichever device it belongs to */
+const struct rdma_api *rpmai_rdma_api_of(const struct ibv_context *ctx);
+
+#endif /* RPMAI_RDMA_H */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* rdma_core.c -- struct rdma_api by libibverbs and librdmacm: RDMA hardware, SoftRoCE, iWARP */
+
+#include <assert.h>
+
+#include "rdma.h"
+
+static_assert((uint64_t)IBV_QP_EX_WITH_ATOMIC_WRITE == RPMAI_QP_EX_WITH_ATOMIC_WRITE, "as the header has it");
+static_assert((int)IBV_WC_ATOMIC_WRITE == RPMAI_WC_ATOMIC_WRITE, "as the header has it");
+
+/*
+ * Private data limits of InfiniBand's connection manager, for RDMA_PS_TCP: 92 bytes with a request less the 36 of the IP
+ * addressing header; 196 with a reply. What is longer the kernel would refuse without saying why.
+ */
+#define CONNECT_DATA_MAX 56
+#define ACCEPT_DATA_MAX 196
+
+/* ---- wrappers of what is a macro, an inline function or has a compatibility type in the headers ---- */
+
+static int
+query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+	struct ibv_device_attr_ex *attr)
+{
+	int errnum = ibv_query_device_ex(context, input, attr);
+	if (errnum == 0)
+		attr->device_cap_flags_ex &= rpmai_rdma_core_usable_caps;
+	return errnum;
+}
+
+static int
+query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	return ibv_query_port(context, port_num, attr);
+}
+
+static struct ibv_mr *
+reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr(pd, addr, length, (unsigned)access);
+}
+
+static int
+advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
+	uint32_t num_sge)
+{
+	return ibv_advise_mr(pd, advice, flags, sg_list, num_sge);
+}
+
+static int
+post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
+	const void *src)
+{
+	ibv_wr_start(qp);
+	qp->wr_id = wr_id;
+	qp->wr_flags = wr_flags;
+	ibv_wr_atomic_write(qp, rkey, remote_addr, src);
+	return ibv_wr_complete(qp);
+}
+
+const struct rdma_api rpmai_rdma_core = {
+	.name = "rdma-core",
+	.is_soft = false,
+	.read_flushes = true,
+	.connect_data_max = CONNECT_DATA_MAX,
+	.accept_data_max = ACCEPT_DATA_MAX,
+
+	.getaddrinfo = rdma_getaddrinfo,
+	.freeaddrinfo = rdma_freeaddrinfo,
+	.get_devices = rdma_get_devices,
+	.free_devices = rdma_free_devices,
+	.create_event_channel = rdma_create_event_channel,
+	.destroy_event_channel = rdma_destroy_event_channel,
+	.create_id = rdma_create_id,
+	.destroy_id = rdma_destroy_id,
+	.bind_addr = rdma_bind_addr,
+	.resolve_addr = rdma_resolve_addr,
+	.resolve_route = rdma_resolve_route,
+	.create_qp_ex = rdma_create_qp_ex,
+	.destroy_qp = rdma_destroy_qp,
+	.connect = rdma_connect,
+	.listen = rdma_listen,
+	.accept = rdma_accept,
+	.reject = rdma_reject,
+	.disconnect = rdma_disconnect,
+	.migrate_id = rdma_migrate_id,
+	.get_cm_event = rdma_get_cm_event,
+	.ack_cm_event = rdma_ack_cm_event,
+
+	.query_device_ex = query_device_ex,
+	.query_port = query_port,
+	.alloc_pd = ibv_alloc_pd,
+	.dealloc_pd = ibv_dealloc_pd,
+	.reg_mr = reg_mr,
+	.dereg_mr = ibv_dereg_mr,
+	.advise_mr = advise_mr,
+	.create_comp_channel = ibv_create_comp_channel,
+	.destroy_comp_channel = ibv_destroy_comp_channel,
+	.create_cq = ibv_create_cq,
+	.destroy_cq = ibv_destroy_cq,
+	.get_cq_event = ibv_get_cq_event,
+	.ack_cq_events = ibv_ack_cq_events,
+	.create_srq = ibv_create_srq,
+	.destroy_srq = ibv_destroy_srq,
+	.qp_to_qp_ex = ibv_qp_to_qp_ex,
+
+	.post_flush = rpmai_rdma_core_post_flush,
+	.post_atomic_write = post_atomic_write,
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* rdma_soft.c -- struct rdma_api by the software device: RDMA over TCP, in this process */
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "log.h"
+#include "rdma.h"
+#include "softrdma/softrdma.h"
+
+#define PRIVATE_DATA_MAX UINT8_MAX
+
+static_assert(RPMAI_ACCESS_FLUSH_GLOBAL == SOFTRDMA_ACCESS_FLUSH_GLOBAL, "one ABI");
+static_assert(RPMAI_ACCESS_FLUSH_PERSISTENT == SOFTRDMA_ACCESS_FLUSH_PERSISTENT, "one ABI");
+static_assert(RPMAI_CAP_FLUSH_GLOBAL == SOFTRDMA_CAP_FLUSH_GLOBAL, "one ABI");
+static_assert(RPMAI_CAP_FLUSH_PERSISTENT == SOFTRDMA_CAP_FLUSH_PERSISTENT, "one ABI");
+static_assert(RPMAI_CAP_ATOMIC_WRITE == SOFTRDMA_CAP_ATOMIC_WRITE, "one ABI");
+static_assert(RPMAI_FLUSH_GLOBAL == SOFTRDMA_FLUSH_GLOBAL, "one ABI");
+static_assert(RPMAI_FLUSH_PERSISTENT == SOFTRDMA_FLUSH_PERSISTENT, "one ABI");
+static_assert(RPMAI_WC_FLUSH == SOFTRDMA_WC_FLUSH, "one ABI");
+static_assert(RPMAI_WC_ATOMIC_WRITE == SOFTRDMA_WC_ATOMIC_WRITE, "one ABI");
+static_assert((int)RPMA_LOG_LEVEL_ERROR == SOFTRDMA_LOG_ERROR, "one scale of levels");
+static_assert((int)RPMA_LOG_LEVEL_DEBUG == SOFTRDMA_LOG_DEBUG, "one scale of levels");
+
+static int
+post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr, size_t len,
+	uint8_t type)
+{
+	return softrdma_post_flush(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, len, type);
+}
+
+static int
+post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
+	const void *src)
+{
+	return softrdma_post_atomic_write(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, src);
+}
+
+static const struct rdma_api rdma_soft = {
+	.name = "softrdma",
+	.is_soft = true,
+	.read_flushes = false,
+	.connect_data_max = PRIVATE_DATA_MAX,
+	.accept_data_max = PRIVATE_DATA_MAX,
+
+	.getaddrinfo = softrdma_rdma_getaddrinfo,
+	.freeaddrinfo = softrdma_rdma_freeaddrinfo,
+	.get_devices = NULL,
+	.free_devices = NULL,
+	.create_event_channel = softrdma_rdma_create_event_channel,
+	.destroy_event_channel = softrdma_rdma_destroy_event_channel,
+	.create_id = softrdma_rdma_create_id,
+	.destroy_id = softrdma_rdma_destroy_id,
+	.bind_addr = softrdma_rdma_bind_addr,
+	.resolve_addr = softrdma_rdma_resolve_addr,
+	.resolve_route = softrdma_rdma_resolve_route,
+	.create_qp_ex = softrdma_rdma_create_qp_ex,
+	.destroy_qp = softrdma_rdma_destroy_qp,
+	.connect = softrdma_rdma_connect,
+	.listen = softrdma_rdma_listen,
+	.accept = softrdma_rdma_accept,
+	.reject = softrdma_rdma_reject,
+	.disconnect = softrdma_rdma_disconnect,
+	.migrate_id = softrdma_rdma_migrate_id,
+	.get_cm_event = softrdma_rdma_get_cm_event,
+	.ack_cm_event = softrdma_rdma_ack_cm_event,
+
+	.query_device_ex = softrdma_ibv_query_device_ex,
+	.query_port = softrdma_ibv_query_port,
+	.alloc_pd = softrdma_ibv_alloc_pd,
+	.dealloc_pd = softrdma_ibv_dealloc_pd,
+	.reg_mr = softrdma_ibv_reg_mr,
+	.dereg_mr = softrdma_ibv_dereg_mr,
+	.advise_mr = softrdma_ibv_advise_mr,
+	.create_comp_channel = softrdma_ibv_create_comp_channel,
+	.destroy_comp_channel = softrdma_ibv_destroy_comp_channel,
+	.create_cq = softrdma_ibv_create_cq,
+	.destroy_cq = softrdma_ibv_destroy_cq,
+	.get_cq_event = softrdma_ibv_get_cq_event,
+	.ack_cq_events = softrdma_ibv_ack_cq_events,
+	.create_srq = softrdma_ibv_create_srq,
+	.destroy_srq = softrdma_ibv_destroy_srq,
+	.qp_to_qp_ex = softrdma_ibv_qp_to_qp_ex,
+
+	.post_flush = post_flush,
+	.post_atomic_write = post_atomic_write,
+};
+
+static void
+log_for_device(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text)
+{
+	rpmai_log((enum rpma_log_level)level, file, line, func, "%s", text);
+}
+
+static void
+connect_device(void)
+{
+	static const struct softrdma_env env = {
+		.log = log_for_device,
+		.refused_hint = "the server may listen on RDMA hardware instead: see RPMA_DEVICE",
+	};
+	softrdma_set_env(&env);
+}
+
+const struct rdma_api *
+rpmai_rdma_soft(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, connect_device);
+	return &rdma_soft;
+}
+
+const struct rdma_api *
+rpmai_rdma_api_of(const struct ibv_context *ctx)
+{
+	const struct rdma_api *soft = rpmai_rdma_soft();
+	return softrdma_owns(ctx) ? soft : &rpmai_rdma_core;
+}

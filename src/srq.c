@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* srq.c -- shared receive queues */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "err.h"
+#include "mr.h"
+#include "op.h"
+#include "srq.h"
+#include "srq_cfg.h"
+
+int
+rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq **srq_ptr)
+{
+	if (peer == NULL || srq_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	const struct rdma_api *rdma = peer->rdma;
+	const struct srq_params params = rpmai_srq_cfg_params(cfg);
+	int ret;
+
+	struct rpma_srq *srq = malloc(sizeof(*srq));
+	if (srq == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = params.rq_size, .max_sge = 1}};
+	struct ibv_srq *ibv_srq = rdma->create_srq(peer->pd, &attr);
+	if (ibv_srq == NULL) {
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
+			errno == EINVAL ? "the device may not have so many entries" : NULL,
+			"ibv_create_srq() of %u entries", params.rq_size);
+		goto err_free;
+	}
+
+	struct rpma_cq *rcq = NULL;
+	if (params.rcqe > 0) {
+		ret = rpmai_cq_new(peer, peer->pd->context, params.rcqe, NULL, &rcq);
+		if (ret)
+			goto err_destroy_srq;
+	}
+
+	*srq = (struct rpma_srq){.rdma = rdma, .ibv_srq = ibv_srq, .rcq = rcq};
+	*srq_ptr = srq;
+	return 0;
+
+err_destroy_srq:
+	(void)rdma->destroy_srq(ibv_srq);
+err_free:
+	free(srq);
+	return ret;
+}
+
+int
+rpma_srq_delete(struct rpma_srq **srq_ptr)
+{
+	if (srq_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_srq *srq = *srq_ptr;
+	if (srq == NULL)
+		return 0;
+	*srq_ptr = NULL;
+
+	int ret = rpmai_cq_delete(&srq->rcq);
+	int errnum = srq->rdma->destroy_srq(srq->ibv_srq);
+	if (errnum)
+		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
+			errnum == EBUSY ? "delete the connections that use it first" : NULL, "ibv_destroy_srq()"));
+	free(srq);
+	return ret;
+}
+
+int
+rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
+{
+	if (srq == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct ibv_sge sge;
+	struct ibv_recv_wr wr;
+	int ret = rpmai_op_prepare_recv(dst, offset, len, op_context, &sge, &wr);
+	if (ret)
+		return ret;
+
+	struct ibv_recv_wr *bad_wr;
+	return rpmai_op_posted("ibv_post_srq_recv()", ibv_post_srq_recv(srq->ibv_srq, &wr, &bad_wr));
+}
+
+int
+rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr)
+{
+	if (srq == NULL || rcq_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*rcq_ptr = srq->rcq;
+	return 0;
+}
