@@ -31,8 +31,8 @@
 #define RPMAI_CAP_FLUSH_GLOBAL (1ULL << 38)
 #define RPMAI_CAP_FLUSH_PERSISTENT (1ULL << 39)
 #define RPMAI_CAP_ATOMIC_WRITE (1ULL << 40)
+#define RPMAI_QP_EX_WITH_FLUSH (1ULL << 11)
 #define RPMAI_QP_EX_WITH_ATOMIC_WRITE (1ULL << 12)
-#define RPMAI_QP_EX_WITH_FLUSH (1ULL << 13)
 #define RPMAI_WC_FLUSH 8
 #define RPMAI_WC_ATOMIC_WRITE 9
 #define RPMAI_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
