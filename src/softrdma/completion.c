@@ -117,6 +117,7 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 	struct softrdma_comp_channel *channel = channel_of(ibv_channel);
 	struct softrdma_cq *cq;
 	while ((cq = take_event(channel)) == NULL) {
+		softrdma_io_about_to_wait();
 		int ret = softrdma_notify_wait(channel->channel.fd);
 		if (ret) {
 			errno = ret;
@@ -235,7 +236,7 @@ softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited
 		cq->ring[at < cq->capacity ? at : at - cq->capacity] = *wc;
 		__atomic_store_n(&cq->count, count + 1, __ATOMIC_RELEASE);
 	} else if (!cq->overrun) {
-		cq->overrun = true;
+		__atomic_store_n(&cq->overrun, true, __ATOMIC_RELAXED);
 		SOFTRDMA_LOG(ERROR, "a completion queue of %u entries is overrun: make it as large as the queues that "
 			"complete in it, or poll it more often", cq->capacity);
 	}
@@ -274,7 +275,8 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0) {
 		/* nothing there: who polls also does the device's work, and so pays no thread switch */
 		softrdma_io_poll(cq);
-		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 && !cq->overrun)
+		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 &&
+		    !__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))
 			return 0;
 	}
 	return softrdma_cq_pop(cq, num_entries, wc);
@@ -290,6 +292,7 @@ softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 	else if (cq->armed == SOFTRDMA_NOT_ARMED)
 		cq->armed = SOFTRDMA_ARMED_SOLICITED;
 	pthread_mutex_unlock(&cq->lock);
+	softrdma_io_stop_polling(cq);
 	return 0;
 }
 

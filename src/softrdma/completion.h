@@ -34,7 +34,7 @@ struct softrdma_cq {
 	uint32_t capacity;
 	uint32_t head;  /* oldest entry */
 	uint32_t count; /* written under the lock, peeked at without it */
-	bool overrun;   /* an entry was lost: nothing more is put in, and polling fails once the ring is empty */
+	bool overrun;   /* an entry was lost: nothing more is put in, and polling fails once the ring is empty; peeked at too */
 	enum softrdma_armed armed;
 
 	/* guarded by the channel's lock */
@@ -46,6 +46,7 @@ struct softrdma_cq {
 	pthread_mutex_t links_lock;
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
+	bool claimed; /* a poller may have some of them to itself; no lock, a hint for whoever arms the queue */
 };
 
 static inline struct softrdma_cq *

@@ -57,7 +57,7 @@ static struct {
 	struct softrdma_link *links;
 	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
 	struct softrdma_watched *retired;       /* to be released when the thread is through its events */
-	unsigned claimed;                       /* links that pollers have to themselves */
+	unsigned claimed;                       /* links that pollers have to themselves; peeked at without the lock */
 	int timed;                              /* things with a deadline */
 	uint64_t spin_ns;
 	void (*tick)(uint64_t now_ns);
@@ -322,7 +322,7 @@ unclaim(struct softrdma_link *link)
 		return;
 	link->claimed = false;
 	pthread_mutex_lock(&engine.lock);
-	engine.claimed--;
+	__atomic_fetch_sub(&engine.claimed, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -372,11 +372,40 @@ claim(struct softrdma_link *link)
 	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev) != 0)
 		return;
 	link->claimed = true;
+	__atomic_store_n(&link->requester.cq->claimed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&link->responder.cq->claimed, true, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&engine.lock);
-	bool wake = engine.claimed++ == 0;
+	bool wake = __atomic_fetch_add(&engine.claimed, 1, __ATOMIC_RELAXED) == 0;
 	pthread_mutex_unlock(&engine.lock);
 	if (wake)
 		wake_thread();
+}
+
+/* the progress thread waits for the socket again; modifying reports what has come in between */
+static void
+give_back(struct softrdma_link *link)
+{
+	if (!link->claimed)
+		return;
+	unclaim(link);
+	link->idle_polls = 0;
+	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = &link->watched};
+	epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
+}
+
+void
+softrdma_io_stop_polling(struct softrdma_cq *cq)
+{
+	if (!__atomic_load_n(&cq->claimed, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&cq->claimed, false, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&cq->links_lock);
+	for (unsigned i = 0; i < cq->link_count; i++) {
+		pthread_mutex_lock(&cq->links[i]->lock);
+		give_back(cq->links[i]);
+		pthread_mutex_unlock(&cq->links[i]->lock);
+	}
+	pthread_mutex_unlock(&cq->links_lock);
 }
 
 static void
@@ -472,6 +501,20 @@ for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const 
 		link = next;
 	}
 	pthread_mutex_unlock(&engine.lock);
+}
+
+static void
+give_back_one(struct softrdma_link *link, const void *arg)
+{
+	(void)arg;
+	give_back(link);
+}
+
+void
+softrdma_io_about_to_wait(void)
+{
+	if (__atomic_load_n(&engine.claimed, __ATOMIC_RELAXED) > 0)
+		for_each_link(give_back_one, NULL);
 }
 
 static void
@@ -589,11 +632,7 @@ look_after_claim(struct softrdma_link *link, const void *arg)
 		link->polls_seen = link->polls;
 		return;
 	}
-	/* the poller has stopped; modifying reports what has come in between */
-	unclaim(link);
-	link->idle_polls = 0;
-	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = &link->watched};
-	epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
+	give_back(link); /* the poller has stopped */
 }
 
 static void

@@ -62,6 +62,10 @@ void softrdma_io_deadline(struct softrdma_link *link, unsigned ms);
 void softrdma_io_receive_posted(struct softrdma_link *link);
 /* serves the connections of the queue, if nobody else does. No lock held. */
 void softrdma_io_poll(struct softrdma_cq *cq);
+/* whoever polled the queue is about to wait for an event instead: the progress thread takes over. No lock held. */
+void softrdma_io_stop_polling(struct softrdma_cq *cq);
+/* the same for all queues: a thread is about to wait on a channel. No lock held. */
+void softrdma_io_about_to_wait(void);
 /* the region has left the table: when this returns no thread of the device touches it but running flushes do. No lock. */
 void softrdma_io_revoke(const struct softrdma_mr *mr);
 
