@@ -6,21 +6,24 @@
  *
  * What holds for every call, unless its comment says otherwise:
  *
- * Errors. Zero is success, everything else one of the negative RPMA_E_* values. A call that fails leaves its outputs
- * as they were. NULL for a pointer that is not said to be optional is RPMA_E_INVAL. RPMA_E_PROVIDER: a call of
- * libibverbs or librdmacm (or of the software device in their place) failed; the log says which and why.
+ * Errors. Zero is success, everything else one of the negative RPMA_E_* values. A call that fails leaves its
+ * outputs as they were. NULL for a pointer that is not said to be optional is RPMA_E_INVAL. RPMA_E_PROVIDER:
+ * a call of libibverbs or librdmacm (or of the software device in their place) failed; the log says which and
+ * why.
  *
- * Objects. All are opaque, made by *_new (or a call that says so) and consumed by the call that takes a pointer to the
- * pointer: the object is gone and the pointer is NULL afterwards, also when that call reports an error. A pointer to
- * NULL is accepted there and does nothing. What an object was made from (a peer, a shared receive queue, registered
- * memory) must live longer than the object.
+ * Objects. All are opaque, made by *_new (or a call that says so) and consumed by the call that takes a
+ * pointer to the pointer: the object is gone and the pointer is NULL afterwards, also when that call reports
+ * an error. A pointer to NULL is accepted there and does nothing. What an object was made from (a peer, a
+ * shared receive queue, registered memory) must live longer than the object.
  *
- * Threads. Calls on different objects run in parallel. Getters and the posting of operations (rpma_read to rpma_recv)
- * are safe on one object from several threads at once. Creating from one peer, configuration objects, waiting and
- * collecting completions: likewise. One thread at a time only: the calls of one endpoint, of one connection request,
- * and rpma_conn_next_event of one connection. No other call may be running on an object that is being deleted.
+ * Threads. Calls on different objects run in parallel. Getters and the posting of operations (rpma_read to
+ * rpma_recv) are safe on one object from several threads at once. Creating from one peer, configuration
+ * objects, waiting and collecting completions: likewise. One thread at a time only: the calls of one
+ * endpoint, of one connection request, and rpma_conn_next_event of one connection. No other call may be
+ * running on an object that is being deleted.
  *
- * Descriptors. Those handed out by *_get_*fd are for poll, epoll and O_NONBLOCK; closing them is the library's.
+ * Descriptors. Those handed out by *_get_*fd are for poll, epoll and O_NONBLOCK; closing them is the
+ * library's.
  */
 
 #ifndef LIBRPMA_H
@@ -37,22 +40,22 @@
 extern "C" {
 #endif
 
-#define RPMA_W_WAIT_FOR_COMPLETION	(1) /* kept for the programs that name it; no call uses it */
+#define RPMA_W_WAIT_FOR_COMPLETION (1) /* kept for the programs that name it; no call uses it */
 
-#define RPMA_E_UNKNOWN		(-100000) /* an answer that nothing explains */
-#define RPMA_E_NOSUPP		(-100001) /* not supported by the device or by the other side */
-#define RPMA_E_PROVIDER		(-100002) /* a call of libibverbs or librdmacm failed */
-#define RPMA_E_NOMEM		(-100003) /* out of memory */
-#define RPMA_E_INVAL		(-100004) /* invalid argument */
-#define RPMA_E_NO_COMPLETION	(-100005) /* no completion is there */
-#define RPMA_E_NO_EVENT		(-100006) /* no event is there */
-#define RPMA_E_AGAIN		(-100007) /* temporary error */
-#define RPMA_E_SHARED_CHANNEL	(-100008) /* the completion channel is shared: use rpma_conn_wait */
-#define RPMA_E_NOT_SHARED_CHNL	(-100009) /* the completion channel is not shared: use rpma_cq_wait */
+#define RPMA_E_UNKNOWN (-100000)         /* an answer that nothing explains */
+#define RPMA_E_NOSUPP (-100001)          /* not supported by the device or by the other side */
+#define RPMA_E_PROVIDER (-100002)        /* a call of libibverbs or librdmacm failed */
+#define RPMA_E_NOMEM (-100003)           /* out of memory */
+#define RPMA_E_INVAL (-100004)           /* invalid argument */
+#define RPMA_E_NO_COMPLETION (-100005)   /* no completion is there */
+#define RPMA_E_NO_EVENT (-100006)        /* no event is there */
+#define RPMA_E_AGAIN (-100007)           /* temporary error */
+#define RPMA_E_SHARED_CHANNEL (-100008)  /* the completion channel is shared: use rpma_conn_wait */
+#define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: use rpma_cq_wait */
 
-#define RPMA_DEFAULT_TIMEOUT_MS	1000 /* of resolving an address and of resolving the route to it, each */
+#define RPMA_DEFAULT_TIMEOUT_MS 1000 /* of resolving an address and of resolving the route to it, each */
 
-/* ---------------------------------------------------------------------------------------------------- utilities -- */
+/* ---- utilities ---- */
 
 /* on which side of the connection an address lies */
 enum rpma_util_ibv_context_type {
@@ -71,19 +74,18 @@ enum rpma_conn_event {
 };
 
 /*
- * Finds the device that an address belongs to (LOCAL) or is reached through (REMOTE). The environment variable
- * RPMA_DEVICE decides: "rdma" only RDMA devices, "soft" only the software device (RDMA over TCP, in this process),
- * "auto" or nothing an RDMA device where the address has one, else the software device, with a WARNING in the log.
- * The context belongs to the library and stays open; any thread.
- * RPMA_E_INVAL (also: wrong value of RPMA_DEVICE), RPMA_E_PROVIDER (no device), RPMA_E_NOMEM
+ * Finds the device that an address belongs to (LOCAL) or is reached through (REMOTE). The environment
+ * variable RPMA_DEVICE decides: "rdma" only RDMA devices, "soft" only the software device (RDMA over TCP, in
+ * this process), "auto" or nothing an RDMA device where the address has one, else the software device, with a
+ * WARNING in the log. The context belongs to the library and stays open; any thread. RPMA_E_INVAL (also:
+ * wrong value of RPMA_DEVICE), RPMA_E_PROVIDER (no device), RPMA_E_NOMEM
  */
 int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type type,
 	struct ibv_context **ibv_ctx_ptr);
 
 /*
- * Can the device register memory on demand (on-demand paging), for reads and for writes? *is_odp_capable is 0 or 1.
- * File-backed memory of file systems without long-term pinning needs it.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Can the device register memory on demand (on-demand paging), for reads and for writes? *is_odp_capable is 0
+ * or 1. File-backed memory of file systems without long-term pinning needs it. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable);
 
@@ -93,7 +95,7 @@ const char *rpma_utils_conn_event_2str(enum rpma_conn_event conn_event);
 /* an RPMA_E_* value (or 0) in words; never NULL, static storage */
 const char *rpma_err_2str(int ret);
 
-/* ------------------------------------------------------------------------------------------- peer configuration -- */
+/* ---- peer configuration ---- */
 
 /* what a peer tells the other side about itself; travels as a descriptor */
 struct rpma_peer_cfg;
@@ -108,30 +110,30 @@ int rpma_peer_cfg_new(struct rpma_peer_cfg **pcfg_ptr);
 int rpma_peer_cfg_delete(struct rpma_peer_cfg **pcfg_ptr);
 
 /*
- * Declares whether what the device writes into this peer's persistent memory is durable as soon as it is visible
- * (no cache in between: direct data I/O switched off, or the platform flushes caches on power failure). It is a
- * promise of whoever configures the machine; a false one loses data.
- * RPMA_E_INVAL
+ * Declares whether what the device writes into this peer's persistent memory is durable as soon as it is
+ * visible (no cache in between: direct data I/O switched off, or the platform flushes caches on power
+ * failure). It is a promise of whoever configures the machine; a false one loses data. RPMA_E_INVAL
  */
 int rpma_peer_cfg_set_direct_write_to_pmem(struct rpma_peer_cfg *pcfg, bool supported);
 
 /* RPMA_E_INVAL */
 int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, bool *supported);
 
-/* writes the descriptor (rpma_peer_cfg_get_descriptor_size bytes), to be sent to the other side. RPMA_E_INVAL */
+/*
+ * writes the descriptor (rpma_peer_cfg_get_descriptor_size bytes), to be sent to the other side. RPMA_E_INVAL
+ */
 int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg *pcfg, void *desc);
 
 /* size of the descriptor in bytes: 1. RPMA_E_INVAL */
 int rpma_peer_cfg_get_descriptor_size(const struct rpma_peer_cfg *pcfg, size_t *desc_size);
 
 /*
- * Makes the configuration that another peer described. desc_size is the number of bytes there are; at least 1, what
- * follows is ignored.
- * RPMA_E_INVAL, RPMA_E_NOMEM
+ * Makes the configuration that another peer described. desc_size is the number of bytes there are; at least
+ * 1, what follows is ignored. RPMA_E_INVAL, RPMA_E_NOMEM
  */
 int rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpma_peer_cfg **pcfg_ptr);
 
-/* --------------------------------------------------------------------------------------------------------- peer -- */
+/* ---- peer ---- */
 
 /* a device in use: everything else is made from it */
 struct rpma_peer;
@@ -148,49 +150,51 @@ int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
  */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
 
-/* ----------------------------------------------------------------------------------------------- memory regions -- */
+/* ---- memory regions ---- */
 
 struct rpma_mr_local;  /* memory of this process, registered */
 struct rpma_mr_remote; /* memory of the other side, as its descriptor tells */
 
 /* what registered memory is for; combined with | */
-#define RPMA_MR_USAGE_READ_SRC			(1 << 0) /* the other side may read from it */
-#define RPMA_MR_USAGE_READ_DST			(1 << 1) /* results of own reads land in it */
-#define RPMA_MR_USAGE_WRITE_SRC			(1 << 2) /* own writes take their data from it */
-#define RPMA_MR_USAGE_WRITE_DST			(1 << 3) /* the other side may write to it */
-#define RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY	(1 << 4) /* the other side may flush it to visibility */
-#define RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT	(1 << 5) /* the other side may flush it to persistence */
-#define RPMA_MR_USAGE_SEND			(1 << 6) /* messages are sent from it */
-#define RPMA_MR_USAGE_RECV			(1 << 7) /* messages are received in it */
+#define RPMA_MR_USAGE_READ_SRC (1 << 0)              /* the other side may read from it */
+#define RPMA_MR_USAGE_READ_DST (1 << 1)              /* results of own reads land in it */
+#define RPMA_MR_USAGE_WRITE_SRC (1 << 2)             /* own writes take their data from it */
+#define RPMA_MR_USAGE_WRITE_DST (1 << 3)             /* the other side may write to it */
+#define RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY (1 << 4) /* the other side may flush it to visibility */
+#define RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT (1 << 5) /* the other side may flush it to persistence */
+#define RPMA_MR_USAGE_SEND (1 << 6)                  /* messages are sent from it */
+#define RPMA_MR_USAGE_RECV (1 << 7)                  /* messages are received in it */
 
 /*
- * Registers size bytes at ptr, which stay the caller's and must stay mapped until rpma_mr_dereg. WRITE_DST together
- * with READ_SRC also allows remote atomics where the device has them. Memory that cannot be made durable, asked for
- * FLUSH_TYPE_PERSISTENT, is registered with a WARNING and without that usage in its descriptor.
- * RPMA_E_INVAL (also: size 0, usage 0 or unknown bits), RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Registers size bytes at ptr, which stay the caller's and must stay mapped until rpma_mr_dereg. WRITE_DST
+ * together with READ_SRC also allows remote atomics where the device has them. Memory that cannot be made
+ * durable, asked for FLUSH_TYPE_PERSISTENT, is registered with a WARNING and without that usage in its
+ * descriptor. RPMA_E_INVAL (also: size 0, usage 0 or unknown bits), RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
 /*
- * Deregisters: when it returns, the device touches the memory no more. No operation that uses it may be outstanding.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Deregisters: when it returns, the device touches the memory no more. No operation that uses it may be
+ * outstanding. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_mr_dereg(struct rpma_mr_local **mr_ptr);
 
 /*
- * Writes the descriptor (rpma_mr_get_descriptor_size bytes). Who has it can use the memory as the usage allows: it is
- * a secret between the two sides.
- * RPMA_E_INVAL
+ * Writes the descriptor (rpma_mr_get_descriptor_size bytes). Who has it can use the memory as the usage
+ * allows: it is a secret between the two sides. RPMA_E_INVAL
  */
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc);
 
-/* size of the descriptor in bytes: 22 (21 as the original library wrote it, one of capabilities). RPMA_E_INVAL */
+/*
+ * size of the descriptor in bytes: 22 (21 as the original library wrote it, one of capabilities).
+ * RPMA_E_INVAL
+ */
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size);
 
 /*
- * Makes the remote memory region that the other side described. desc_size is the number of bytes there are, at least
- * 21; what follows a descriptor is ignored.
- * RPMA_E_INVAL (also: too short, no usage, size 0, a range that wraps), RPMA_E_NOMEM
+ * Makes the remote memory region that the other side described. desc_size is the number of bytes there are,
+ * at least 21; what follows a descriptor is ignored. RPMA_E_INVAL (also: too short, no usage, size 0, a range
+ * that wraps), RPMA_E_NOMEM
  */
 int rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_mr_remote **mr_ptr);
 
@@ -203,7 +207,9 @@ int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 /* size of the remote region in bytes. RPMA_E_INVAL */
 int rpma_mr_remote_get_size(const struct rpma_mr_remote *mr, size_t *size);
 
-/* the RPMA_MR_USAGE_FLUSH_TYPE_* bits (not enum rpma_flush_type) that the remote region allows. RPMA_E_INVAL */
+/*
+ * the RPMA_MR_USAGE_FLUSH_TYPE_* bits (not enum rpma_flush_type) that the remote region allows. RPMA_E_INVAL
+ */
 int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_type);
 
 /* forgets a remote region; nothing is sent. RPMA_E_INVAL */
@@ -211,11 +217,12 @@ int rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr);
 
 /*
  * Advises the device about a range of on-demand registered memory: advice and flags as in ibv_advise_mr(3).
- * RPMA_E_INVAL, RPMA_E_NOSUPP (by the device or by the headers that the library was built with), RPMA_E_PROVIDER
+ * RPMA_E_INVAL, RPMA_E_NOSUPP (by the device or by the headers that the library was built with),
+ * RPMA_E_PROVIDER
  */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 
-/* ------------------------------------------------------------------------------------- connection configuration -- */
+/* ---- connection configuration ---- */
 
 struct rpma_conn_cfg; /* how a connection is to be made */
 struct rpma_srq;      /* a receive queue that connections share */
@@ -235,12 +242,18 @@ int rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
 /* RPMA_E_INVAL */
 int rpma_conn_cfg_get_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
 
-/* completions that the main queue can hold: of everything, or of all but receives if rcq_size > 0. RPMA_E_INVAL */
+/*
+ * completions that the main queue can hold: of everything, or of all but receives if rcq_size > 0.
+ * RPMA_E_INVAL
+ */
 int rpma_conn_cfg_set_cq_size(struct rpma_conn_cfg *cfg, uint32_t cq_size);
 /* RPMA_E_INVAL */
 int rpma_conn_cfg_get_cq_size(const struct rpma_conn_cfg *cfg, uint32_t *cq_size);
 
-/* completions that the receive completion queue can hold; 0: there is none, receives go to the main. RPMA_E_INVAL */
+/*
+ * completions that the receive completion queue can hold; 0: there is none, receives go to the main.
+ * RPMA_E_INVAL
+ */
 int rpma_conn_cfg_set_rcq_size(struct rpma_conn_cfg *cfg, uint32_t rcq_size);
 /* RPMA_E_INVAL */
 int rpma_conn_cfg_get_rcq_size(const struct rpma_conn_cfg *cfg, uint32_t *rcq_size);
@@ -260,12 +273,15 @@ int rpma_conn_cfg_set_compl_channel(struct rpma_conn_cfg *cfg, bool shared);
 /* RPMA_E_INVAL */
 int rpma_conn_cfg_get_compl_channel(const struct rpma_conn_cfg *cfg, bool *shared);
 
-/* takes receives from a shared receive queue, which must outlive the connection. RPMA_E_INVAL (also: srq NULL) */
+/*
+ * takes receives from a shared receive queue, which must outlive the connection. RPMA_E_INVAL (also: srq
+ * NULL)
+ */
 int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 /* *srq_ptr is NULL where none was set. RPMA_E_INVAL */
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr);
 
-/* -------------------------------------------------------------------------------------------------- connections -- */
+/* ---- connections ---- */
 
 struct rpma_conn; /* a connection, from the request being sent or accepted on */
 struct rpma_cq;   /* a completion queue; belongs to its connection or shared receive queue */
@@ -280,22 +296,22 @@ struct rpma_conn_private_data {
 int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
 
 /*
- * Takes the next event of the connection, waiting for it unless the descriptor is O_NONBLOCK. Closing is reported once.
- * One thread at a time.
- * RPMA_E_INVAL, RPMA_E_NO_EVENT (none is there, or a signal ended the wait), RPMA_E_UNKNOWN (an event that has no
- * name here; *event untouched), RPMA_E_PROVIDER, RPMA_E_NOMEM
+ * Takes the next event of the connection, waiting for it unless the descriptor is O_NONBLOCK. Closing is
+ * reported once. One thread at a time. RPMA_E_INVAL, RPMA_E_NO_EVENT (none is there, or a signal ended the
+ * wait), RPMA_E_UNKNOWN (an event that has no name here; *event untouched), RPMA_E_PROVIDER, RPMA_E_NOMEM
  */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 
 /*
  * What the other side sent along: with its request (passive side) or with its acceptance (active side, from
- * RPMA_CONN_ESTABLISHED on). The bytes belong to the connection; {NULL, 0} if there are none. RDMA hardware may pad
- * them with zeros.
- * RPMA_E_INVAL
+ * RPMA_CONN_ESTABLISHED on). The bytes belong to the connection; {NULL, 0} if there are none. RDMA hardware
+ * may pad them with zeros. RPMA_E_INVAL
  */
 int rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_private_data *pdata);
 
-/* takes over what the other side's configuration declares (direct write to persistent memory). RPMA_E_INVAL */
+/*
+ * takes over what the other side's configuration declares (direct write to persistent memory). RPMA_E_INVAL
+ */
 int rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg);
 
 /* the number that completions of this connection carry in ibv_wc.qp_num. RPMA_E_INVAL */
@@ -311,60 +327,62 @@ int rpma_conn_get_rcq(const struct rpma_conn *conn, struct rpma_cq **rcq_ptr);
 int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 
 /*
- * Waits for a completion on the shared channel and says whose: *cq, and *is_rcq (optional) whether that is the queue of
- * receives. Collect until RPMA_E_NO_COMPLETION before waiting again; a wait may also end with nothing to collect.
- * flags must be 0.
- * RPMA_E_INVAL, RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION (none, non-blocking; or a signal), RPMA_E_UNKNOWN
- * (an event of another queue), RPMA_E_PROVIDER
+ * Waits for a completion on the shared channel and says whose: *cq, and *is_rcq (optional) whether that is
+ * the queue of receives. Collect until RPMA_E_NO_COMPLETION before waiting again; a wait may also end with
+ * nothing to collect. flags must be 0. RPMA_E_INVAL, RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION (none,
+ * non-blocking; or a signal), RPMA_E_UNKNOWN (an event of another queue), RPMA_E_PROVIDER
  */
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
 
-/* starts disconnecting; RPMA_CONN_CLOSED follows. Also after the other side did. RPMA_E_INVAL, RPMA_E_PROVIDER */
+/*
+ * starts disconnecting; RPMA_CONN_CLOSED follows. Also after the other side did. RPMA_E_INVAL,
+ * RPMA_E_PROVIDER
+ */
 int rpma_conn_disconnect(struct rpma_conn *conn);
 
 /*
- * Frees a connection with all it owns. The completions of outstanding operations are not seen any more. The connection
- * is gone also after an error.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Frees a connection with all it owns. The completions of outstanding operations are not seen any more. The
+ * connection is gone also after an error. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_conn_delete(struct rpma_conn **conn_ptr);
 
-/* ------------------------------------------------------------------------------------------ connection requests -- */
+/* ---- connection requests ---- */
 
 struct rpma_conn_req; /* a connection before it is made: outgoing (rpma_conn_req_new) or incoming */
 
 /*
- * Makes an outgoing request: resolves address and route (each within the timeout of cfg) and sets up the queues. cfg is
- * optional. The device is the peer's.
- * RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Makes an outgoing request: resolves address and route (each within the timeout of cfg) and sets up the
+ * queues. cfg is optional. The device is the peer's. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
-int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
-	struct rpma_conn_req **req_ptr);
+int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port,
+	const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
 
 /* drops a request; an incoming one is rejected. RPMA_E_INVAL, RPMA_E_PROVIDER */
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr);
 
 /*
- * Sends the request, or accepts it if it is an incoming one; RPMA_CONN_ESTABLISHED tells when it is done. pdata is
- * optional, copied, and limited by the device (RDMA hardware: 56 bytes with a request, 196 with an acceptance; software
- * device: 255). The request is consumed whatever is returned, unless req_ptr is NULL or points to NULL.
- * RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Sends the request, or accepts it if it is an incoming one; RPMA_CONN_ESTABLISHED tells when it is done.
+ * pdata is optional, copied, and limited by the device (RDMA hardware: 56 bytes with a request, 196 with an
+ * acceptance; software device: 255). The request is consumed whatever is returned, unless req_ptr is NULL or
+ * points to NULL. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata,
 	struct rpma_conn **conn_ptr);
 
 /*
- * Posts a receive before the connection is made, so that it is there when the first message comes. As rpma_recv, but
- * dst is not optional.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Posts a receive before the connection is made, so that it is there when the first message comes. As
+ * rpma_recv, but dst is not optional. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context);
 
-/* what the other side sent with an incoming request; belongs to the request; {NULL, 0} if nothing. RPMA_E_INVAL */
+/*
+ * what the other side sent with an incoming request; belongs to the request; {NULL, 0} if nothing.
+ * RPMA_E_INVAL
+ */
 int rpma_conn_req_get_private_data(const struct rpma_conn_req *req, struct rpma_conn_private_data *pdata);
 
-/* ---------------------------------------------------------------------------------------------------- endpoints -- */
+/* ---- endpoints ---- */
 
 struct rpma_ep; /* listens for connection requests */
 
@@ -381,14 +399,14 @@ int rpma_ep_shutdown(struct rpma_ep **ep_ptr);
 int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
 
 /*
- * Takes the next incoming request, waiting for it unless the descriptor is O_NONBLOCK. cfg is optional. If the queues
- * cannot be set up the client is rejected.
- * RPMA_E_INVAL (also: an event that is no request), RPMA_E_NO_EVENT (none is there, or a signal), RPMA_E_NOMEM,
- * RPMA_E_PROVIDER
+ * Takes the next incoming request, waiting for it unless the descriptor is O_NONBLOCK. cfg is optional. If
+ * the queues cannot be set up the client is rejected. RPMA_E_INVAL (also: an event that is no request),
+ * RPMA_E_NO_EVENT (none is there, or a signal), RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
-int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
+int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
+	struct rpma_conn_req **req_ptr);
 
-/* ---------------------------------------------------------------------------------------- shared receive queues -- */
+/* ---- shared receive queues ---- */
 
 struct rpma_srq_cfg;
 
@@ -403,7 +421,10 @@ int rpma_srq_cfg_set_rq_size(struct rpma_srq_cfg *cfg, uint32_t rq_size);
 /* RPMA_E_INVAL */
 int rpma_srq_cfg_get_rq_size(const struct rpma_srq_cfg *cfg, uint32_t *rq_size);
 
-/* completions that its completion queue can hold; 0: receives complete in each connection's queue. RPMA_E_INVAL */
+/*
+ * completions that its completion queue can hold; 0: receives complete in each connection's queue.
+ * RPMA_E_INVAL
+ */
 int rpma_srq_cfg_set_rcq_size(struct rpma_srq_cfg *cfg, uint32_t rcq_size);
 /* RPMA_E_INVAL */
 int rpma_srq_cfg_get_rcq_size(const struct rpma_srq_cfg *cfg, uint32_t *rcq_size);
@@ -415,44 +436,45 @@ int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_s
 int rpma_srq_delete(struct rpma_srq **srq_ptr);
 
 /*
- * Posts a receive for whichever connection's message comes; dst NULL with offset and len 0 for an empty message.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Posts a receive for whichever connection's message comes; dst NULL with offset and len 0 for an empty
+ * message. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
-int rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
+int rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context);
 
 /* its completion queue, NULL if it has none; belongs to the shared receive queue. RPMA_E_INVAL */
 int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 
-/* --------------------------------------------------------------------------------------------------- operations -- */
+/* ---- operations ---- */
 
 /*
- * Operations are posted and run in order; op_context comes back in the completion (ibv_wc.wr_id). Ranges are checked
- * against the local and the remote region before anything is posted, a transfer also against the largest message of
- * the port: RPMA_E_INVAL. RPMA_E_PROVIDER is most often a full send queue. Memory that an operation uses must stay
- * untouched until it has completed, which a later completion of the same connection tells as well as its own does.
+ * Operations are posted and run in order; op_context comes back in the completion (ibv_wc.wr_id). Ranges are
+ * checked against the local and the remote region before anything is posted, a transfer also against the
+ * largest message of the port: RPMA_E_INVAL. RPMA_E_PROVIDER is most often a full send queue. Memory that an
+ * operation uses must stay untouched until it has completed, which a later completion of the same connection
+ * tells as well as its own does.
  *
  * flags: one of
  */
-#define RPMA_F_COMPLETION_ON_ERROR	(1 << 0) /* a completion only if it fails */
-#define RPMA_F_COMPLETION_ALWAYS	(1 << 1 | RPMA_F_COMPLETION_ON_ERROR) /* a completion in any case */
+#define RPMA_F_COMPLETION_ON_ERROR (1 << 0)                            /* a completion only if it fails */
+#define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR) /* a completion in any case */
 
 #define RPMA_ATOMIC_WRITE_ALIGNMENT 8 /* of the destination's offset, and its size, in bytes */
 
 /*
- * Reads len bytes of the remote region src into dst (READ_DST). Both regions NULL with offsets and len 0 read nothing
- * and complete.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Reads len bytes of the remote region src into dst (READ_DST). Both regions NULL with offsets and len 0 read
+ * nothing and complete. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
-int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset, const struct rpma_mr_remote *src,
-	size_t src_offset, size_t len, int flags, const void *op_context);
+int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
+	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context);
 
 /*
- * Writes len bytes of src (WRITE_SRC) into the remote region dst (WRITE_DST). Its completion says that the data has
- * arrived, not that it is durable: rpma_flush does. Both regions NULL with offsets and len 0 write nothing.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Writes len bytes of src (WRITE_SRC) into the remote region dst (WRITE_DST). Its completion says that the
+ * data has arrived, not that it is durable: rpma_flush does. Both regions NULL with offsets and len 0 write
+ * nothing. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
-int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const struct rpma_mr_local *src,
-	size_t src_offset, size_t len, int flags, const void *op_context);
+int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, const void *op_context);
 
 /*
  * As rpma_write, and consumes a receive of the other side, whose completion carries imm.
@@ -463,12 +485,12 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
 	const void *op_context);
 
 /*
- * Writes 8 bytes at once: nobody sees a part of them. dst_offset is a multiple of 8, src any memory (copied before the
- * call returns). It starts only after earlier reads and flushes of the connection, so a pointer follows its data.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Writes 8 bytes at once: nobody sees a part of them. dst_offset is a multiple of 8, src any memory (copied
+ * before the call returns). It starts only after earlier reads and flushes of the connection, so a pointer
+ * follows its data. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
-int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
-	int flags, const void *op_context);
+int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const char src[8], int flags, const void *op_context);
 
 /* how far a flush reaches (the order is the reverse of the usage bits') */
 enum rpma_flush_type {
@@ -477,50 +499,53 @@ enum rpma_flush_type {
 };
 
 /*
- * Flushes what earlier writes of this connection put into the range: when it has completed with success it is durable
- * (PERSISTENT) or visible there. Done by the device's FLUSH where both sides have it, else by reading after writing,
- * which is durable only if the other side declared direct write to persistent memory (rpma_conn_apply_remote_peer_cfg).
- * The completion is a FLUSH's or a READ's accordingly.
- * RPMA_E_INVAL (also: unknown type), RPMA_E_NOSUPP (the region or the other side does not provide it), RPMA_E_PROVIDER
+ * Flushes what earlier writes of this connection put into the range: when it has completed with success it is
+ * durable (PERSISTENT) or visible there. Done by the device's FLUSH where both sides have it, else by reading
+ * after writing, which is durable only if the other side declared direct write to persistent memory
+ * (rpma_conn_apply_remote_peer_cfg). The completion is a FLUSH's or a READ's accordingly. RPMA_E_INVAL (also:
+ * unknown type), RPMA_E_NOSUPP (the region or the other side does not provide it), RPMA_E_PROVIDER
  */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
 	enum rpma_flush_type type, int flags, const void *op_context);
 
-/* sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_INVAL, RPMA_E_PROVIDER */
+/*
+ * sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_INVAL, RPMA_E_PROVIDER
+ */
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
 	const void *op_context);
 
 /* as rpma_send; the receive's completion carries imm. RPMA_E_INVAL, RPMA_E_PROVIDER */
-int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
-	uint32_t imm, const void *op_context);
+int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len,
+	int flags, uint32_t imm, const void *op_context);
 
 /*
- * Posts a receive of at most len bytes into dst (RECV), NULL with offset and len 0 for an empty message. It always
- * completes. Not for a connection with a shared receive queue: see rpma_srq_recv.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Posts a receive of at most len bytes into dst (RECV), NULL with offset and len 0 for an empty message. It
+ * always completes. Not for a connection with a shared receive queue: see rpma_srq_recv. RPMA_E_INVAL,
+ * RPMA_E_PROVIDER
  */
-int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context);
+int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context);
 
-/* ------------------------------------------------------------------------------------------------- completions -- */
+/* ---- completions ---- */
 
 /* readable (poll) when rpma_cq_wait (or, if shared, rpma_conn_wait) has something to take. RPMA_E_INVAL */
 int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd);
 
 /*
- * Waits until there may be completions, unless the descriptor is O_NONBLOCK. Collect until RPMA_E_NO_COMPLETION before
- * waiting again; a wait may also end with nothing to collect.
- * RPMA_E_INVAL, RPMA_E_SHARED_CHANNEL, RPMA_E_NO_COMPLETION (none, non-blocking; or a signal), RPMA_E_PROVIDER
+ * Waits until there may be completions, unless the descriptor is O_NONBLOCK. Collect until
+ * RPMA_E_NO_COMPLETION before waiting again; a wait may also end with nothing to collect. RPMA_E_INVAL,
+ * RPMA_E_SHARED_CHANNEL, RPMA_E_NO_COMPLETION (none, non-blocking; or a signal), RPMA_E_PROVIDER
  */
 int rpma_cq_wait(struct rpma_cq *cq);
 
 /*
- * Collects up to num_entries completions into wc[], *num_entries_got says how many (optional if num_entries is 1).
- * Never waits. imm_data is in network byte order: ntohl().
- * RPMA_E_INVAL (also: num_entries < 1), RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER, RPMA_E_UNKNOWN
+ * Collects up to num_entries completions into wc[], *num_entries_got says how many (optional if num_entries
+ * is 1). Never waits. imm_data is in network byte order: ntohl(). RPMA_E_INVAL (also: num_entries < 1),
+ * RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER, RPMA_E_UNKNOWN
  */
 int rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_entries_got);
 
-/* -------------------------------------------------------------------------------------------------- shorthands -- */
+/* ---- shorthands ---- */
 
 /*
  * One completion at a time of a connection's main completion queue, as the 0.9 manual has it.
@@ -547,7 +572,10 @@ struct rpma_completion {
 	uint32_t imm;   /* in the byte order of this machine */
 };
 
-/* as rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_INVAL, RPMA_E_PROVIDER */
+/*
+ * as rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_INVAL,
+ * RPMA_E_PROVIDER
+ */
 int rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 	const struct rpma_mr_local *src, size_t src_offset, int flags, const void *op_context);
 
@@ -562,8 +590,8 @@ int rpma_conn_completion_get(struct rpma_conn *conn, struct rpma_completion *cmp
 
 /*
  * Takes one completion, translated. Never waits.
- * RPMA_E_INVAL, RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER, RPMA_E_UNKNOWN, RPMA_E_NOSUPP (an opcode without a name
- * here; the completion is taken all the same)
+ * RPMA_E_INVAL, RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER, RPMA_E_UNKNOWN, RPMA_E_NOSUPP (an opcode without a
+ * name here; the completion is taken all the same)
  */
 int rpma_cq_get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl);
 
@@ -572,7 +600,7 @@ int rpma_cq_get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl);
 #define rpma_conn_next_completion rpma_conn_completion_get
 #define rpma_conn_get_next_event rpma_conn_next_event
 
-/* ----------------------------------------------------------------------------------------------------- logging -- */
+/* ---- logging ---- */
 
 enum rpma_log_level {
 	RPMA_LOG_DISABLED = -1,
@@ -585,15 +613,15 @@ enum rpma_log_level {
 };
 
 enum rpma_log_threshold {
-	RPMA_LOG_THRESHOLD = 0,     /* up to this level messages are made at all; default WARNING */
-	RPMA_LOG_THRESHOLD_AUX = 1, /* up to this level the default function also writes to stderr; default WARNING */
+	RPMA_LOG_THRESHOLD = 0, /* up to this level messages are made at all; default WARNING */
+	RPMA_LOG_THRESHOLD_AUX =
+		1, /* up to this level the default function also writes to stderr; default WARNING */
 	RPMA_LOG_THRESHOLD_MAX = 2, /* number of thresholds */
 };
 
 /*
- * Sets a threshold; the environment variable RPMA_LOG_LEVEL (a name as "debug" or a number from -1 to 5) sets both
- * before the first message. Any thread, at any time.
- * RPMA_E_INVAL
+ * Sets a threshold; the environment variable RPMA_LOG_LEVEL (a name as "debug" or a number from -1 to 5) sets
+ * both before the first message. Any thread, at any time. RPMA_E_INVAL
  */
 int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level);
 
@@ -601,9 +629,9 @@ int rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_leve
 int rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level);
 
 /*
- * A log function gets each message: where it comes from (file_name may be NULL, then line and function mean nothing)
- * and a format with its arguments; the text ends with a newline. Any thread may call it, several at once; it must not
- * call the library.
+ * A log function gets each message: where it comes from (file_name may be NULL, then line and function mean
+ * nothing) and a format with its arguments; the text ends with a newline. Any thread may call it, several at
+ * once; it must not call the library.
  */
 typedef void rpma_log_function(enum rpma_log_level level, const char *file_name, const int line_no,
 	const char *function_name, const char *message_format, ...);
@@ -611,8 +639,8 @@ typedef void rpma_log_function(enum rpma_log_level level, const char *file_name,
 #define RPMA_LOG_USE_DEFAULT_FUNCTION (NULL)
 
 /*
- * Replaces the function that gets the messages; RPMA_LOG_USE_DEFAULT_FUNCTION: syslog and stderr again. Any thread, at
- * any time; a message on its way may still reach the earlier function. Always 0.
+ * Replaces the function that gets the messages; RPMA_LOG_USE_DEFAULT_FUNCTION: syslog and stderr again. Any
+ * thread, at any time; a message on its way may still reach the earlier function. Always 0.
  */
 int rpma_log_set_function(rpma_log_function *log_function);
 

@@ -51,7 +51,7 @@ get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl, size_t size)
 {
 	assert(size == COMPLETION_SIZE_0_9 || size == sizeof(*cmpl));
 
-	struct ibv_wc wc = {0};
+	struct ibv_wc wc = { 0 };
 	int ret = rpma_cq_get_wc(cq, 1, &wc, NULL);
 	if (ret)
 		return ret;
@@ -66,7 +66,8 @@ get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl, size_t size)
 	struct rpma_completion got;
 	memset(&got, 0, sizeof(got));
 	if (!opcode_to_op((int)wc.opcode, &got.op))
-		return RPMAI_FAIL(RPMA_E_NOSUPP, "a completion of opcode %d, which has no name here", (int)wc.opcode);
+		return RPMAI_FAIL(RPMA_E_NOSUPP, "a completion of opcode %d, which has no name here",
+			(int)wc.opcode);
 
 	got.op_context = (void *)(uintptr_t)wc.wr_id;
 	got.byte_len = wc.byte_len;

@@ -4,9 +4,10 @@
 /*
  * conn.c -- a connection: its queues, its events, its end
  *
- * Life of the rdma_cm_id: a request makes it synchronous (active) or takes it out of a CONNECT_REQUEST event (passive);
- * rpmai_conn_new puts a queue pair on it; rpmai_conn_open moves it to an event channel of its own before anything is sent,
- * so that ESTABLISHED and all later events arrive there and nowhere else; rpma_conn_delete destroys it.
+ * Life of the rdma_cm_id: a request makes it synchronous (active) or takes it out of a CONNECT_REQUEST event
+ * (passive); rpmai_conn_new puts a queue pair on it; rpmai_conn_open_events moves it to an event channel of
+ * its own, so that ESTABLISHED and all later events arrive there and nowhere else; rpma_conn_delete destroys
+ * it.
  *
  * Of the events, DISCONNECTED and TIMEWAIT_EXIT both mean closed; it is reported once.
  */
@@ -36,8 +37,8 @@ extended_ops(const struct rpma_peer *peer)
 	if (peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE)
 		ops |= RPMAI_QP_EX_WITH_ATOMIC_WRITE;
 	if (ops)
-		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	return ops;
 }
 
@@ -71,8 +72,8 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params)
 			way_out = "the connection's address belongs to another device than the peer";
 		else if (errno == EINVAL || errno == ENOMEM)
 			way_out = "the device may not have so long queues";
-		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out, "rdma_create_qp_ex() of %u + %u entries",
-			params->sq_size, params->rq_size);
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out,
+			"rdma_create_qp_ex() of %u + %u entries", params->sq_size, params->rq_size);
 	}
 
 	if (attr.send_ops_flags)
@@ -83,7 +84,7 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params)
 static int
 query_max_msg_size(struct rpma_conn *conn)
 {
-	struct ibv_port_attr attr = {0};
+	struct ibv_port_attr attr = { 0 };
 	int errnum = conn->peer->rdma->query_port(conn->id->verbs, conn->id->port_num, &attr);
 	if (errnum)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_query_port()");
@@ -136,8 +137,9 @@ destroy_queues(struct rpma_conn *conn)
 	if (conn->shared_channel) {
 		int errnum = rdma->destroy_comp_channel(conn->shared_channel);
 		if (errnum)
-			ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
-				"ibv_destroy_comp_channel()"));
+			ret = rpmai_first_error(ret,
+				RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
+					"ibv_destroy_comp_channel()"));
 	}
 	return ret;
 }
@@ -152,7 +154,8 @@ rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct
 	int ret;
 
 	if (params.shared_channel && params.srq && params.srq->rcq)
-		return RPMAI_FAIL(RPMA_E_INVAL, "a shared completion channel and a shared receive queue with a completion "
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"a shared completion channel and a shared receive queue with a completion "
 			"queue of its own exclude each other");
 
 	struct rpma_conn *conn = calloc(1, sizeof(*conn));
@@ -172,6 +175,11 @@ rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct
 	ret = create_queues(conn, &params);
 	if (ret)
 		goto err_destroy_queues;
+	if (peer->rdma->read_flushes) {
+		ret = rpmai_flush_scratch_new(peer, &conn->flush_scratch);
+		if (ret)
+			goto err_destroy_queues;
+	}
 
 	*conn_ptr = conn;
 	return 0;
@@ -184,18 +192,12 @@ err_destroy_queues:
 }
 
 int
-rpmai_conn_open(struct rpma_conn *conn)
+rpmai_conn_open_events(struct rpma_conn *conn)
 {
 	const struct rdma_api *rdma = conn->peer->rdma;
 	assert(conn->event_channel == NULL);
 
-	if (rdma->read_flushes) {
-		int ret = rpmai_flush_scratch_new(conn->peer, &conn->flush_scratch);
-		if (ret)
-			return ret;
-	}
-
-	/* what is made here before a failure is undone by the deletion of the connection, which follows */
+	/* after a failure the connection is deleted, and with it what was made here */
 	conn->event_channel = rdma->create_event_channel();
 	if (conn->event_channel == NULL)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
@@ -232,7 +234,8 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	const struct rdma_api *rdma = conn->peer->rdma;
 	int ret = destroy_queues(conn);
 	if (rdma->destroy_id(conn->id))
-		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()"));
+		ret = rpmai_first_error(ret,
+			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()"));
 	if (conn->event_channel)
 		rdma->destroy_event_channel(conn->event_channel);
 	rpmai_private_data_free(&conn->private_data);
@@ -243,15 +246,17 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 
 /* ---- events ---- */
 
-/* takes over what came with the acceptance of a request; what came with an incoming request is there already */
+/*
+ * takes over what came with the acceptance of a request; what came with an incoming request is there already
+ */
 static int
 keep_private_data(struct rpma_conn *conn, const struct rdma_cm_event *event)
 {
 	int ret = 0;
 	pthread_mutex_lock(&conn->lock);
 	if (conn->private_data.ptr == NULL)
-		ret = rpmai_private_data_copy(event->param.conn.private_data, event->param.conn.private_data_len,
-			&conn->private_data);
+		ret = rpmai_private_data_copy(event->param.conn.private_data,
+			event->param.conn.private_data_len, &conn->private_data);
 	pthread_mutex_unlock(&conn->lock);
 	return ret;
 }
@@ -298,12 +303,14 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 		ret = keep_private_data(conn, cm_event);
 
 	if (rdma->ack_cm_event(cm_event))
-		return rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
+		return rpmai_first_error(ret,
+			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
 	if (ret)
 		return ret;
 
 	if (event == RPMA_CONN_UNDEFINED) {
-		RPMAI_LOG(WARNING, "event %d (status %d) of the connection manager has no name here", type, status);
+		RPMAI_LOG(WARNING, "event %d (status %d) of the connection manager has no name here", type,
+			status);
 		return RPMA_E_UNKNOWN;
 	}
 	RPMAI_LOG(INFO, "%s (status %d)", rpma_utils_conn_event_2str(event), status);
@@ -351,7 +358,8 @@ rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_
 	else if (conn->rcq && ibv_cq == conn->rcq->ibv_cq)
 		found = conn->rcq;
 	else
-		return RPMAI_FAIL(RPMA_E_UNKNOWN, "an event of a completion queue that is not the connection's");
+		return RPMAI_FAIL(RPMA_E_UNKNOWN,
+			"an event of a completion queue that is not the connection's");
 
 	ret = rpmai_cq_arm(found);
 	if (ret)

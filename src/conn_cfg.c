@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conn_cfg.c -- how a connection is to be made: atomic fields, so that any thread may read and set them at any time */
+/*
+ * conn_cfg.c -- how a connection is to be made: atomic fields, so that any thread may read and set them at
+ * any time
+ */
 
 #include <limits.h>
 #include <stdatomic.h>

@@ -4,9 +4,11 @@
 /*
  * conn_req.c -- a connection before it is made
  *
- * An outgoing request resolves address and route on a synchronous id; an incoming one starts from the id of the client's
- * event. Both then are a struct rpma_conn without events of its own, which becomes the connection when the request is
- * sent or accepted, or is deleted with the request.
+ * An outgoing request resolves address and route on a synchronous id, whose events move to a channel of their
+ * own when it is sent. An incoming one starts from the id of the client's event, which moves at once: the
+ * endpoint with the listening channel may be gone before the request is accepted, and what becomes of the
+ * client is no event of the endpoint. Either is a struct rpma_conn that becomes the connection when the
+ * request is sent or accepted, or is deleted with the request.
  */
 
 #include <errno.h>
@@ -19,7 +21,10 @@
 #include "log.h"
 #include "op.h"
 
-/* the connection manager's retries of a message, and for a receive that is not posted yet: 7 of the latter is for ever */
+/*
+ * the connection manager's retries of a message, and for a receive that is not posted yet: 7 of the latter is
+ * for ever
+ */
 #define RETRY_COUNT 7
 #define RNR_RETRY_COUNT 7
 
@@ -32,14 +37,15 @@ wrap(struct rpma_conn *conn, bool is_passive, struct rpma_conn_req **req_ptr)
 	if (req == NULL)
 		return RPMAI_FAIL_NOMEM();
 
-	*req = (struct rpma_conn_req){.conn = conn, .is_passive = is_passive};
+	*req = (struct rpma_conn_req){ .conn = conn, .is_passive = is_passive };
 	*req_ptr = req;
 	return 0;
 }
 
 /* a synchronous id that is bound to a device and knows the way */
 static int
-resolve(const struct rdma_api *rdma, const char *addr, const char *port, int timeout_ms, struct rdma_cm_id **id_ptr)
+resolve(const struct rdma_api *rdma, const char *addr, const char *port, int timeout_ms,
+	struct rdma_cm_id **id_ptr)
 {
 	struct rdma_addrinfo *rai;
 	char reason[INFO_REASON_MAX];
@@ -54,11 +60,13 @@ resolve(const struct rdma_api *rdma, const char *addr, const char *port, int tim
 		goto err_freeaddrinfo;
 	}
 	if (rdma->resolve_addr(id, rai->ai_src_addr, rai->ai_dst_addr, timeout_ms)) {
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_addr()", addr, port);
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_addr()", addr,
+			port);
 		goto err_destroy_id;
 	}
 	if (rdma->resolve_route(id, timeout_ms)) {
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_route()", addr, port);
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_route()", addr,
+			port);
 		goto err_destroy_id;
 	}
 
@@ -107,14 +115,18 @@ err_delete_conn:
 }
 
 int
-rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id, struct rpma_conn_private_data *pdata,
-	const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
+rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
+	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
 {
 	const struct rdma_api *rdma = peer->rdma;
 	struct rpma_conn *conn;
 	int ret = rpmai_conn_new(peer, id, cfg, &conn);
 	if (ret)
 		goto err_destroy_id;
+
+	ret = rpmai_conn_open_events(conn);
+	if (ret)
+		goto err_delete_conn;
 
 	ret = wrap(conn, true, req_ptr);
 	if (ret)
@@ -168,8 +180,8 @@ check_private_data(const struct rpma_conn_req *req, const struct rpma_conn_priva
 	const struct rdma_api *rdma = req->conn->peer->rdma;
 	const uint8_t max = req->is_passive ? rdma->accept_data_max : rdma->connect_data_max;
 	if (pdata->len > max)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s", pdata->len, max,
-			req->is_passive ? "an acceptance" : "a request");
+		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s",
+			pdata->len, max, req->is_passive ? "an acceptance" : "a request");
 	return 0;
 }
 
@@ -214,9 +226,11 @@ rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_pri
 	ret = check_private_data(req, pdata);
 	if (ret)
 		goto err_delete_req;
-	ret = rpmai_conn_open(req->conn);
-	if (ret)
-		goto err_delete_req;
+	if (!req->is_passive) {
+		ret = rpmai_conn_open_events(req->conn);
+		if (ret)
+			goto err_delete_req;
+	}
 	ret = connect_or_accept(req, pdata);
 	if (ret)
 		goto err_delete_conn;

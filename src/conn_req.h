@@ -9,15 +9,17 @@
 #include "conn.h"
 
 struct rpma_conn_req {
-	struct rpma_conn *conn; /* with everything but events of its own */
-	bool is_passive; /* an incoming request: it is accepted or rejected */
+	struct rpma_conn *conn; /* an outgoing request's has no events of its own yet */
+	bool is_passive;        /* an incoming request: it is accepted or rejected */
 };
 
 /*
- * Makes a request of the id of a CONNECT_REQUEST event, already acknowledged, and of the private data copied from it.
- * Takes both over, also when it fails: then the client is rejected. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Makes a request of the id of a CONNECT_REQUEST event, already acknowledged, and of the private data copied
+ * from it. Takes both over, also when it fails: then the client is rejected. RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER
  */
 int rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
-	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
+	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg,
+	struct rpma_conn_req **req_ptr);
 
 #endif /* RPMAI_CONN_REQ_H */

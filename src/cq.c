@@ -4,9 +4,9 @@
 /*
  * cq.c -- completion queues
  *
- * A queue is armed when it is made and after each event that is taken. Between an event and the arming completions may
- * come without an event of their own; they are there to be collected after the wait. So a wait is followed by collecting
- * until nothing is left, and may turn out to have been for nothing.
+ * A queue is armed when it is made and after each event that is taken. Between an event and the arming
+ * completions may come without an event of their own; they are there to be collected after the wait. So a
+ * wait is followed by collecting until nothing is left, and may turn out to have been for nothing.
  */
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "err.h"
 
 int
-rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *shared_channel,
-	struct rpma_cq **cq_ptr)
+rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
+	struct ibv_comp_channel *shared_channel, struct rpma_cq **cq_ptr)
 {
 	const struct rdma_api *rdma = peer->rdma;
 	int ret;
@@ -83,8 +83,9 @@ rpmai_cq_delete(struct rpma_cq **cq_ptr)
 	if (!cq->channel_is_shared) {
 		errnum = cq->rdma->destroy_comp_channel(cq->channel);
 		if (errnum)
-			ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
-				"ibv_destroy_comp_channel()"));
+			ret = rpmai_first_error(ret,
+				RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
+					"ibv_destroy_comp_channel()"));
 	}
 	free(cq);
 	return ret;
@@ -158,7 +159,8 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 	if (got < 0)
 		return RPMAI_FAIL(RPMA_E_PROVIDER, "ibv_poll_cq() failed with %d", got);
 	if (got > num_entries)
-		return RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_poll_cq() gave %d completions into %d", got, num_entries);
+		return RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_poll_cq() gave %d completions into %d", got,
+			num_entries);
 
 	if (num_entries_got)
 		*num_entries_got = got;

@@ -17,8 +17,8 @@ struct rpma_cq {
 };
 
 /*
- * Makes an armed completion queue of cqe entries on the given channel, or on one of its own (shared_channel NULL).
- * RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Makes an armed completion queue of cqe entries on the given channel, or on one of its own (shared_channel
+ * NULL). RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 	struct ibv_comp_channel *shared_channel, struct rpma_cq **cq_ptr);
@@ -30,7 +30,8 @@ int rpmai_cq_delete(struct rpma_cq **cq_ptr);
  * Takes one event of a completion channel, acknowledges it at once and says of which queue it is.
  * RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER
  */
-int rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channel, struct ibv_cq **ibv_cq);
+int rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channel,
+	struct ibv_cq **ibv_cq);
 
 /* arms it for its next event. RPMA_E_PROVIDER */
 int rpmai_cq_arm(struct rpma_cq *cq);

@@ -4,9 +4,10 @@
 /*
  * descriptor.c -- the codec of descriptors
  *
- * Memory region, little-endian: address u64, size u64, key u32, usage u8; then 0xA0 | capabilities, which the original
- * library neither wrote nor reads. Users of the original reserve 24 bytes for it and a peer configuration of 1 byte, so
- * there is room for no more. A tail that is no capability byte is ignored: it may be anything of the user's.
+ * Memory region, little-endian: address u64, size u64, key u32, usage u8; then 0xA0 | capabilities, which the
+ * original library neither wrote nor reads. Users of the original reserve 24 bytes for it and a peer
+ * configuration of 1 byte, so there is room for no more. A tail that is no capability byte is ignored: it may
+ * be anything of the user's.
  */
 
 #include <assert.h>
@@ -63,10 +64,11 @@ rpmai_mr_descriptor_encode(const struct mr_descriptor *mr, uint8_t desc[static M
 bool
 rpmai_mr_descriptor_decode(const uint8_t *desc, size_t desc_size, struct mr_descriptor *mr)
 {
-	struct cursor c = {desc, desc_size};
+	struct cursor c = { desc, desc_size };
 	uint64_t raddr, size, rkey, usage, tail;
 
-	if (!get_le(&c, 8, &raddr) || !get_le(&c, 8, &size) || !get_le(&c, 4, &rkey) || !get_le(&c, 1, &usage))
+	if (!get_le(&c, 8, &raddr) || !get_le(&c, 8, &size) || !get_le(&c, 4, &rkey) ||
+		!get_le(&c, 1, &usage))
 		return false;
 	if (usage == 0 || size == 0 || size > SIZE_MAX || size - 1 > UINT64_MAX - raddr)
 		return false;

@@ -25,9 +25,9 @@ struct mr_descriptor {
 	uint64_t raddr;
 	uint64_t size; /* in bytes */
 	uint32_t rkey;
-	uint8_t usage;  /* RPMA_MR_USAGE_* */
-	bool has_caps;  /* false: made by the original library */
-	uint8_t caps;   /* MR_CAP_*; 0 without has_caps */
+	uint8_t usage; /* RPMA_MR_USAGE_* */
+	bool has_caps; /* false: made by the original library */
+	uint8_t caps;  /* MR_CAP_*; 0 without has_caps */
 };
 
 /* has_caps must be set */
@@ -36,7 +36,8 @@ void rpmai_mr_descriptor_encode(const struct mr_descriptor *mr, uint8_t desc[sta
 /* false, with *mr untouched: too short, no usage, size 0, or a range that wraps */
 bool rpmai_mr_descriptor_decode(const uint8_t *desc, size_t desc_size, struct mr_descriptor *mr);
 
-void rpmai_peer_cfg_descriptor_encode(bool direct_write_to_pmem, uint8_t desc[static PEER_CFG_DESCRIPTOR_SIZE]);
+void rpmai_peer_cfg_descriptor_encode(bool direct_write_to_pmem,
+	uint8_t desc[static PEER_CFG_DESCRIPTOR_SIZE]);
 bool rpmai_peer_cfg_descriptor_decode(const uint8_t *desc, size_t desc_size, bool *direct_write_to_pmem);
 
 #endif /* RPMAI_DESCRIPTOR_H */

@@ -4,8 +4,9 @@
 /*
  * device.c -- which device an address belongs to
  *
- * An address is asked of a device as a connection would: bound (local) or resolved (remote) on an id of its own, whose
- * context is the answer. The id is destroyed at once; contexts stay open, they belong to the device.
+ * An address is asked of a device as a connection would: bound (local) or resolved (remote) on an id of its
+ * own, whose context is the answer. The id is destroyed at once; contexts stay open, they belong to the
+ * device.
  */
 
 #include <assert.h>
@@ -26,7 +27,8 @@ rpmai_device_parse_choice(const char *text, enum device_choice *choice)
 	static const struct {
 		const char *text;
 		enum device_choice choice;
-	} values[] = {{"", DEVICE_AUTO}, {"auto", DEVICE_AUTO}, {"rdma", DEVICE_RDMA}, {"soft", DEVICE_SOFT}};
+	} values[] = { { "", DEVICE_AUTO }, { "auto", DEVICE_AUTO }, { "rdma", DEVICE_RDMA },
+		{ "soft", DEVICE_SOFT } };
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		if (!strcmp(text ? text : "", values[i].text)) {
@@ -113,7 +115,10 @@ find(const struct rdma_api *rdma, const char *addr, enum info_side side, char re
 	return ctx;
 }
 
-/* a WARNING, or INFO if the last one said the same: a program that asks for each connection shall not flood its log */
+/*
+ * a WARNING, or INFO if the last one said the same: a program that asks for each connection shall not flood
+ * its log
+ */
 static void
 tell_fallback(const char *addr, const char *reason)
 {
@@ -125,11 +130,12 @@ tell_fallback(const char *addr, const char *reason)
 	for (const char *c = reason; *c; c++)
 		hash = (hash ^ (uint8_t)*c) * 1099511628211ULL;
 
-	enum rpma_log_level level = atomic_exchange(&last, hash) == hash ? RPMA_LOG_LEVEL_INFO
-									   : RPMA_LOG_LEVEL_WARNING;
+	enum rpma_log_level level =
+		atomic_exchange(&last, hash) == hash ? RPMA_LOG_LEVEL_INFO : RPMA_LOG_LEVEL_WARNING;
 	rpmai_log(level, __FILE__, __LINE__, __func__,
 		"%s: no RDMA device can be used (%s), so this is the software device, RDMA over TCP; both sides must use the "
-		"same: RPMA_DEVICE=rdma makes this an error, RPMA_DEVICE=soft silences this warning", addr, reason);
+		"same: RPMA_DEVICE=rdma makes this an error, RPMA_DEVICE=soft silences this warning",
+		addr, reason);
 }
 
 int
@@ -147,19 +153,19 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 		ctx = find(core, addr, side, core_reason);
 		if (ctx == NULL && choice == DEVICE_RDMA)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
-				"%s: no RDMA device can be used (%s), and RPMA_DEVICE=rdma allows no other", addr,
-				core_reason);
+				"%s: no RDMA device can be used (%s), and RPMA_DEVICE=rdma allows no other",
+				addr, core_reason);
 	}
 
 	if (ctx == NULL) {
 		ctx = find(soft, addr, side, soft_reason);
 		if (ctx == NULL && choice == DEVICE_SOFT)
-			return RPMAI_FAIL(RPMA_E_PROVIDER, "%s: the software device cannot use the address (%s)", addr,
-				soft_reason);
+			return RPMAI_FAIL(RPMA_E_PROVIDER,
+				"%s: the software device cannot use the address (%s)", addr, soft_reason);
 		if (ctx == NULL)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
-				"%s: neither an RDMA device (%s) nor the software device (%s) can use the address", addr,
-				core_reason, soft_reason);
+				"%s: neither an RDMA device (%s) nor the software device (%s) can use the address",
+				addr, core_reason, soft_reason);
 		if (choice == DEVICE_AUTO)
 			tell_fallback(addr, core_reason);
 	}

@@ -4,9 +4,10 @@
 /*
  * ep.c -- endpoints
  *
- * The listening channel brings CONNECT_REQUEST events. An event is acknowledged before the request is handed out, so that
- * the channel is free for the next one. A client that gives up between its request and its acceptance causes an event of
- * its own id here; the listener's user has no part in it: it is passed over, and the acceptance will fail.
+ * The listening channel brings CONNECT_REQUEST events. An event is acknowledged before the request is handed
+ * out, so that the channel is free for the next one, and the client's id leaves the channel. If the client
+ * gives up before that, its event may be left behind here: it is passed over, since it is nothing of the
+ * listener's, and the acceptance will fail.
  */
 
 #include <errno.h>
@@ -132,13 +133,14 @@ take_client(struct rpma_ep *ep, struct client *client)
 	const int type = (int)event->event;
 	const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
 	const bool is_own = event->id == ep->id;
-	*client = (struct client){.id = is_request ? event->id : NULL};
+	*client = (struct client){ .id = is_request ? event->id : NULL };
 	if (is_request)
-		ret = rpmai_private_data_copy(event->param.conn.private_data, event->param.conn.private_data_len,
-			&client->pdata);
+		ret = rpmai_private_data_copy(event->param.conn.private_data,
+			event->param.conn.private_data_len, &client->pdata);
 
 	if (rdma->ack_cm_event(event))
-		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
+		ret = rpmai_first_error(ret,
+			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
 	if (ret && client->id) {
 		rpmai_private_data_free(&client->pdata);
 		(void)rdma->reject(client->id, NULL, 0);
@@ -148,7 +150,8 @@ take_client(struct rpma_ep *ep, struct client *client)
 		return ret;
 
 	if (is_own)
-		return RPMAI_FAIL(RPMA_E_INVAL, "event %d of the connection manager is no request of a connection", type);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"event %d of the connection manager is no request of a connection", type);
 	RPMAI_LOG(NOTICE, "a client gave up before its request was accepted (event %d)", type);
 	return 0;
 }

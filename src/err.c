@@ -12,17 +12,17 @@
 
 #define SENTENCE_MAX 512
 
-#define ERRORS(X)                                                     \
-	X(0, "Success")                                               \
-	X(RPMA_E_UNKNOWN, "Unknown error")                            \
-	X(RPMA_E_NOSUPP, "Not supported")                             \
-	X(RPMA_E_PROVIDER, "Provider error occurred")                 \
-	X(RPMA_E_NOMEM, "Out of memory")                              \
-	X(RPMA_E_INVAL, "Invalid argument")                           \
-	X(RPMA_E_NO_COMPLETION, "No next completion available")       \
-	X(RPMA_E_NO_EVENT, "No next event available")                 \
-	X(RPMA_E_AGAIN, "Temporary error, try again")                 \
-	X(RPMA_E_SHARED_CHANNEL, "Completion channel is shared")      \
+#define ERRORS(X) \
+	X(0, "Success") \
+	X(RPMA_E_UNKNOWN, "Unknown error") \
+	X(RPMA_E_NOSUPP, "Not supported") \
+	X(RPMA_E_PROVIDER, "Provider error occurred") \
+	X(RPMA_E_NOMEM, "Out of memory") \
+	X(RPMA_E_INVAL, "Invalid argument") \
+	X(RPMA_E_NO_COMPLETION, "No next completion available") \
+	X(RPMA_E_NO_EVENT, "No next event available") \
+	X(RPMA_E_AGAIN, "Temporary error, try again") \
+	X(RPMA_E_SHARED_CHANNEL, "Completion channel is shared") \
 	X(RPMA_E_NOT_SHARED_CHNL, "Completion channel is not shared")
 
 const char *
@@ -30,7 +30,7 @@ rpma_err_2str(int ret)
 {
 	switch (ret) {
 #define TEXT(code, text) \
-	case code:       \
+	case code: \
 		return text;
 		ERRORS(TEXT)
 #undef TEXT
@@ -63,5 +63,6 @@ rpmai_fail_errno(int ret, int errnum, const char *file, int line, const char *fu
 	va_end(ap);
 
 	errno = errnum; /* for %m: strerror() is not thread-safe */
-	return rpmai_fail(ret, file, line, func, "%s failed: %m%s%s", what, way_out ? ": " : "", way_out ? way_out : "");
+	return rpmai_fail(ret, file, line, func, "%s failed: %m%s%s", what, way_out ? ": " : "",
+		way_out ? way_out : "");
 }

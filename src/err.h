@@ -9,8 +9,8 @@
 #include "public.h"
 
 /*
- * Says in the log why the call fails, and returns ret. Whoever decides an error calls one of these, exactly once.
- * rpmai_fail_errno adds the text of errnum and, unless NULL, what can be done about it.
+ * Says in the log why the call fails, and returns ret. Whoever decides an error calls one of these, exactly
+ * once. rpmai_fail_errno adds the text of errnum and, unless NULL, what can be done about it.
  */
 int rpmai_fail(int ret, const char *file, int line, const char *func, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -4,9 +4,10 @@
 /*
  * flush_raw.c -- flushing by reading after writing (the appliance method)
  *
- * A reliable connection executes a READ after the WRITEs before it, and PCI Express lets no read pass a write: when the
- * READ's response is back, the writes have left the device's and the bus's buffers. Which bytes are read does not matter,
- * so it is a few of the region, never beyond its end. They land in a scratch buffer that nobody looks at.
+ * A reliable connection executes a READ after the WRITEs before it, and PCI Express lets no read pass a
+ * write: when the READ's response is back, the writes have left the device's and the bus's buffers. Which
+ * bytes are read does not matter, so it is a few of the region, never beyond its end. They land in a scratch
+ * buffer that nobody looks at.
  */
 
 #include <assert.h>
@@ -27,7 +28,9 @@ struct flush_scratch {
 	struct rpma_mr_local *mr;
 };
 
-/* a page of its own, shared: a fork must not leave the device writing to a page that has become the child's */
+/*
+ * a page of its own, shared: a fork must not leave the device writing to a page that has become the child's
+ */
 int
 rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
 {
@@ -39,7 +42,8 @@ rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scr
 
 	scratch->page_size = (size_t)sysconf(_SC_PAGESIZE);
 	assert(scratch->page_size >= READ_MAX);
-	scratch->page = mmap(NULL, scratch->page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	scratch->page =
+		mmap(NULL, scratch->page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (scratch->page == MAP_FAILED) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_NOMEM, errno, NULL, "mmap() of a page");
 		goto err_free;
@@ -78,18 +82,21 @@ static int
 check(const struct rpma_conn *conn, enum rpma_flush_type type)
 {
 	if (type == RPMA_FLUSH_TYPE_PERSISTENT && !atomic_load(&conn->direct_write_to_pmem))
-		return RPMAI_FAIL(RPMA_E_NOSUPP, "the devices have no flush operation, and the other side has not declared "
+		return RPMAI_FAIL(RPMA_E_NOSUPP,
+			"the devices have no flush operation, and the other side has not declared "
 			"direct write to persistent memory (rpma_conn_apply_remote_peer_cfg)");
 	return 0;
 }
 
 static int
-post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len, enum rpma_flush_type type,
-	int flags, const void *op_context)
+post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len,
+	enum rpma_flush_type type, int flags, const void *op_context)
 {
 	(void)type; /* the same for both: what differs is what the other side's platform makes of it */
 
-	/* an empty flush still orders what was written before: one byte, the last one if it stands at the end */
+	/*
+	 * an empty flush still orders what was written before: one byte, the last one if it stands at the end
+	 */
 	if (len == 0) {
 		len = 1;
 		if (dst_offset == dst->size)
@@ -107,7 +114,7 @@ post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = rpmai_op_send_flags(flags),
-		.wr.rdma = {.remote_addr = dst->raddr + dst_offset, .rkey = dst->rkey},
+		.wr.rdma = { .remote_addr = dst->raddr + dst_offset, .rkey = dst->rkey },
 	};
 	assert(rpmai_range_ok(dst->size, dst_offset, sge.length));
 

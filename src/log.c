@@ -4,8 +4,8 @@
 /*
  * log.c -- thresholds, the default log function, and the user's
  *
- * A message that passes the main threshold is formatted once and given to the log function. The default one writes it to
- * syslog, and to stderr if it passes the auxiliary threshold as well.
+ * A message that passes the main threshold is formatted once and given to the log function. The default one
+ * writes it to syslog, and to stderr if it passes the auxiliary threshold as well.
  */
 
 #include <errno.h>
@@ -33,19 +33,19 @@ static const struct {
 	const char *tag;  /* in a line on stderr */
 	int priority;     /* in syslog */
 } levels[LEVELS] = {
-	[RPMA_LOG_LEVEL_FATAL] = {"fatal", "*FATAL* ", LOG_CRIT},
-	[RPMA_LOG_LEVEL_ERROR] = {"error", "*ERROR* ", LOG_ERR},
-	[RPMA_LOG_LEVEL_WARNING] = {"warning", "*WARN*  ", LOG_WARNING},
-	[RPMA_LOG_LEVEL_NOTICE] = {"notice", "*NOTE*  ", LOG_NOTICE},
-	[RPMA_LOG_LEVEL_INFO] = {"info", "*INFO*  ", LOG_INFO},
-	[RPMA_LOG_LEVEL_DEBUG] = {"debug", "*DEBUG* ", LOG_DEBUG},
+	[RPMA_LOG_LEVEL_FATAL] = { "fatal", "*FATAL* ", LOG_CRIT },
+	[RPMA_LOG_LEVEL_ERROR] = { "error", "*ERROR* ", LOG_ERR },
+	[RPMA_LOG_LEVEL_WARNING] = { "warning", "*WARN*  ", LOG_WARNING },
+	[RPMA_LOG_LEVEL_NOTICE] = { "notice", "*NOTE*  ", LOG_NOTICE },
+	[RPMA_LOG_LEVEL_INFO] = { "info", "*INFO*  ", LOG_INFO },
+	[RPMA_LOG_LEVEL_DEBUG] = { "debug", "*DEBUG* ", LOG_DEBUG },
 };
 
 static void default_function(enum rpma_log_level level, const char *file, const int line, const char *func,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 static _Atomic(rpma_log_function *) log_function = default_function;
-static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = {RPMA_LOG_LEVEL_WARNING, RPMA_LOG_LEVEL_WARNING};
+static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = { RPMA_LOG_LEVEL_WARNING, RPMA_LOG_LEVEL_WARNING };
 
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 static atomic_bool environment_is_wrong; /* until a message has said so */
@@ -66,12 +66,13 @@ print_time(char *buf, size_t size)
 }
 
 /*
- * syslog() without openlog(): identity, options and facility of syslog belong to the process, and a library that set
- * them would relabel every other message of it. So the facility comes with each message, the name inside the text, and
- * the connection is opened by the C library at the first message.
+ * syslog() without openlog(): identity, options and facility of syslog belong to the process, and a library
+ * that set them would relabel every other message of it. So the facility comes with each message, the name
+ * inside the text, and the connection is opened by the C library at the first message.
  */
 static void
-default_function(enum rpma_log_level level, const char *file, const int line, const char *func, const char *fmt, ...)
+default_function(enum rpma_log_level level, const char *file, const int line, const char *func,
+	const char *fmt, ...)
 {
 	char text[TEXT_MAX];
 	va_list ap;
@@ -88,8 +89,8 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 		char when[64];
 		char out[LINE_MAX];
 		print_time(when, sizeof(when));
-		snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid), levels[level].tag, origin,
-			text);
+		snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid), levels[level].tag,
+			origin, text);
 		fputs(out, stderr); /* one write, so that lines of threads and processes do not mix */
 	}
 
@@ -105,7 +106,7 @@ parse_level(const char *text, int *level)
 		return true;
 	}
 	for (int i = 0; i < LEVELS; i++) {
-		const char digit[] = {(char)('0' + i), '\0'};
+		const char digit[] = { (char)('0' + i), '\0' };
 		if (!strcasecmp(text, levels[i].name) || !strcmp(text, digit)) {
 			*level = i;
 			return true;
@@ -138,7 +139,8 @@ rpmai_log(enum rpma_log_level level, const char *file, int line, const char *fun
 	pthread_once(&environment_once, read_environment);
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
 		atomic_exchange(&environment_is_wrong, false))
-		RPMAI_LOG(WARNING, "RPMA_LOG_LEVEL is neither disabled, fatal, error, warning, notice, info, debug nor a "
+		RPMAI_LOG(WARNING,
+			"RPMA_LOG_LEVEL is neither disabled, fatal, error, warning, notice, info, debug nor a "
 			"number from -1 to 5; ignored");
 
 	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD], memory_order_relaxed)) {
@@ -169,7 +171,8 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 	if (!is_threshold(threshold) || (int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
 		return RPMA_E_INVAL;
 
-	pthread_once(&environment_once, read_environment); /* what the program says later than its environment counts */
+	pthread_once(&environment_once,
+		read_environment); /* what the program says later than its environment counts */
 	atomic_store(&thresholds[threshold], (int)level);
 	return 0;
 }

@@ -9,8 +9,8 @@
 #include "public.h"
 
 /*
- * One finished sentence without a newline: no keys, no addresses of memory, no private data. errno survives it. Any
- * thread; a message above the threshold costs a comparison.
+ * One finished sentence without a newline: no keys, no addresses of memory, no private data. errno survives
+ * it. Any thread; a message above the threshold costs a comparison.
  */
 void rpmai_log(enum rpma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -11,10 +11,10 @@
 #include "log.h"
 #include "mr.h"
 
-#define USAGE_ALL                                                                                           \
-	(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | \
-		RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_SEND |  \
-		RPMA_MR_USAGE_RECV)
+#define USAGE_ALL \
+	(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | \
+		RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | \
+		RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
 #define USAGE_FLUSH (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 #define USAGE_ATOMICS (RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST)
 
@@ -77,8 +77,10 @@ reg_way_out(int errnum, const struct rpma_peer *peer)
 	case EPERM:
 		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK= of a systemd unit)";
 	case EOPNOTSUPP:
-		return (peer->caps & PEER_CAP_ODP) ? NULL : "the device has no on-demand paging, which memory of a file "
-							    "system on DAX needs: use a device DAX";
+		return (peer->caps & PEER_CAP_ODP)
+			? NULL
+			: "the device has no on-demand paging, which memory of a file "
+			  "system on DAX needs: use a device DAX";
 	case EFAULT:
 		return "the range must be mapped, and writable unless it is only a source";
 	default:
@@ -97,22 +99,25 @@ rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, st
 
 	int access = usage_to_access(peer, usage);
 	struct ibv_mr *ibv_mr = reg_pinned_or_odp(peer, ptr, size, access);
-	if (ibv_mr == NULL && (access & RPMAI_ACCESS_FLUSH_PERSISTENT) && (errno == EOPNOTSUPP || errno == EINVAL)) {
+	if (ibv_mr == NULL && (access & RPMAI_ACCESS_FLUSH_PERSISTENT) &&
+		(errno == EOPNOTSUPP || errno == EINVAL)) {
 		ibv_mr = reg_pinned_or_odp(peer, ptr, size, access & ~RPMAI_ACCESS_FLUSH_PERSISTENT);
 		if (ibv_mr) {
 			usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
-			RPMAI_LOG(WARNING, "%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
-				"file): they are registered, but rpma_flush() to persistence will not be offered", size);
+			RPMAI_LOG(WARNING,
+				"%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
+				"file): they are registered, but rpma_flush() to persistence will not be offered",
+				size);
 		}
 	}
 	if (ibv_mr == NULL) {
-		int ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, reg_way_out(errno, peer), "ibv_reg_mr() of %zu bytes",
-			size);
+		int ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, reg_way_out(errno, peer),
+			"ibv_reg_mr() of %zu bytes", size);
 		free(mr);
 		return ret;
 	}
 
-	*mr = (struct rpma_mr_local){.peer = peer, .ibv_mr = ibv_mr, .usage = usage};
+	*mr = (struct rpma_mr_local){ .peer = peer, .ibv_mr = ibv_mr, .usage = usage };
 	*mr_ptr = mr;
 	return 0;
 }
@@ -261,15 +266,17 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 	if (mr == NULL)
 		return RPMAI_FAIL_NULL();
 	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len) || len > UINT32_MAX)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes at offset %zu: not within the %zu bytes of the region (and 4 GiB)",
-			len, offset, mr->ibv_mr->length);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes at offset %zu: not within the %zu bytes of the region (and 4 GiB)", len,
+			offset, mr->ibv_mr->length);
 
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)mr->ibv_mr->addr + offset,
 		.length = (uint32_t)len,
 		.lkey = mr->ibv_mr->lkey,
 	};
-	int errnum = mr->peer->rdma->advise_mr(mr->peer->pd, (enum ibv_advise_mr_advice)advice, flags, &sge, 1);
+	int errnum =
+		mr->peer->rdma->advise_mr(mr->peer->pd, (enum ibv_advise_mr_advice)advice, flags, &sge, 1);
 	switch (errnum) {
 	case 0:
 		return 0;
@@ -277,7 +284,8 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 		return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errnum, NULL, "ibv_advise_mr()");
 	case EFAULT:
 	case EINVAL:
-		return RPMAI_FAIL_ERRNO(RPMA_E_INVAL, errnum, "it is for memory registered on demand", "ibv_advise_mr()");
+		return RPMAI_FAIL_ERRNO(RPMA_E_INVAL, errnum, "it is for memory registered on demand",
+			"ibv_advise_mr()");
 	default:
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_advise_mr()");
 	}

@@ -21,7 +21,8 @@ struct rpma_mr_remote {
 };
 
 /* rpma_mr_reg with its arguments already checked */
-int rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
+int rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage,
+	struct rpma_mr_local **mr_ptr);
 
 /* is [offset, offset + len) inside a region of size bytes? */
 static inline bool

@@ -4,9 +4,9 @@
 /*
  * op.c -- the operations: checked, translated into one work request each, posted
  *
- * Ranges are checked here because a remote access error would break the connection, and truncating a length to the 32
- * bits of verbs would lose data in silence. An empty operation carries no scatter/gather entry: an entry of length 0
- * means 2 GiB to some devices.
+ * Ranges are checked here because a remote access error would break the connection, and truncating a length
+ * to the 32 bits of verbs would lose data in silence. An empty operation carries no scatter/gather entry: an
+ * entry of length 0 means 2 GiB to some devices.
  */
 
 #include <arpa/inet.h>
@@ -20,8 +20,9 @@ static int
 check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
 	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len))
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes at offset %zu: not within the %zu bytes of the local region", len,
-			offset, mr->ibv_mr->length);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
+			mr->ibv_mr->length);
 	return 0;
 }
 
@@ -29,7 +30,8 @@ int
 rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
 {
 	if (!rpmai_range_ok(mr->desc.size, offset, len))
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes at offset %zu: not within the %llu bytes of the remote region", len,
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes at offset %zu: not within the %llu bytes of the remote region", len,
 			offset, (unsigned long long)mr->desc.size);
 	return 0;
 }
@@ -38,7 +40,8 @@ static int
 check_message(const struct rpma_conn *conn, size_t len)
 {
 	if (len > conn->max_msg_size)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: more than the %u bytes that the port transfers at once", len,
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes: more than the %u bytes that the port transfers at once", len,
 			conn->max_msg_size);
 	return 0;
 }
@@ -47,7 +50,8 @@ int
 rpmai_op_check_flags(int flags)
 {
 	if ((flags & RPMA_F_COMPLETION_ALWAYS) == 0 || (flags & ~RPMA_F_COMPLETION_ALWAYS))
-		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: not one of RPMA_F_COMPLETION_*", (unsigned)flags);
+		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: not one of RPMA_F_COMPLETION_*",
+			(unsigned)flags);
 	return 0;
 }
 
@@ -63,7 +67,9 @@ rpmai_op_posted(const char *call, int errnum)
 	if (errnum == 0)
 		return 0;
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-		errnum == ENOMEM ? "the queue is full: collect completions first, or give the connection a larger queue" : NULL,
+		errnum == ENOMEM
+			? "the queue is full: collect completions first, or give the connection a larger queue"
+			: NULL,
 		"%s", call);
 }
 
@@ -86,9 +92,9 @@ post_send(struct rpma_conn *conn, struct ibv_send_wr *wr)
 
 /* a transfer between a local and a remote region, or of nothing if both are NULL */
 static int
-post_rdma(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *local, size_t local_offset,
-	const struct rpma_mr_remote *remote, size_t remote_offset, size_t len, unsigned int send_flags, int flags,
-	uint32_t imm, const void *op_context)
+post_rdma(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *local,
+	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len,
+	unsigned int send_flags, int flags, uint32_t imm, const void *op_context)
 {
 	if (conn == NULL || (local == NULL) != (remote == NULL))
 		return RPMAI_FAIL_NULL();
@@ -107,7 +113,8 @@ post_rdma(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_m
 
 	if (local == NULL) {
 		if (local_offset || remote_offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions offsets and length must be 0");
+			return RPMAI_FAIL(RPMA_E_INVAL,
+				"without memory regions offsets and length must be 0");
 		return post_send(conn, &wr);
 	}
 
@@ -132,17 +139,19 @@ post_rdma(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_m
 }
 
 int
-rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset, const struct rpma_mr_remote *src,
-	size_t src_offset, size_t len, int flags, const void *op_context)
+rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
+	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context)
 {
-	return post_rdma(conn, IBV_WR_RDMA_READ, dst, dst_offset, src, src_offset, len, 0, flags, 0, op_context);
+	return post_rdma(conn, IBV_WR_RDMA_READ, dst, dst_offset, src, src_offset, len, 0, flags, 0,
+		op_context);
 }
 
 int
-rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const struct rpma_mr_local *src,
-	size_t src_offset, size_t len, int flags, const void *op_context)
+rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, const void *op_context)
 {
-	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset, len, 0, flags, 0, op_context);
+	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset, len, 0, flags, 0,
+		op_context);
 }
 
 int
@@ -150,25 +159,26 @@ rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t d
 	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, uint32_t imm,
 	const void *op_context)
 {
-	return post_rdma(conn, IBV_WR_RDMA_WRITE_WITH_IMM, src, src_offset, dst, dst_offset, len, 0, flags, imm,
-		op_context);
+	return post_rdma(conn, IBV_WR_RDMA_WRITE_WITH_IMM, src, src_offset, dst, dst_offset, len, 0, flags,
+		imm, op_context);
 }
 
 static int
 check_atomic_offset(size_t dst_offset)
 {
 	if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT)
-		return RPMAI_FAIL(RPMA_E_INVAL, "offset %zu is no multiple of %d", dst_offset, RPMA_ATOMIC_WRITE_ALIGNMENT);
+		return RPMAI_FAIL(RPMA_E_INVAL, "offset %zu is no multiple of %d", dst_offset,
+			RPMA_ATOMIC_WRITE_ALIGNMENT);
 	return 0;
 }
 
 /*
- * The pointer that an atomic write moves must not become visible before the data it points to: the fence holds it back
- * until the flush (a read, where that is how it is done) before it is through.
+ * The pointer that an atomic write moves must not become visible before the data it points to: the fence
+ * holds it back until the flush (a read, where that is how it is done) before it is through.
  */
 int
-rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8], int flags,
-	const void *op_context)
+rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
+	int flags, const void *op_context)
 {
 	if (conn == NULL || dst == NULL || src == NULL)
 		return RPMAI_FAIL_NULL();
@@ -188,27 +198,27 @@ rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 
 	if (conn->qp_ex && (conn->peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE) &&
 		(dst->desc.caps & MR_CAP_NATIVE_ATOMIC_WRITE)) {
-		int errnum = conn->peer->rdma->post_atomic_write(conn->qp_ex, (uintptr_t)op_context, send_flags,
-			dst->desc.rkey, remote_addr, src);
+		int errnum = conn->peer->rdma->post_atomic_write(conn->qp_ex, (uintptr_t)op_context,
+			send_flags, dst->desc.rkey, remote_addr, src);
 		return rpmai_op_posted("posting an atomic write", errnum);
 	}
 
 	/* inline: taken out of src before the call returns, so src needs no registration */
-	struct ibv_sge sge = {.addr = (uintptr_t)src, .length = RPMA_ATOMIC_WRITE_ALIGNMENT};
+	struct ibv_sge sge = { .addr = (uintptr_t)src, .length = RPMA_ATOMIC_WRITE_ALIGNMENT };
 	struct ibv_send_wr wr = {
 		.wr_id = (uintptr_t)op_context,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = send_flags | IBV_SEND_INLINE,
-		.wr.rdma = {.remote_addr = remote_addr, .rkey = dst->desc.rkey},
+		.wr.rdma = { .remote_addr = remote_addr, .rkey = dst->desc.rkey },
 	};
 	return post_send(conn, &wr);
 }
 
 int
-rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const struct rpma_mr_local *src,
-	size_t src_offset, int flags, const void *op_context)
+rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const struct rpma_mr_local *src, size_t src_offset, int flags, const void *op_context)
 {
 	if (dst == NULL || src == NULL)
 		return RPMAI_FAIL_NULL();
@@ -217,13 +227,13 @@ rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 	if (ret)
 		return ret;
 
-	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset, RPMA_ATOMIC_WRITE_ALIGNMENT,
-		IBV_SEND_FENCE, flags, 0, op_context);
+	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset,
+		RPMA_ATOMIC_WRITE_ALIGNMENT, IBV_SEND_FENCE, flags, 0, op_context);
 }
 
 static int
-post_message(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *src, size_t offset,
-	size_t len, int flags, uint32_t imm, const void *op_context)
+post_message(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *src,
+	size_t offset, size_t len, int flags, uint32_t imm, const void *op_context)
 {
 	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
@@ -242,7 +252,8 @@ post_message(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpm
 
 	if (src == NULL) {
 		if (offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL, "without a memory region offset and length must be 0");
+			return RPMAI_FAIL(RPMA_E_INVAL,
+				"without a memory region offset and length must be 0");
 		return post_send(conn, &wr);
 	}
 
@@ -269,8 +280,8 @@ rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset
 }
 
 int
-rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
-	uint32_t imm, const void *op_context)
+rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len,
+	int flags, uint32_t imm, const void *op_context)
 {
 	return post_message(conn, IBV_WR_SEND_WITH_IMM, src, offset, len, flags, imm, op_context);
 }
@@ -279,11 +290,12 @@ int
 rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context,
 	struct ibv_sge *sge, struct ibv_recv_wr *wr)
 {
-	*wr = (struct ibv_recv_wr){.wr_id = (uintptr_t)op_context};
+	*wr = (struct ibv_recv_wr){ .wr_id = (uintptr_t)op_context };
 
 	if (dst == NULL) {
 		if (offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL, "without a memory region offset and length must be 0");
+			return RPMAI_FAIL(RPMA_E_INVAL,
+				"without a memory region offset and length must be 0");
 		return 0;
 	}
 
@@ -302,10 +314,12 @@ rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len
 }
 
 int
-rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
+rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context)
 {
 	if (conn->srq)
-		return RPMAI_FAIL(RPMA_E_INVAL, "the connection takes its receives from a shared queue: use rpma_srq_recv");
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"the connection takes its receives from a shared queue: use rpma_srq_recv");
 
 	struct ibv_sge sge;
 	struct ibv_recv_wr wr;
@@ -318,7 +332,8 @@ rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t of
 }
 
 int
-rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
+rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context)
 {
 	if (conn == NULL)
 		return RPMAI_FAIL_NULL();

@@ -21,8 +21,8 @@ int rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t
 int rpmai_op_posted(const char *call, int errnum);
 
 /*
- * Fills wr (which points to sge) for a receive into [offset, offset + len) of dst; dst NULL with offset and len 0 for an
- * empty message. RPMA_E_INVAL
+ * Fills wr (which points to sge) for a receive into [offset, offset + len) of dst; dst NULL with offset and
+ * len 0 for an empty message. RPMA_E_INVAL
  */
 int rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context,
 	struct ibv_sge *sge, struct ibv_recv_wr *wr);

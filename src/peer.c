@@ -13,7 +13,7 @@
 int
 rpmai_peer_query_caps(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t *caps_ptr)
 {
-	struct ibv_device_attr_ex attr = {0};
+	struct ibv_device_attr_ex attr = { 0 };
 	int errnum = rdma->query_device_ex(ctx, NULL, &attr);
 	if (errnum)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_query_device_ex()");
@@ -24,7 +24,8 @@ rpmai_peer_query_caps(const struct rdma_api *rdma, struct ibv_context *ctx, uint
 
 	if (rdma->is_soft)
 		caps |= PEER_CAP_SOFT;
-	if ((attr.odp_caps.general_caps & IBV_ODP_SUPPORT) && (attr.odp_caps.per_transport_caps.rc_odp_caps & odp) == odp)
+	if ((attr.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
+		(attr.odp_caps.per_transport_caps.rc_odp_caps & odp) == odp)
 		caps |= PEER_CAP_ODP;
 	if ((attr.device_cap_flags_ex & flush) == flush)
 		caps |= PEER_CAP_NATIVE_FLUSH;
@@ -98,7 +99,8 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 	int errnum = peer->rdma->dealloc_pd(peer->pd);
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-			errnum == EBUSY ? "delete what was made from the peer first" : NULL, "ibv_dealloc_pd()");
+			errnum == EBUSY ? "delete what was made from the peer first" : NULL,
+			"ibv_dealloc_pd()");
 	free(peer);
 	return ret;
 }

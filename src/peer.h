@@ -12,7 +12,7 @@
 /* what a device can do, as the library can use it */
 enum {
 	PEER_CAP_SOFT = 1 << 0,
-	PEER_CAP_ODP = 1 << 1, /* on-demand paging, for reads and for writes */
+	PEER_CAP_ODP = 1 << 1,          /* on-demand paging, for reads and for writes */
 	PEER_CAP_NATIVE_FLUSH = 1 << 2, /* to visibility and to persistence */
 	PEER_CAP_NATIVE_ATOMIC_WRITE = 1 << 3,
 	PEER_CAP_ATOMICS = 1 << 4, /* compare-and-swap, fetch-and-add */

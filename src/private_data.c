@@ -13,7 +13,7 @@ int
 rpmai_private_data_copy(const void *ptr, uint8_t len, struct rpma_conn_private_data *pdata)
 {
 	if (ptr == NULL || len == 0) {
-		*pdata = (struct rpma_conn_private_data){NULL, 0};
+		*pdata = (struct rpma_conn_private_data){ NULL, 0 };
 		return 0;
 	}
 
@@ -22,7 +22,7 @@ rpmai_private_data_copy(const void *ptr, uint8_t len, struct rpma_conn_private_d
 		return RPMAI_FAIL_NOMEM();
 
 	memcpy(copy, ptr, len);
-	*pdata = (struct rpma_conn_private_data){copy, len};
+	*pdata = (struct rpma_conn_private_data){ copy, len };
 	return 0;
 }
 
@@ -30,5 +30,5 @@ void
 rpmai_private_data_free(struct rpma_conn_private_data *pdata)
 {
 	free(pdata->ptr);
-	*pdata = (struct rpma_conn_private_data){NULL, 0};
+	*pdata = (struct rpma_conn_private_data){ NULL, 0 };
 }

@@ -4,15 +4,15 @@
 /*
  * rdma.h -- the seam between the library and a device: struct rdma_api
  *
- * The control calls of libibverbs and librdmacm that the library makes, as function pointers. A member has the name
- * (without the prefix), the signature and the meaning of its original. rdma_core.c fills the table with the originals,
- * rdma_soft.c with the software device, unit tests with mocks. What the verbs headers define inline (ibv_post_send,
- * ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reaches the device through the objects themselves
- * and is called directly.
+ * The control calls of libibverbs and librdmacm that the library makes, as function pointers. A member has
+ * the name (without the prefix), the signature and the meaning of its original. rdma_core.c fills the table
+ * with the originals, rdma_soft.c with the software device, unit tests with mocks. What the verbs headers
+ * define inline (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reaches the
+ * device through the objects themselves and is called directly.
  *
- * Unless said otherwise: members are never NULL and may be called on any thread, several at once, with no lock of the
- * library held. Objects belong to the caller, who gives them back by the matching destroy call. "errno": the call
- * returns -1 or NULL and sets errno; "errnum": it returns 0 or a positive errno value.
+ * Unless said otherwise: members are never NULL and may be called on any thread, several at once, with no
+ * lock of the library held. Objects belong to the caller, who gives them back by the matching destroy call.
+ * "errno": the call returns -1 or NULL and sets errno; "errnum": it returns 0 or a positive errno value.
  */
 
 #ifndef RPMAI_RDMA_H
@@ -43,11 +43,15 @@ struct rdma_api {
 
 	/* for log lines */
 	const char *name;
-	/* the software device: what it does not have in common with hardware is told to the user, never branched on */
+	/*
+	 * the software device: what it does not have in common with hardware is told to the user, never
+	 * branched on
+	 */
 	bool is_soft;
 	/*
-	 * Does a READ push earlier WRITEs of the connection to where they are visible (and durable, where the target
-	 * writes directly to persistent memory)? True of hardware; the software device has FLUSH for it.
+	 * Does a READ push earlier WRITEs of the connection to where they are visible (and durable, where the
+	 * target writes directly to persistent memory)? True of hardware; the software device has FLUSH for
+	 * it.
 	 */
 	bool read_flushes;
 	/* most bytes of private data that travel with a connection request, and with its acceptance */
@@ -62,8 +66,8 @@ struct rdma_api {
 	void (*freeaddrinfo)(struct rdma_addrinfo *res);
 
 	/*
-	 * NULL-terminated list of the opened devices, to be given back to free_devices; the contexts stay open. NULL where
-	 * binding a wildcard address already gives a context. errno.
+	 * NULL-terminated list of the opened devices, to be given back to free_devices; the contexts stay
+	 * open. NULL where binding a wildcard address already gives a context. errno.
 	 */
 	struct ibv_context **(*get_devices)(int *num_devices);
 	void (*free_devices)(struct ibv_context **list);
@@ -73,9 +77,10 @@ struct rdma_api {
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);
 
 	/*
-	 * channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done; migrate_id ends
-	 * that. destroy_id waits for events of the id that are not acknowledged: acknowledge them first; the queue pair
-	 * must be gone. A passive id (out of a CONNECT_REQUEST event) belongs to whoever took the event. errno.
+	 * channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done;
+	 * migrate_id ends that. destroy_id waits for events of the id that are not acknowledged: acknowledge
+	 * them first; the queue pair must be gone. A passive id (out of a CONNECT_REQUEST event) belongs to
+	 * whoever took the event. errno.
 	 */
 	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		enum rdma_port_space ps);
@@ -85,7 +90,10 @@ struct rdma_api {
 		int timeout_ms);
 	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
 
-	/* sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before destroy_id. errno. */
+	/*
+	 * sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before
+	 * destroy_id. errno.
+	 */
 	int (*create_qp_ex)(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 	void (*destroy_qp)(struct rdma_cm_id *id);
 
@@ -96,10 +104,16 @@ struct rdma_api {
 	int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 	int (*disconnect)(struct rdma_cm_id *id);
 
-	/* moves the id with its queued events to another channel; blocks while an event of it is unacknowledged. errno. */
+	/*
+	 * moves the id with its queued events to another channel; blocks while an event of it is
+	 * unacknowledged. errno.
+	 */
 	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
-	/* blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by ack_cm_event. errno. */
+	/*
+	 * blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by
+	 * ack_cm_event. errno.
+	 */
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
 
@@ -115,8 +129,8 @@ struct rdma_api {
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
-	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
-		uint32_t num_sge);
+	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		struct ibv_sge *sg_list, uint32_t num_sge);
 
 	/* create: errno; destroy: errnum. A channel is destroyed after its completion queues. */
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
@@ -141,14 +155,17 @@ struct rdma_api {
 	/* ---- data path ---- */
 
 	/*
-	 * Posts an RDMA FLUSH of a range with one completion (if wr_flags has IBV_SEND_SIGNALED, or it fails). type is
-	 * RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Thread-safe as ibv_post_send is. Only on queue pairs of devices
-	 * whose query_device_ex reports both RPMAI_CAP_FLUSH_* bits. errnum.
+	 * Posts an RDMA FLUSH of a range with one completion (if wr_flags has IBV_SEND_SIGNALED, or it
+	 * fails). type is RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Thread-safe as ibv_post_send is. Only
+	 * on queue pairs of devices whose query_device_ex reports both RPMAI_CAP_FLUSH_* bits. errnum.
 	 */
 	int (*post_flush)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
 		uint64_t remote_addr, size_t len, uint8_t type);
 
-	/* posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns; RPMAI_CAP_ATOMIC_WRITE likewise */
+	/*
+	 * posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns;
+	 * RPMAI_CAP_ATOMIC_WRITE likewise
+	 */
 	int (*post_atomic_write)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
 		uint64_t remote_addr, const void *src);
 };
@@ -157,8 +174,8 @@ struct rdma_api {
 extern const struct rdma_api rpmai_rdma_core;
 
 /*
- * Its data-path member that not every release of the headers has, and the capabilities (device_cap_flags_ex) that can be
- * used with these headers; a device is not said to have others.
+ * Its data-path member that not every release of the headers has, and the capabilities (device_cap_flags_ex)
+ * that can be used with these headers; a device is not said to have others.
  */
 int rpmai_rdma_core_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
 	uint64_t remote_addr, size_t len, uint8_t type);

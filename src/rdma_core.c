@@ -11,8 +11,9 @@ static_assert((uint64_t)IBV_QP_EX_WITH_ATOMIC_WRITE == RPMAI_QP_EX_WITH_ATOMIC_W
 static_assert((int)IBV_WC_ATOMIC_WRITE == RPMAI_WC_ATOMIC_WRITE, "as the header has it");
 
 /*
- * Private data limits of InfiniBand's connection manager, for RDMA_PS_TCP: 92 bytes with a request less the 36 of the IP
- * addressing header; 196 with a reply. What is longer the kernel would refuse without saying why.
+ * Private data limits of InfiniBand's connection manager, for RDMA_PS_TCP: 92 bytes with a request less the
+ * 36 of the IP addressing header; 196 with a reply. What is longer the kernel would refuse without saying
+ * why.
  */
 #define CONNECT_DATA_MAX 56
 #define ACCEPT_DATA_MAX 196
@@ -49,8 +50,8 @@ advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, s
 }
 
 static int
-post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
-	const void *src)
+post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, const void *src)
 {
 	ibv_wr_start(qp);
 	qp->wr_id = wr_id;

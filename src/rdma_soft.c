@@ -25,15 +25,15 @@ static_assert((int)RPMA_LOG_LEVEL_ERROR == SOFTRDMA_LOG_ERROR, "one scale of lev
 static_assert((int)RPMA_LOG_LEVEL_DEBUG == SOFTRDMA_LOG_DEBUG, "one scale of levels");
 
 static int
-post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr, size_t len,
-	uint8_t type)
+post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
+	size_t len, uint8_t type)
 {
 	return softrdma_post_flush(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, len, type);
 }
 
 static int
-post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
-	const void *src)
+post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, const void *src)
 {
 	return softrdma_post_atomic_write(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, src);
 }

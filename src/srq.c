@@ -26,7 +26,7 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 	if (srq == NULL)
 		return RPMAI_FAIL_NOMEM();
 
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = params.rq_size, .max_sge = 1}};
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = params.rq_size, .max_sge = 1 } };
 	struct ibv_srq *ibv_srq = rdma->create_srq(peer->pd, &attr);
 	if (ibv_srq == NULL) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
@@ -42,7 +42,7 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 			goto err_destroy_srq;
 	}
 
-	*srq = (struct rpma_srq){.rdma = rdma, .ibv_srq = ibv_srq, .rcq = rcq};
+	*srq = (struct rpma_srq){ .rdma = rdma, .ibv_srq = ibv_srq, .rcq = rcq };
 	*srq_ptr = srq;
 	return 0;
 
@@ -67,14 +67,17 @@ rpma_srq_delete(struct rpma_srq **srq_ptr)
 	int ret = rpmai_cq_delete(&srq->rcq);
 	int errnum = srq->rdma->destroy_srq(srq->ibv_srq);
 	if (errnum)
-		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-			errnum == EBUSY ? "delete the connections that use it first" : NULL, "ibv_destroy_srq()"));
+		ret = rpmai_first_error(ret,
+			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
+				errnum == EBUSY ? "delete the connections that use it first" : NULL,
+				"ibv_destroy_srq()"));
 	free(srq);
 	return ret;
 }
 
 int
-rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context)
+rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, size_t len,
+	const void *op_context)
 {
 	if (srq == NULL)
 		return RPMAI_FAIL_NULL();

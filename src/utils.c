@@ -11,7 +11,8 @@
 #include "rdma.h"
 
 int
-rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ibv_ctx_ptr)
+rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type type,
+	struct ibv_context **ibv_ctx_ptr)
 {
 	if (addr == NULL || ibv_ctx_ptr == NULL)
 		return RPMAI_FAIL_NULL();

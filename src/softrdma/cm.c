@@ -50,7 +50,17 @@ softrdma_rdma_create_event_channel(void)
 		return NULL;
 	}
 	pthread_mutex_init(&channel->lock, NULL);
+	atomic_init(&channel->refs, 1);
 	return &channel->channel;
+}
+
+static void
+put_channel(struct softrdma_channel *channel)
+{
+	if (atomic_fetch_sub(&channel->refs, 1) > 1)
+		return;
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
 }
 
 static void let_go(struct softrdma_id *id);
@@ -67,18 +77,28 @@ free_unseen(struct softrdma_event *event)
 	free(event);
 }
 
+static void
+free_all_unseen(struct softrdma_event *events)
+{
+	while (events) {
+		struct softrdma_event *next = events->next;
+		free_unseen(events);
+		events = next;
+	}
+}
+
 void
 softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 {
 	struct softrdma_channel *channel = channel_of(rdma_channel);
-	while (channel->first) {
-		struct softrdma_event *event = channel->first;
-		channel->first = event->next;
-		free_unseen(event);
-	}
+	pthread_mutex_lock(&channel->lock);
+	channel->destroyed = true;
+	struct softrdma_event *events = channel->first;
+	channel->first = NULL;
+	pthread_mutex_unlock(&channel->lock);
+	free_all_unseen(events);
 	close(channel->channel.fd);
-	pthread_mutex_destroy(&channel->lock);
-	free(channel);
+	put_channel(channel);
 }
 
 /* the channel's lock is held */
@@ -144,10 +164,14 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 	}
 	pthread_mutex_lock(&id->lock);
 	pthread_mutex_lock(&id->channel->lock);
-	append(id->channel, event);
+	bool heard = !id->channel->destroyed;
+	if (heard)
+		append(id->channel, event);
 	pthread_mutex_unlock(&id->channel->lock);
 	pthread_mutex_unlock(&id->lock);
-	return 0;
+	if (!heard)
+		free(event);
+	return heard ? 0 : ENOTCONN;
 }
 
 int
@@ -226,7 +250,7 @@ link_ready(struct softrdma_link *link, void *arg)
 	id->established = true;
 	softrdma_io_deadline(link, 0);
 	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
-		SOFTRDMA_LOG(ERROR, "no memory for an event: a connection that is established is not reported");
+		SOFTRDMA_LOG(ERROR, "an established connection cannot be reported");
 }
 
 static void
@@ -237,7 +261,7 @@ link_disconnected(struct softrdma_link *link, void *arg)
 	enum rdma_cm_event_type type =
 		id->established ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_CONNECT_ERROR;
 	if (softrdma_id_post(id, type, id->established ? 0 : -ECONNRESET, NULL, NULL, NULL))
-		SOFTRDMA_LOG(ERROR, "no memory for an event: the end of a connection is not reported");
+		SOFTRDMA_LOG(ERROR, "the end of a connection cannot be reported");
 }
 
 const struct softrdma_link_ops softrdma_id_link_ops = {
@@ -258,6 +282,7 @@ softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_
 	id->id.ps = ps;
 	id->id.qp_type = IBV_QPT_RC;
 	id->channel = channel;
+	atomic_fetch_add(&channel->refs, 1);
 	id->bound_fd = -1;
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->acked, NULL);
@@ -292,6 +317,7 @@ softrdma_id_free(struct softrdma_id *id)
 {
 	if (id->bound_fd >= 0)
 		close(id->bound_fd);
+	put_channel(id->channel);
 	pthread_cond_destroy(&id->acked);
 	pthread_mutex_destroy(&id->lock);
 	free(id);
@@ -334,11 +360,7 @@ softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 	struct softrdma_event *events = take_events_of(id, id->channel);
 	wait_for_acks(id);
 	pthread_mutex_unlock(&id->lock);
-	while (events) {
-		struct softrdma_event *next = events->next;
-		free_unseen(events);
-		events = next;
-	}
+	free_all_unseen(events);
 	if (id->sync)
 		softrdma_rdma_destroy_event_channel(&id->channel->channel);
 	softrdma_id_free(id);
@@ -373,6 +395,7 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 		events = next;
 	}
 	pthread_mutex_unlock(&to->lock);
+	atomic_fetch_add(&to->refs, 1);
 	id->channel = to;
 	id->id.channel = channel;
 	bool was_sync = id->sync;
@@ -380,6 +403,7 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 	pthread_mutex_unlock(&id->lock);
 	if (was_sync)
 		softrdma_rdma_destroy_event_channel(&from->channel);
+	put_channel(from);
 	return 0;
 }
 

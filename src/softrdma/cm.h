@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,9 +33,12 @@ struct softrdma_event {
 	uint8_t private_data[SOFTRDMA_PRIVATE_DATA_MAX];
 };
 
+/* ids hold references: an application may destroy the channel of its listener before a request that came through it */
 struct softrdma_channel {
 	struct rdma_event_channel channel;
+	atomic_uint refs;
 	pthread_mutex_t lock;
+	bool destroyed; /* by the application: nobody fetches events any more */
 	struct softrdma_event *first, *last;
 };
 
@@ -88,7 +92,7 @@ softrdma_cm_result(int errnum)
 void softrdma_cm_lock(void);
 void softrdma_cm_unlock(void);
 
-/* an id without a channel of its own, in the IDLE state; NULL: no memory */
+/* an id in the IDLE state, with a reference to the channel; NULL: no memory */
 struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_space ps);
 
 /* frees what softrdma_id_new() made, of an id without events, handshake and link */
@@ -96,7 +100,7 @@ void softrdma_id_free(struct softrdma_id *id);
 
 /*
  * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is the new id
- * of a connection request, else NULL. 0 or ENOMEM. Any thread; takes the id's lock.
+ * of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed. Any thread; takes the id's lock.
  */
 int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
 	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);

@@ -195,7 +195,9 @@ receive_once(struct softrdma_link *link, bool *progress)
 	ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT);
 	if (n > 0) {
 		*progress = true;
-		return after_receive(link, softrdma_link_rx_done(link, (size_t)n)) && (size_t)n == wanted;
+		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
+		/* a short read has emptied the socket; only the end of the stream may stand behind it, without an edge */
+		return alive && ((size_t)n == wanted || link->hung_up);
 	}
 	if (n < 0 && errno == EFAULT) {
 		softrdma_link_rx_fault(link);
@@ -266,9 +268,10 @@ serve(struct softrdma_link *link)
 static void
 handle_link(struct softrdma_watched *watched, uint32_t events)
 {
-	(void)events;
 	struct softrdma_link *link = (struct softrdma_link *)watched;
 	pthread_mutex_lock(&link->lock);
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		link->hung_up = true;
 	if (link->fd >= 0)
 		serve(link);
 	pthread_mutex_unlock(&link->lock);

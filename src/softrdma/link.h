@@ -99,6 +99,7 @@ struct softrdma_link {
 	bool claimed;        /* a poller serves the socket, the progress thread does not wait for it */
 	bool flush_running;  /* a worker makes a range durable */
 	bool fin_sent;
+	bool hung_up; /* the peer sends no more: read to the end */
 	uint64_t deadline;   /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
 	uint8_t rnr_retry;   /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
 	uint64_t rnr_deadline; /* ns, 0: none */
