@@ -120,7 +120,7 @@ int rpma_peer_cfg_set_direct_write_to_pmem(struct rpma_peer_cfg *pcfg, bool supp
 int rpma_peer_cfg_get_direct_write_to_pmem(const struct rpma_peer_cfg *pcfg, bool *supported);
 
 /*
- * writes the descriptor (rpma_peer_cfg_get_descriptor_size bytes), to be sent to the other side. RPMA_E_INVAL
+ * Writes the descriptor (rpma_peer_cfg_get_descriptor_size bytes), to be sent to the other side. RPMA_E_INVAL
  */
 int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg *pcfg, void *desc);
 
@@ -186,7 +186,7 @@ int rpma_mr_dereg(struct rpma_mr_local **mr_ptr);
 int rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc);
 
 /*
- * size of the descriptor in bytes: 22 (21 as the original library wrote it, one of capabilities).
+ * Size of the descriptor in bytes: 22 (21 as the original library wrote it, one of capabilities).
  * RPMA_E_INVAL
  */
 int rpma_mr_get_descriptor_size(const struct rpma_mr_local *mr, size_t *desc_size);
@@ -208,7 +208,7 @@ int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size);
 int rpma_mr_remote_get_size(const struct rpma_mr_remote *mr, size_t *size);
 
 /*
- * the RPMA_MR_USAGE_FLUSH_TYPE_* bits (not enum rpma_flush_type) that the remote region allows. RPMA_E_INVAL
+ * The RPMA_MR_USAGE_FLUSH_TYPE_* bits (not enum rpma_flush_type) that the remote region allows. RPMA_E_INVAL
  */
 int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_type);
 
@@ -243,7 +243,7 @@ int rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
 int rpma_conn_cfg_get_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
 
 /*
- * completions that the main queue can hold: of everything, or of all but receives if rcq_size > 0.
+ * Completions that the main queue can hold: of everything, or of all but receives if rcq_size > 0.
  * RPMA_E_INVAL
  */
 int rpma_conn_cfg_set_cq_size(struct rpma_conn_cfg *cfg, uint32_t cq_size);
@@ -251,7 +251,7 @@ int rpma_conn_cfg_set_cq_size(struct rpma_conn_cfg *cfg, uint32_t cq_size);
 int rpma_conn_cfg_get_cq_size(const struct rpma_conn_cfg *cfg, uint32_t *cq_size);
 
 /*
- * completions that the receive completion queue can hold; 0: there is none, receives go to the main.
+ * Completions that the receive completion queue can hold; 0: there is none, receives go to the main.
  * RPMA_E_INVAL
  */
 int rpma_conn_cfg_set_rcq_size(struct rpma_conn_cfg *cfg, uint32_t rcq_size);
@@ -274,7 +274,7 @@ int rpma_conn_cfg_set_compl_channel(struct rpma_conn_cfg *cfg, bool shared);
 int rpma_conn_cfg_get_compl_channel(const struct rpma_conn_cfg *cfg, bool *shared);
 
 /*
- * takes receives from a shared receive queue, which must outlive the connection. RPMA_E_INVAL (also: srq
+ * Takes receives from a shared receive queue, which must outlive the connection. RPMA_E_INVAL (also: srq
  * NULL)
  */
 int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
@@ -310,7 +310,7 @@ int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 int rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_private_data *pdata);
 
 /*
- * takes over what the other side's configuration declares (direct write to persistent memory). RPMA_E_INVAL
+ * Takes over what the other side's configuration declares (direct write to persistent memory). RPMA_E_INVAL
  */
 int rpma_conn_apply_remote_peer_cfg(struct rpma_conn *conn, const struct rpma_peer_cfg *pcfg);
 
@@ -335,7 +335,7 @@ int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
 
 /*
- * starts disconnecting; RPMA_CONN_CLOSED follows. Also after the other side did. RPMA_E_INVAL,
+ * Starts disconnecting; RPMA_CONN_CLOSED follows. Also after the other side did. RPMA_E_INVAL,
  * RPMA_E_PROVIDER
  */
 int rpma_conn_disconnect(struct rpma_conn *conn);
@@ -377,7 +377,7 @@ int rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, siz
 	const void *op_context);
 
 /*
- * what the other side sent with an incoming request; belongs to the request; {NULL, 0} if nothing.
+ * What the other side sent with an incoming request; belongs to the request; {NULL, 0} if nothing.
  * RPMA_E_INVAL
  */
 int rpma_conn_req_get_private_data(const struct rpma_conn_req *req, struct rpma_conn_private_data *pdata);
@@ -422,7 +422,7 @@ int rpma_srq_cfg_set_rq_size(struct rpma_srq_cfg *cfg, uint32_t rq_size);
 int rpma_srq_cfg_get_rq_size(const struct rpma_srq_cfg *cfg, uint32_t *rq_size);
 
 /*
- * completions that its completion queue can hold; 0: receives complete in each connection's queue.
+ * Completions that its completion queue can hold; 0: receives complete in each connection's queue.
  * RPMA_E_INVAL
  */
 int rpma_srq_cfg_set_rcq_size(struct rpma_srq_cfg *cfg, uint32_t rcq_size);
@@ -509,7 +509,7 @@ int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_of
 	enum rpma_flush_type type, int flags, const void *op_context);
 
 /*
- * sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
 	const void *op_context);
@@ -573,7 +573,7 @@ struct rpma_completion {
 };
 
 /*
- * as rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_INVAL,
+ * As rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_INVAL,
  * RPMA_E_PROVIDER
  */
 int rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,

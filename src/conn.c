@@ -246,9 +246,7 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 
 /* ---- events ---- */
 
-/*
- * takes over what came with the acceptance of a request; what came with an incoming request is there already
- */
+/* takes over what came with the acceptance of a request; that of an incoming request is there already */
 static int
 keep_private_data(struct rpma_conn *conn, const struct rdma_cm_event *event)
 {

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * conn_cfg.c -- how a connection is to be made: atomic fields, so that any thread may read and set them at
- * any time
+ * conn_cfg.c -- how a connection is to be made
+ *
+ * The fields are atomic: any thread may read and set them at any time.
  */
 
 #include <limits.h>

@@ -21,12 +21,8 @@
 #include "log.h"
 #include "op.h"
 
-/*
- * the connection manager's retries of a message, and for a receive that is not posted yet: 7 of the latter is
- * for ever
- */
-#define RETRY_COUNT 7
-#define RNR_RETRY_COUNT 7
+#define RETRY_COUNT 7     /* of a message that is not acknowledged: the most there is */
+#define RNR_RETRY_COUNT 7 /* of a message that finds no receive posted: 7 is for ever */
 
 /* ---- making ---- */
 

@@ -115,10 +115,7 @@ find(const struct rdma_api *rdma, const char *addr, enum info_side side, char re
 	return ctx;
 }
 
-/*
- * a WARNING, or INFO if the last one said the same: a program that asks for each connection shall not flood
- * its log
- */
+/* a WARNING, or INFO if the last one said the same: programs may ask for each connection anew */
 static void
 tell_fallback(const char *addr, const char *reason)
 {
@@ -133,8 +130,8 @@ tell_fallback(const char *addr, const char *reason)
 	enum rpma_log_level level =
 		atomic_exchange(&last, hash) == hash ? RPMA_LOG_LEVEL_INFO : RPMA_LOG_LEVEL_WARNING;
 	rpmai_log(level, __FILE__, __LINE__, __func__,
-		"%s: no RDMA device can be used (%s), so this is the software device, RDMA over TCP; both sides must use the "
-		"same: RPMA_DEVICE=rdma makes this an error, RPMA_DEVICE=soft silences this warning",
+		"%s: no RDMA device can be used (%s), so this is the software device, RDMA over TCP; both "
+		"sides must use the same: RPMA_DEVICE=rdma makes this an error, =soft silences this warning",
 		addr, reason);
 }
 
@@ -164,7 +161,7 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 				"%s: the software device cannot use the address (%s)", addr, soft_reason);
 		if (ctx == NULL)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
-				"%s: neither an RDMA device (%s) nor the software device (%s) can use the address",
+				"%s: no RDMA device (%s) nor the software device (%s) can use the address",
 				addr, core_reason, soft_reason);
 		if (choice == DEVICE_AUTO)
 			tell_fallback(addr, core_reason);

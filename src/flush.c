@@ -17,10 +17,7 @@
 static const struct flush_ops *
 choose(const struct rpma_conn *conn, const struct mr_descriptor *dst)
 {
-	/*
-	 * a region that tells no capabilities is the original library's, which uses FLUSH wherever its own
-	 * device has it
-	 */
+	/* a region that tells no capabilities is the original's, which uses FLUSH where its device has it */
 	bool remote_is_native = !dst->has_caps || (dst->caps & MR_CAP_NATIVE_FLUSH);
 
 	if (conn->qp_ex && (conn->peer->caps & PEER_CAP_NATIVE_FLUSH) && remote_is_native)

@@ -10,9 +10,7 @@
 #include "mr.h"
 
 struct flush_ops {
-	/*
-	 * does a flush of this type over this connection do what it says? 0 or RPMA_E_NOSUPP with a log line
-	 */
+	/* does a flush of this type over this connection do what it says? 0 or RPMA_E_NOSUPP */
 	int (*check)(const struct rpma_conn *conn, enum rpma_flush_type type);
 	/* posts it; the range is inside the region. 0 or RPMA_E_PROVIDER */
 	int (*post)(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len,

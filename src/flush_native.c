@@ -6,9 +6,7 @@
 #include "flush.h"
 #include "op.h"
 
-/*
- * the remote device makes it durable before it acknowledges: nothing else must be known about the other side
- */
+/* the remote device does it before it acknowledges: nothing else must be known about the other side */
 static int
 check(const struct rpma_conn *conn, enum rpma_flush_type type)
 {

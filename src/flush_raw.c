@@ -28,9 +28,7 @@ struct flush_scratch {
 	struct rpma_mr_local *mr;
 };
 
-/*
- * a page of its own, shared: a fork must not leave the device writing to a page that has become the child's
- */
+/* a page of its own, shared: after a fork the device must not write to a page that is the child's */
 int
 rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
 {
@@ -94,9 +92,7 @@ post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset,
 {
 	(void)type; /* the same for both: what differs is what the other side's platform makes of it */
 
-	/*
-	 * an empty flush still orders what was written before: one byte, the last one if it stands at the end
-	 */
+	/* an empty flush still orders what was written before: one byte, the last one if it is at the end */
 	if (len == 0) {
 		len = 1;
 		if (dst_offset == dst->size)

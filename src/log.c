@@ -140,8 +140,8 @@ rpmai_log(enum rpma_log_level level, const char *file, int line, const char *fun
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
 		atomic_exchange(&environment_is_wrong, false))
 		RPMAI_LOG(WARNING,
-			"RPMA_LOG_LEVEL is neither disabled, fatal, error, warning, notice, info, debug nor a "
-			"number from -1 to 5; ignored");
+			"RPMA_LOG_LEVEL is ignored: it is neither disabled, fatal, error, warning, notice, "
+			"info, debug nor a number from -1 to 5");
 
 	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD], memory_order_relaxed)) {
 		errno = saved_errno; /* for %m */
@@ -171,8 +171,8 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 	if (!is_threshold(threshold) || (int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
 		return RPMA_E_INVAL;
 
-	pthread_once(&environment_once,
-		read_environment); /* what the program says later than its environment counts */
+	/* first, so that what the program says counts more than its environment */
+	pthread_once(&environment_once, read_environment);
 	atomic_store(&thresholds[threshold], (int)level);
 	return 0;
 }

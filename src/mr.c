@@ -75,7 +75,7 @@ reg_way_out(int errnum, const struct rpma_peer *peer)
 	case ENOMEM:
 	case EAGAIN:
 	case EPERM:
-		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK= of a systemd unit)";
+		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK=)";
 	case EOPNOTSUPP:
 		return (peer->caps & PEER_CAP_ODP)
 			? NULL
@@ -105,8 +105,8 @@ rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, st
 		if (ibv_mr) {
 			usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
 			RPMAI_LOG(WARNING,
-				"%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
-				"file): they are registered, but rpma_flush() to persistence will not be offered",
+				"%zu bytes cannot be made durable (no persistent memory, no shared mapping "
+				"of a file): registered, but rpma_flush() to persistence is not offered",
 				size);
 		}
 	}

@@ -67,9 +67,8 @@ rpmai_op_posted(const char *call, int errnum)
 	if (errnum == 0)
 		return 0;
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-		errnum == ENOMEM
-			? "the queue is full: collect completions first, or give the connection a larger queue"
-			: NULL,
+		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"
+				 : NULL,
 		"%s", call);
 }
 

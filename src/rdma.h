@@ -44,7 +44,7 @@ struct rdma_api {
 	/* for log lines */
 	const char *name;
 	/*
-	 * the software device: what it does not have in common with hardware is told to the user, never
+	 * The software device: what it does not have in common with hardware is told to the user, never
 	 * branched on
 	 */
 	bool is_soft;
@@ -77,7 +77,7 @@ struct rdma_api {
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);
 
 	/*
-	 * channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done;
+	 * Channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done;
 	 * migrate_id ends that. destroy_id waits for events of the id that are not acknowledged: acknowledge
 	 * them first; the queue pair must be gone. A passive id (out of a CONNECT_REQUEST event) belongs to
 	 * whoever took the event. errno.
@@ -91,7 +91,7 @@ struct rdma_api {
 	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
 
 	/*
-	 * sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before
+	 * Sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before
 	 * destroy_id. errno.
 	 */
 	int (*create_qp_ex)(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
@@ -105,13 +105,13 @@ struct rdma_api {
 	int (*disconnect)(struct rdma_cm_id *id);
 
 	/*
-	 * moves the id with its queued events to another channel; blocks while an event of it is
+	 * Moves the id with its queued events to another channel; blocks while an event of it is
 	 * unacknowledged. errno.
 	 */
 	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 	/*
-	 * blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by
+	 * Blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by
 	 * ack_cm_event. errno.
 	 */
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
@@ -163,7 +163,7 @@ struct rdma_api {
 		uint64_t remote_addr, size_t len, uint8_t type);
 
 	/*
-	 * posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns;
+	 * Posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns;
 	 * RPMAI_CAP_ATOMIC_WRITE likewise
 	 */
 	int (*post_atomic_write)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,

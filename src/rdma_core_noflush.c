@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * rdma_core_noflush.c -- RDMA FLUSH cannot be expressed with the verbs headers that the library is built with
- */
+/* rdma_core_noflush.c -- RDMA FLUSH, which the verbs headers of this build cannot express */
 
 #include <errno.h>
 

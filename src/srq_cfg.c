@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* srq_cfg.c -- how a shared receive queue is to be made: atomic fields, as those of conn_cfg.c */
+/*
+ * srq_cfg.c -- how a shared receive queue is to be made
+ *
+ * The fields are atomic: any thread may read and set them at any time.
+ */
 
 #include <limits.h>
 #include <stdatomic.h>

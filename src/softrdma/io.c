@@ -56,6 +56,7 @@ static struct {
 
 	struct softrdma_link *links;
 	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
+	unsigned work_count;
 	struct softrdma_watched *retired;       /* to be released when the thread is through its events */
 	unsigned claimed;                       /* links that pollers have to themselves; peeked at without the lock */
 	int timed;                              /* things with a deadline */
@@ -92,6 +93,7 @@ queue_work(struct softrdma_link *link)
 		else
 			engine.work = link;
 		engine.work_last = link;
+		engine.work_count++;
 	}
 	pthread_mutex_unlock(&engine.lock);
 	if (wake)
@@ -604,25 +606,35 @@ release_retired(void)
 	}
 }
 
-/* links that had more to do than one turn get another one */
+/* NULL: there is none */
+static struct softrdma_link *
+take_work(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_link *link = engine.work;
+	if (link) {
+		engine.work = link->work_next;
+		engine.work_count--;
+		link->queued = false;
+	}
+	pthread_mutex_unlock(&engine.lock);
+	return link;
+}
+
+/* links that had more to do than one turn get another one; those that are queued meanwhile wait for the next call */
 static bool
 do_queued_work(void)
 {
 	pthread_mutex_lock(&engine.lock);
-	struct softrdma_link *link = engine.work;
-	engine.work = NULL;
-	for (struct softrdma_link *at = link; at; at = at->work_next)
-		at->queued = false;
+	unsigned count = engine.work_count;
 	pthread_mutex_unlock(&engine.lock);
 
-	bool any = link != NULL;
-	while (link) {
-		struct softrdma_link *next = link->work_next;
+	for (unsigned i = 0; i < count; i++) {
+		struct softrdma_link *link = take_work();
 		handle_link(&link->watched, 0);
 		softrdma_link_put(link);
-		link = next;
 	}
-	return any;
+	return count > 0;
 }
 
 static void

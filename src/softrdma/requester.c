@@ -323,6 +323,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	if (!may_leave(req, send))
 		return false;
 
+	req->rewound = false;
 	out->frame.opcode = send->opcode;
 	out->frame.seq = req->tx;
 	if (is_segmented(send)) {
@@ -404,7 +405,8 @@ refused(struct softrdma_requester *req, const struct softrdma_frame *frame)
 		[SOFTRDMA_NAK_OPERATION] = IBV_WC_REM_OP_ERR,
 		[SOFTRDMA_NAK_GONE] = IBV_WC_RETRY_EXC_ERR,
 	};
-	if (!is_outstanding(req, frame->seq, true) || !complete_before(req, frame->seq))
+	bool sent = is_outstanding(req, frame->seq, true) || (req->rewound && frame->seq == req->tx);
+	if (!sent || !complete_before(req, frame->seq))
 		return SOFTRDMA_ANSWER_BAD;
 	softrdma_requester_fail(req, status[frame->code]);
 	return SOFTRDMA_ANSWER_FAILED;
@@ -423,6 +425,7 @@ not_ready(struct softrdma_requester *req, uint32_t seq)
 		count_outstanding(req, send_at(req, --req->tx), -1);
 	req->tx_offset = 0;
 	req->waiting = true;
+	req->rewound = true;
 	req->refused = seq;
 	return SOFTRDMA_ANSWER_DONE;
 }

@@ -71,6 +71,7 @@ struct softrdma_requester {
 	uint32_t fencing;        /* outstanding reads, atomics and flushes */
 	bool waiting;            /* the responder is not ready */
 	uint32_t refused;        /* the request that it was not ready for */
+	bool rewound;            /* it has left before and will leave again: a NAK for it may still come */
 	bool resync_due;
 	bool failed; /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue was: the owner puts the queue pair in error */

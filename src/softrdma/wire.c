@@ -143,17 +143,26 @@ message_argument_is_sane(const struct softrdma_frame *frame)
 	return frame->arg == 0;
 }
 
+/* has the opcode remote memory? Only then may key and address be set, so that later versions can use them elsewhere */
+static bool
+has_memory(uint8_t opcode)
+{
+	return opcode >= SOFTRDMA_OP_WRITE && opcode <= SOFTRDMA_OP_FLUSH;
+}
+
 /* READ and FLUSH say how much they ask for, FLUSH and NAK of what kind they are; nothing else does */
 static bool
 arguments_are_sane(const struct softrdma_frame *frame)
 {
+	if (!has_memory(frame->opcode) && (frame->key != 0 || frame->addr != 0))
+		return false;
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_READ:
 		return frame->arg <= SOFTRDMA_MSG_MAX && frame->code == 0;
 	case SOFTRDMA_OP_FLUSH:
 		return frame->code == SOFTRDMA_FLUSH_GLOBAL || frame->code == SOFTRDMA_FLUSH_PERSISTENT;
 	case SOFTRDMA_OP_NAK:
-		return frame->code >= SOFTRDMA_NAK_INVALID_REQUEST && frame->code <= SOFTRDMA_NAK_GONE;
+		return frame->arg == 0 && frame->code >= SOFTRDMA_NAK_INVALID_REQUEST && frame->code <= SOFTRDMA_NAK_GONE;
 	case SOFTRDMA_OP_SEND:
 	case SOFTRDMA_OP_WRITE:
 		return frame->code == 0 && message_argument_is_sane(frame);
