@@ -21,6 +21,16 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
 	DESTINATION ${LIBRPMA_CMAKE_DIR})
 
+# relative to where librpma.pc lies, so that "cmake --install --prefix" is right too; absolute where asked for so
+set(LIBRPMA_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(LIBRPMA_PC_LIBDIR ${CMAKE_INSTALL_FULL_LIBDIR})
+set(LIBRPMA_PC_INCLUDEDIR ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} AND NOT IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
+	file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+	string(REGEX REPLACE "/$" "" LIBRPMA_PC_PREFIX "\${pcfiledir}/${up}")
+	set(LIBRPMA_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+	set(LIBRPMA_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/librpma.pc.in ${PROJECT_BINARY_DIR}/librpma.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/librpma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

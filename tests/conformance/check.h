@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * check.h -- what a role holds true
+ *
+ * A check that fails reports where and why and ends the process: nothing after it could be relied
+ * on, and the driver has one process (or two) per scenario.
+ */
+
+#ifndef CONF_CHECK_H
+#define CONF_CHECK_H
+
+#include <inttypes.h>
+
+#include "scenario.h"
+
+/* exit codes of a role's process */
+enum check_exit {
+	CHECK_EXIT_FAILED = 2, /* not 1, by which sanitizers end */
+	CHECK_EXIT_ORPHANED = 3, /* the other role ended first: its reason counts */
+	CHECK_EXIT_SKIPPED = 77,
+};
+
+/* tells the checks of this thread which role they speak for */
+void check_bind(struct role *r);
+struct role *check_role(void);
+
+_Noreturn void check_failed(const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void check_ret(const char *file, int line, const char *text, int ret, int expected);
+void check_eq(const char *file, int line, const char *text, intmax_t value, intmax_t expected);
+
+/* the other role is gone */
+_Noreturn void check_orphaned(void);
+/* the scenario cannot run here; tells the other role as well */
+_Noreturn void check_skip(struct role *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* the same on behalf of the other role */
+_Noreturn void check_skipped_by_other(const char *why);
+
+#define CHECK(expr) ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, "%s", #expr))
+#define CHECK_EQ(value, expected) \
+	check_eq(__FILE__, __LINE__, #value, (intmax_t)(value), (intmax_t)(expected))
+/* a result of librpma, printed by its name */
+#define CHECK_RET(expr, expected) check_ret(__FILE__, __LINE__, #expr, (expr), (expected))
+#define CHECK_OK(expr) CHECK_RET(expr, 0)
+
+#endif /* CONF_CHECK_H */

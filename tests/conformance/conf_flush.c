@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* conf_flush.c -- flushing, of what can be flushed and of what cannot */
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "groups.h"
+#include "pattern.h"
+#include "role.h"
+
+#define SEED 0xf1
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
+#define ALWAYS RPMA_F_COMPLETION_ALWAYS
+#define USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
+#define USAGE_PERSISTENT (USAGE | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
+
+/* the file has what the mapping has: read through a descriptor */
+static void
+check_file(const struct mem *m, uint64_t seed)
+{
+	static const size_t step = 65536;
+	uint8_t buf[65536];
+
+	for (size_t done = 0; done < m->len; done += step) {
+		size_t n = m->len - done < step ? m->len - done : step;
+
+		CHECK_EQ(pread(m->fd, buf, n, (off_t)(GUARD + done)), n);
+		CHECK_EQ(pattern_check(buf, n, seed, done), -1);
+	}
+}
+
+static void
+visibility_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, r->scenario->size, USAGE);
+	desc_put(r, &m);
+	ctl_expect(r, "flushed");
+	mem_check(&m, SEED);
+	mem_delete(&m);
+	role_close(r);
+}
+
+static void
+persistent_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_file(r, &m, r->scenario->size, USAGE_PERSISTENT);
+	desc_put(r, &m);
+	ctl_expect(r, "flushed");
+	mem_check(&m, SEED);
+	check_file(&m, SEED);
+	mem_delete(&m);
+	role_close(r);
+}
+
+static void
+memfd_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_memfd(r, &m, r->scenario->size, USAGE_PERSISTENT);
+	desc_put(r, &m);
+	ctl_expect(r, "flushed");
+	check_file(&m, SEED);
+	mem_delete(&m);
+	role_close(r);
+}
+
+/* scenario->arg tells the type */
+static const enum rpma_flush_type visibility = RPMA_FLUSH_TYPE_VISIBILITY;
+static const enum rpma_flush_type persistent = RPMA_FLUSH_TYPE_PERSISTENT;
+
+static void
+flush_initiator(struct role *r)
+{
+	enum rpma_flush_type type = *(const enum rpma_flush_type *)r->scenario->arg;
+	struct rpma_mr_remote *dst;
+	struct ibv_wc wc;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, r->scenario->size, RPMA_MR_USAGE_WRITE_SRC);
+	mem_fill(&m, SEED);
+	dst = remote_take(r);
+	if (!r->soft)
+		declare_direct_write(r);
+	CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, m.len, ON_ERROR, NULL));
+	post_flush(r, dst, GUARD, m.len, type, ALWAYS, 9);
+	wc = expect_ok(r->cq, 9);
+	CHECK(wc_is_flush(r, &wc));
+	expect_none(r->cq);
+	ctl_put(r, "flushed");
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	mem_delete(&m);
+	role_close(r);
+}
+
+/* many small durable writes, in flight together */
+static void
+many_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	size_t piece = r->scenario->size / 16;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, r->scenario->size, RPMA_MR_USAGE_WRITE_SRC);
+	mem_fill(&m, SEED);
+	dst = remote_take(r);
+	if (!r->soft)
+		declare_direct_write(r);
+	for (uint64_t i = 0; i < 16; i++) {
+		size_t at = GUARD + i * piece;
+
+		CHECK_OK(rpma_write(r->conn, dst, at, m.mr, at, piece, ON_ERROR, NULL));
+		post_flush(r, dst, at, piece, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 2 * i);
+		post_flush(r, dst, at, piece, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 2 * i + 1);
+	}
+	for (uint64_t i = 0; i < 32; i++)
+		expect_ok(r->cq, i);
+	ctl_put(r, "flushed");
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	mem_delete(&m);
+	role_close(r);
+}
+
+/* ---- what must be refused when it is posted ---- */
+
+/*
+ * anonymous memory, registered for both types: allowed, but only visibility is granted by the
+ * software device
+ */
+static void
+anonymous_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, 4 * KIB, USAGE_PERSISTENT);
+	desc_put(r, &m);
+	ctl_expect(r, "flushed");
+	mem_check(&m, SEED);
+	mem_delete(&m);
+	role_close(r);
+}
+
+static void
+anonymous_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, 4 * KIB, RPMA_MR_USAGE_WRITE_SRC);
+	mem_fill(&m, SEED);
+	dst = remote_take(r);
+	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
+		RPMA_E_NOSUPP);
+	/* a declaration of direct write changes nothing about that memory */
+	declare_direct_write(r);
+	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
+		RPMA_E_NOSUPP);
+	CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, m.len, ON_ERROR, NULL));
+	post_flush(r, dst, GUARD, m.len, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 1);
+	expect_ok(r->cq, 1);
+	expect_none(r->cq);
+	ctl_put(r, "flushed");
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	mem_delete(&m);
+	role_close(r);
+}
+
+/* a region that was registered for no flush, or for the other type */
+static void
+unasked_target(struct role *r)
+{
+	struct mem none, only_persistent;
+
+	role_connect(r, NULL);
+	mem_new(r, &none, 64, RPMA_MR_USAGE_WRITE_DST);
+	mem_new_file(r, &only_persistent, 64, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+	desc_put(r, &none);
+	desc_put(r, &only_persistent);
+	ctl_expect(r, "done");
+	mem_delete(&none);
+	mem_delete(&only_persistent);
+	role_close(r);
+}
+
+static void
+unasked_initiator(struct role *r)
+{
+	struct rpma_mr_remote *none, *only_persistent;
+
+	role_connect(r, NULL);
+	none = remote_take(r);
+	only_persistent = remote_take(r);
+	declare_direct_write(r);
+	CHECK_RET(rpma_flush(r->conn, none, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL), RPMA_E_NOSUPP);
+	CHECK_RET(rpma_flush(r->conn, none, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL), RPMA_E_NOSUPP);
+	CHECK_RET(rpma_flush(r->conn, only_persistent, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL),
+		RPMA_E_NOSUPP);
+	CHECK_RET(rpma_flush(r->conn, only_persistent, 0, 8, (enum rpma_flush_type)2, ALWAYS, NULL),
+		RPMA_E_INVAL);
+	expect_none(r->cq);
+	ctl_put(r, "done");
+	CHECK_OK(rpma_mr_remote_delete(&none));
+	CHECK_OK(rpma_mr_remote_delete(&only_persistent));
+	role_close(r);
+}
+
+/*
+ * ---- a file that is truncated under its mapping, a mapping that is replaced by another: an error to
+ * the initiator, the target lives ----
+ */
+
+/* other memory at the same address: a flush must not pass for one of the file */
+static void
+replace_mapping(struct mem *m)
+{
+	CHECK(mmap(m->base, m->mapped, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0) == m->base);
+}
+
+/* scenario->arg: replaced, not truncated */
+static void
+truncated_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_file(r, &m, MIB, USAGE_PERSISTENT);
+	desc_put(r, &m);
+	ctl_expect(r, "flushed");
+	if (r->scenario->arg)
+		replace_mapping(&m);
+	else
+		CHECK_EQ(ftruncate(m.fd, 4096), 0);
+	ctl_put(r, "truncated");
+	ctl_expect(r, "failed");
+	mem_dereg(&m);
+	mem_delete(&m);
+	expect_end(r->conn);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+static void
+truncated_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	struct ibv_wc wc;
+
+	role_connect(r, NULL);
+	dst = remote_take(r);
+	post_flush(r, dst, 0, MIB, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 1);
+	expect_ok(r->cq, 1);
+	ctl_put(r, "flushed");
+	ctl_expect(r, "truncated");
+	post_flush(r, dst, 0, MIB, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 2);
+	post_flush(r, dst, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 3);
+	wc = next_wc(r->cq);
+	CHECK_EQ(wc.wr_id, 2);
+	CHECK(wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR);
+	expect_wc(r->cq, 3, IBV_WC_WR_FLUSH_ERR);
+	expect_none(r->cq);
+	ctl_put(r, "failed");
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+/* also a write or read into the part that is gone must not kill the target */
+static void
+truncated_write_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	struct ibv_wc wc;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, 4096, RPMA_MR_USAGE_WRITE_SRC);
+	dst = remote_take(r);
+	ctl_put(r, "flushed");
+	ctl_expect(r, "truncated");
+	CHECK_OK(rpma_write(r->conn, dst, MIB / 2, m.mr, 0, m.len, ALWAYS, CTX(1)));
+	wc = next_wc(r->cq);
+	CHECK_EQ(wc.wr_id, 1);
+	CHECK(wc.status != IBV_WC_SUCCESS);
+	ctl_put(r, "failed");
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	mem_delete(&m);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+/* clang-format off */
+#define IN_SIZES(op, target, arg) \
+	{ op "-0", target, flush_initiator, 0, 0, arg }, \
+	{ op "-1", target, flush_initiator, 1, 0, arg }, \
+	{ op "-7", target, flush_initiator, 7, 0, arg }, \
+	{ op "-8", target, flush_initiator, 8, 0, arg }, \
+	{ op "-4KiB", target, flush_initiator, 4 * KIB, 0, arg }, \
+	{ op "-1MiB", target, flush_initiator, MIB, 0, arg }, \
+	{ op "-64MiB", target, flush_initiator, 64 * MIB, 0, arg }
+/* clang-format on */
+
+static const struct scenario list[] = {
+	IN_SIZES("flush-visibility", visibility_target, &visibility),
+	IN_SIZES("flush-persistent", persistent_target, &persistent),
+	{ "smoke-flush-many", persistent_target, many_initiator, 64 * KIB, 0, NULL },
+	{ "smoke-flush-anonymous-memory", anonymous_target, anonymous_initiator, 4 * KIB, SOFT_ONLY, NULL },
+	{ "flush-type-not-registered", unasked_target, unasked_initiator, 64, 0, NULL },
+	{ "flush-truncated-file", truncated_target, truncated_initiator, MIB, SOFT_ONLY, NULL },
+	{ "flush-replaced-mapping", truncated_target, truncated_initiator, MIB, SOFT_ONLY, "replaced" },
+	{ "flush-memfd", memfd_target, flush_initiator, MIB, SOFT_ONLY, &persistent },
+	{ "write-truncated-file", truncated_target, truncated_write_initiator, MIB, SOFT_ONLY, NULL },
+};
+
+const struct scenario_group group_flush = { list, sizeof(list) / sizeof(list[0]) };

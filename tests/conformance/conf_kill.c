@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * conf_kill.c -- a peer that is gone without a word: kill -9
+ *
+ * The software device sees the end of the process at once: the first outstanding operation
+ * completes with IBV_WC_RETRY_EXC_ERR, the rest is flushed. Hardware finds out by its timeouts, or
+ * its kernel disconnects in an orderly way on behalf of the dead process.
+ */
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "groups.h"
+#include "ledger.h"
+#include "role.h"
+
+#define LEN ((size_t)256 << 10)
+#define IN_FLIGHT 32
+#define RECVS 8
+
+static _Noreturn void
+die(void)
+{
+	raise(SIGKILL);
+	_exit(1);
+}
+
+/* dies when the other role says so */
+static void
+dying_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_file(r, &m, LEN, LEDGER_REGION_USAGE);
+	desc_put(r, &m);
+	ctl_expect(r, "die");
+	die();
+}
+
+static void
+close_after_death(struct role *r, struct ledger *l, struct mem *m)
+{
+	ledger_close(l);
+	mem_delete(m);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+static void
+running_initiator(struct role *r)
+{
+	const enum ledger_op *op = r->scenario->arg;
+	struct ledger l;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST);
+	ledger_open(&l, r, &m, *op, IN_FLIGHT);
+	ledger_run(&l, 3 * IN_FLIGHT);
+	ctl_put(r, "die");
+	ledger_run_until_error(&l);
+	expect_end(r->conn);
+	ledger_drain(&l);
+	/* flushed if by chance nothing was under way when the target died */
+	if (l.failed)
+		CHECK(l.first_error == IBV_WC_RETRY_EXC_ERR || l.first_error == IBV_WC_WR_FLUSH_ERR);
+	close_after_death(r, &l, &m);
+}
+
+/* messages that wait for a receive are outstanding for certain */
+static void
+waiting_initiator(struct role *r)
+{
+	struct ledger l;
+	struct ibv_wc wc;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_SEND);
+	ledger_open(&l, r, &m, LEDGER_SEND, IN_FLIGHT);
+	for (uint64_t i = 0; i < RECVS; i++)
+		CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(1000 + i)));
+	ledger_fill(&l);
+	ctl_put(r, "die");
+	expect_end(r->conn);
+	if (!r->soft)
+		CHECK_OK(rpma_conn_disconnect(r->conn));
+	wc = next_wc(r->cq);
+	CHECK_EQ(wc.wr_id, 0);
+	CHECK(wc.status == IBV_WC_RETRY_EXC_ERR || (!r->soft && wc.status == IBV_WC_WR_FLUSH_ERR));
+	for (uint64_t i = 1; i < IN_FLIGHT; i++)
+		expect_wc(r->cq, i, IBV_WC_WR_FLUSH_ERR);
+	if (r->soft)
+		CHECK_OK(rpma_conn_disconnect(r->conn));
+	for (uint64_t i = 0; i < RECVS; i++)
+		expect_wc(r->cq, 1000 + i, IBV_WC_WR_FLUSH_ERR);
+	expect_none(r->cq);
+	close_after_death(r, &l, &m);
+}
+
+/* nothing is outstanding: an event tells; what is posted later does not succeed */
+static void
+idle_initiator(struct role *r)
+{
+	struct ledger l;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_WRITE_SRC);
+	ledger_open(&l, r, &m, LEDGER_WRITE, IN_FLIGHT);
+	ledger_run(&l, 1);
+	ledger_drain(&l);
+	ctl_put(r, "die");
+	ctl_await_end(r);
+	expect_end(r->conn);
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	ledger_fill(&l);
+	ledger_drain(&l);
+	CHECK(l.failed || l.refused);
+	close_after_death(r, &l, &m);
+}
+
+/* ---- a target that is stopped: nothing is answered until it goes on, or is killed ---- */
+
+static void
+stopped_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_file(r, &m, LEN, LEDGER_REGION_USAGE);
+	desc_put(r, &m);
+	ctl_put_u64(r, (uint64_t)getpid());
+	ctl_expect(r, "done");
+	expect_end(r->conn);
+	mem_delete(&m);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+/* the third field of /proc/PID/stat, behind a name in parentheses */
+static char
+process_state(pid_t pid)
+{
+	char path[64];
+	char text[512] = "";
+	FILE *file;
+	char *name_end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	CHECK(file != NULL);
+	CHECK(fread(text, 1, sizeof(text) - 1, file) > 0);
+	fclose(file);
+	name_end = strrchr(text, ')');
+	CHECK(name_end && name_end[1] == ' ');
+	return name_end[2];
+}
+
+/* the signal is sent at once and takes its effect a little later, which nothing tells */
+static void
+stop_process(pid_t pid)
+{
+	CHECK_EQ(kill(pid, SIGSTOP), 0);
+	while (process_state(pid) != 'T')
+		sched_yield();
+}
+
+/* the target is stopped, and as many operations as may be are under way */
+static pid_t
+open_stopped(struct role *r, struct ledger *l, struct mem *m)
+{
+	pid_t pid;
+
+	role_connect(r, NULL);
+	mem_new(r, m, LEN, RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST);
+	ledger_open(l, r, m, *(const enum ledger_op *)r->scenario->arg, IN_FLIGHT);
+	pid = (pid_t)ctl_get_u64(r);
+	ledger_run(l, IN_FLIGHT);
+	ledger_drain(l);
+	stop_process(pid);
+	ledger_fill(l);
+	expect_none(r->cq);
+	return pid;
+}
+
+static void
+stopped_and_killed_initiator(struct role *r)
+{
+	struct ledger l;
+	struct mem m;
+	pid_t pid = open_stopped(r, &l, &m);
+
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	ledger_drain(&l);
+	CHECK(l.failed);
+	CHECK_EQ(l.first_error, IBV_WC_RETRY_EXC_ERR);
+	expect_end(r->conn);
+	close_after_death(r, &l, &m);
+}
+
+static void
+stopped_and_continued_initiator(struct role *r)
+{
+	struct ledger l;
+	struct mem m;
+	pid_t pid = open_stopped(r, &l, &m);
+
+	CHECK_EQ(kill(pid, SIGCONT), 0);
+	ledger_drain(&l);
+	CHECK(!l.failed);
+	ctl_put(r, "done");
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	close_after_death(r, &l, &m);
+}
+
+/* ---- the initiator dies: the target goes on with the next one ---- */
+
+static void
+surviving_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new_file(r, &m, LEN, LEDGER_REGION_USAGE);
+	for (uint64_t i = 0; i < RECVS; i++)
+		CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(i)));
+	desc_put(r, &m);
+	expect_end(r->conn);
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	for (uint64_t i = 0; i < RECVS; i++)
+		expect_wc(r->cq, i, IBV_WC_WR_FLUSH_ERR);
+	expect_none(r->cq);
+	conn_delete(&r->conn);
+	mem_delete(&m);
+	role_delete(r);
+}
+
+static void
+dying_initiator(struct role *r)
+{
+	struct ledger l;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST);
+	ledger_open(&l, r, &m, *(const enum ledger_op *)r->scenario->arg, IN_FLIGHT);
+	ledger_run(&l, IN_FLIGHT);
+	ledger_fill(&l);
+	die();
+}
+
+static const enum ledger_op writes = LEDGER_WRITE;
+static const enum ledger_op reads = LEDGER_READ;
+static const enum ledger_op flushes = LEDGER_FLUSH;
+
+#define DIES(name, initiator, arg) \
+	{ \
+		"kill-" name, dying_target, initiator, LEN, TWO_PROCESSES | TARGET_DIES, arg \
+	}
+#define STOPPED(name, initiator, dies, arg) \
+	{ \
+		"stopped-target-" name, stopped_target, initiator, LEN, \
+			TWO_PROCESSES | SOFT_ONLY | ONE_HOST | (dies), arg \
+	}
+#define SURVIVES(name, arg) \
+	{ \
+		"kill-" name, surviving_target, dying_initiator, LEN, TWO_PROCESSES | INITIATOR_DIES, arg \
+	}
+
+static const struct scenario list[] = {
+	DIES("target-under-writes", running_initiator, &writes),
+	DIES("target-under-reads", running_initiator, &reads),
+	DIES("target-under-flushes", running_initiator, &flushes),
+	DIES("target-with-waiting-sends", waiting_initiator, NULL),
+	DIES("idle-target", idle_initiator, NULL),
+	STOPPED("killed-under-writes", stopped_and_killed_initiator, TARGET_DIES, &writes),
+	STOPPED("killed-under-reads", stopped_and_killed_initiator, TARGET_DIES, &reads),
+	STOPPED("killed-under-flushes", stopped_and_killed_initiator, TARGET_DIES, &flushes),
+	STOPPED("goes-on-under-writes", stopped_and_continued_initiator, 0, &writes),
+	STOPPED("goes-on-under-reads", stopped_and_continued_initiator, 0, &reads),
+	STOPPED("goes-on-under-flushes", stopped_and_continued_initiator, 0, &flushes),
+	SURVIVES("initiator-under-writes", &writes),
+	SURVIVES("initiator-under-reads", &reads),
+	SURVIVES("initiator-under-flushes", &flushes),
+};
+
+const struct scenario_group group_kill = { list, sizeof(list) / sizeof(list[0]) };

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* mem.c -- registered memory with guards, and descriptors */
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "mem.h"
+#include "pattern.h"
+
+/* the fixed part of a descriptor: base, size and key, little-endian, then one byte of usage */
+#define DESC_BASE 0
+#define DESC_SIZE 8
+#define DESC_KEY 16
+#define DESC_USAGE 20
+
+static void
+map(struct mem *m, size_t len, int fd)
+{
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+
+	memset(m, 0, sizeof(*m));
+	m->len = len;
+	m->fd = fd;
+	m->mapped = GUARD + len + GUARD;
+	m->base = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, flags, fd, 0);
+	CHECK(m->base != MAP_FAILED);
+	m->data = m->base + GUARD;
+	memset(m->base, GUARD_BYTE, m->mapped);
+}
+
+void
+mem_new_with(struct rpma_peer *peer, struct mem *m, size_t len, int usage)
+{
+	map(m, len, -1);
+	CHECK_OK(rpma_mr_reg(peer, m->base, m->mapped, usage, &m->mr));
+}
+
+void
+mem_new(struct role *r, struct mem *m, size_t len, int usage)
+{
+	mem_new_with(r->peer, m, len, usage);
+}
+
+static int
+temporary_file(struct role *r)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/conformance-XXXXXX", r->dir);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		check_failed(__FILE__, __LINE__, "cannot make %s: %s", path, strerror(errno));
+	unlink(path);
+	return fd;
+}
+
+static void
+map_and_register(struct role *r, struct mem *m, size_t len, int fd, int usage)
+{
+	int ret;
+
+	CHECK_EQ(ftruncate(fd, (off_t)(GUARD + len + GUARD)), 0);
+	map(m, len, fd);
+	ret = rpma_mr_reg(r->peer, m->base, m->mapped, usage, &m->mr);
+	/* not every kernel pins the page cache for a device */
+	if (ret && !r->soft)
+		check_skip(r, "this device cannot register a file mapping");
+	CHECK_OK(ret);
+}
+
+void
+mem_new_file(struct role *r, struct mem *m, size_t len, int usage)
+{
+	map_and_register(r, m, len, temporary_file(r), usage);
+}
+
+void
+mem_new_memfd(struct role *r, struct mem *m, size_t len, int usage)
+{
+	int fd = memfd_create("conformance", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	map_and_register(r, m, len, fd, usage);
+}
+
+void
+mem_dereg(struct mem *m)
+{
+	CHECK_OK(rpma_mr_dereg(&m->mr));
+	CHECK(m->mr == NULL);
+}
+
+void
+mem_delete(struct mem *m)
+{
+	if (m->mr)
+		mem_dereg(m);
+	munmap(m->base, m->mapped);
+	if (m->fd >= 0)
+		close(m->fd);
+}
+
+void
+mem_fill(struct mem *m, uint64_t seed)
+{
+	pattern_fill(m->data, m->len, seed, 0);
+}
+
+static void
+check_guard(const char *file, int line, const uint8_t *guard, size_t len, const char *where)
+{
+	ptrdiff_t bad = pattern_check_byte(guard, len, GUARD_BYTE);
+
+	if (bad >= 0)
+		check_failed(file, line, "byte %td %s the payload was written", bad, where);
+}
+
+void
+mem_check_head_at(const char *file, int line, const struct mem *m, size_t head, uint64_t seed)
+{
+	ptrdiff_t bad = pattern_check(m->data, head, seed, 0);
+
+	if (bad >= 0)
+		check_failed(file, line, "payload differs at byte %td of %zu", bad, head);
+	check_guard(file, line, m->base, GUARD, "before");
+	check_guard(file, line, m->data + head, m->len - head + GUARD, "behind");
+}
+
+void
+mem_check_at(const char *file, int line, const struct mem *m, uint64_t seed)
+{
+	mem_check_head_at(file, line, m, m->len, seed);
+}
+
+void
+mem_check_untouched_at(const char *file, int line, const struct mem *m)
+{
+	mem_check_head_at(file, line, m, 0, 0);
+}
+
+void
+desc_get(const struct mem *m, struct desc *d)
+{
+	CHECK_OK(rpma_mr_get_descriptor_size(m->mr, &d->len));
+	CHECK(d->len >= DESC_USAGE + 1 && d->len <= DESC_MAX);
+	CHECK_OK(rpma_mr_get_descriptor(m->mr, d->bytes));
+}
+
+void
+desc_alter_key(struct desc *d)
+{
+	for (size_t i = DESC_KEY; i < DESC_USAGE; i++)
+		d->bytes[i] ^= 0x5a;
+}
+
+void
+desc_alter_usage(struct desc *d, int usage)
+{
+	d->bytes[DESC_USAGE] = (uint8_t)usage;
+}
+
+static void
+add_u64(uint8_t *field, int64_t difference)
+{
+	uint64_t value;
+
+	memcpy(&value, field, sizeof(value));
+	value = htole64(le64toh(value) + (uint64_t)difference);
+	memcpy(field, &value, sizeof(value));
+}
+
+void
+desc_alter_size(struct desc *d, int64_t difference)
+{
+	add_u64(d->bytes + DESC_SIZE, difference);
+}
+
+void
+desc_alter_base(struct desc *d, int64_t difference)
+{
+	add_u64(d->bytes + DESC_BASE, difference);
+}
+
+struct rpma_mr_remote *
+desc_import(const struct desc *d)
+{
+	struct rpma_mr_remote *remote = NULL;
+
+	CHECK_OK(rpma_mr_remote_from_descriptor(d->bytes, d->len, &remote));
+	return remote;
+}
+
+void
+desc_put(struct role *r, const struct mem *m)
+{
+	struct desc d;
+
+	desc_get(m, &d);
+	ctl_send(r, d.bytes, d.len);
+}
+
+void
+desc_take(struct role *r, struct desc *d)
+{
+	d->len = ctl_recv(r, d->bytes, sizeof(d->bytes));
+}
+
+struct rpma_mr_remote *
+remote_take(struct role *r)
+{
+	struct desc d;
+
+	desc_take(r, &d);
+	return desc_import(&d);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * mem.h -- registered memory with guards
+ *
+ * The payload lies between two guards, which are registered with it: a byte too many is seen, not refused.
+ */
+
+#ifndef CONF_MEM_H
+#define CONF_MEM_H
+
+#include "check.h"
+
+#define GUARD ((size_t)64)
+#define GUARD_BYTE 0xa5
+#define DESC_MAX 64
+
+struct mem {
+	uint8_t *base; /* the mapping: guard, payload, guard */
+	uint8_t *data; /* the payload: at offset GUARD of the region */
+	size_t len;    /* of the payload */
+	size_t mapped;
+	int fd; /* of the file behind it, or -1 */
+	struct rpma_mr_local *mr;
+};
+
+struct desc {
+	uint8_t bytes[DESC_MAX];
+	size_t len;
+};
+
+/* anonymous memory, guards and payload of GUARD_BYTE, registered with the role's peer */
+void mem_new(struct role *r, struct mem *m, size_t len, int usage);
+/* the same with another peer */
+void mem_new_with(struct rpma_peer *peer, struct mem *m, size_t len, int usage);
+/* a shared mapping of a file; skips the scenario where a device cannot register one */
+void mem_new_file(struct role *r, struct mem *m, size_t len, int usage);
+/* a shared mapping of memory that has a file's interface: it survives the process, not the power */
+void mem_new_memfd(struct role *r, struct mem *m, size_t len, int usage);
+void mem_dereg(struct mem *m);
+void mem_delete(struct mem *m);
+
+void mem_fill(struct mem *m, uint64_t seed);
+
+/* the payload is the seed's pattern and the guards are whole */
+#define mem_check(m, seed) mem_check_at(__FILE__, __LINE__, m, seed)
+/* nobody has written here */
+#define mem_check_untouched(m) mem_check_untouched_at(__FILE__, __LINE__, m)
+/* the first part is the pattern, what follows is untouched */
+#define mem_check_head(m, head, seed) mem_check_head_at(__FILE__, __LINE__, m, head, seed)
+void mem_check_at(const char *file, int line, const struct mem *m, uint64_t seed);
+void mem_check_untouched_at(const char *file, int line, const struct mem *m);
+void mem_check_head_at(const char *file, int line, const struct mem *m, size_t head, uint64_t seed);
+
+/* descriptors: as librpma makes them, and as an attacker or a bug would */
+void desc_get(const struct mem *m, struct desc *d);
+void desc_alter_key(struct desc *d);
+void desc_alter_usage(struct desc *d, int usage);
+void desc_alter_size(struct desc *d, int64_t difference);
+void desc_alter_base(struct desc *d, int64_t difference);
+struct rpma_mr_remote *desc_import(const struct desc *d);
+
+/* over the control channel */
+void desc_put(struct role *r, const struct mem *m);
+void desc_take(struct role *r, struct desc *d);
+/* takes and imports */
+struct rpma_mr_remote *remote_take(struct role *r);
+
+#endif /* CONF_MEM_H */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* run.h -- one scenario in processes of its own */
+
+#ifndef CONF_RUN_H
+#define CONF_RUN_H
+
+#include "scenario.h"
+
+#define RUN_WHY_LEN 1024
+
+struct run_options {
+	const char *addr;
+	const char *dir;
+	int processes;
+	bool soft;
+	bool verbose;      /* the roles' stderr is not withheld */
+	unsigned deadline; /* seconds per scenario */
+
+	/* this driver runs one role only, the other one is on another host; NULL: both roles are here */
+	const char *role;    /* "target" or "initiator" */
+	const char *control; /* where the target's driver listens */
+	int listener;        /* the target's */
+};
+
+enum run_result { RUN_PASSED, RUN_FAILED, RUN_SKIPPED };
+
+/* why[] says what failed or why it was skipped, a line per finding; empty when it passed */
+enum run_result run_scenario(const struct scenario *s, const struct run_options *opts, char why[RUN_WHY_LEN]);
+
+#endif /* CONF_RUN_H */

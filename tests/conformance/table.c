@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* table.c -- the one table */
+
+#include "groups.h"
+
+const struct scenario_group *const scenario_groups[] = {
+	&group_ops,
+	&group_order,
+	&group_compl,
+	&group_flush,
+	&group_errors,
+	&group_dereg,
+	&group_disconnect,
+	&group_kill,
+	&group_queue,
+	&group_srq,
+	&group_shared,
+	&group_pdata,
+	&group_cm,
+	&group_fds,
+	&group_threads,
+	&group_misc,
+	NULL,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* count.c -- descriptors and threads of this process */
+
+#include <dirent.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "count.h"
+#include "deadline.h"
+
+static int
+count_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	if (!dir)
+		abort();
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+		n += e->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+int
+count_fds(void)
+{
+	return count_entries("/proc/self/fd") - 1; /* without the one of opendir() */
+}
+
+int
+count_threads(void)
+{
+	return count_entries("/proc/self/task");
+}
+
+int
+count_settle(int (*count)(void), int limit, int timeout_ms)
+{
+	int64_t end = now_ms() + timeout_ms;
+	int n = count();
+
+	/* nothing tells when a thread has left /proc: looking again is all there is */
+	while (n > limit && left_ms(end) > 0) {
+		poll(NULL, 0, 5);
+		n = count();
+	}
+	return n;
+}

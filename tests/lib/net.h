@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* net.h -- ports from the kernel */
+
+#ifndef TEST_NET_H
+#define TEST_NET_H
+
+#define NET_PORT_LEN 8
+
+/*
+ * A port that nobody uses on this numeric IPv4 or IPv6 address now. It is free, not reserved: who
+ * fails to listen on it asks for another one. 0 or -1 with errno.
+ */
+int net_free_port(const char *addr, char port[NET_PORT_LEN]);
+
+#endif /* TEST_NET_H */

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_cq.c -- completion queues */
+
+#include "cq.h"
+#include "mock.h"
+
+static void
+arguments(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	struct ibv_wc wc[2];
+	int fd = -1, got = -1;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 12, NULL, &cq));
+	assert_int_equal(mock.cqe[0], 12);
+
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_fd(NULL, &fd));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_fd(cq, NULL));
+	assert_fails(RPMA_E_INVAL, rpma_cq_wait(NULL));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_wc(NULL, 1, wc, &got));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_wc(cq, 1, NULL, &got));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_wc(cq, 0, wc, &got));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_wc(cq, -1, wc, &got));
+	assert_fails(RPMA_E_INVAL, rpma_cq_get_wc(cq, 2, wc, NULL));
+	assert_ok(rpma_cq_get_fd(cq, &fd));
+	assert_int_equal(fd, 2000);
+	assert_int_equal(got, -1);
+
+	assert_ok(rpmai_cq_delete(&cq));
+	assert_null(cq);
+	assert_ok(rpmai_cq_delete(&cq));
+	rpma_peer_delete(&peer);
+}
+
+static void
+collecting(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	struct ibv_wc wc[3];
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+
+	static const struct {
+		int polled, asked, ret, got;
+	} table[] = {
+		{ 0, 1, RPMA_E_NO_COMPLETION, -1 },
+		{ 1, 1, 0, 1 },
+		{ 2, 3, 0, 2 },
+		{ 3, 3, 0, 3 },
+		{ -1, 3, RPMA_E_PROVIDER, -1 },
+		{ 4, 3, RPMA_E_UNKNOWN, -1 },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		int got = -1;
+		mock.wcs = table[i].polled;
+		assert_int_equal(rpma_cq_get_wc(cq, table[i].asked, wc, &got), table[i].ret);
+		assert_int_equal(got, table[i].got);
+	}
+	mock.wcs = 1;
+	mock.wc[0].wr_id = 99;
+	assert_ok(rpma_cq_get_wc(cq, 1, wc, NULL));
+	assert_int_equal(wc[0].wr_id, 99);
+	rpmai_cq_delete(&cq);
+	rpma_peer_delete(&peer);
+}
+
+static void
+waiting(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+	assert_int_equal(mock.notified, 1);
+
+	assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION); /* EAGAIN */
+	mock.fail_call = "get_cq_event";
+	mock.fail_errno = EINTR;
+	assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 0);
+	mock.fail_skip = 0;
+	mock.fail_errno = EBADF;
+	assert_fails(RPMA_E_PROVIDER, rpma_cq_wait(cq));
+	assert_int_equal(mock.notified, 1);
+
+	mock.cq_event = cq->ibv_cq;
+	assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.cq_events_acked, 1);
+	assert_int_equal(mock.notified, 2);
+
+	mock.fail_call = "req_notify_cq";
+	mock.fail_skip = 0;
+	assert_fails(RPMA_E_PROVIDER, rpma_cq_wait(cq));
+	assert_int_equal(mock.cq_events_acked, 2);
+	rpmai_cq_delete(&cq);
+	rpma_peer_delete(&peer);
+}
+
+static void
+a_shared_channel_is_not_the_queues(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct ibv_comp_channel *channel = mock_rdma.create_comp_channel(&mock.ctx);
+	struct rpma_cq *cq = NULL;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, channel, &cq));
+	assert_int_equal(rpma_cq_wait(cq), RPMA_E_SHARED_CHANNEL);
+	assert_ok(rpmai_cq_delete(&cq));
+	assert_int_equal(mock_rdma.destroy_comp_channel(channel), 0);
+	rpma_peer_delete(&peer);
+}
+
+static void
+failures(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct ibv_comp_channel *channel = mock_rdma.create_comp_channel(&mock.ctx);
+	const int live = mock.live;
+	struct rpma_cq *cq = NULL;
+	static const char *const calls[] = { "create_comp_channel", "create_cq", "req_notify_cq" };
+	for (size_t i = 0; i < 3; i++) {
+		mock.fail_call = calls[i];
+		mock.fail_skip = 0;
+		mock.fail_errno = EINVAL;
+		assert_fails(RPMA_E_PROVIDER, rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+		assert_int_equal(mock.live, live);
+	}
+	mock.fail_skip = 0;
+	assert_fails(RPMA_E_PROVIDER, rpmai_cq_new(peer, &mock.ctx, 10, channel, &cq));
+	assert_int_equal(mock.live, live);
+	mock.malloc_skip = 0;
+	assert_fails(RPMA_E_NOMEM, rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+	assert_null(cq);
+
+	static const char *const destroy[] = { "destroy_cq", "destroy_comp_channel" };
+	for (size_t i = 0; i < 2; i++) {
+		assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+		mock.fail_call = destroy[i];
+		mock.fail_skip = 0;
+		assert_fails(RPMA_E_PROVIDER, rpmai_cq_delete(&cq));
+		assert_null(cq);
+		assert_int_equal(mock.live, live);
+	}
+	assert_int_equal(mock_rdma.destroy_comp_channel(channel), 0);
+	rpma_peer_delete(&peer);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		rpma_test(arguments),
+		rpma_test(collecting),
+		rpma_test(waiting),
+		rpma_test(a_shared_channel_is_not_the_queues),
+		rpma_test(failures),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

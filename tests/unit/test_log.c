@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_log.c -- thresholds, the environment, the default function and the user's; RPMA_LOG_LEVEL is
+ * "nonsense" here
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "mock.h"
+
+/* First of all, without mock_setup: what the environment says. Run several times, with different ones. */
+static void
+the_environment_sets_the_thresholds(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int level;
+		bool wrong;
+	} table[] = {
+		{ NULL, RPMA_LOG_LEVEL_WARNING, false },
+		{ "nonsense", RPMA_LOG_LEVEL_WARNING, true },
+		{ "6", RPMA_LOG_LEVEL_WARNING, true },
+		{ "debug", RPMA_LOG_LEVEL_DEBUG, false },
+		{ "INFO", RPMA_LOG_LEVEL_INFO, false },
+		{ "0", RPMA_LOG_LEVEL_FATAL, false },
+		{ "disabled", RPMA_LOG_DISABLED, false },
+		{ "-1", RPMA_LOG_DISABLED, false },
+	};
+	const char *text = getenv("RPMA_LOG_LEVEL");
+	size_t i = 0;
+	while (text && i < sizeof(table) / sizeof(table[0]) &&
+		(table[i].text == NULL || strcmp(text, table[i].text)))
+		i++;
+	assert_in_range(i, 0, sizeof(table) / sizeof(table[0]) - 1);
+
+	enum rpma_log_level level;
+	assert_ok(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &level));
+	assert_int_equal(level, table[i].level);
+	assert_ok(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &level));
+	assert_int_equal(level, table[i].level);
+
+	mock_setup(NULL);
+	RPMAI_LOG(ERROR, "first");
+	RPMAI_LOG(ERROR, "second");
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], table[i].wrong);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 2);
+}
+
+static void
+arguments(void **state)
+{
+	(void)state;
+	enum rpma_log_level level = RPMA_LOG_LEVEL_FATAL;
+	static const struct {
+		int threshold;
+		int level;
+		int ret;
+	} table[] = {
+		{ RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED, 0 },
+		{ RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG, 0 },
+		{ RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO, 0 },
+		{ RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED - 1, RPMA_E_INVAL },
+		{ RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG + 1, RPMA_E_INVAL },
+		{ RPMA_LOG_THRESHOLD_MAX, RPMA_LOG_LEVEL_INFO, RPMA_E_INVAL },
+		{ -1, RPMA_LOG_LEVEL_INFO, RPMA_E_INVAL },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const enum rpma_log_threshold threshold = (enum rpma_log_threshold)table[i].threshold;
+		assert_int_equal(rpma_log_set_threshold(threshold, (enum rpma_log_level)table[i].level),
+			table[i].ret);
+		if (table[i].ret == 0) {
+			assert_ok(rpma_log_get_threshold(threshold, &level));
+			assert_int_equal(level, table[i].level);
+		}
+	}
+	assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, NULL), RPMA_E_INVAL);
+	assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
+}
+
+static void
+the_threshold_holds_back(void **state)
+{
+	(void)state;
+	rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
+	RPMAI_LOG(INFO, "no");
+	RPMAI_LOG(NOTICE, "yes");
+	rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+	RPMAI_LOG(FATAL, "no");
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_INFO], 0);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_NOTICE], 1);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_FATAL], 0);
+}
+
+static void
+errno_survives(void **state)
+{
+	(void)state;
+	errno = EXDEV;
+	RPMAI_LOG(ERROR, "%m");
+	assert_int_equal(errno, EXDEV);
+	assert_string_equal(mock.last_log, "Invalid cross-device link\n");
+}
+
+/* what the default function writes to stderr, by way of a pipe */
+static size_t
+default_output(enum rpma_log_level aux, char *buf, size_t size)
+{
+	int fds[2];
+	assert_int_equal(pipe(fds), 0);
+	fflush(stderr);
+	int saved = dup(STDERR_FILENO);
+	dup2(fds[1], STDERR_FILENO);
+	close(fds[1]);
+
+	rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION);
+	rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, aux);
+	rpmai_log(RPMA_LOG_LEVEL_WARNING, "/some/where/file.c", 7, "func", "what %d", 5);
+
+	fflush(stderr);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	ssize_t n = read(fds[0], buf, size - 1);
+	close(fds[0]);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+static void
+the_default_function_writes_one_line(void **state)
+{
+	(void)state;
+	char buf[512];
+	assert_true(default_output(RPMA_LOG_LEVEL_WARNING, buf, sizeof(buf)) > 0);
+	char expected[128];
+	snprintf(expected, sizeof(expected), "[%d] *WARN*  file.c:   7: func: what 5\n", (int)getpid());
+	assert_non_null(strstr(buf, expected));
+	assert_ptr_equal(strchr(buf, '\n'), buf + strlen(buf) - 1);
+
+	assert_int_equal(default_output(RPMA_LOG_LEVEL_ERROR, buf, sizeof(buf)), 0);
+}
+
+static void *
+chatter(void *arg)
+{
+	for (int i = 0; i < 1000; i++) {
+		rpma_log_set_threshold(RPMA_LOG_THRESHOLD, i % 2 ? RPMA_LOG_LEVEL_DEBUG : RPMA_LOG_DISABLED);
+		RPMAI_LOG(DEBUG, "%d", i);
+	}
+	return arg;
+}
+
+static void
+ignore(enum rpma_log_level level, const char *file, const int line, const char *func, const char *fmt, ...)
+{
+	(void)level;
+	(void)file;
+	(void)line;
+	(void)func;
+	(void)fmt;
+}
+
+static void
+threads_may_log_at_once(void **state)
+{
+	(void)state;
+	pthread_t threads[4];
+	rpma_log_set_function(ignore);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, chatter, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_environment_sets_the_thresholds),
+		rpma_test(arguments),
+		rpma_test(the_threshold_holds_back),
+		rpma_test(errno_survives),
+		rpma_test(the_default_function_writes_one_line),
+		rpma_test(threads_may_log_at_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
