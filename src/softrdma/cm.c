@@ -248,7 +248,8 @@ link_ready(struct softrdma_link *link, void *arg)
 	if (id->established)
 		return;
 	id->established = true;
-	softrdma_io_deadline(link, 0);
+	if (link->state == SOFTRDMA_LINK_UP) /* else it is the deadline of a disconnect */
+		softrdma_io_deadline(link, 0);
 	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
 		SOFTRDMA_LOG(ERROR, "an established connection cannot be reported");
 }
@@ -385,8 +386,8 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 	}
 	pthread_mutex_lock(&id->lock);
 	struct softrdma_channel *from = id->channel;
+	wait_for_acks(id); /* gives the lock up meanwhile: the events are taken after it */
 	struct softrdma_event *events = take_events_of(id, from);
-	wait_for_acks(id);
 	struct softrdma_channel *to = channel_of(channel);
 	pthread_mutex_lock(&to->lock);
 	while (events) {

@@ -214,17 +214,36 @@ receive_once(struct softrdma_link *link, bool *progress)
 static void
 update_rnr_deadline(struct softrdma_link *link)
 {
+	bool had = link->rnr_deadline != 0;
 	bool waits = link->requester.waiting && link->rnr_retry < RNR_RETRY_FOR_EVER;
-	if (waits == (link->rnr_deadline != 0))
+	if (waits == had && (!waits || link->rnr_refusals == link->requester.refusals))
 		return;
+	link->rnr_refusals = link->requester.refusals;
 	link->rnr_deadline = waits ? softrdma_now_ns() + (link->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS : 0;
-	softrdma_io_timed(waits ? 1 : -1);
+	softrdma_io_timed(waits - had);
+}
+
+/*
+ * A peer that makes memory durable does not read meanwhile. If more has been sent behind the flush than buffers take, its
+ * window closes, and that is no sign of death.
+ */
+static void
+update_patience(struct softrdma_link *link)
+{
+	bool patient = link->requester.behind_flush;
+	if (patient == link->patient)
+		return;
+	link->patient = patient;
+	const unsigned timeout_ms = patient ? SOFTRDMA_FLUSH_TIMEOUT_MS : SOFTRDMA_PEER_TIMEOUT_MS;
+	setsockopt(link->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
 void
 softrdma_io_send(struct softrdma_link *link)
 {
+	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
 	for (int turn = 0; link->fd >= 0 && softrdma_link_tx_fill(link); turn++) {
+		update_patience(link);
 		if (turn == TX_TURNS) {
 			queue_work(link);
 			return;
@@ -658,7 +677,7 @@ look_at_deadline(struct softrdma_link *link, const void *arg)
 		SOFTRDMA_LOG(WARNING, "a peer did not answer in time: connection closed");
 		stream_ended(link);
 	}
-	if (link->rnr_deadline && now_ns >= link->rnr_deadline) {
+	if (link->rnr_deadline && link->requester.waiting && now_ns >= link->rnr_deadline) {
 		softrdma_requester_fail(&link->requester, IBV_WC_RNR_RETRY_EXC_ERR);
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 		softrdma_io_send(link);

@@ -55,6 +55,9 @@
 /* a peer that has vanished without a word (power cut, cable) is noticed after this time */
 #define SOFTRDMA_PEER_TIMEOUT_MS 10000
 
+/* the same while it may be making a large range durable, and more waits behind that */
+#define SOFTRDMA_FLUSH_TIMEOUT_MS 900000
+
 /* completion queues with at most this many queue pairs are served by whoever polls them */
 #define SOFTRDMA_POLLED_LINKS_MAX 4
 

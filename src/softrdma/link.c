@@ -244,6 +244,8 @@ static bool
 begin_frame(struct softrdma_link *link)
 {
 	struct softrdma_rx *rx = &link->rx;
+	if (link->state == SOFTRDMA_LINK_DOWN)
+		return false; /* DISCONNECT was the last one */
 	rx->done = 0;
 	switch (rx->frame.opcode) {
 	case SOFTRDMA_OP_READY:

@@ -103,6 +103,8 @@ struct softrdma_link {
 	uint64_t deadline;   /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
 	uint8_t rnr_retry;   /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
 	uint64_t rnr_deadline; /* ns, 0: none */
+	uint32_t rnr_refusals; /* of the requester when the deadline was set */
+	bool patient;          /* the socket has the long timeout */
 	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look at that */
 	unsigned idle_polls; /* of the poller, in a row */
 	struct softrdma_link *next, *prev; /* list of all links; guarded by the engine's lock */

@@ -236,7 +236,7 @@ softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
 		if (ret)
 			goto err_free;
 	}
-	if (access & SOFTRDMA_ACCESS_FLUSH_PERSISTENT) {
+	if ((access & SOFTRDMA_ACCESS_FLUSH_PERSISTENT) && length > 0) {
 		ret = softrdma_persist_new(addr, length, &mr->persist);
 		if (ret)
 			goto err_free;

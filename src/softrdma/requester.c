@@ -115,6 +115,8 @@ count_outstanding(struct softrdma_requester *req, const struct softrdma_send *se
 		req->rd_atoms += (uint32_t)sign;
 	if (is_fencing(send))
 		req->fencing += (uint32_t)sign;
+	if (send->opcode == SOFTRDMA_OP_FLUSH)
+		req->flushes += (uint32_t)sign;
 }
 
 static enum ibv_wc_opcode
@@ -324,6 +326,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 		return false;
 
 	req->rewound = false;
+	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
 	out->frame.opcode = send->opcode;
 	out->frame.seq = req->tx;
 	if (is_segmented(send)) {
@@ -427,6 +430,7 @@ not_ready(struct softrdma_requester *req, uint32_t seq)
 	req->waiting = true;
 	req->rewound = true;
 	req->refused = seq;
+	req->refusals++;
 	return SOFTRDMA_ANSWER_DONE;
 }
 

@@ -69,8 +69,11 @@ struct softrdma_requester {
 	uint64_t tx_offset;      /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;       /* outstanding reads and atomics */
 	uint32_t fencing;        /* outstanding reads, atomics and flushes */
+	uint32_t flushes;        /* outstanding flushes */
+	bool behind_flush;       /* something was sent behind an outstanding flush, until all is answered */
 	bool waiting;            /* the responder is not ready */
 	uint32_t refused;        /* the request that it was not ready for */
+	uint32_t refusals;       /* how often it was not ready */
 	bool rewound;            /* it has left before and will leave again: a NAK for it may still come */
 	bool resync_due;
 	bool failed; /* the queue pair is in error: everything is flushed */

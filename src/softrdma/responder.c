@@ -100,6 +100,8 @@ softrdma_responder_close(struct softrdma_responder *resp)
 		resp->nak_due = false;
 		resp->expected = resp->nak_seq;
 	}
+	if (resp->nak == 0)
+		resp->nak = SOFTRDMA_NAK_GONE; /* none is sent any more: requests on their way see DISCONNECT */
 }
 
 /* the request being looked at is refused with a NAK; the queue pair is done for (IBTA vol. 1, 9.9.3) */
