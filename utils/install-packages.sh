@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+
+# install-packages.sh -- what the project needs of Debian or Ubuntu, and how it gets there; to be sourced
+#
+# Nothing is called that changes the machine unless a package is missing.
+
+# to build the library, the examples and the tools
+build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev)
+
+# to build and run the tests: a second compiler with its sanitizers, the test framework, and the library that ours
+# takes the place of
+test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev)
+
+# prints those of its arguments that are not installed, each once
+missing_packages()
+{
+	local package
+	for package in "$@"; do
+		if [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+			echo "$package"
+		fi
+	done | sort -u
+}
+
+# installs those of its arguments that are missing; ends the script with status 1 if it may not
+install_packages()
+{
+	if ! command -v dpkg-query >/dev/null; then
+		echo "no dpkg on this machine: install what corresponds to $* yourself" >&2
+		return
+	fi
+
+	local missing as_root=()
+	mapfile -t missing < <(missing_packages "$@")
+	if ((${#missing[@]} == 0)); then
+		return
+	fi
+	if ((EUID != 0)); then
+		if ! command -v sudo >/dev/null; then
+			echo "packages are missing, and neither root nor sudo is there to install them. As root:" >&2
+			echo "apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+			exit 1
+		fi
+		as_root=(sudo)
+		# without a terminal nobody can type a password
+		[[ -t 0 ]] || as_root+=(-n)
+	fi
+
+	echo "installing ${missing[*]}"
+	if ! "${as_root[@]}" apt-get -qq update ||
+		! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+			-o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}" </dev/null >/dev/null; then
+		echo "that did not work. As root:" >&2
+		echo "apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+		exit 1
+	fi
+}
