@@ -17,7 +17,7 @@
 
 /* exit codes of a role's process */
 enum check_exit {
-	CHECK_EXIT_FAILED = 2, /* not 1, by which sanitizers end */
+	CHECK_EXIT_FAILED = 2,   /* not 1, by which sanitizers end */
 	CHECK_EXIT_ORPHANED = 3, /* the other role ended first: its reason counts */
 	CHECK_EXIT_SKIPPED = 77,
 };

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * dropin.c -- a program of the original library, which runs on ours
+ *
+ * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
+ * place. EXPECTED_LIBRARY names the folder from which it must have come.
+ */
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <librpma.h>
+#include <signal.h>
+
+#include "two.h"
+
+#define SEED 42u
+#define TAIL_OFFSET 32768
+
+static void
+expect_our_library(void)
+{
+	Dl_info info;
+	char real[PATH_MAX];
+	const char *expected = getenv("EXPECTED_LIBRARY");
+	TRUE(expected);
+	TRUE(dladdr((void *)(uintptr_t)rpma_peer_new, &info));
+	TRUE(realpath(info.dli_fname, real));
+	printf("the library is %s\n", real);
+	TRUE(strncmp(real, expected, strlen(expected)) == 0);
+}
+
+static unsigned char *
+map_file(int *fd)
+{
+	*fd = open("dropin.pmem", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	TRUE(*fd >= 0 && ftruncate(*fd, TWO_SIZE) == 0);
+	unsigned char *mem = mmap(NULL, TWO_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	TRUE(mem != MAP_FAILED);
+	return mem;
+}
+
+static void
+target(int port_fd)
+{
+	int fd;
+	unsigned char *mem = map_file(&fd);
+	char message[64];
+	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_LOCAL);
+	struct rpma_mr_local *mr, *message_mr;
+	ZERO(rpma_mr_reg(peer, mem, TWO_SIZE,
+		RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT |
+			RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
+		&mr));
+	ZERO(rpma_mr_reg(peer, message, sizeof(message), RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_SEND,
+		&message_mr));
+
+	char descriptor[24];
+	size_t size;
+	ZERO(rpma_mr_get_descriptor_size(mr, &size));
+	TRUE(size <= sizeof(descriptor)); /* what the original's users reserve */
+	ZERO(rpma_mr_get_descriptor(mr, descriptor));
+
+	char port[8];
+	struct rpma_ep *ep = two_listen(peer, port);
+	two_tell_port(port_fd, port);
+	struct rpma_conn *conn = two_accept(ep, descriptor, size, message_mr);
+
+	two_expect_completion(conn, message_mr, IBV_WC_RECV);
+	TRUE(strcmp(message, "written") == 0);
+	unsigned char *copy = malloc(TWO_SIZE);
+	TRUE(copy && pread(fd, copy, TWO_SIZE, 0) == TWO_SIZE);
+	TRUE(memcmp(mem, copy, TWO_SIZE) == 0);
+	TRUE(two_check(copy, 10000, SEED));
+	TRUE(memcmp(copy + TAIL_OFFSET, "8 bytes!", 8) == 0);
+	free(copy);
+
+	strcpy(message, "seen");
+	ZERO(rpma_send(conn, message_mr, 0, sizeof(message), RPMA_F_COMPLETION_ALWAYS, "send"));
+	two_expect_completion(conn, "send", IBV_WC_SEND);
+	two_expect_event(conn, RPMA_CONN_CLOSED);
+
+	ZERO(rpma_conn_disconnect(conn));
+	ZERO(rpma_conn_delete(&conn));
+	ZERO(rpma_ep_shutdown(&ep));
+	ZERO(rpma_mr_dereg(&message_mr));
+	ZERO(rpma_mr_dereg(&mr));
+	ZERO(rpma_peer_delete(&peer));
+	munmap(mem, TWO_SIZE);
+	close(fd);
+	unlink("dropin.pmem");
+}
+
+static struct rpma_mr_remote *
+remote_region(struct rpma_conn *conn)
+{
+	struct rpma_conn_private_data data;
+	struct rpma_mr_remote *remote;
+	size_t size;
+	int flush_type;
+	ZERO(rpma_conn_get_private_data(conn, &data));
+	ZERO(rpma_mr_remote_from_descriptor(data.ptr, data.len, &remote));
+	ZERO(rpma_mr_remote_get_size(remote, &size));
+	TRUE(size == TWO_SIZE);
+	ZERO(rpma_mr_remote_get_flush_type(remote, &flush_type));
+	TRUE(flush_type & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+	return remote;
+}
+
+/* as the original's users do before a persistent flush by reads */
+static void
+apply_peer_cfg(struct rpma_conn *conn)
+{
+	struct rpma_peer_cfg *pcfg;
+	ZERO(rpma_peer_cfg_new(&pcfg));
+	ZERO(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true));
+	ZERO(rpma_conn_apply_remote_peer_cfg(conn, pcfg));
+	ZERO(rpma_peer_cfg_delete(&pcfg));
+}
+
+static void
+initiator(const char *port)
+{
+	expect_our_library();
+	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
+	unsigned char *mem = calloc(1, TWO_SIZE);
+	struct rpma_mr_local *mr;
+	TRUE(mem);
+	ZERO(rpma_mr_reg(peer, mem, TWO_SIZE,
+		RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV,
+		&mr));
+	struct rpma_conn *conn = two_connect(peer, port);
+	apply_peer_cfg(conn);
+	struct rpma_mr_remote *remote = remote_region(conn);
+
+	two_fill(mem, 10000, SEED);
+	ZERO(rpma_write(conn, remote, 0, mr, 0, 10000, RPMA_F_COMPLETION_ON_ERROR, NULL));
+	ZERO(rpma_flush(conn, remote, 0, 10000, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS,
+		"flush"));
+	two_expect_completion(conn, "flush", (enum ibv_wc_opcode) - 1);
+	ZERO(rpma_atomic_write(conn, remote, TAIL_OFFSET, "8 bytes!", RPMA_F_COMPLETION_ALWAYS, "atomic"));
+	two_expect_completion(conn, "atomic", (enum ibv_wc_opcode) - 1);
+	ZERO(rpma_flush(conn, remote, TAIL_OFFSET, 8, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS,
+		"tail"));
+	two_expect_completion(conn, "tail", (enum ibv_wc_opcode) - 1);
+
+	memset(mem, 0, TWO_SIZE);
+	ZERO(rpma_read(conn, mr, 0, remote, 0, TWO_SIZE, RPMA_F_COMPLETION_ALWAYS, "read"));
+	two_expect_completion(conn, "read", IBV_WC_RDMA_READ);
+	TRUE(two_check(mem, 10000, SEED));
+	TRUE(memcmp(mem + TAIL_OFFSET, "8 bytes!", 8) == 0);
+
+	ZERO(rpma_recv(conn, mr, 64, 64, "recv"));
+	strcpy((char *)mem, "written");
+	ZERO(rpma_send(conn, mr, 0, 64, RPMA_F_COMPLETION_ON_ERROR, NULL));
+	two_expect_completion(conn, "recv", IBV_WC_RECV);
+	TRUE(strcmp((char *)mem + 64, "seen") == 0);
+
+	ZERO(rpma_conn_disconnect(conn));
+	two_expect_event(conn, RPMA_CONN_CLOSED);
+	ZERO(rpma_mr_remote_delete(&remote));
+	ZERO(rpma_conn_delete(&conn));
+	ZERO(rpma_mr_dereg(&mr));
+	ZERO(rpma_peer_delete(&peer));
+	free(mem);
+}
+
+int
+main(void)
+{
+	return two_run(target, initiator);
+}

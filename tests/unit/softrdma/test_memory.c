@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_memory.c -- which memory may be registered, and which accesses to it pass */
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "fixture.h"
+
+#define PAGE ((size_t)4096)
+#define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static struct ibv_pd *pd, *other_pd;
+static uint8_t *mem; /* four pages; the last one is not accessible */
+
+/* what the kernel's random numbers are replaced by, where a test wants to see collisions */
+static uint32_t next_random[4];
+static unsigned randoms, random_calls;
+static int random_error;
+
+static int
+scripted_random(void *buf, size_t len)
+{
+	assert_int_equal(len, 4);
+	if (random_error)
+		return random_error;
+	assert_true(random_calls < randoms);
+	memcpy(buf, &next_random[random_calls++], 4);
+	return 0;
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	quieten();
+	pd = softrdma_ibv_alloc_pd(softrdma_context());
+	other_pd = softrdma_ibv_alloc_pd(softrdma_context());
+	mem = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return mem == MAP_FAILED || mprotect(mem + 3 * PAGE, PAGE, PROT_NONE);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	munmap(mem, 4 * PAGE);
+	return softrdma_ibv_dealloc_pd(pd) || softrdma_ibv_dealloc_pd(other_pd);
+}
+
+static struct softrdma_mr *
+new_mr(void *addr, size_t len, int access)
+{
+	struct softrdma_mr *mr = softrdma_mr_new(pd, addr, len, access);
+	assert_non_null(mr);
+	return mr;
+}
+
+static void
+delete_mr(struct softrdma_mr *mr)
+{
+	softrdma_mr_remove(mr);
+	softrdma_mr_delete(mr);
+}
+
+static void
+refuses(void *addr, size_t len, int access, int error)
+{
+	errno = 0;
+	assert_null(softrdma_mr_new(pd, addr, len, access));
+	assert_int_equal(errno, error);
+}
+
+static void
+test_what_may_be_registered(void **state)
+{
+	(void)state;
+	refuses(mem, PAGE, 1 << 30, EINVAL);
+	refuses(mem, PAGE, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
+	refuses(mem, PAGE, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+	refuses(mem, PAGE, IBV_ACCESS_REMOTE_ATOMIC, EINVAL);
+	refuses(mem, SIZE_MAX, RW, EINVAL);
+	refuses(mem + 2 * PAGE, PAGE + 1, RW, EFAULT);
+	refuses(mem + 3 * PAGE, 1, IBV_ACCESS_REMOTE_READ, EFAULT);
+	refuses(mem, PAGE, RW | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, EOPNOTSUPP); /* anonymous */
+	assert_int_equal(mprotect(mem, PAGE, PROT_READ), 0);
+	refuses(mem, PAGE, RW, EFAULT);
+	delete_mr(new_mr(mem, PAGE, IBV_ACCESS_REMOTE_READ));
+	munmap(mem, PAGE);
+	refuses(mem, 2 * PAGE, IBV_ACCESS_REMOTE_READ, EFAULT);
+	assert_int_equal(atomic_load(&softrdma_pd_of(pd)->users), 0);
+	delete_mr(new_mr(mem + PAGE, 0, RW));
+}
+
+static void
+test_a_domain_in_use_stays(void **state)
+{
+	(void)state;
+	struct softrdma_mr *mr = new_mr(mem, PAGE, RW);
+	assert_int_equal(softrdma_ibv_dealloc_pd(pd), EBUSY);
+	delete_mr(mr);
+}
+
+static void
+test_lookup(void **state)
+{
+	(void)state;
+	struct softrdma_mr *mr = new_mr(mem + 100, 1000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	uint64_t base = (uintptr_t)mem + 100;
+	uint32_t key = mr->mr.rkey;
+	int access = IBV_ACCESS_REMOTE_WRITE;
+	assert_int_equal(mr->mr.lkey, key);
+	assert_ptr_equal(softrdma_mr_find(pd, key, base, 1000, access), mr);
+	assert_ptr_equal(softrdma_mr_find(pd, key, base + 999, 1, access), mr);
+	assert_ptr_equal(softrdma_mr_find(pd, key, base + 1000, 0, access), mr);
+	assert_ptr_equal(softrdma_mr_find(pd, key, base, 1, 0), mr);
+	assert_null(softrdma_mr_find(pd, key, base - 1, 1, access));
+	assert_null(softrdma_mr_find(pd, key, base - 1, 0, access));
+	assert_null(softrdma_mr_find(pd, key, base, 1001, access));
+	assert_null(softrdma_mr_find(pd, key, base + 1, 1000, access));
+	assert_null(softrdma_mr_find(pd, key, base + 1000, 1, access));
+	assert_null(softrdma_mr_find(pd, key, base + 1001, 0, access));
+	/* lengths and addresses that wrap around */
+	assert_null(softrdma_mr_find(pd, key, base, UINT64_MAX, access));
+	assert_null(softrdma_mr_find(pd, key, base + 1, UINT64_MAX, access));
+	assert_null(softrdma_mr_find(pd, key, base + 500, UINT64_MAX - base - 499, access));
+	assert_null(softrdma_mr_find(pd, key, 0, UINT64_MAX, access));
+	assert_null(softrdma_mr_find(pd, key, UINT64_MAX, 1, access));
+	/* key, domain, right: all bits of it */
+	for (int bit = 0; bit < 32; bit++)
+		assert_null(softrdma_mr_find(pd, key ^ 1u << bit, base, 1, access));
+	assert_null(softrdma_mr_find(other_pd, key, base, 1, access));
+	assert_null(softrdma_mr_find(pd, key, base, 1, IBV_ACCESS_REMOTE_READ));
+	assert_null(softrdma_mr_find(pd, key, base, 1, access | IBV_ACCESS_REMOTE_READ));
+	softrdma_mr_remove(mr);
+	assert_null(softrdma_mr_find(pd, key, base, 1, access));
+	softrdma_mr_delete(mr);
+}
+
+static void
+test_keys(void **state)
+{
+	(void)state;
+	static const struct softrdma_env scripted = {.random = scripted_random};
+	/* the last use of the real numbers in this process: there is no way back to them */
+	struct softrdma_mr *many[64];
+	for (int i = 0; i < 64; i++) {
+		many[i] = new_mr(mem, PAGE, RW);
+		for (int j = 0; j < i; j++)
+			assert_true(many[i]->mr.rkey - many[j]->mr.rkey > 64 &&
+				many[j]->mr.rkey - many[i]->mr.rkey > 64);
+	}
+	for (int i = 0; i < 64; i++)
+		delete_mr(many[i]);
+
+	softrdma_set_env(&scripted);
+	const uint32_t script[] = {5, 0, 5, 5 + 4096};
+	memcpy(next_random, script, sizeof(script));
+	randoms = 4;
+	struct softrdma_mr *first = new_mr(mem, PAGE, RW);
+	struct softrdma_mr *second = new_mr(mem, PAGE, RW); /* neither 0 nor one in use; the same bucket */
+	assert_int_equal(random_calls, 4);
+	assert_int_equal(first->mr.rkey, 5);
+	assert_int_equal(second->mr.rkey, 5 + 4096);
+	assert_ptr_equal(softrdma_mr_find(pd, 5, (uintptr_t)mem, 1, 0), first);
+	assert_ptr_equal(softrdma_mr_find(pd, 5 + 4096, (uintptr_t)mem, 1, 0), second);
+	delete_mr(first);
+	assert_ptr_equal(softrdma_mr_find(pd, 5 + 4096, (uintptr_t)mem, 1, 0), second);
+	delete_mr(second);
+	random_error = EIO;
+	refuses(mem, PAGE, RW, EIO);
+	assert_int_equal(atomic_load(&softrdma_pd_of(pd)->users), 0);
+}
+
+static void
+test_places(void **state)
+{
+	(void)state;
+	struct softrdma_mr *mr = new_mr(mem, 2 * PAGE, RW);
+	uint32_t key = mr->mr.lkey;
+	uint64_t base = (uintptr_t)mem;
+	const struct ibv_sge sge[4] = {
+		{base, 10, key}, {0, 0, key ^ 1}, {base + 100, 20, key}, {base + 2 * PAGE - 4, 8, key}};
+	static const struct {
+		uint64_t offset, len;
+		int result, count;
+		size_t first, first_len, last_len;
+	} table[] = {
+		{0, 0, 0, 0, 0, 0, 0},
+		{0, 10, 0, 1, 0, 10, 10},
+		{0, 11, 0, 2, 0, 10, 1},
+		{9, 21, 0, 2, 9, 1, 20},
+		{10, 1, 0, 1, 100, 1, 1},
+		{15, 15, 0, 1, 105, 15, 15},
+		{29, 2, 0, 2, 119, 1, 1},
+		{30, 4, 0, 1, 2 * PAGE - 4, 4, 4}, /* the rest of the last piece is over the region's end */
+		{29, 6, EACCES, 0, 0, 0, 0},
+		{30, 5, EACCES, 0, 0, 0, 0},
+		{34, 4, EACCES, 0, 0, 0, 0},
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+		struct softrdma_place place;
+		int ret = softrdma_place_sges(
+			pd, sge, 4, table[i].offset, table[i].len, IBV_ACCESS_LOCAL_WRITE, &place);
+		assert_int_equal(ret, table[i].result);
+		if (ret)
+			continue;
+		assert_int_equal(place.count, table[i].count);
+		if (place.count == 0)
+			continue;
+		assert_ptr_equal(place.iov[0].iov_base, mem + table[i].first);
+		assert_int_equal(place.iov[0].iov_len, table[i].first_len);
+		assert_int_equal(place.iov[place.count - 1].iov_len, table[i].last_len);
+		assert_ptr_equal(place.mr[place.count - 1], mr);
+	}
+	struct softrdma_place place;
+	assert_int_equal(softrdma_place_sges(other_pd, sge, 1, 0, 1, 0, &place), EACCES);
+	assert_int_equal(softrdma_place_sges(pd, sge, 1, 0, 1, IBV_ACCESS_REMOTE_ATOMIC, &place), EACCES);
+	delete_mr(mr);
+}
+
+/* a store into a file that was cut off is an error, not a signal */
+static void
+test_truncated_file(void **state)
+{
+	(void)state;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)(2 * PAGE)), 0);
+	uint8_t *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
+	assert_true(mr->fragile);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), 0);
+	assert_memory_equal(map + PAGE - 4, "12345678", 8);
+	assert_int_equal(softrdma_mr_probe(mr, map + PAGE - 4, 8), 0);
+	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "1", 1), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map, "1", 1), 0);
+	assert_int_equal(softrdma_mr_probe(mr, map + PAGE - 4, 8), EFAULT);
+	assert_int_equal(softrdma_mr_probe(mr, map, PAGE), 0);
+	delete_mr(mr);
+	munmap(map, 2 * PAGE);
+	close(fd);
+
+	mr = new_mr(mem, PAGE, RW);
+	assert_false(mr->fragile);
+	assert_int_equal(softrdma_mr_store(mr, mem, "abc", 3), 0);
+	assert_memory_equal(mem, "abc", 3);
+	assert_int_equal(softrdma_mr_probe(mr, mem, PAGE), 0);
+	delete_mr(mr);
+}
+
+static atomic_bool released;
+
+static void *
+release_later(void *arg)
+{
+	usleep(50000);
+	atomic_store(&released, true);
+	softrdma_mr_release(arg);
+	softrdma_mr_release(arg);
+	return NULL;
+}
+
+static void
+test_deregistration_waits_for_flushes(void **state)
+{
+	(void)state;
+	struct softrdma_mr *mr = new_mr(mem, PAGE, RW);
+	softrdma_mr_hold(mr);
+	softrdma_mr_hold(mr);
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, release_later, mr), 0);
+	softrdma_mr_remove(mr);
+	softrdma_mr_delete(mr);
+	assert_true(atomic_load(&released));
+	pthread_join(thread, NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_what_may_be_registered),
+		TEST(test_a_domain_in_use_stays),
+		TEST(test_lookup),
+		TEST(test_places),
+		TEST(test_truncated_file),
+		TEST(test_deregistration_waits_for_flushes),
+		TEST(test_keys),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

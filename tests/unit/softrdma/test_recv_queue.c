@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_recv_queue.c -- posted receives: order, limits, and connections that wait for one */
+
+#include <errno.h>
+
+#include "fixture.h"
+
+static struct ibv_pd *pd;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	quieten();
+	pd = softrdma_ibv_alloc_pd(softrdma_context());
+	return pd == NULL;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	return softrdma_ibv_dealloc_pd(pd);
+}
+
+static int
+put(struct softrdma_recv_queue *queue, uint64_t wr_id, int num_sge)
+{
+	struct ibv_sge sge[SOFTRDMA_SGE_MAX + 1];
+	for (int i = 0; i < SOFTRDMA_SGE_MAX + 1; i++)
+		sge[i] = (struct ibv_sge){
+			.addr = wr_id * 1000 + (uint64_t)i, .length = UINT32_MAX, .lkey = (uint32_t)i};
+	const struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sge, .num_sge = num_sge};
+	return softrdma_recv_queue_put(queue, &wr);
+}
+
+static void
+expect_taken(struct softrdma_recv_queue *queue, uint64_t wr_id, int num_sge)
+{
+	struct softrdma_recv recv;
+	assert_true(softrdma_recv_queue_take(queue, &recv));
+	assert_int_equal(recv.wr_id, wr_id);
+	assert_int_equal(recv.num_sge, num_sge);
+	assert_int_equal(recv.length, (uint64_t)num_sge * UINT32_MAX); /* more than 32 bits */
+	for (int i = 0; i < num_sge; i++) {
+		assert_int_equal(recv.sge[i].addr, wr_id * 1000 + (uint64_t)i);
+		assert_int_equal(recv.sge[i].lkey, i);
+	}
+}
+
+static void
+test_order_and_capacity(void **state)
+{
+	(void)state;
+	struct softrdma_recv_queue queue;
+	struct softrdma_recv recv;
+	for (uint32_t capacity = 1; capacity < 6; capacity++) {
+		assert_int_equal(softrdma_recv_queue_init(&queue, capacity, 3), 0);
+		uint64_t in = 0, out = 0;
+		for (int round = 0; round < 20; round++) {
+			while (in - out < capacity) {
+				assert_int_equal(put(&queue, in, (int)(in % 4)), 0);
+				in++;
+			}
+			assert_int_equal(put(&queue, 99, 1), ENOMEM);
+			for (uint32_t i = 0; i < 1 + (uint32_t)round % capacity; i++) {
+				expect_taken(&queue, out, (int)(out % 4));
+				out++;
+			}
+		}
+		for (; out < in; out++)
+			expect_taken(&queue, out, (int)(out % 4));
+		assert_false(softrdma_recv_queue_take(&queue, &recv));
+		softrdma_recv_queue_fini(&queue);
+	}
+}
+
+static void
+test_pieces(void **state)
+{
+	(void)state;
+	struct softrdma_recv_queue queue;
+	for (uint32_t max = 0; max <= SOFTRDMA_SGE_MAX; max++) {
+		assert_int_equal(softrdma_recv_queue_init(&queue, 2, max), 0);
+		int limit = max ? (int)max : 1;
+		assert_int_equal(put(&queue, 1, limit + 1), EINVAL);
+		assert_int_equal(put(&queue, 1, -1), EINVAL);
+		assert_int_equal(put(&queue, 1, limit), 0);
+		assert_int_equal(put(&queue, 2, 0), 0);
+		expect_taken(&queue, 1, limit);
+		expect_taken(&queue, 2, 0);
+		softrdma_recv_queue_fini(&queue);
+	}
+}
+
+static void
+test_no_capacity(void **state)
+{
+	(void)state;
+	struct softrdma_recv_queue queue;
+	struct softrdma_recv recv;
+	assert_int_equal(softrdma_recv_queue_init(&queue, 0, 1), 0);
+	assert_int_equal(put(&queue, 1, 1), ENOMEM);
+	assert_false(softrdma_recv_queue_take(&queue, &recv));
+	softrdma_recv_queue_fini(&queue);
+}
+
+/* the oldest first, each once, and only when there is something for it */
+static void
+test_starving(void **state)
+{
+	(void)state;
+	struct softrdma_recv_queue queue;
+	struct softrdma_recv recv;
+	struct softrdma_link *links[4];
+	assert_int_equal(softrdma_recv_queue_init(&queue, 4, 1), 0);
+	for (int i = 0; i < 4; i++) {
+		links[i] = softrdma_link_new();
+		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
+		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
+	}
+	assert_null(softrdma_recv_queue_pop_starving(&queue));
+	softrdma_recv_queue_forget(&queue, links[2]);
+	softrdma_recv_queue_forget(&queue, links[2]);
+	assert_int_equal(put(&queue, 1, 1), 0);
+	static const int order[] = {0, 1, 3};
+	for (int i = 0; i < 3; i++) {
+		struct softrdma_link *link = softrdma_recv_queue_pop_starving(&queue);
+		assert_ptr_equal(link, links[order[i]]);
+		assert_int_equal(atomic_load(&link->refs), 2); /* the caller's own */
+		softrdma_link_put(link);
+	}
+	assert_null(softrdma_recv_queue_pop_starving(&queue));
+	/* with a receive there nobody starves */
+	assert_true(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
+	assert_int_equal(recv.wr_id, 1);
+	assert_null(queue.starving);
+	/* the first, the last, the only one leave */
+	for (int i = 0; i < 3; i++)
+		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
+	softrdma_recv_queue_forget(&queue, links[2]);
+	softrdma_recv_queue_forget(&queue, links[0]);
+	assert_ptr_equal(queue.starving, links[1]);
+	softrdma_recv_queue_forget(&queue, links[1]);
+	assert_null(queue.starving);
+	/* feeding empties the list, also of links without a socket */
+	assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
+	assert_int_equal(put(&queue, 1, 1), 0);
+	softrdma_recv_queue_feed(&queue);
+	assert_null(queue.starving);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(atomic_load(&links[i]->refs), 1);
+		softrdma_link_put(links[i]);
+	}
+	softrdma_recv_queue_fini(&queue);
+}
+
+static void
+test_shared_queue(void **state)
+{
+	(void)state;
+	static const struct ibv_srq_attr bad[] = {
+		{.max_wr = 0, .max_sge = 1},
+		{.max_wr = SOFTRDMA_WR_MAX + 1, .max_sge = 1},
+		{.max_wr = 1, .max_sge = SOFTRDMA_SGE_MAX + 1},
+	};
+	for (size_t i = 0; i < 3; i++) {
+		struct ibv_srq_init_attr init = {.attr = bad[i]};
+		errno = 0;
+		assert_null(softrdma_ibv_create_srq(pd, &init));
+		assert_int_equal(errno, EINVAL);
+	}
+	struct ibv_srq_init_attr init = {.srq_context = &init, .attr = {.max_wr = 3, .max_sge = 0}};
+	struct ibv_srq *srq = softrdma_ibv_create_srq(pd, &init);
+	assert_non_null(srq);
+	assert_int_equal(init.attr.max_wr, 3);
+	assert_int_equal(init.attr.max_sge, 1); /* what it really has */
+	assert_ptr_equal(srq->srq_context, &init);
+	assert_int_equal(softrdma_ibv_dealloc_pd(pd), EBUSY);
+
+	struct ibv_sge sge = {.length = 8};
+	struct ibv_recv_wr wr[4];
+	for (uint64_t i = 0; i < 4; i++)
+		wr[i] = (struct ibv_recv_wr){
+			.wr_id = i, .sg_list = &sge, .num_sge = 1, .next = i < 3 ? &wr[i + 1] : NULL};
+	struct ibv_recv_wr *bad_wr = NULL;
+	assert_int_equal(softrdma_post_srq_recv(srq, wr, &bad_wr), ENOMEM);
+	assert_ptr_equal(bad_wr, &wr[3]);
+	struct softrdma_recv recv;
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_true(softrdma_recv_queue_take(&softrdma_srq_of(srq)->queue, &recv));
+		assert_int_equal(recv.wr_id, i);
+	}
+	wr[1].num_sge = 2;
+	assert_int_equal(softrdma_post_srq_recv(srq, wr, &bad_wr), EINVAL);
+	assert_ptr_equal(bad_wr, &wr[1]);
+	assert_int_equal(softrdma_srq_of(srq)->queue.count, 1);
+	assert_int_equal(softrdma_post_srq_recv(srq, NULL, &bad_wr), 0);
+
+	softrdma_srq_of(srq)->users = 1;
+	assert_int_equal(softrdma_ibv_destroy_srq(srq), EBUSY);
+	softrdma_srq_of(srq)->users = 0;
+	assert_int_equal(softrdma_ibv_destroy_srq(srq), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_order_and_capacity),
+		TEST(test_pieces),
+		TEST(test_no_capacity),
+		TEST(test_starving),
+		TEST(test_shared_queue),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_requester.c -- what leaves, what an answer does, and that each request completes exactly once, in order */
+
+#include <errno.h>
+
+#include "fixture.h"
+
+#define FIRST SOFTRDMA_FRAME_FIRST
+#define LAST SOFTRDMA_FRAME_LAST
+#define SEGMENT SOFTRDMA_SEGMENT_MAX
+#define QUEUE_DEPTH 8
+
+struct fixture {
+	struct side side;
+	struct softrdma_requester *req;
+	struct softrdma_outgoing out;
+	struct softrdma_place place;
+	uint32_t first; /* the number of the first request */
+};
+
+static struct fixture *
+new_fixture(uint32_t first, uint32_t rd_atom_max)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	assert_non_null(f);
+	side_init(&f->side, 64, ALL_RIGHTS, QUEUE_DEPTH);
+	f->req = &f->side.link->requester;
+	f->first = first;
+	softrdma_requester_start(f->req, first, rd_atom_max);
+	return f;
+}
+
+/* numbers run over the end of 32 bits in every test */
+static int
+setup(void **state)
+{
+	quieten();
+	*state = new_fixture(UINT32_MAX - 1, 4);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct fixture *f = *state;
+	side_fini(&f->side);
+	free(f);
+	return 0;
+}
+
+static struct softrdma_send *
+post(struct fixture *f, uint8_t opcode, uint64_t wr_id, size_t len)
+{
+	struct softrdma_send *send = prepare(&f->side, opcode, wr_id, 0, len);
+	send->remote_addr = 0x1000;
+	send->key = 0x77;
+	if (opcode == SOFTRDMA_OP_FLUSH) {
+		send->num_sge = 0;
+		send->flush_type = SOFTRDMA_FLUSH_GLOBAL;
+	}
+	commit(&f->side);
+	return send;
+}
+
+/* the next frame is this one; numbers count from the first request */
+static void
+leaves(struct fixture *f, uint8_t opcode, uint32_t seq)
+{
+	assert_true(softrdma_requester_next(f->req, &f->out));
+	assert_int_equal(f->out.frame.opcode, opcode);
+	assert_int_equal(f->out.frame.seq, f->first + seq);
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame again;
+	softrdma_frame_encode(&f->out.frame, buf);
+	assert_true(softrdma_frame_decode(buf, &again)); /* whatever leaves is a frame */
+	size_t len = 0;
+	for (int i = 0; i < f->out.place.count; i++)
+		len += f->out.place.iov[i].iov_len;
+	assert_int_equal(len, f->out.frame.length);
+}
+
+static void
+nothing_leaves(struct fixture *f)
+{
+	assert_false(softrdma_requester_next(f->req, &f->out));
+}
+
+static enum softrdma_answer
+answer(struct fixture *f, const struct softrdma_frame *what, uint32_t seq)
+{
+	struct softrdma_frame frame = *what;
+	frame.seq = f->first + seq;
+	return softrdma_requester_answer(f->req, &frame, &f->place);
+}
+
+static enum softrdma_answer
+simple(struct fixture *f, uint8_t opcode, uint32_t seq)
+{
+	return answer(f, &(struct softrdma_frame){.opcode = opcode}, seq);
+}
+
+static enum softrdma_answer
+nak(struct fixture *f, uint16_t code, uint32_t seq)
+{
+	return answer(f, &(struct softrdma_frame){.opcode = SOFTRDMA_OP_NAK, .code = code}, seq);
+}
+
+static enum softrdma_answer
+data(struct fixture *f, uint8_t opcode, uint32_t seq, uint8_t flags, uint32_t len)
+{
+	return answer(f, &(struct softrdma_frame){.opcode = opcode, .flags = flags, .length = len}, seq);
+}
+
+static void
+placed(struct fixture *f, uint32_t seq, uint32_t len)
+{
+	const struct softrdma_frame frame = {
+		.opcode = SOFTRDMA_OP_READ_RESPONSE, .seq = f->first + seq, .length = len};
+	assert_int_equal(softrdma_requester_placed(f->req, &frame), SOFTRDMA_ANSWER_DONE);
+}
+
+static void
+full_read(struct fixture *f, uint32_t seq, uint32_t len)
+{
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, seq, FIRST | LAST, len), SOFTRDMA_ANSWER_PLACE);
+	placed(f, seq, len);
+}
+
+static void
+test_frames_of_single_requests(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_send *send = post(f, SOFTRDMA_OP_READ, 1, 100);
+	leaves(f, SOFTRDMA_OP_READ, 0);
+	assert_int_equal(f->out.frame.arg, 100);
+	assert_int_equal(f->out.frame.addr, 0x1000);
+	assert_int_equal(f->out.frame.key, 0x77);
+	assert_int_equal(f->out.frame.length, 0);
+
+	send = post(f, SOFTRDMA_OP_FLUSH, 2, 1 << 20);
+	send->flush_type = SOFTRDMA_FLUSH_PERSISTENT;
+	leaves(f, SOFTRDMA_OP_FLUSH, 1);
+	assert_int_equal(f->out.frame.arg, 1 << 20);
+	assert_int_equal(f->out.frame.code, SOFTRDMA_FLUSH_PERSISTENT);
+
+	send = post(f, SOFTRDMA_OP_COMPARE_SWAP, 3, 8);
+	send->operand[0] = 0x0807060504030201;
+	send->operand[1] = 0x100f0e0d0c0b0a09;
+	leaves(f, SOFTRDMA_OP_COMPARE_SWAP, 2);
+	for (uint8_t i = 0; i < 16; i++)
+		assert_int_equal(f->out.bytes[i], i + 1);
+	assert_ptr_equal(f->out.place.iov[0].iov_base, f->out.bytes);
+
+	send = post(f, SOFTRDMA_OP_FETCH_ADD, 4, 8);
+	send->operand[0] = 0x0807060504030201;
+	leaves(f, SOFTRDMA_OP_FETCH_ADD, 3);
+	assert_int_equal(f->out.frame.length, 8);
+	assert_int_equal(f->out.bytes[7], 8);
+
+	send = post(f, SOFTRDMA_OP_ATOMIC_WRITE, 5, 8);
+	memcpy(send->operand, "ABCDEFGH", 8);
+	leaves(f, SOFTRDMA_OP_ATOMIC_WRITE, 4);
+	assert_memory_equal(f->out.bytes, "ABCDEFGH", 8);
+	nothing_leaves(f);
+}
+
+static void
+test_flags_of_messages(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_send *send = post(f, SOFTRDMA_OP_SEND, 1, 10);
+	send->solicited = true;
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_int_equal(f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_SOLICITED);
+	assert_int_equal(f->out.frame.key, 0);
+	assert_int_equal(f->out.frame.addr, 0);
+
+	send = post(f, SOFTRDMA_OP_SEND, 2, 0);
+	send->has_imm = true;
+	send->imm = 0xa1b2c3d4;
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	assert_int_equal(f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_IMM);
+	assert_int_equal(f->out.frame.arg, 0xa1b2c3d4);
+
+	send = post(f, SOFTRDMA_OP_WRITE, 3, 10); /* nobody is told of a plain write, solicited or not */
+	send->solicited = true;
+	leaves(f, SOFTRDMA_OP_WRITE, 2);
+	assert_int_equal(f->out.frame.flags, FIRST | LAST);
+
+	send = post(f, SOFTRDMA_OP_WRITE, 4, 10);
+	send->solicited = send->has_imm = true;
+	leaves(f, SOFTRDMA_OP_WRITE, 3);
+	assert_int_equal(
+		f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED);
+}
+
+static void
+test_segments(void **state)
+{
+	struct fixture *f = *state;
+	static const size_t lengths[] = {SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT, 2 * SEGMENT + 5};
+	for (uint32_t i = 0; i < 5; i++) {
+		struct softrdma_send *send = post(f, SOFTRDMA_OP_WRITE, i, lengths[i]);
+		send->has_imm = true;
+		send->imm = 5;
+		size_t offset = 0;
+		do {
+			leaves(f, SOFTRDMA_OP_WRITE, i);
+			size_t left = lengths[i] - offset;
+			bool last = left <= SEGMENT;
+			assert_int_equal(f->out.frame.length, last ? left : SEGMENT);
+			assert_int_equal(f->out.frame.addr, 0x1000 + offset);
+			assert_ptr_equal(f->out.place.iov[0].iov_base, f->side.mem + offset);
+			assert_int_equal(f->out.frame.flags,
+				(offset ? 0 : FIRST) | (last ? LAST | SOFTRDMA_FRAME_IMM : 0));
+			assert_int_equal(f->out.frame.arg, last ? 5 : offset ? 0 : lengths[i]);
+			offset += f->out.frame.length;
+		} while (offset < lengths[i]);
+	}
+	nothing_leaves(f);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_ANSWER_DONE);
+	for (uint64_t i = 0; i < 5; i++)
+		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
+}
+
+/* pieces of a list need not meet the borders of segments */
+static void
+test_scattered_segments(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_send *send = prepare(&f->side, SOFTRDMA_OP_SEND, 1, 0, SEGMENT + 20);
+	send->num_sge = 4;
+	send->sge[0] = piece(&f->side, 0, 10);
+	send->sge[1] = piece(&f->side, 0, 0);
+	send->sge[1].lkey = ~f->side.key; /* of a piece without bytes nothing is looked at */
+	send->sge[2] = piece(&f->side, 100, SEGMENT);
+	send->sge[3] = piece(&f->side, SEGMENT + 200, 10);
+	commit(&f->side);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_int_equal(f->out.place.count, 2);
+	assert_int_equal(f->out.place.iov[1].iov_len, SEGMENT - 10);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_int_equal(f->out.place.count, 2);
+	assert_ptr_equal(f->out.place.iov[0].iov_base, f->side.mem + 100 + SEGMENT - 10);
+	assert_ptr_equal(f->out.place.iov[1].iov_base, f->side.mem + SEGMENT + 200);
+	nothing_leaves(f);
+}
+
+static void
+test_inline_data_is_the_slots(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_send *send = prepare(&f->side, SOFTRDMA_OP_SEND, 1, 0, 5);
+	send->is_inline = true;
+	send->num_sge = 0;
+	memcpy(send->inline_data, "hello", 5);
+	commit(&f->side);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_memory_equal(f->out.place.iov[0].iov_base, "hello", 5);
+	assert_null(f->out.place.mr[0]);
+}
+
+static void
+test_queue_full(void **state)
+{
+	struct fixture *f = *state;
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < QUEUE_DEPTH; i++) {
+			post(f, SOFTRDMA_OP_WRITE, i, 1);
+			leaves(f, SOFTRDMA_OP_WRITE, (uint32_t)round * QUEUE_DEPTH + i);
+		}
+		assert_null(softrdma_requester_slot(f->req));
+		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)round * QUEUE_DEPTH), SOFTRDMA_ANSWER_DONE);
+		assert_non_null(softrdma_requester_slot(f->req));
+		assert_int_equal(
+			simple(f, SOFTRDMA_OP_ACK, (uint32_t)(round + 1) * QUEUE_DEPTH - 1), SOFTRDMA_ANSWER_DONE);
+		for (uint64_t i = 0; i < QUEUE_DEPTH; i++)
+			expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
+	}
+	expect_no_wc(f->side.send_cq);
+}
+
+/* a depth that is no power of two is kept to exactly, and a depth of none takes nothing */
+static void
+test_odd_depths(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_requester req;
+	for (uint32_t depth = 0; depth < 6; depth++) {
+		const struct ibv_qp_cap cap = {.max_send_wr = depth};
+		assert_int_equal(softrdma_requester_init(&req, f->side.pd, f->side.send_cq, 1, &cap), 0);
+		softrdma_requester_start(&req, 0, 0);
+		assert_int_equal(req.rd_atom_max, 1);
+		for (uint32_t i = 0; i < depth; i++) {
+			assert_non_null(softrdma_requester_slot(&req));
+			softrdma_requester_commit(&req);
+		}
+		assert_null(softrdma_requester_slot(&req));
+		softrdma_requester_drop(&req);
+		softrdma_requester_fini(&req);
+	}
+	expect_no_wc(f->side.send_cq);
+}
+
+static void
+test_unsignaled_success_is_silent(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 1)->signaled = false;
+	post(f, SOFTRDMA_OP_WRITE, 2, 1);
+	post(f, SOFTRDMA_OP_WRITE, 3, 1)->signaled = false;
+	for (uint32_t i = 0; i < 3; i++)
+		leaves(f, SOFTRDMA_OP_WRITE, i);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_DONE);
+	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
+	expect_no_wc(f->side.send_cq);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 2), SOFTRDMA_ANSWER_FAILED);
+	expect_wc(f->side.send_cq, 3, IBV_WC_REM_ACCESS_ERR); /* an error is always told */
+}
+
+static void
+test_opcodes_of_completions(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		uint8_t opcode;
+		int wc;
+	} table[] = {
+		{SOFTRDMA_OP_SEND, IBV_WC_SEND},
+		{SOFTRDMA_OP_WRITE, IBV_WC_RDMA_WRITE},
+		{SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_WC_ATOMIC_WRITE},
+		{SOFTRDMA_OP_FLUSH, SOFTRDMA_WC_FLUSH},
+		{SOFTRDMA_OP_READ, IBV_WC_RDMA_READ},
+		{SOFTRDMA_OP_COMPARE_SWAP, IBV_WC_COMP_SWAP},
+		{SOFTRDMA_OP_FETCH_ADD, IBV_WC_FETCH_ADD},
+	};
+	for (uint32_t i = 0; i < 7; i++) {
+		post(f, table[i].opcode, i, 8);
+		leaves(f, table[i].opcode, i);
+	}
+	full_read(f, 4, 8);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 5, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	placed(f, 5, 8);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 6, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	placed(f, 6, 8);
+	for (uint32_t i = 0; i < 7; i++) {
+		struct ibv_wc wc;
+		assert_int_equal(softrdma_cq_pop(f->side.send_cq, 1, &wc), 1);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal((int)wc.opcode, table[i].wc);
+		assert_int_equal(wc.byte_len, 8);
+		assert_int_equal(wc.qp_num, 77);
+	}
+}
+
+static void
+test_fence(void **state)
+{
+	struct fixture *f = *state;
+	static const uint8_t held_by[] = {SOFTRDMA_OP_READ, SOFTRDMA_OP_FLUSH, SOFTRDMA_OP_FETCH_ADD};
+	uint32_t seq = 0;
+	for (size_t i = 0; i < 3; i++) {
+		post(f, held_by[i], 1, 8);
+		post(f, SOFTRDMA_OP_WRITE, 2, 8)->fenced = true;
+		post(f, SOFTRDMA_OP_WRITE, 3, 8);
+		leaves(f, held_by[i], seq);
+		nothing_leaves(f); /* the one without a fence must not overtake */
+		if (held_by[i] == SOFTRDMA_OP_READ) {
+			full_read(f, seq, 8);
+		} else if (held_by[i] == SOFTRDMA_OP_FLUSH) {
+			assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq), SOFTRDMA_ANSWER_DONE);
+		} else {
+			assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, seq, 0, 8), SOFTRDMA_ANSWER_PLACE);
+			placed(f, seq, 8);
+		}
+		leaves(f, SOFTRDMA_OP_WRITE, seq + 1);
+		leaves(f, SOFTRDMA_OP_WRITE, seq + 2);
+		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq + 2), SOFTRDMA_ANSWER_DONE);
+		seq += 3;
+	}
+	post(f, SOFTRDMA_OP_WRITE, 4, 8);
+	post(f, SOFTRDMA_OP_WRITE, 5, 8)->fenced = true; /* writes hold up no fence */
+	leaves(f, SOFTRDMA_OP_WRITE, seq);
+	leaves(f, SOFTRDMA_OP_WRITE, seq + 1);
+}
+
+static void
+test_outstanding_reads_and_atomics(void **state)
+{
+	struct fixture *f = *state;
+	for (uint32_t i = 0; i < 3; i++)
+		post(f, SOFTRDMA_OP_READ, i, 8);
+	post(f, SOFTRDMA_OP_FETCH_ADD, 3, 8);
+	post(f, SOFTRDMA_OP_COMPARE_SWAP, 4, 8);
+	post(f, SOFTRDMA_OP_WRITE, 5, 8);
+	for (uint32_t i = 0; i < 3; i++)
+		leaves(f, SOFTRDMA_OP_READ, i);
+	leaves(f, SOFTRDMA_OP_FETCH_ADD, 3);
+	nothing_leaves(f);
+	full_read(f, 0, 8);
+	leaves(f, SOFTRDMA_OP_COMPARE_SWAP, 4);
+	leaves(f, SOFTRDMA_OP_WRITE, 5);
+	post(f, SOFTRDMA_OP_FLUSH, 6, 8); /* takes none of the places */
+	leaves(f, SOFTRDMA_OP_FLUSH, 6);
+	full_read(f, 1, 8);
+	full_read(f, 2, 8);
+	assert_int_equal(f->req->rd_atoms, 2);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 3, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	placed(f, 3, 8);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 4, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	placed(f, 4, 8);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 6), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(f->req->rd_atoms, 0);
+	assert_int_equal(f->req->fencing, 0);
+	for (uint64_t i = 0; i < 7; i++)
+		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
+}
+
+static void
+test_read_in_pieces(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 8);
+	post(f, SOFTRDMA_OP_READ, 2, SEGMENT + 8);
+	leaves(f, SOFTRDMA_OP_WRITE, 0);
+	leaves(f, SOFTRDMA_OP_READ, 1);
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, SEGMENT), SOFTRDMA_ANSWER_PLACE);
+	expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS); /* an answer acknowledges all before it */
+	placed(f, 1, SEGMENT);
+	expect_no_wc(f->side.send_cq);
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, LAST, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_ptr_equal(f->place.iov[0].iov_base, f->side.mem + SEGMENT);
+	placed(f, 1, 8);
+	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
+}
+
+/* each bad answer comes to a queue of: WRITE 0, READ 1 (16 bytes), FETCH_ADD 2, WRITE 3 not sent yet */
+struct bad_answer {
+	const char *what;
+	struct softrdma_frame frame;
+	uint32_t seq;
+	bool first_read_piece; /* the first 8 bytes of the READ have come already */
+};
+
+static const struct bad_answer bad_answers[] = {
+	{"ACK of a READ without its data", {.opcode = SOFTRDMA_OP_ACK}, 1, false},
+	{"ACK behind a READ without its data", {.opcode = SOFTRDMA_OP_ACK}, 2, false},
+	{"ACK of what has not been sent", {.opcode = SOFTRDMA_OP_ACK}, 3, false},
+	{"ACK of what has not been posted", {.opcode = SOFTRDMA_OP_ACK}, 4, false},
+	{"ACK of what was before the first", {.opcode = SOFTRDMA_OP_ACK}, UINT32_MAX, false},
+	{"ACK half way around", {.opcode = SOFTRDMA_OP_ACK}, 0x80000000u, false},
+	{"data for a WRITE",
+		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 0, false},
+	{"READ data for an atomic",
+		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 2, false},
+	{"READ data for nothing",
+		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 3, false},
+	{"too much READ data", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 17}, 1, false},
+	{"too much READ data, more to come", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 17}, 1,
+		false},
+	{"too little READ data", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 15}, 1, false},
+	{"all READ data without an end", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 16}, 1, false},
+	{"READ data without a beginning", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 16}, 1, false},
+	{"no READ data, for ever", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST}, 1, false},
+	{"a second beginning", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 1, true},
+	{"more than is left", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 9}, 1, true},
+	{"less than is left", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 7}, 1, true},
+	{"nothing in the middle", {.opcode = SOFTRDMA_OP_READ_RESPONSE}, 1, true},
+	{"NAK in front of missing data", {.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS}, 2, false},
+	{"NAK of what has not been sent", {.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS}, 3, false},
+	{"atomic result for a WRITE", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 0, false},
+	{"atomic result for a READ", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 1, false},
+	{"atomic result in front of missing data", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 2, false},
+	{"RNR for a WRITE without immediate data", {.opcode = SOFTRDMA_OP_RNR}, 0, false},
+	{"RNR for a READ", {.opcode = SOFTRDMA_OP_RNR}, 1, false},
+	{"RNR in front of missing data", {.opcode = SOFTRDMA_OP_RNR}, 2, false},
+	{"RNR for what has not been sent", {.opcode = SOFTRDMA_OP_RNR}, 3, false},
+	{"RNR_READY without RNR", {.opcode = SOFTRDMA_OP_RNR_READY}, 0, false},
+};
+
+static void
+test_bad_answers(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad_answers) / sizeof(*bad_answers); i++) {
+		const struct bad_answer *bad = &bad_answers[i];
+		struct fixture *f = new_fixture(UINT32_MAX - 1, 4);
+		post(f, SOFTRDMA_OP_WRITE, 0, 8);
+		post(f, SOFTRDMA_OP_READ, 1, 16);
+		post(f, SOFTRDMA_OP_FETCH_ADD, 2, 8);
+		leaves(f, SOFTRDMA_OP_WRITE, 0);
+		leaves(f, SOFTRDMA_OP_READ, 1);
+		leaves(f, SOFTRDMA_OP_FETCH_ADD, 2);
+		post(f, SOFTRDMA_OP_WRITE, 3, 8);
+		if (bad->first_read_piece) {
+			assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, 8), SOFTRDMA_ANSWER_PLACE);
+			placed(f, 1, 8);
+		}
+		if (answer(f, &bad->frame, bad->seq) != SOFTRDMA_ANSWER_BAD)
+			fail_msg("taken: %s", bad->what);
+		side_fini(&f->side);
+		free(f);
+	}
+}
+
+static void
+test_each_refusal(void **state)
+{
+	(void)state;
+	static const int status[] = {
+		[SOFTRDMA_NAK_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+		[SOFTRDMA_NAK_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+		[SOFTRDMA_NAK_OPERATION] = IBV_WC_REM_OP_ERR,
+		[SOFTRDMA_NAK_GONE] = IBV_WC_RETRY_EXC_ERR,
+	};
+	for (uint16_t code = SOFTRDMA_NAK_INVALID_REQUEST; code <= SOFTRDMA_NAK_GONE; code++) {
+		struct fixture *f = new_fixture(UINT32_MAX, 4);
+		for (uint32_t i = 0; i < 4; i++) {
+			post(f, SOFTRDMA_OP_WRITE, i, 8)->signaled = false;
+			leaves(f, SOFTRDMA_OP_WRITE, i);
+		}
+		post(f, SOFTRDMA_OP_WRITE, 4, 8);
+		assert_int_equal(nak(f, code, 2), SOFTRDMA_ANSWER_FAILED);
+		/* 0 and 1 are done and were not to say so; what follows is flushed, signaled or not */
+		expect_wc(f->side.send_cq, 2, status[code]);
+		expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+		expect_wc(f->side.send_cq, 4, IBV_WC_WR_FLUSH_ERR);
+		assert_true(f->req->failed);
+		nothing_leaves(f);
+		post(f, SOFTRDMA_OP_SEND, 5, 8);
+		expect_wc(f->side.send_cq, 5, IBV_WC_WR_FLUSH_ERR);
+		expect_no_wc(f->side.send_cq);
+		side_fini(&f->side);
+		free(f);
+	}
+}
+
+/* a long message may be refused before all of it has left */
+static void
+test_refusal_in_the_middle_of_a_message(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 3 * SEGMENT);
+	leaves(f, SOFTRDMA_OP_WRITE, 0);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_ANSWER_BAD); /* done it cannot be */
+	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 0), SOFTRDMA_ANSWER_FAILED);
+	nothing_leaves(f);
+	expect_wc(f->side.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
+	expect_no_wc(f->side.send_cq);
+}
+
+static void
+test_local_memory_gone(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 8);
+	leaves(f, SOFTRDMA_OP_WRITE, 0);
+	post(f, SOFTRDMA_OP_SEND, 2, 8)->sge[0].lkey ^= 1;
+	post(f, SOFTRDMA_OP_SEND, 3, 8);
+	nothing_leaves(f);
+	assert_true(f->req->failed);
+	expect_wc(f->side.send_cq, 1, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(f->side.send_cq, 2, IBV_WC_LOC_PROT_ERR);
+	expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	expect_no_wc(f->side.send_cq);
+}
+
+/* where a READ or an atomic puts its result is looked at when the result comes */
+static void
+test_no_place_for_a_result(void **state)
+{
+	(void)state;
+	for (int atomic = 0; atomic < 2; atomic++) {
+		struct fixture *f = new_fixture(7, 4);
+		uint8_t opcode = atomic ? SOFTRDMA_OP_COMPARE_SWAP : SOFTRDMA_OP_READ;
+		post(f, SOFTRDMA_OP_WRITE, 1, 8);
+		post(f, opcode, 2, 8)->sge[0].addr = addr_of(&f->side, REGION_SIZE - 7);
+		post(f, SOFTRDMA_OP_WRITE, 3, 8);
+		leaves(f, SOFTRDMA_OP_WRITE, 0);
+		leaves(f, opcode, 1);
+		assert_int_equal(atomic ? data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 1, 0, 8) :
+					  data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST | LAST, 8),
+			SOFTRDMA_ANSWER_FAILED);
+		expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS);
+		expect_wc(f->side.send_cq, 2, IBV_WC_LOC_PROT_ERR);
+		expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+		side_fini(&f->side);
+		free(f);
+	}
+}
+
+static void
+test_not_ready(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_READ, 0, 8);
+	post(f, SOFTRDMA_OP_SEND, 1, SEGMENT + 1);
+	post(f, SOFTRDMA_OP_READ, 2, 8);
+	post(f, SOFTRDMA_OP_FLUSH, 3, 8);
+	leaves(f, SOFTRDMA_OP_READ, 0);
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	leaves(f, SOFTRDMA_OP_READ, 2);
+	leaves(f, SOFTRDMA_OP_FLUSH, 3);
+	full_read(f, 0, 8);
+	assert_int_equal(f->req->rd_atoms, 1);
+	assert_int_equal(f->req->fencing, 2);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_DONE);
+	/* what was thrown away there does not count as outstanding here */
+	assert_int_equal(f->req->rd_atoms, 0);
+	assert_int_equal(f->req->fencing, 0);
+	nothing_leaves(f);
+	post(f, SOFTRDMA_OP_WRITE, 4, 8);
+	nothing_leaves(f);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 2), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_BAD);
+	leaves(f, SOFTRDMA_OP_RESYNC, 1);
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	assert_true(f->out.frame.flags & FIRST);
+	assert_int_equal(f->out.frame.length, SEGMENT);
+	/* again, in the middle of the message */
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_DONE);
+	leaves(f, SOFTRDMA_OP_RESYNC, 1);
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	assert_true(f->out.frame.flags & FIRST);
+	leaves(f, SOFTRDMA_OP_SEND, 1);
+	leaves(f, SOFTRDMA_OP_READ, 2);
+	leaves(f, SOFTRDMA_OP_FLUSH, 3);
+	leaves(f, SOFTRDMA_OP_WRITE, 4);
+	full_read(f, 2, 8);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_ANSWER_DONE);
+	for (uint64_t i = 0; i < 5; i++)
+		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
+	expect_no_wc(f->side.send_cq);
+	assert_int_equal(f->req->fencing, 0);
+}
+
+/* the responder gives up while this side waits for its receive, or is about to send again */
+static void
+test_refusal_after_not_ready(void **state)
+{
+	(void)state;
+	for (int step = 0; step < 3; step++) {
+		struct fixture *f = new_fixture(UINT32_MAX, 4);
+		post(f, SOFTRDMA_OP_SEND, 1, 8);
+		post(f, SOFTRDMA_OP_SEND, 2, 8);
+		leaves(f, SOFTRDMA_OP_SEND, 0);
+		assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
+		if (step > 0)
+			assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_ANSWER_DONE);
+		if (step > 1)
+			leaves(f, SOFTRDMA_OP_RESYNC, 0);
+		if (nak(f, SOFTRDMA_NAK_GONE, 0) != SOFTRDMA_ANSWER_FAILED)
+			fail_msg("the refusal is taken for a broken protocol (step %d)", step);
+		expect_wc(f->side.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+		expect_wc(f->side.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+		expect_no_wc(f->side.send_cq);
+		nothing_leaves(f);
+		side_fini(&f->side);
+		free(f);
+	}
+}
+
+/* once it has left again it is like any other: of what has not left nothing can be refused */
+static void
+test_refusal_of_the_unsent_after_not_ready(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_SEND, 1, 8);
+	post(f, SOFTRDMA_OP_SEND, 2, 8);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_ANSWER_DONE);
+	leaves(f, SOFTRDMA_OP_RESYNC, 0);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_ANSWER_BAD);
+}
+
+static void
+test_failing_in_every_state(void **state)
+{
+	(void)state;
+	for (int sent = 0; sent <= 4; sent++) {
+		for (int waiting = 0; waiting < 2; waiting++) {
+			struct fixture *f = new_fixture(UINT32_MAX, 4);
+			post(f, SOFTRDMA_OP_SEND, 0, 8);
+			post(f, SOFTRDMA_OP_READ, 1, 8);
+			post(f, SOFTRDMA_OP_WRITE, 2, SEGMENT + 1);
+			for (int i = 0; i < sent; i++)
+				assert_true(softrdma_requester_next(f->req, &f->out));
+			if (waiting && sent > 0)
+				assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
+			softrdma_requester_fail(f->req, IBV_WC_RETRY_EXC_ERR);
+			expect_wc(f->side.send_cq, 0, IBV_WC_RETRY_EXC_ERR);
+			expect_wc(f->side.send_cq, 1, IBV_WC_WR_FLUSH_ERR);
+			expect_wc(f->side.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+			softrdma_requester_fail(f->req, IBV_WC_RETRY_EXC_ERR);
+			expect_no_wc(f->side.send_cq);
+			nothing_leaves(f);
+			assert_int_equal(f->req->rd_atoms, 0);
+			assert_int_equal(f->req->fencing, 0);
+			side_fini(&f->side);
+			free(f);
+		}
+	}
+}
+
+static void
+test_failing_at_one(void **state)
+{
+	struct fixture *f = *state;
+	for (uint32_t i = 0; i < 4; i++)
+		post(f, SOFTRDMA_OP_WRITE, i, 8);
+	leaves(f, SOFTRDMA_OP_WRITE, 0);
+	softrdma_requester_fail_at(f->req, f->first + 2, IBV_WC_LOC_LEN_ERR);
+	expect_wc(f->side.send_cq, 0, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(f->side.send_cq, 1, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(f->side.send_cq, 2, IBV_WC_LOC_LEN_ERR);
+	expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	expect_no_wc(f->side.send_cq);
+}
+
+static void
+test_dropping(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_SEND, 1, 8);
+	post(f, SOFTRDMA_OP_READ, 2, 8);
+	leaves(f, SOFTRDMA_OP_SEND, 0);
+	softrdma_requester_drop(f->req);
+	nothing_leaves(f);
+	expect_no_wc(f->side.send_cq);
+}
+
+static void
+test_overrun_is_noticed(void **state)
+{
+	(void)state;
+	struct fixture *f = calloc(1, sizeof(*f));
+	side_init(&f->side, 1, ALL_RIGHTS, QUEUE_DEPTH);
+	f->req = &f->side.link->requester;
+	softrdma_requester_start(f->req, 0, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		post(f, SOFTRDMA_OP_WRITE, i, 8);
+		leaves(f, SOFTRDMA_OP_WRITE, i);
+	}
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_DONE);
+	assert_true(f->req->overrun);
+	side_fini(&f->side);
+	free(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_frames_of_single_requests),
+		TEST(test_flags_of_messages),
+		TEST(test_segments),
+		TEST(test_scattered_segments),
+		TEST(test_inline_data_is_the_slots),
+		TEST(test_queue_full),
+		TEST(test_odd_depths),
+		TEST(test_unsignaled_success_is_silent),
+		TEST(test_opcodes_of_completions),
+		TEST(test_fence),
+		TEST(test_outstanding_reads_and_atomics),
+		TEST(test_read_in_pieces),
+		TEST(test_bad_answers),
+		TEST(test_each_refusal),
+		TEST(test_refusal_in_the_middle_of_a_message),
+		TEST(test_local_memory_gone),
+		TEST(test_no_place_for_a_result),
+		TEST(test_not_ready),
+		TEST(test_refusal_after_not_ready),
+		TEST(test_refusal_of_the_unsent_after_not_ready),
+		TEST(test_failing_in_every_state),
+		TEST(test_failing_at_one),
+		TEST(test_dropping),
+		TEST(test_overrun_is_noticed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
