@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+#include <assert.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <librpma.h>
+
+#include "cluster.h"
+#include "session.h"
+
+/*
+ * Once a majority is there, this long for the others to connect, and once it has promised, this long for them
+ * to do so as well: what only they know is not needed, but it would be a pity to cut it off.
+ */
+#define GATHER_GRACE_MS 300
+#define PROMISE_GRACE_MS 1000
+
+/* a writer that died holds its connections until the replicas have noticed */
+#define BUSY_GRACE_MS 2000
+
+/* a replica that makes no progress for so long is left behind at the end */
+#define DRAIN_PATIENCE_MS 3000
+
+/* how often a wait looks at the clock and at signals, though nothing happened */
+#define LOOK_MS 200
+#define GRACE_LOOK_MS 20
+
+int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void
+tell(const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	/* in one call, as threads tell things at the same time */
+	fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
+}
+
+void
+wake(int fd)
+{
+	const uint64_t one = 1;
+
+	/* it can only fail if the descriptor is readable already */
+	ssize_t n = write(fd, &one, sizeof(one));
+	(void)n;
+}
+
+void
+wake_wait(int fd, int timeout_ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	uint64_t value;
+
+	if (poll(&pfd, 1, timeout_ms) > 0) {
+		ssize_t n = read(fd, &value, sizeof(value));
+		(void)n;
+	}
+}
+
+static void
+wake_members(struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		wake(c->members[i].wake_fd);
+}
+
+/* "addr:port" or "[addr]:port", len characters */
+static bool
+parse_member(struct member *m, const char *text, size_t len)
+{
+	const char *colon = memrchr(text, ':', len);
+
+	if (colon == NULL || len >= sizeof(m->name))
+		return false;
+
+	size_t addr_len = (size_t)(colon - text);
+	size_t port_len = len - addr_len - 1;
+	snprintf(m->name, sizeof(m->name), "%.*s", (int)len, text);
+	if (addr_len >= 2 && text[0] == '[' && text[addr_len - 1] == ']') {
+		text++;
+		addr_len -= 2;
+	}
+	if (addr_len == 0 || addr_len >= sizeof(m->addr) || port_len == 0 || port_len >= sizeof(m->port))
+		return false;
+	snprintf(m->addr, sizeof(m->addr), "%.*s", (int)addr_len, text);
+	snprintf(m->port, sizeof(m->port), "%.*s", (int)port_len, colon + 1);
+
+	return true;
+}
+
+/* the same replica twice would be counted twice */
+static bool
+is_new(const struct cluster *c, const struct member *m)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (strcmp(c->members[i].addr, m->addr) == 0 && strcmp(c->members[i].port, m->port) == 0)
+			return false;
+	return true;
+}
+
+bool
+cluster_init(struct cluster *c, const char *list)
+{
+	*c = (struct cluster){ .lock = PTHREAD_MUTEX_INITIALIZER, .main_fd = -1 };
+
+	for (;;) {
+		size_t len = strcspn(list, ",");
+		struct member *m = &c->members[c->count];
+		if (c->count == MEMBERS_MAX || !parse_member(m, list, len) || !is_new(c, m))
+			return false;
+		m->cluster = c;
+		m->wake_fd = -1;
+		c->count++;
+		if (list[len] == '\0')
+			return true;
+		list += len + 1;
+	}
+}
+
+void
+cluster_destroy(struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->members[i].wake_fd >= 0)
+			close(c->members[i].wake_fd);
+	if (c->main_fd >= 0)
+		close(c->main_fd);
+	if (c->image)
+		munmap(c->image, c->size);
+}
+
+unsigned
+cluster_majority(const struct cluster *c)
+{
+	return c->count / 2 + 1;
+}
+
+int
+cluster_start(struct cluster *c)
+{
+	c->main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->main_fd < 0) {
+		perror("eventfd");
+		return -1;
+	}
+	for (unsigned i = 0; i < c->count; i++) {
+		c->members[i].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (c->members[i].wake_fd < 0) {
+			perror("eventfd");
+			return -1;
+		}
+	}
+	for (unsigned i = 0; i < c->count; i++) {
+		if (pthread_create(&c->members[i].thread, NULL, session_thread, &c->members[i])) {
+			/* nobody was promised anything yet, the process ends */
+			tell("no thread for %s", c->members[i].name);
+			exit(1);
+		}
+	}
+
+	return 0;
+}
+
+static void
+set_phase(struct cluster *c, enum phase phase)
+{
+	pthread_mutex_lock(&c->lock);
+	c->phase = phase;
+	pthread_mutex_unlock(&c->lock);
+	wake_members(c);
+}
+
+void
+cluster_stop(struct cluster *c)
+{
+	set_phase(c, PHASE_STOP);
+	for (unsigned i = 0; i < c->count; i++)
+		pthread_join(c->members[i].thread, NULL);
+}
+
+static bool
+is_connected(const struct member *m)
+{
+	return m->state != MEMBER_AWAY && m->state != MEMBER_UNUSABLE;
+}
+
+/* the highest epoch among all that are connected: 0 if none of them ever had a writer */
+static uint64_t
+highest_epoch(const struct cluster *c)
+{
+	uint64_t highest = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (is_connected(&c->members[i]) && c->members[i].header.epoch > highest)
+			highest = c->members[i].header.epoch;
+	return highest;
+}
+
+/* may this replica testify what was acknowledged? */
+static bool
+is_witness(const struct cluster *c, const struct member *m)
+{
+	return is_connected(m) && !m->damaged && (m->header.epoch || c->trust_empty || highest_epoch(c) == 0);
+}
+
+static unsigned
+count_witnesses(const struct cluster *c, enum member_state state)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->members[i].state == state && is_witness(c, &c->members[i]))
+			count++;
+	return count;
+}
+
+/* are so many replicas unusable (or busy) that a majority is out of the question? */
+static bool
+is_doomed(const struct cluster *c, bool busy_too)
+{
+	unsigned lost = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->members[i].state == MEMBER_UNUSABLE || (busy_too && c->members[i].busy))
+			lost++;
+	return c->count - lost < cluster_majority(c);
+}
+
+static bool
+all_tried(const struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!c->members[i].tried)
+			return false;
+	return true;
+}
+
+void
+cluster_report(struct cluster *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct member *m = &c->members[i];
+		if (m->state == MEMBER_UNUSABLE)
+			tell("replica %s cannot be used: %s", m->name, m->reason);
+		else if (m->busy)
+			tell("replica %s serves another writer", m->name);
+		else if (m->damaged)
+			tell("replica %s holds a damaged log", m->name);
+		else if (m->state == MEMBER_AWAY)
+			tell("replica %s is not there", m->name);
+		else if (!is_witness(c, m))
+			tell("replica %s is empty: has it lost its log? (--trust-empty if not)", m->name);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+struct recovery {
+	struct member *source;   /* its log is fetched, or was */
+	int64_t gather_ends_ms;  /* 0 as long as there is no majority */
+	int64_t promise_ends_ms; /* likewise */
+	int64_t busy_since_ms;   /* too many replicas serve somebody else: since then, or 0 */
+};
+
+/* --- recovery: each step is called with the lock held and says whether the next one may begin --- */
+
+/* is the time over that began when this was first asked? */
+static bool
+is_over(int64_t *ends_ms, int64_t grace_ms)
+{
+	if (*ends_ms == 0)
+		*ends_ms = now_ms() + grace_ms;
+
+	return now_ms() >= *ends_ms;
+}
+
+/* are enough replicas there? The others get a moment, once a majority is */
+static bool
+gathered(struct cluster *c, struct recovery *r)
+{
+	if (count_witnesses(c, MEMBER_READY) + count_witnesses(c, MEMBER_PROMISED) < cluster_majority(c)) {
+		r->gather_ends_ms = 0;
+		return false;
+	}
+
+	return all_tried(c) || is_over(&r->gather_ends_ms, GATHER_GRACE_MS);
+}
+
+/* have enough of them promised, and the others, too, if they do so soon? */
+static bool
+promised(struct cluster *c, struct recovery *r)
+{
+	if (count_witnesses(c, MEMBER_PROMISED) < cluster_majority(c)) {
+		r->promise_ends_ms = 0;
+		return false;
+	}
+
+	return count_witnesses(c, MEMBER_READY) == 0 || is_over(&r->promise_ends_ms, PROMISE_GRACE_MS);
+}
+
+/* has a replica been promised to somebody else whose epoch is not below ours? Then we need a higher one */
+static bool
+epoch_too_low(const struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct member *m = &c->members[i];
+		if (m->state == MEMBER_READY && m->header.promised >= c->epoch)
+			return true;
+	}
+	return false;
+}
+
+static void
+choose_epoch(struct cluster *c)
+{
+	uint64_t highest = c->epoch;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct member *m = &c->members[i];
+		if (is_connected(m) && m->header.promised > highest)
+			highest = m->header.promised;
+		/* a promise to the epoch before is worth nothing */
+		if (m->state == MEMBER_PROMISED)
+			m->state = MEMBER_READY;
+	}
+	c->epoch = highest + 1;
+	wake_members(c);
+}
+
+/* do all replicas that have a log have the same one, and is it ours? */
+static bool
+same_log(struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct member *m = &c->members[i];
+		if (!is_connected(m) || m->header.epoch == 0)
+			continue;
+		if (m->header.members != c->count) {
+			tell("the log on %s has %" PRIu64 " replicas, not %u: name all of them", m->name,
+				m->header.members, c->count);
+			return false;
+		}
+		if (c->log_id == 0)
+			c->log_id = m->header.log_id;
+		if (m->header.log_id != c->log_id) {
+			tell("%s: another log than that of the replicas before it", m->name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* the best log among those that have promised: the one to take over */
+static struct member *
+best_member(struct cluster *c)
+{
+	struct member *best = NULL;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct member *m = &c->members[i];
+		if (m->state != MEMBER_PROMISED || !is_witness(c, m))
+			continue;
+		if (best == NULL || m->header.epoch > best->header.epoch ||
+			(m->header.epoch == best->header.epoch && m->header.tail > best->header.tail))
+			best = m;
+	}
+	return best;
+}
+
+static bool
+make_image(struct cluster *c, size_t size)
+{
+	if (c->image && c->size == size)
+		return true;
+	/* sessions register the image once there is a log to be replicated, so none has yet */
+	if (c->image)
+		munmap(c->image, c->size);
+
+	void *image =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (image == MAP_FAILED) {
+		c->image = NULL;
+		perror("no memory for the image of the log");
+		return false;
+	}
+	c->image = image;
+	c->size = size;
+
+	return true;
+}
+
+/* the log of the best is in the image: is it good? */
+static bool
+take_over(struct cluster *c, struct member *best)
+{
+	struct log_scan scan;
+
+	log_scan_init(&scan, c->image, (size_t)best->header.tail);
+	if (log_scan_all(&scan) != LOG_OK) {
+		tell("replica %s: record %" PRIu64 " of its log is damaged", best->name, scan.records);
+		best->damaged = true;
+		return false;
+	}
+	while (c->log_id == 0) {
+		uint64_t random;
+		if (getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random))
+			c->log_id = random & LOG_WORD_MAX;
+	}
+	c->recovered = scan;
+	c->next_sequence = scan.records;
+	c->recovered_end = scan.end;
+	c->head = scan.end;
+	c->end = scan.end;
+	c->commit = LOG_HEADER_SIZE;
+	c->phase = PHASE_RUN;
+	wake_members(c);
+
+	return true;
+}
+
+/* one step of recovery, with the lock held: 1 done, 0 wait for something to change, -1 it is no use */
+static int
+recover_step(struct cluster *c, struct recovery *r)
+{
+	if (!gathered(c, r))
+		return 0;
+	if (!same_log(c))
+		return -1;
+	if (c->epoch == 0 || epoch_too_low(c))
+		choose_epoch(c);
+	if (!promised(c, r))
+		return 0;
+
+	/* while one writes to the image no other one may */
+	if (r->source && r->source->fetch && !r->source->fetched)
+		return 0;
+	struct member *best = best_member(c);
+	if (best == r->source && best->fetched)
+		return take_over(c, best) ? 1 : 0;
+
+	if (!make_image(c, (size_t)best->header.size))
+		return -1;
+	r->source = best;
+	best->fetch = true;
+	best->fetched = false;
+	wake(best->wake_fd);
+
+	return 0;
+}
+
+/* tell why it does not go on; returns false if it never will */
+static bool
+recovery_is_possible(struct cluster *c, struct recovery *r)
+{
+	pthread_mutex_lock(&c->lock);
+	bool doomed = is_doomed(c, false);
+	bool busy = is_doomed(c, true);
+	pthread_mutex_unlock(&c->lock);
+
+	if (!busy)
+		r->busy_since_ms = 0;
+	else if (r->busy_since_ms == 0)
+		r->busy_since_ms = now_ms();
+	if (doomed)
+		tell("too few replicas can be used");
+	else if (busy && now_ms() - r->busy_since_ms >= BUSY_GRACE_MS)
+		tell("refused: another writer is at work");
+	else
+		return true;
+
+	return false;
+}
+
+/*
+ * The library warns of each attempt to connect that fails. Of the first ones that is good to know; then it is
+ * what always happens while a replica is away. Whoever has asked for more of the log gets it.
+ */
+static void
+calm_library_log(struct cluster *c, bool *is_calm)
+{
+	enum rpma_log_level level;
+
+	pthread_mutex_lock(&c->lock);
+	bool now = !*is_calm && all_tried(c);
+	pthread_mutex_unlock(&c->lock);
+	if (!now)
+		return;
+	*is_calm = true;
+	if (rpma_log_get_threshold(RPMA_LOG_THRESHOLD_AUX, &level) == 0 && level == RPMA_LOG_LEVEL_WARNING)
+		(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR);
+}
+
+int
+cluster_recover(struct cluster *c, int timeout_ms, const volatile int *interrupted)
+{
+	const int64_t give_up_ms = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+	struct recovery r = { 0 };
+	bool is_calm = false;
+
+	for (;;) {
+		calm_library_log(c, &is_calm);
+		pthread_mutex_lock(&c->lock);
+		int step = recover_step(c, &r);
+		pthread_mutex_unlock(&c->lock);
+		if (step > 0)
+			return 0;
+		if (step < 0 || *interrupted || !recovery_is_possible(c, &r))
+			break;
+		if (now_ms() >= give_up_ms) {
+			tell("no majority of the replicas in time");
+			break;
+		}
+		wake_wait(c->main_fd, r.gather_ends_ms || r.promise_ends_ms ? GRACE_LOOK_MS : LOOK_MS);
+	}
+
+	cluster_report(c);
+	return -1;
+}
+
+bool
+cluster_append(struct cluster *c, const uint8_t *payload, size_t length)
+{
+	const struct log_record record = {
+		.sequence = c->next_sequence,
+		.epoch = c->epoch,
+		.payload = payload,
+		.length = length,
+	};
+
+	size_t size = log_record_encode(c->image + c->head, c->size - c->head, &record);
+	if (size == 0)
+		return false;
+	c->head += size;
+	c->next_sequence++;
+
+	return true;
+}
+
+void
+cluster_publish(struct cluster *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->end = c->head;
+	pthread_mutex_unlock(&c->lock);
+	wake_members(c);
+}
+
+static int
+compare_descending(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a;
+	size_t y = *(const size_t *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* what is durable stays so: a replica that has joined counts with what it had, also while it is away */
+void
+cluster_member_changed(struct cluster *c)
+{
+	size_t durable[MEMBERS_MAX] = { 0 };
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->epoch && c->members[i].joined_epoch == c->epoch)
+			durable[i] = c->members[i].durable;
+	qsort(durable, c->count, sizeof(durable[0]), compare_descending);
+	if (durable[cluster_majority(c) - 1] > c->commit)
+		c->commit = durable[cluster_majority(c) - 1];
+	wake(c->main_fd);
+}
+
+size_t
+cluster_commit(struct cluster *c, unsigned *joined, bool *doomed)
+{
+	pthread_mutex_lock(&c->lock);
+	size_t commit = c->commit;
+	*doomed = is_doomed(c, false);
+	*joined = 0;
+	for (unsigned i = 0; i < c->count; i++)
+		*joined += c->members[i].state == MEMBER_JOINED;
+	pthread_mutex_unlock(&c->lock);
+
+	return commit;
+}
+
+/* how far are the replicas that are connected? Returns false when all of them have everything */
+static bool
+is_behind(struct cluster *c, size_t *sum)
+{
+	bool behind = false;
+
+	*sum = 0;
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct member *m = &c->members[i];
+		*sum += m->durable;
+		behind = behind || (is_connected(m) && (m->state != MEMBER_JOINED || m->durable < c->end));
+	}
+	pthread_mutex_unlock(&c->lock);
+
+	return behind;
+}
+
+void
+cluster_drain(struct cluster *c)
+{
+	int64_t patience_ends_ms = now_ms() + DRAIN_PATIENCE_MS;
+	size_t last = 0;
+	size_t sum;
+
+	set_phase(c, PHASE_DRAIN);
+	while (is_behind(c, &sum) && now_ms() < patience_ends_ms) {
+		if (sum != last)
+			patience_ends_ms = now_ms() + DRAIN_PATIENCE_MS;
+		last = sum;
+		wake_wait(c->main_fd, LOOK_MS);
+	}
+}

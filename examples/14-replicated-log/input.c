@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "input.h"
+#include "log_format.h"
+
+#define CAPACITY_MIN ((size_t)1 << 20)
+
+bool
+input_init(struct input *in, int fd, size_t record_size)
+{
+	size_t capacity = record_size > CAPACITY_MIN ? record_size : CAPACITY_MIN;
+
+	*in = (struct input){ .fd = fd, .record_size = record_size, .capacity = capacity };
+	in->buf = malloc(capacity);
+	return in->buf != NULL;
+}
+
+void
+input_fini(struct input *in)
+{
+	free(in->buf);
+	in->buf = NULL;
+}
+
+/* what is left goes to the front; if that fills the buffer it is a part of one long record, which needs more
+ * room */
+static int
+make_room(struct input *in)
+{
+	size_t left = in->end - in->begin;
+
+	if (left && in->begin)
+		memmove(in->buf, in->buf + in->begin, left);
+	in->searched -= in->begin;
+	in->begin = 0;
+	in->end = left;
+	if (left < in->capacity)
+		return 0;
+
+	if (in->capacity >= LOG_PAYLOAD_MAX) {
+		fprintf(stderr, "the input has a line of more than %u bytes: use -b\n", LOG_PAYLOAD_MAX);
+		return -1;
+	}
+	uint8_t *buf = realloc(in->buf, 2 * in->capacity);
+	if (buf == NULL) {
+		fprintf(stderr, "no memory for a line of more than %zu bytes\n", in->capacity);
+		return -1;
+	}
+	in->buf = buf;
+	in->capacity *= 2;
+
+	return 0;
+}
+
+int
+input_fill(struct input *in)
+{
+	if (make_room(in))
+		return -1;
+
+	ssize_t n = read(in->fd, in->buf + in->end, in->capacity - in->end);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n < 0) {
+		perror("standard input");
+		return -1;
+	}
+	in->end += (size_t)n;
+	in->eof = n == 0;
+
+	return 0;
+}
+
+static size_t
+find_end_of_line(struct input *in)
+{
+	const uint8_t *newline = memchr(in->buf + in->searched, '\n', in->end - in->searched);
+
+	if (newline)
+		return (size_t)(newline - in->buf) + 1 - in->begin;
+	in->searched = in->end;
+	return 0;
+}
+
+bool
+input_next(struct input *in, const uint8_t **record, size_t *length)
+{
+	size_t left = in->end - in->begin;
+	size_t len = in->record_size;
+
+	if (len == 0)
+		len = find_end_of_line(in);
+	else if (left < len)
+		len = 0;
+	if (len == 0 && in->eof)
+		len = left;
+	if (len == 0)
+		return false;
+
+	*record = in->buf + in->begin;
+	*length = len;
+	in->begin += len;
+	in->searched = in->begin;
+	return true;
+}

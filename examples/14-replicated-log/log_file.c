@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log_file.h"
+
+#define MAGIC_SIZE 8
+
+static int
+complain(const char *path, const char *what, int err)
+{
+	fprintf(stderr, "%s: %s: %s\n", path, what, strerror(err));
+	return -1;
+}
+
+static int
+pwrite_all(int fd, const uint8_t *buf, size_t len, off_t offset)
+{
+	while (len) {
+		ssize_t n = pwrite(fd, buf, len, offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		buf += n;
+		len -= (size_t)n;
+		offset += n;
+	}
+	return 0;
+}
+
+/*
+ * Blocks that were never written are marked so by file systems: a flush of the first data in them would have
+ * to change that mark as well, which makes appending several times slower. So all are written once, here.
+ */
+static int
+write_zeros(int fd, uint64_t size)
+{
+	static const uint8_t zeros[1 << 20];
+
+	for (uint64_t offset = 0; offset < size; offset += sizeof(zeros)) {
+		size_t len = size - offset < sizeof(zeros) ? (size_t)(size - offset) : sizeof(zeros);
+		if (pwrite_all(fd, zeros, len, (off_t)offset))
+			return -1;
+	}
+
+	return fsync(fd);
+}
+
+/* the magic goes in last: until it is durable the file is no log */
+static int
+write_header(int fd, uint64_t size)
+{
+	uint8_t page[LOG_HEADER_SIZE];
+
+	log_header_encode(page, size);
+	if (pwrite_all(fd, page + MAGIC_SIZE, sizeof(page) - MAGIC_SIZE, MAGIC_SIZE) || fsync(fd))
+		return -1;
+
+	return pwrite_all(fd, page, MAGIC_SIZE, 0) || fsync(fd) ? -1 : 0;
+}
+
+/* the new name itself must survive a power failure as well */
+static int
+sync_directory(const char *path)
+{
+	char copy[PATH_MAX];
+
+	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	int ret = fsync(fd);
+	int err = errno;
+	close(fd);
+	errno = err;
+
+	return ret;
+}
+
+static int
+fill_new_file(int fd, const char *path, uint64_t size)
+{
+	/* somebody else may be creating the same log right now */
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return complain(path, "is being created by another process", errno);
+	if (ftruncate(fd, 0))
+		return complain(path, "cannot be emptied", errno);
+	/* a full disk must show now, not as a fault when a record arrives */
+	int err = posix_fallocate(fd, 0, (off_t)size);
+	if (err)
+		return complain(path, "cannot get its space", err);
+	if (write_zeros(fd, size) || write_header(fd, size))
+		return complain(path, "cannot be written", errno);
+
+	return 0;
+}
+
+int
+log_file_create(const char *path, uint64_t size)
+{
+	char draft[PATH_MAX];
+
+	if (snprintf(draft, sizeof(draft), "%s.new", path) >= (int)sizeof(draft))
+		return complain(path, "cannot be created", ENAMETOOLONG);
+	int fd = open(draft, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return complain(draft, "cannot be created", errno);
+
+	int ret = fill_new_file(fd, draft, size);
+	/* link, unlike rename, never replaces a file */
+	if (ret == 0 && (link(draft, path) || sync_directory(path)))
+		ret = complain(path, "cannot be created", errno);
+	if (unlink(draft))
+		ret = complain(draft, "cannot be removed", errno);
+	close(fd);
+
+	return ret;
+}
+
+static int
+check_log(const char *path, struct log_file *file, bool records_too)
+{
+	const uint8_t *log = file->mem.ptr;
+
+	enum log_status status = log_header_decode(log, file->mem.size, file->mem.size, &file->header);
+	if (status != LOG_OK) {
+		fprintf(stderr, "%s: refused and left as it is: %s\n", path, log_status_2str(status));
+		return -1;
+	}
+
+	log_scan_init(&file->scan, log, (size_t)file->header.tail);
+	if (records_too && log_scan_all(&file->scan) != LOG_OK) {
+		fprintf(stderr,
+			"%s: refused and left as it is: record %" PRIu64 " at offset %zu is damaged\n", path,
+			file->scan.records, file->scan.offset);
+		return -1;
+	}
+
+	return 0;
+}
+
+/* what can be told before it is mapped */
+static int
+check_file(const char *path, int fd, bool writable)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return complain(path, "cannot be examined", errno);
+	if (!S_ISREG(st.st_mode)) {
+		fprintf(stderr, "%s: refused: not a regular file\n", path);
+		return -1;
+	}
+	if (st.st_size < (off_t)LOG_SIZE_MIN) {
+		fprintf(stderr, "%s: refused and left as it is: %s\n", path, log_status_2str(LOG_SHORT));
+		return -1;
+	}
+	if (writable && flock(fd, LOCK_EX | LOCK_NB))
+		return complain(path, "is served by another process", errno);
+
+	return 0;
+}
+
+int
+log_file_open(const char *path, bool writable, struct log_file *file)
+{
+	*file = (struct log_file){ .fd = -1 };
+	file->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (file->fd < 0)
+		return complain(path, "cannot be opened", errno);
+
+	if (check_file(path, file->fd, writable) || persistent_map(file->fd, path, writable, &file->mem) ||
+		check_log(path, file, writable)) {
+		log_file_close(file);
+		return -1;
+	}
+
+	return 0;
+}
+
+void
+log_file_close(struct log_file *file)
+{
+	persistent_unmap(&file->mem);
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}

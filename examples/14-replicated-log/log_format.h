@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * log_format.h -- the bytes of the replicated log
+ *
+ * A log is one file, or one region of persistent memory: a header of 4096 bytes, then records one behind the
+ * other. All numbers are little-endian. The code here is pure: bytes in, values out; it never trusts what it
+ * reads.
+ *
+ * The header
+ *
+ *	offset  size
+ *	     0     8  magic "rpma-log"; written last when a log is created
+ *	     8     4  version, 1
+ *	    12     4  size of the header, 4096
+ *	    16     8  size of the file: header and room for records
+ *	    24     4  CRC-32 of the bytes 0 to 23
+ *	    64     8  word "log id": random, equal on all replicas of one log; 0 until a writer has used it
+ *	   128     8  word "members": how many replicas the log has
+ *	   192     8  word "promised": the newest writer (epoch) that this replica has been promised to
+ *	   256     8  word "epoch": the newest writer whose log this replica has taken over
+ *	   320     8  word "tail": the offset behind the last record
+ *
+ * and zeros in between. A word changes by one 8-byte atomic write, each on its own cache line. It holds a
+ * value of 48 bits and, above it, 16 bits of check, so that a damaged word is recognised.
+ *
+ * A record
+ *
+ *	offset  size
+ *	     0     4  length of the payload
+ *	     4     4  CRC-32 of all other bytes of the record, with its padding
+ *	     8     8  sequence number, from 0
+ *	    16     8  epoch of the writer that appended it; never smaller than that of the record before
+ *	    24     n  payload, then zeros up to a multiple of 8 bytes
+ *
+ * What lies at or behind the tail is no part of the log, whatever it looks like.
+ */
+
+#ifndef LOG_FORMAT_H
+#define LOG_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LOG_VERSION 1
+#define LOG_HEADER_SIZE 4096
+#define LOG_RECORD_HEADER_SIZE 24
+#define LOG_RECORD_ALIGNMENT 8
+#define LOG_WORD_SIZE 8
+#define LOG_WORD_MAX ((UINT64_C(1) << 48) - 1)
+
+/* a record is held in memory as a whole, so it needs a limit; so does a log, whose image the writer holds */
+#define LOG_PAYLOAD_MAX (UINT32_C(16) << 20)
+#define LOG_SIZE_MIN (UINT64_C(2) * LOG_HEADER_SIZE)
+#define LOG_SIZE_MAX (UINT64_C(1) << 40)
+
+/* the words of the header, by their offset */
+enum log_word {
+	LOG_WORD_LOG_ID = 64,
+	LOG_WORD_MEMBERS = 128,
+	LOG_WORD_PROMISED = 192,
+	LOG_WORD_EPOCH = 256,
+	LOG_WORD_TAIL = 320,
+};
+
+enum log_status {
+	LOG_OK = 0,
+	LOG_END, /* the scan has reached the end: no error */
+	LOG_SHORT,
+	LOG_FOREIGN,
+	LOG_UNKNOWN_VERSION,
+	LOG_WRONG_SIZE,
+	LOG_DAMAGED_HEADER,
+	LOG_DAMAGED_RECORD,
+};
+
+struct log_header {
+	uint64_t size;
+	uint64_t log_id;
+	uint64_t members;
+	uint64_t promised;
+	uint64_t epoch;
+	uint64_t tail;
+};
+
+/* payload points into the buffer that was decoded */
+struct log_record {
+	uint64_t sequence;
+	uint64_t epoch;
+	const uint8_t *payload;
+	size_t length;
+};
+
+/* a walk over the records of a log, that checks each; only the totals change */
+struct log_scan {
+	const uint8_t *log; /* the whole log, from its header on */
+	size_t end;         /* the tail */
+	size_t offset;      /* behind the last good record */
+	uint64_t records;   /* good ones so far, which is also the next sequence number */
+	uint64_t payload_bytes;
+	uint64_t epoch; /* of the last good one */
+};
+
+/* what a status means, for the user */
+const char *log_status_2str(enum log_status status);
+
+/* the header of a new, empty log of that size */
+void log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size);
+
+/*
+ * log_header_decode -- read a header out of the first len bytes of a file (or region) of file_size bytes
+ *
+ * Returns LOG_OK or what is wrong; the header is written only on LOG_OK, and its tail then lies within the
+ * file.
+ */
+enum log_status log_header_decode(const uint8_t *buf, size_t len, uint64_t file_size,
+	struct log_header *header);
+
+/* value must not be above LOG_WORD_MAX */
+void log_word_encode(uint8_t buf[static LOG_WORD_SIZE], enum log_word word, uint64_t value);
+bool log_word_decode(const uint8_t buf[static LOG_WORD_SIZE], enum log_word word, uint64_t *value);
+
+/* the room that a payload takes as a record; length must not be above LOG_PAYLOAD_MAX */
+size_t log_record_size(size_t length);
+
+/*
+ * log_record_encode -- write the record to dst, which has that much room
+ *
+ * Returns the size of the record, or 0 if there is no room for it.
+ */
+size_t log_record_encode(uint8_t *dst, size_t room, const struct log_record *record);
+
+/* read the record at the beginning of len bytes */
+enum log_status log_record_decode(const uint8_t *buf, size_t len, struct log_record *record);
+
+/* walk over a log of which the first end bytes are there; end comes from a checked header */
+void log_scan_init(struct log_scan *scan, const uint8_t *log, size_t end);
+
+/* the next record: LOG_OK, LOG_END or LOG_DAMAGED_RECORD; after anything but LOG_OK the scan stays where it
+ * is */
+enum log_status log_scan_next(struct log_scan *scan, struct log_record *record);
+
+/* walk to the end: LOG_OK if every record was good, else LOG_DAMAGED_RECORD */
+enum log_status log_scan_all(struct log_scan *scan);
+
+/*
+ * log_boundary -- the last record boundary in [from, limit], but at least one record behind from
+ *
+ * The records in [from, end) are known to be good, from is a boundary before end.
+ */
+size_t log_boundary(const uint8_t *log, size_t from, size_t limit, size_t end);
+
+/* the last record boundary in [LOG_HEADER_SIZE, limit] of a log that is good up to end */
+size_t log_boundary_before(const uint8_t *log, size_t limit, size_t end);
+
+#endif /* LOG_FORMAT_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * protocol.h -- what writer and replica tell each other while they connect, as private data
+ *
+ * The writer says hello: 12 bytes, the text "rpma-log" and the version of the format as 4 bytes,
+ * little-endian. The replica answers with the description of its memory (exchange.h), or, while it serves
+ * another writer, with the four letters "busy", and then disconnects. A connection request without a hello is
+ * rejected.
+ */
+
+#ifndef LOG_PROTOCOL_H
+#define LOG_PROTOCOL_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include <librpma.h>
+
+#include "log_format.h"
+
+#define HELLO_SIZE 12
+#define HELLO \
+	"rpma-log" \
+	"\x01\x00\x00\x00"
+#define BUSY_SIZE 4
+#define BUSY "busy"
+
+_Static_assert(sizeof(HELLO) == HELLO_SIZE + 1, "the hello is its text and the version");
+_Static_assert(LOG_VERSION == 1, "the version is in the hello as well");
+
+/* transports may pad private data: what counts is how they begin */
+static inline bool
+pdata_begins_with(const struct rpma_conn_private_data *pdata, const char *text, size_t len)
+{
+	return pdata->ptr != NULL && pdata->len >= len && memcmp(pdata->ptr, text, len) == 0;
+}
+
+#endif /* LOG_PROTOCOL_H */

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * session.c -- the writer's side of one replica
+ *
+ * A session is one connection, from the request to its end, and reads top to bottom in run_session():
+ * connect, read the header, take part in recovery, bring the replica up to date, replicate. Whatever goes
+ * wrong ends the session, and the thread begins another one after a while. Only what can never be right makes
+ * the replica unusable for good.
+ *
+ * Replicating is done in groups of records: write them, flush them, move the tail behind them by an atomic
+ * write, flush the tail. The four are posted at once and only the last one gives a completion. They are
+ * carried out in this order: a flush covers the writes before it, the atomic write waits for the flush before
+ * it (librpma fences it), and if one fails none behind it happens. Several groups are on their way at any
+ * time.
+ */
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+#include "session_link.h"
+
+/* about so many bytes of records make a group: a flush costs about the same for few bytes */
+#define GROUP_BYTES ((size_t)4 << 20)
+
+#define BACKOFF_MIN_MS 50
+#define BACKOFF_MAX_MS 1000
+
+static int
+read_header(struct session *s)
+{
+	if (s->remote.size < LOG_SIZE_MIN)
+		return session_give_up(s, "its memory is no log: too small");
+	if (session_read_remote(s, s->scratch_mr, 0, 0, LOG_HEADER_SIZE))
+		return -1;
+
+	enum log_status status = log_header_decode(s->scratch, LOG_HEADER_SIZE, s->remote.size, &s->header);
+
+	return status == LOG_OK ? 0 : session_give_up(s, "%s", log_status_2str(status));
+}
+
+/* the header is known: the replica may take part */
+static void
+enter_cluster(struct session *s)
+{
+	struct member *m = s->m;
+
+	pthread_mutex_lock(&s->c->lock);
+	m->header = s->header;
+	m->tried = true;
+	m->fetch = false;
+	m->fetched = false;
+	/* promised to us on an earlier connection, and to nobody else since */
+	bool promised = s->c->epoch && m->promised_epoch == s->c->epoch && s->header.promised == s->c->epoch;
+	m->state = promised ? MEMBER_PROMISED : MEMBER_READY;
+	s->epoch = promised ? s->c->epoch : 0;
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+}
+
+static void
+leave_cluster(struct session *s)
+{
+	struct member *m = s->m;
+
+	pthread_mutex_lock(&s->c->lock);
+	bool was_up = m->state == MEMBER_JOINED || m->state == MEMBER_SYNCING;
+	if (m->state != MEMBER_UNUSABLE)
+		m->state = MEMBER_AWAY;
+	m->tried = true;
+	m->busy = s->busy;
+	m->fetch = false;
+	m->fetched = false;
+	if (was_up && s->c->phase == PHASE_RUN)
+		tell("replica %s: lost", m->name);
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+}
+
+/* --- recovery --- */
+
+static int
+promise(struct session *s, uint64_t epoch)
+{
+	if (s->header.promised >= epoch)
+		return session_give_up(s,
+			"it was promised to another writer, who is, or was, newer than this one");
+	if (session_write_word(s, LOG_WORD_PROMISED, epoch))
+		return -1;
+
+	s->header.promised = epoch;
+	s->epoch = epoch;
+	pthread_mutex_lock(&s->c->lock);
+	s->m->header.promised = epoch;
+	s->m->promised_epoch = epoch;
+	/* the main thread may have chosen a higher one meanwhile */
+	if (s->c->epoch == epoch)
+		s->m->state = MEMBER_PROMISED;
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+
+	return 0;
+}
+
+/* read the replica's log into the image */
+static int
+fetch(struct session *s)
+{
+	const size_t tail = (size_t)s->header.tail;
+	int ret = session_register_image(s);
+
+	for (size_t offset = LOG_HEADER_SIZE; ret == 0 && offset < tail; offset += CHUNK)
+		ret = session_read_remote(s, s->image_mr, offset, offset,
+			tail - offset < CHUNK ? tail - offset : CHUNK);
+
+	/* another image may take the place of this one until it is decided which log is taken over */
+	session_deregister(&s->image_mr);
+	if (ret)
+		return -1;
+	pthread_mutex_lock(&s->c->lock);
+	s->m->fetched = true;
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+
+	return 0;
+}
+
+/* 1 if something was done that the main thread asks for, 0 if it asks for nothing, -1 if it failed */
+static int
+serve_recovery(struct session *s, const struct view *view)
+{
+	/* whoever has been promised to somebody else waits for the main thread to choose a higher epoch */
+	if (view->epoch > s->epoch && (s->header.promised < view->epoch || view->phase != PHASE_RECOVER))
+		return promise(s, view->epoch) ? -1 : 1;
+	if (view->fetch)
+		return fetch(s) ? -1 : 1;
+
+	return 0;
+}
+
+/* until it has recovered the log */
+static int
+take_part_in_recovery(struct session *s)
+{
+	for (;;) {
+		struct view view = session_look(s);
+		int done = serve_recovery(s, &view);
+
+		if (done < 0)
+			return -1;
+		/* what was done took time, and the wake-ups of that time with it: look again */
+		if (done)
+			continue;
+		if (view.phase != PHASE_RECOVER)
+			return 0;
+		if (session_wait_for_change(s, -1))
+			return -1;
+	}
+}
+
+/* --- bringing up to date --- */
+
+/* is this replica a part of this log? An empty one becomes one */
+static int
+check_identity(struct session *s)
+{
+	if (s->header.size != s->c->size)
+		return session_give_up(s, "its size is %" PRIu64 ", that of the log is %zu", s->header.size,
+			s->c->size);
+	if (s->header.epoch == 0)
+		return 0;
+	if (s->header.log_id != s->c->log_id)
+		return session_give_up(s, "it holds another log");
+	if (s->header.members != s->c->count)
+		return session_give_up(s, "it is one of %" PRIu64 " replicas, not of %u", s->header.members,
+			s->c->count);
+
+	return 0;
+}
+
+static int
+claim_identity(struct session *s)
+{
+	if (s->header.epoch)
+		return 0;
+
+	return session_write_word(s, LOG_WORD_MEMBERS, s->c->count) ||
+			session_write_word(s, LOG_WORD_LOG_ID, s->c->log_id)
+		? -1
+		: 0;
+}
+
+/* how much of len bytes is the same */
+static size_t
+common_length(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	size_t i = 0;
+
+	if (memcmp(a, b, len) == 0)
+		return len;
+	while (a[i] == b[i])
+		i++;
+	return i;
+}
+
+/* up to which record boundary is the replica's log the same as ours? */
+static int
+compare_logs(struct session *s, size_t *common)
+{
+	const size_t end = session_look(s).end;
+	const size_t tail = (size_t)s->header.tail;
+	const size_t limit = tail < end ? tail : end;
+	size_t offset = LOG_HEADER_SIZE;
+
+	while (offset < limit) {
+		size_t len = limit - offset < CHUNK ? limit - offset : CHUNK;
+		if (session_read_remote(s, s->scratch_mr, 0, offset, len))
+			return -1;
+		size_t same = common_length(s->scratch, s->c->image + offset, len);
+		offset += same;
+		if (same < len)
+			break;
+	}
+	*common = log_boundary_before(s->c->image, offset, end);
+
+	return 0;
+}
+
+/* leave on the replica what is the same as ours; replicating then goes on from there */
+static int
+cut_back(struct session *s)
+{
+	size_t common;
+
+	if (check_identity(s) || session_register_image(s))
+		return -1;
+	/* compared even if it had joined before: the file may be another one by now */
+	if (compare_logs(s, &common))
+		return -1;
+	if (common < s->header.tail && session_write_word(s, LOG_WORD_TAIL, common))
+		return -1;
+	if (claim_identity(s))
+		return -1;
+	s->sent = common;
+	session_set_durable(s, common);
+
+	return 0;
+}
+
+/* all that was recovered is durable there: from now on the replica counts */
+static int
+join(struct session *s)
+{
+	if (s->header.epoch != s->epoch && session_write_word(s, LOG_WORD_EPOCH, s->epoch))
+		return -1;
+
+	s->header.epoch = s->epoch;
+	pthread_mutex_lock(&s->c->lock);
+	s->m->joined_epoch = s->epoch;
+	s->m->header.epoch = s->epoch;
+	tell("replica %s: joined over %s at offset %zu of the log", s->m->name, s->device, s->m->durable);
+	pthread_mutex_unlock(&s->c->lock);
+	session_set_state(s, MEMBER_JOINED);
+
+	return 0;
+}
+
+/* --- replicating --- */
+
+static int
+post_group(struct session *s, size_t end)
+{
+	const size_t group_end = log_boundary(s->c->image, s->sent, s->sent + GROUP_BYTES, end);
+	const size_t len = group_end - s->sent;
+
+	int ret = rpma_write(s->conn, s->remote.mr, s->sent, s->image_mr, s->sent, len,
+		RPMA_F_COMPLETION_ON_ERROR, NULL);
+	if (ret)
+		return session_failed(s, "rpma_write", ret);
+	if (session_post_flush(s, s->sent, len, RPMA_F_COMPLETION_ON_ERROR) ||
+		session_post_word(s, LOG_WORD_TAIL, group_end))
+		return -1;
+
+	s->groups[(s->first + s->in_flight) % GROUPS_MAX] = group_end;
+	s->in_flight++;
+	s->sent = group_end;
+
+	return 0;
+}
+
+static int
+post_groups(struct session *s, size_t end)
+{
+	while (s->in_flight < GROUPS_MAX && s->sent < end)
+		if (post_group(s, end))
+			return -1;
+	return 0;
+}
+
+/* a completion belongs to the oldest group: they complete in order */
+static int
+collect_groups(struct session *s)
+{
+	size_t durable = 0;
+	int ret;
+
+	while (s->in_flight && (ret = session_poll_completion(s)) != 0) {
+		if (ret < 0)
+			return -1;
+		durable = s->groups[s->first];
+		s->first = (s->first + 1) % GROUPS_MAX;
+		s->in_flight--;
+	}
+	if (durable)
+		session_set_durable(s, durable);
+
+	return 0;
+}
+
+/* replicate up to the end, or, with follow, what is appended later as well */
+static int
+replicate(struct session *s, size_t end, bool follow)
+{
+	for (;;) {
+		struct view view = session_look(s);
+		if (follow)
+			end = view.end;
+		if (post_groups(s, end) || collect_groups(s))
+			return -1;
+		if (s->in_flight == 0 && s->sent >= end && (!follow || view.phase == PHASE_DRAIN))
+			return 0;
+		/* else the groups just collected have made room for more */
+		if ((s->in_flight == GROUPS_MAX || s->sent >= end) && session_wait_for_change(s, -1))
+			return -1;
+	}
+}
+
+static int
+run_session(struct session *s)
+{
+	if (session_open_connection(s) || read_header(s))
+		return -1;
+
+	enter_cluster(s);
+	if (take_part_in_recovery(s))
+		return -1;
+
+	session_set_state(s, MEMBER_SYNCING);
+	if (cut_back(s) || replicate(s, s->c->recovered_end, false) || join(s))
+		return -1;
+
+	return replicate(s, 0, true);
+}
+
+/* everything of one connection goes; the device and its registered memory stay */
+static void
+end_session(struct session *s)
+{
+	session_close_connection(s);
+	exchange_release(&s->remote);
+	leave_cluster(s);
+	s->event_fd = -1;
+	s->closed = false;
+	s->busy = false;
+	s->epoch = 0;
+	s->first = 0;
+	s->in_flight = 0;
+}
+
+/* sleep before the next attempt: false if there is none */
+static bool
+back_off(struct session *s, int ms)
+{
+	const int64_t until_ms = now_ms() + ms;
+
+	for (;;) {
+		pthread_mutex_lock(&s->c->lock);
+		bool over = s->c->phase >= PHASE_DRAIN || s->m->state == MEMBER_UNUSABLE;
+		pthread_mutex_unlock(&s->c->lock);
+		int64_t left_ms = until_ms - now_ms();
+		if (over || left_ms <= 0)
+			return !over;
+		wake_wait(s->m->wake_fd, (int)left_ms);
+	}
+}
+
+void *
+session_thread(void *arg)
+{
+	struct member *m = arg;
+	struct session s = { .m = m, .c = m->cluster, .event_fd = -1 };
+	int backoff_ms = BACKOFF_MIN_MS;
+
+	s.scratch = aligned_alloc(LOG_HEADER_SIZE, CHUNK);
+	if (s.scratch == NULL) {
+		(void)session_give_up(&s, "out of memory");
+		return NULL;
+	}
+
+	do {
+		(void)run_session(&s);
+		/* one that came as far as a header was no failed attempt */
+		backoff_ms = s.header.size ? BACKOFF_MIN_MS : backoff_ms * 2;
+		if (backoff_ms > BACKOFF_MAX_MS)
+			backoff_ms = BACKOFF_MAX_MS;
+		s.header = (struct log_header){ 0 };
+		end_session(&s);
+	} while (back_off(&s, backoff_ms));
+
+	session_deregister(&s.image_mr);
+	session_deregister(&s.scratch_mr);
+	(void)rpma_peer_delete(&s.peer);
+	free(s.scratch);
+
+	return NULL;
+}

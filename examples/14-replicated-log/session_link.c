@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "connection.h"
+#include "protocol.h"
+#include "session_link.h"
+
+#define RESOLVE_TIMEOUT_MS 500
+#define CONNECT_TIMEOUT_MS 5000
+#define CLOSE_TIMEOUT_MS 1000
+
+/* the functions of librpma that deal with addresses and memory must not be called by two threads at once */
+static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct view
+session_look(struct session *s)
+{
+	pthread_mutex_lock(&s->c->lock);
+	struct view view = {
+		.phase = s->c->phase,
+		.epoch = s->c->epoch,
+		.end = s->c->end,
+		.fetch = s->m->fetch && !s->m->fetched,
+	};
+	pthread_mutex_unlock(&s->c->lock);
+
+	return view;
+}
+
+static bool
+is_stopped(struct session *s)
+{
+	return session_look(s).phase == PHASE_STOP;
+}
+
+void
+session_set_state(struct session *s, enum member_state state)
+{
+	pthread_mutex_lock(&s->c->lock);
+	s->m->state = state;
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+}
+
+void
+session_set_durable(struct session *s, size_t durable)
+{
+	pthread_mutex_lock(&s->c->lock);
+	s->m->durable = durable;
+	cluster_member_changed(s->c);
+	pthread_mutex_unlock(&s->c->lock);
+}
+
+__attribute__((format(printf, 2, 3))) int
+session_give_up(struct session *s, const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&s->c->lock);
+	va_start(args, format);
+	vsnprintf(s->m->reason, sizeof(s->m->reason), format, args);
+	va_end(args);
+	s->m->state = MEMBER_UNUSABLE;
+	cluster_member_changed(s->c);
+	tell("replica %s cannot be used: %s", s->m->name, s->m->reason);
+	pthread_mutex_unlock(&s->c->lock);
+
+	return -1;
+}
+
+int
+session_failed(struct session *s, const char *call, int ret)
+{
+	tell("replica %s: %s failed: %s", s->m->name, call, rpma_err_2str(ret));
+	return -1;
+}
+
+/* --- waiting --- */
+
+/* collect an event of the connection, if there is one */
+static void
+next_event(struct session *s, enum rpma_conn_event *event)
+{
+	int ret = rpma_conn_next_event(s->conn, event);
+	if (ret == RPMA_E_NO_EVENT)
+		return;
+	if (ret || *event != RPMA_CONN_ESTABLISHED)
+		s->closed = true;
+}
+
+int
+session_wait_for_change(struct session *s, int timeout_ms)
+{
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	struct pollfd pfds[] = {
+		{ .fd = s->m->wake_fd, .events = POLLIN },
+		{ .fd = s->event_fd, .events = POLLIN },
+		{ .fd = s->cq_fd, .events = POLLIN },
+	};
+
+	if (poll(pfds, 3, timeout_ms) < 0 && errno != EINTR)
+		return -1;
+	if (pfds[0].revents)
+		wake_wait(s->m->wake_fd, 0);
+	if (pfds[1].revents)
+		next_event(s, &event);
+	if (pfds[2].revents) {
+		int ret = rpma_cq_wait(s->cq);
+		if (ret && ret != RPMA_E_NO_COMPLETION)
+			return session_failed(s, "rpma_cq_wait", ret);
+	}
+
+	return s->closed || is_stopped(s) ? -1 : 0;
+}
+
+int
+session_poll_completion(struct session *s)
+{
+	struct ibv_wc wc;
+
+	int ret = rpma_cq_get_wc(s->cq, 1, &wc, NULL);
+	if (ret == RPMA_E_NO_COMPLETION)
+		return 0;
+	if (ret)
+		return session_failed(s, "rpma_cq_get_wc", ret);
+	if (wc.status != IBV_WC_SUCCESS) {
+		tell("replica %s: an operation failed: %s", s->m->name, ibv_wc_status_str(wc.status));
+		return -1;
+	}
+
+	return 1;
+}
+
+/* wait for the completion of the one operation that is on its way */
+static int
+await_completion(struct session *s)
+{
+	assert(s->in_flight == 0);
+	for (;;) {
+		int ret = session_poll_completion(s);
+		if (ret)
+			return ret < 0 ? -1 : 0;
+		if (session_wait_for_change(s, -1))
+			return -1;
+	}
+}
+
+/* --- single operations --- */
+
+int
+session_read_remote(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
+	size_t len)
+{
+	int ret = rpma_read(s->conn, dst, dst_offset, s->remote.mr, offset, len, RPMA_F_COMPLETION_ALWAYS,
+		NULL);
+	if (ret)
+		return session_failed(s, "rpma_read", ret);
+
+	return await_completion(s);
+}
+
+/* make a range of the replica durable; the completion, if any, tells when */
+int
+session_post_flush(struct session *s, size_t offset, size_t len, int flags)
+{
+	int ret = rpma_flush(s->conn, s->remote.mr, offset, len, RPMA_FLUSH_TYPE_PERSISTENT, flags, NULL);
+	if (ret == RPMA_E_NOSUPP)
+		return session_give_up(s, "its memory cannot be flushed to persistence");
+	if (ret)
+		return session_failed(s, "rpma_flush", ret);
+
+	return 0;
+}
+
+int
+session_post_word(struct session *s, enum log_word word, uint64_t value)
+{
+	uint8_t bytes[LOG_WORD_SIZE];
+
+	log_word_encode(bytes, word, value);
+	int ret = rpma_atomic_write(s->conn, s->remote.mr, word, (const char *)bytes,
+		RPMA_F_COMPLETION_ON_ERROR, NULL);
+	if (ret)
+		return session_failed(s, "rpma_atomic_write", ret);
+
+	return session_post_flush(s, word, LOG_WORD_SIZE, RPMA_F_COMPLETION_ALWAYS);
+}
+
+int
+session_write_word(struct session *s, enum log_word word, uint64_t value)
+{
+	return session_post_word(s, word, value) || await_completion(s) ? -1 : 0;
+}
+
+/* --- connecting --- */
+
+/* what lives as long as the thread: the device, and memory to read into */
+static int
+prepare_peer(struct session *s)
+{
+	if (s->scratch_mr)
+		return 0;
+
+	int ret = s->peer ? 0
+			  : peer_new_by_addr(s->m->addr, RPMA_UTIL_IBV_CONTEXT_REMOTE, &s->peer, &s->device);
+	if (ret)
+		return -1;
+	ret = rpma_mr_reg(s->peer, s->scratch, CHUNK, RPMA_MR_USAGE_READ_DST, &s->scratch_mr);
+
+	return ret ? session_failed(s, "rpma_mr_reg", ret) : 0;
+}
+
+static int
+new_request(struct session *s, struct rpma_conn_req **req)
+{
+	struct rpma_conn_cfg *cfg = NULL;
+
+	int ret = rpma_conn_cfg_new(&cfg);
+	if (ret == 0)
+		ret = rpma_conn_cfg_set_timeout(cfg, RESOLVE_TIMEOUT_MS);
+	if (ret == 0)
+		ret = rpma_conn_cfg_set_sq_size(cfg, QUEUE_SIZE);
+	if (ret == 0)
+		ret = rpma_conn_cfg_set_cq_size(cfg, QUEUE_SIZE);
+	if (ret == 0)
+		ret = rpma_conn_req_new(s->peer, s->m->addr, s->m->port, cfg, req);
+	(void)rpma_conn_cfg_delete(&cfg);
+
+	return ret;
+}
+
+/* a non-blocking descriptor: a hint that turns out to be wrong must not hold us up */
+static int
+set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -1 : 0;
+}
+
+static int
+open_descriptors(struct session *s)
+{
+	int ret = rpma_conn_get_cq(s->conn, &s->cq);
+	if (ret == 0)
+		ret = rpma_cq_get_fd(s->cq, &s->cq_fd);
+	if (ret == 0)
+		ret = rpma_conn_get_event_fd(s->conn, &s->event_fd);
+	if (ret)
+		return session_failed(s, "getting the descriptors", ret);
+
+	return set_nonblocking(s->cq_fd) || set_nonblocking(s->event_fd) ? -1 : 0;
+}
+
+static int
+await_established(struct session *s)
+{
+	const int64_t deadline_ms = now_ms() + CONNECT_TIMEOUT_MS;
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+
+	while (event != RPMA_CONN_ESTABLISHED) {
+		struct pollfd pfds[] = {
+			{ .fd = s->event_fd, .events = POLLIN },
+			{ .fd = s->m->wake_fd, .events = POLLIN },
+		};
+		int64_t left_ms = deadline_ms - now_ms();
+		if (left_ms <= 0 || is_stopped(s) || (poll(pfds, 2, (int)left_ms) < 0 && errno != EINTR))
+			return -1;
+		if (pfds[0].revents)
+			next_event(s, &event);
+		if (pfds[1].revents)
+			wake_wait(s->m->wake_fd, 0);
+		if (s->closed)
+			return -1;
+	}
+
+	return 0;
+}
+
+/* what did the replica say: its memory, or that it is busy? */
+static int
+read_answer(struct session *s)
+{
+	struct rpma_conn_private_data pdata;
+
+	int ret = rpma_conn_get_private_data(s->conn, &pdata);
+	if (ret)
+		return session_failed(s, "rpma_conn_get_private_data", ret);
+
+	s->busy = pdata_begins_with(&pdata, BUSY, BUSY_SIZE);
+	if (s->busy)
+		return -1;
+
+	ret = exchange_unpack(s->conn, &s->remote);
+	if (ret)
+		return session_give_up(s, "it is no replica");
+	if (s->remote.pcfg)
+		ret = rpma_conn_apply_remote_peer_cfg(s->conn, s->remote.pcfg);
+
+	return ret ? session_failed(s, "rpma_conn_apply_remote_peer_cfg", ret) : 0;
+}
+
+int
+session_open_connection(struct session *s)
+{
+	const struct rpma_conn_private_data hello = { (void *)(uintptr_t)HELLO, HELLO_SIZE };
+	struct rpma_conn_req *req = NULL;
+
+	pthread_mutex_lock(&setup_lock);
+	int ret = prepare_peer(s);
+	if (ret == 0)
+		ret = new_request(s, &req);
+	pthread_mutex_unlock(&setup_lock);
+	if (ret)
+		return -1;
+
+	ret = rpma_conn_req_connect(&req, &hello, &s->conn);
+	if (ret)
+		return session_failed(s, "rpma_conn_req_connect", ret);
+
+	return open_descriptors(s) || await_established(s) || read_answer(s) ? -1 : 0;
+}
+
+void
+session_close_connection(struct session *s)
+{
+	if (s->conn == NULL)
+		return;
+
+	const int64_t deadline_ms = now_ms() + CLOSE_TIMEOUT_MS;
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	struct pollfd pfd = { .fd = s->event_fd, .events = POLLIN };
+
+	bool closing = !s->closed && rpma_conn_disconnect(s->conn) == 0;
+	while (closing && !s->closed && now_ms() < deadline_ms &&
+		poll(&pfd, 1, (int)(deadline_ms - now_ms())) > 0)
+		next_event(s, &event);
+	int ret = rpma_conn_delete(&s->conn);
+	if (ret)
+		(void)session_failed(s, "rpma_conn_delete", ret);
+}
+
+/* --- memory --- */
+
+int
+session_register_image(struct session *s)
+{
+	if (s->image_mr)
+		return 0;
+
+	pthread_mutex_lock(&setup_lock);
+	int ret = rpma_mr_reg(s->peer, s->c->image, s->c->size,
+		RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC, &s->image_mr);
+	pthread_mutex_unlock(&setup_lock);
+
+	return ret ? session_failed(s, "rpma_mr_reg", ret) : 0;
+}
+
+void
+session_deregister(struct rpma_mr_local **mr)
+{
+	pthread_mutex_lock(&setup_lock);
+	(void)rpma_mr_dereg(mr);
+	pthread_mutex_unlock(&setup_lock);
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# What the examples have in common. As part of the project they use the library that is being built; alone,
+#	cmake -S examples/05-flush-to-persistent -B build
+# the installed one, found by its CMake package or by pkg-config.
+
+include_guard(GLOBAL)
+
+find_package(PkgConfig REQUIRED)
+
+if(NOT TARGET librpma::rpma AND TARGET rpma)
+	add_library(librpma::rpma ALIAS rpma)
+endif()
+if(NOT TARGET librpma::rpma)
+	find_package(librpma QUIET)
+endif()
+if(NOT TARGET librpma::rpma)
+	pkg_check_modules(LIBRPMA REQUIRED IMPORTED_TARGET GLOBAL librpma)
+	add_library(librpma::rpma ALIAS PkgConfig::LIBRPMA)
+endif()
+pkg_check_modules(EXAMPLE_LIBIBVERBS REQUIRED IMPORTED_TARGET GLOBAL libibverbs)
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+if(NOT CMAKE_BUILD_TYPE)
+	set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+
+# add_example(<program> PREFIX <prefix> SOURCES <files> [COMMON <files of examples/common>] [LIBS <targets>])
+# the target is <prefix>-<program>, the file in the build directory is <program>
+function(add_example program)
+	cmake_parse_arguments(EXAMPLE "" "PREFIX" "SOURCES;COMMON;LIBS" ${ARGN})
+	list(TRANSFORM EXAMPLE_COMMON PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+	set(target ${EXAMPLE_PREFIX}-${program})
+	add_executable(${target} ${EXAMPLE_SOURCES} ${EXAMPLE_COMMON})
+	set_target_properties(${target} PROPERTIES OUTPUT_NAME ${program})
+	target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+	target_compile_options(${target} PRIVATE -UNDEBUG) # assertions stay on in every build type
+	target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+	target_link_libraries(${target} PRIVATE librpma::rpma PkgConfig::EXAMPLE_LIBIBVERBS ${EXAMPLE_LIBS})
+endfunction()
