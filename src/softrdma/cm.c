@@ -415,6 +415,11 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
 	if (id->id.qp || pd == NULL || id->id.verbs != pd->context)
 		return softrdma_cm_result(EINVAL);
+	softrdma_cm_lock();
+	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
+	softrdma_cm_unlock();
+	if (too_late) /* a peer has been told the numbers of another queue pair */
+		return softrdma_cm_result(EINVAL);
 	struct softrdma_qp *qp = softrdma_qp_new(pd, attr);
 	if (qp == NULL)
 		return -1;

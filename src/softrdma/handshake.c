@@ -20,6 +20,9 @@
 #include "io.h"
 
 #define NS_PER_MS 1000000u
+/* connections taken in one go: others must get the manager's lock in a flood */
+#define ACCEPT_TURNS 64
+
 #define MESSAGE_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)
 
 enum role {
@@ -36,7 +39,7 @@ struct softrdma_handshaker {
 	int fd; /* -1: cancelled */
 	struct softrdma_id *id;
 	uint64_t deadline; /* ns, 0: none */
-	bool out_of_descriptors; /* a listener that could not accept and must try again */
+	bool try_again; /* a listener that has not accepted all there is: the ticker goes on */
 	bool peer_gone;          /* AWAITING_ANSWER: the other side has given up */
 
 	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
@@ -62,6 +65,13 @@ set_deadline(struct softrdma_handshaker *hand, unsigned ms)
 	bool had = hand->deadline != 0;
 	hand->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
 	softrdma_io_timed((ms != 0) - had);
+}
+
+static void
+set_try_again(struct softrdma_handshaker *listener, bool again)
+{
+	softrdma_io_timed(again - listener->try_again);
+	listener->try_again = again;
 }
 
 static void handle(struct softrdma_watched *watched, uint32_t events);
@@ -108,8 +118,7 @@ static void
 leave_list(struct softrdma_handshaker *hand)
 {
 	set_deadline(hand, 0);
-	if (hand->out_of_descriptors)
-		softrdma_io_timed(-1);
+	set_try_again(hand, false);
 	if (is_incoming(hand))
 		incoming--;
 	if (hand->prev)
@@ -223,6 +232,15 @@ send_reject(int fd, enum softrdma_reject_reason reason, const void *private_data
 	send_message(fd, message, length); /* whoever is not there any more need not know */
 }
 
+/* bytes that nobody has read would make the kernel reset the connection, and the reject be lost */
+static void
+read_away(int fd)
+{
+	uint8_t bytes[2 * MESSAGE_MAX];
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
+		;
+}
+
 enum reading {
 	COMPLETE,
 	INCOMPLETE,
@@ -284,7 +302,9 @@ hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own, 
 	if (!link->failed)
 		link->qp->state = IBV_QPS_RTS;
 	int ret = softrdma_io_attach(link, fd);
-	if (ret == 0) {
+	if (ret) {
+		softrdma_link_lost(link);
+	} else {
 		id->state = SOFTRDMA_ID_CONNECTED;
 		id->established = active;
 		link->ops = &softrdma_id_link_ops;
@@ -495,7 +515,9 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 static struct softrdma_id *
 id_of_request(struct softrdma_id *listener, int fd)
 {
+	pthread_mutex_lock(&listener->lock);
 	struct softrdma_id *id = softrdma_id_new(listener->channel, listener->id.context, listener->id.ps);
+	pthread_mutex_unlock(&listener->lock);
 	if (id == NULL)
 		return NULL;
 	id->id.verbs = softrdma_context();
@@ -543,6 +565,7 @@ read_request(struct softrdma_handshaker *hand)
 		SOFTRDMA_LOG(WARNING, "%s speaks version %u of the protocol, not %u: rejected",
 			peer_name(hand->fd, name, sizeof(name)), hand->peer.version, SOFTRDMA_WIRE_VERSION);
 		send_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
+		read_away(hand->fd);
 		end(hand);
 		return;
 	case COMPLETE:
@@ -575,6 +598,7 @@ take_socket(struct softrdma_handshaker *listener, int fd)
 	int ret;
 	if (incoming >= SOFTRDMA_HANDSHAKES_MAX) {
 		send_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+		read_away(fd);
 		close(fd);
 		return;
 	}
@@ -587,42 +611,44 @@ take_socket(struct softrdma_handshaker *listener, int fd)
 	read_request(hand);
 }
 
-static void
-set_out_of_descriptors(struct softrdma_handshaker *listener, bool out, int error)
+/* one accept(2); false: nothing more to accept now */
+static bool
+accept_one(struct softrdma_handshaker *listener)
 {
-	if (listener->out_of_descriptors == out)
-		return;
-	listener->out_of_descriptors = out;
-	softrdma_io_timed(out ? 1 : -1);
-	if (out)
-		SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)", strerror(error));
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		take_socket(listener, fd);
+		return true;
+	}
+	switch (errno) {
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		/* no new edge comes for those that wait already */
+		if (!listener->try_again)
+			SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)",
+				strerror(errno));
+		set_try_again(listener, true);
+		return false;
+	case EAGAIN:
+	case EBADF:
+	case EINVAL:
+		set_try_again(listener, false);
+		return false;
+	default:
+		return true; /* that one connection has failed (accept(2)): the next */
+	}
 }
 
 static void
 accept_sockets(struct softrdma_handshaker *listener)
 {
-	for (;;) {
-		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= 0) {
-			set_out_of_descriptors(listener, false, 0);
-			take_socket(listener, fd);
-			continue;
-		}
-		switch (errno) {
-		case EAGAIN:
-			set_out_of_descriptors(listener, false, 0);
+	for (int turn = 0; turn < ACCEPT_TURNS; turn++) {
+		if (!accept_one(listener))
 			return;
-		case EMFILE:
-		case ENFILE:
-		case ENOBUFS:
-		case ENOMEM:
-			/* no new edge comes for those that wait already: the ticker tries again */
-			set_out_of_descriptors(listener, true, errno);
-			return;
-		default:
-			break; /* that one connection has failed (accept(2)): the next */
-		}
 	}
+	set_try_again(listener, true);
 }
 
 int
@@ -757,6 +783,8 @@ handle(struct softrdma_watched *watched, uint32_t events)
 		case CONNECTING:
 			if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 				socket_connected(hand);
+			if (hand->fd >= 0 && hand->role == AWAITING_REPLY)
+				read_reply(hand); /* a server that talks before it is asked, in the same event */
 			break;
 		case AWAITING_REPLY:
 			read_reply(hand);
@@ -797,7 +825,7 @@ tick(uint64_t now_ns)
 	struct softrdma_handshaker *next;
 	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
 		next = hand->next;
-		if (hand->out_of_descriptors)
+		if (hand->try_again)
 			accept_sockets(hand);
 		else if (hand->deadline && now_ns >= hand->deadline)
 			deadline_passed(hand);

@@ -102,7 +102,7 @@ break_stream(struct softrdma_link *link)
 void
 softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 {
-	link->failed = true;
+	__atomic_store_n(&link->failed, true, __ATOMIC_RELEASE); /* whoever posts a receive looks without the lock */
 	if (link->qp)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);

@@ -80,7 +80,7 @@ struct softrdma_link {
 	atomic_uint refs;
 
 	enum softrdma_link_state state;
-	bool failed; /* the queue pair is in error */
+	bool failed; /* the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
 	struct ibv_qp *qp; /* NULL once it is destroyed */
 	const struct softrdma_link_ops *ops; /* NULL: nobody wants to know */

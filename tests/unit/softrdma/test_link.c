@@ -587,7 +587,7 @@ test_failure_with_a_batch(void **state)
 {
 	(void)state;
 	const size_t frame = SOFTRDMA_FRAME_SIZE + 100;
-	for (size_t sent = 0; sent < 3 * frame; sent += 3) {
+	for (size_t sent = 0; sent < 3 * frame + SOFTRDMA_FRAME_SIZE; sent += 3) {
 		struct pair *p = new_pair();
 		struct side *here = &p->side[0], *there = &p->side[1];
 		pattern_fill(here->mem, 200, 1, 0);
@@ -596,14 +596,18 @@ test_failure_with_a_batch(void **state)
 		run_sender(p, 1);
 		while (receive_some(p, 0))
 			;
-		post(p, 0, SOFTRDMA_OP_WRITE, 1, 0, 2000, 100);
-		assert_true(softrdma_link_tx_fill(here->link)); /* a response, the request, a response */
+		post(p, 0, SOFTRDMA_OP_FLUSH, 1, 0, 0, 8);
+		post(p, 0, SOFTRDMA_OP_WRITE, 2, 0, 2000, 100);
+		assert_true(softrdma_link_tx_fill(here->link)); /* a response, a request, a response, a request */
 		p->cut = sent;
 		if (sent > 0)
 			assert_true(send_some(p, 0));
 		softrdma_link_fail(here->link, IBV_WC_WR_FLUSH_ERR);
 		expect_wc(here->send_cq, 1, IBV_WC_WR_FLUSH_ERR);
-		bool partly = sent > frame && sent < 2 * frame;
+		expect_wc(here->send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+		bool first_partly = sent > frame && sent < frame + SOFTRDMA_FRAME_SIZE;
+		size_t second = 2 * frame + SOFTRDMA_FRAME_SIZE;
+		bool partly = first_partly || (sent > second && sent < second + frame);
 		struct softrdma_tx *tx = &here->link->tx;
 		assert_int_equal(here->link->fin_due, partly);
 		for (unsigned i = tx->first; i < tx->count; i++)
@@ -613,10 +617,10 @@ test_failure_with_a_batch(void **state)
 		p->cut = EVERYTHING;
 		run(p);
 		expect_wc(there->send_cq, 1, IBV_WC_SUCCESS);
-		expect_wc(there->send_cq, 2, partly ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
-		assert_int_equal(pattern_check(there->mem + 1000, partly ? 100 : 200, 1, 0), -1);
+		expect_wc(there->send_cq, 2, first_partly ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+		assert_int_equal(pattern_check(there->mem + 1000, first_partly ? 100 : 200, 1, 0), -1);
 		assert_int_equal(p->disconnected[1], partly);
-		if (sent <= frame)
+		if (sent <= second)
 			assert_int_equal(pattern_check_byte(there->mem + 2000, 100, 0), -1);
 		free_pair(p);
 	}
