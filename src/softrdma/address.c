@@ -68,7 +68,7 @@ softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 	if (node == NULL && service == NULL)
 		return softrdma_cm_result(EINVAL);
 
-	struct addrinfo ai_hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo ai_hints = { .ai_socktype = SOCK_STREAM };
 	if (hints->ai_flags & RAI_PASSIVE)
 		ai_hints.ai_flags |= AI_PASSIVE;
 	if (hints->ai_flags & RAI_NUMERICHOST)
@@ -142,7 +142,7 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	if (len == 0)
 		return softrdma_cm_result(EAFNOSUPPORT);
 
-	struct sockaddr_storage bound = {0};
+	struct sockaddr_storage bound = { 0 };
 	memcpy(&bound, addr, len);
 	softrdma_cm_lock();
 	int ret = id->state == SOFTRDMA_ID_IDLE ? 0 : EINVAL;
@@ -157,7 +157,10 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	return softrdma_cm_result(ret == EADDRNOTAVAIL ? ENODEV : ret);
 }
 
-/* the source address that the routing table has for a destination: a datagram socket finds it without a packet */
+/*
+ * the source address that the routing table has for a destination: a datagram socket finds it without a
+ * packet
+ */
 static int
 find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
@@ -194,7 +197,7 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 	if (len == 0 || (src_addr && address_length(src_addr) == 0))
 		return softrdma_cm_result(EAFNOSUPPORT);
 
-	struct sockaddr_storage src = {0};
+	struct sockaddr_storage src = { 0 };
 	int ret = find_source(dst_addr, &src);
 	if (ret)
 		return softrdma_cm_result(ret);

@@ -4,11 +4,12 @@
 /*
  * cm.h -- connection manager: ids, event channels and events
  *
- * An id is idle, bound, listening, connecting (active side), requested (passive side, until accepted or rejected) or
- * connected. Handshakes on sockets are in handshake.c; what happens there ends in events here.
+ * An id is idle, bound, listening, connecting (active side), requested (passive side, until accepted or
+ * rejected) or connected. Handshakes on sockets are in handshake.c; what happens there ends in events here.
  *
- * One lock for the whole manager guards states, listeners and handshakes: connecting is rare. It is taken before the
- * lock of a link. Events are queued under the lock of their id, for an id may move to another channel at any time.
+ * One lock for the whole manager guards states, listeners and handshakes: connecting is rare. It is taken
+ * before the lock of a link. Events are queued under the lock of their id, for an id may move to another
+ * channel at any time.
  */
 
 #ifndef SOFTRDMA_CM_H
@@ -28,12 +29,16 @@ struct softrdma_handshaker;
 
 struct softrdma_event {
 	struct rdma_cm_event event;
-	struct softrdma_id *owner; /* whose acknowledgement it counts as: the id, for a connection request the listener */
+	struct softrdma_id *
+		owner; /* whose acknowledgement it counts as: the id, for a connection request the listener */
 	struct softrdma_event *next;
 	uint8_t private_data[SOFTRDMA_PRIVATE_DATA_MAX];
 };
 
-/* ids hold references: an application may destroy the channel of its listener before a request that came through it */
+/*
+ * ids hold references: an application may destroy the channel of its listener before a request that came
+ * through it
+ */
 struct softrdma_channel {
 	struct rdma_event_channel channel;
 	atomic_uint refs;
@@ -58,16 +63,16 @@ struct softrdma_id {
 	/* guarded by the manager's lock */
 	enum softrdma_id_state state;
 	struct softrdma_handshaker *handshaker; /* listening, connecting, requested */
-	int bound_fd;    /* a socket that holds the address, from bind to listen; -1: none */
-	bool io_user;    /* counts as a user of the progress thread */
-	bool source_given; /* the application chose the source address of an active id */
+	int bound_fd;                    /* a socket that holds the address, from bind to listen; -1: none */
+	bool io_user;                    /* counts as a user of the progress thread */
+	bool source_given;               /* the application chose the source address of an active id */
 	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
-	struct softrdma_link *link; /* of id.qp, with a reference */
+	struct softrdma_link *link;      /* of id.qp, with a reference */
 
 	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
 	struct softrdma_channel *channel;
-	bool sync;            /* made without a channel: calls wait for their own event */
-	bool established;     /* written under the link's lock */
+	bool sync;        /* made without a channel: calls wait for their own event */
+	bool established; /* written under the link's lock */
 	pthread_cond_t acked;
 	unsigned taken, completed; /* events handed out, and acknowledged */
 };
@@ -99,8 +104,9 @@ struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *cont
 void softrdma_id_free(struct softrdma_id *id);
 
 /*
- * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is the new id
- * of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed. Any thread; takes the id's lock.
+ * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is
+ * the new id of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed.
+ * Any thread; takes the id's lock.
  */
 int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
 	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);

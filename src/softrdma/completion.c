@@ -139,8 +139,8 @@ softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 }
 
 struct ibv_cq *
-softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-	int comp_vector)
+softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+	struct ibv_comp_channel *channel, int comp_vector)
 {
 	if (cqe < 1 || cqe > SOFTRDMA_CQE_MAX || comp_vector != 0) {
 		errno = EINVAL;
@@ -176,8 +176,9 @@ err_out:
 }
 
 /*
- * Events that the application has not fetched vanish with their queue; the ones it has fetched must be acknowledged
- * first (ibv_get_cq_event(3)). Programs exist that acknowledge more than they got, hence the comparison.
+ * Events that the application has not fetched vanish with their queue; the ones it has fetched must be
+ * acknowledged first (ibv_get_cq_event(3)). Programs exist that acknowledge more than they got, hence the
+ * comparison.
  */
 static void
 leave_channel(struct softrdma_cq *cq)
@@ -237,8 +238,10 @@ softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited
 		__atomic_store_n(&cq->count, count + 1, __ATOMIC_RELEASE);
 	} else if (!cq->overrun) {
 		__atomic_store_n(&cq->overrun, true, __ATOMIC_RELAXED);
-		SOFTRDMA_LOG(ERROR, "a completion queue of %u entries is overrun: make it as large as the queues that "
-			"complete in it, or poll it more often", cq->capacity);
+		SOFTRDMA_LOG(ERROR,
+			"a completion queue of %u entries is overrun: make it as large as the queues that "
+			"complete in it, or poll it more often",
+			cq->capacity);
 	}
 	if (cq->armed == SOFTRDMA_ARMED_ANY || (cq->armed == SOFTRDMA_ARMED_SOLICITED && solicited)) {
 		cq->armed = SOFTRDMA_NOT_ARMED;
@@ -276,7 +279,7 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		/* nothing there: who polls also does the device's work, and so pays no thread switch */
 		softrdma_io_poll(cq);
 		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 &&
-		    !__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))
+			!__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))
 			return 0;
 	}
 	return softrdma_cq_pop(cq, num_entries, wc);

@@ -34,19 +34,21 @@ struct softrdma_cq {
 	uint32_t capacity;
 	uint32_t head;  /* oldest entry */
 	uint32_t count; /* written under the lock, peeked at without it */
-	bool overrun;   /* an entry was lost: nothing more is put in, and polling fails once the ring is empty; peeked at too */
+	bool overrun; /* an entry was lost: nothing more is put in, and polling fails once the ring is empty;
+			 peeked at too */
 	enum softrdma_armed armed;
 
 	/* guarded by the channel's lock */
-	unsigned events;         /* queued for the application */
-	unsigned events_taken;   /* handed out by get_cq_event since creation */
+	unsigned events;          /* queued for the application */
+	unsigned events_taken;    /* handed out by get_cq_event since creation */
 	struct softrdma_cq *next; /* in the channel's list while events > 0 */
 
 	/* connections that complete here, for whoever polls; the lock is held while they are served */
 	pthread_mutex_t links_lock;
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
-	bool claimed; /* a poller may have some of them to itself; no lock, a hint for whoever arms the queue */
+	bool claimed; /* a poller may have some of them to itself; no lock, a hint for whoever arms the queue
+		       */
 };
 
 static inline struct softrdma_cq *
@@ -56,8 +58,8 @@ softrdma_cq_of(struct ibv_cq *cq)
 }
 
 /*
- * Puts one completion in. False when there is no room: the queue is overrun, as on hardware an error that no queue pair
- * of it survives. Any thread, under the lock of its connection.
+ * Puts one completion in. False when there is no room: the queue is overrun, as on hardware an error that no
+ * queue pair of it survives. Any thread, under the lock of its connection.
  */
 bool softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited);
 

@@ -61,7 +61,8 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	orig->max_srq_sge = SOFTRDMA_SGE_MAX;
 	orig->max_pkeys = 1;
 	orig->phys_port_cnt = 1;
-	full.device_cap_flags_ex = SOFTRDMA_CAP_FLUSH_GLOBAL | SOFTRDMA_CAP_FLUSH_PERSISTENT | SOFTRDMA_CAP_ATOMIC_WRITE;
+	full.device_cap_flags_ex =
+		SOFTRDMA_CAP_FLUSH_GLOBAL | SOFTRDMA_CAP_FLUSH_PERSISTENT | SOFTRDMA_CAP_ATOMIC_WRITE;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, attr_size < sizeof(full) ? attr_size : sizeof(full));
 	return 0;
@@ -186,8 +187,8 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 }
 
 int
-softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
-	uint32_t num_sge)
+softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	struct ibv_sge *sg_list, uint32_t num_sge)
 {
 	return advise_mr(pd, advice, flags, sg_list, num_sge);
 }

@@ -96,15 +96,16 @@ softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def)
 	errno = 0;
 	unsigned long long value = strtoull(text, &end, 10);
 	if (errno || *end != '\0' || *text == '-' || value < min || value > max) {
-		SOFTRDMA_LOG(WARNING, "%s is no number from %llu to %llu; using %llu", name, (unsigned long long)min,
-			(unsigned long long)max, (unsigned long long)def);
+		SOFTRDMA_LOG(WARNING, "%s is no number from %llu to %llu; using %llu", name,
+			(unsigned long long)min, (unsigned long long)max, (unsigned long long)def);
 		return def;
 	}
 	return value;
 }
 
 void
-softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
+softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func,
+	const char *fmt, ...)
 {
 	char text[LOG_TEXT_MAX];
 	int saved_errno = errno; /* a log line must not change what its caller is about to report */

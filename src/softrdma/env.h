@@ -19,12 +19,15 @@ int softrdma_random(void *buf, size_t len);
 /* what the embedder wants to be said about a refused connection; never NULL */
 const char *softrdma_refused_hint(void);
 
-/* a number from the environment (secure_getenv) inside [min, max]; anything else is a WARNING and the default */
+/*
+ * a number from the environment (secure_getenv) inside [min, max]; anything else is a WARNING and the default
+ */
 uint64_t softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def);
 
-void softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+void softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-#define SOFTRDMA_LOG(level, ...) softrdma_log_line(SOFTRDMA_LOG_##level, __FILE__, __LINE__, __func__, __VA_ARGS__)
+#define SOFTRDMA_LOG(level, ...) \
+	softrdma_log_line(SOFTRDMA_LOG_##level, __FILE__, __LINE__, __func__, __VA_ARGS__)
 
 #endif /* SOFTRDMA_ENV_H */

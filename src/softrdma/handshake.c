@@ -27,10 +27,10 @@
 
 enum role {
 	LISTENING,
-	CONNECTING,       /* active: the socket is not connected yet */
-	AWAITING_REPLY,   /* active: CONNECT is sent */
-	READING_REQUEST,  /* passive: id is the listener's */
-	AWAITING_ANSWER,  /* passive: id is the new one, the application has it or will get it */
+	CONNECTING,      /* active: the socket is not connected yet */
+	AWAITING_REPLY,  /* active: CONNECT is sent */
+	READING_REQUEST, /* passive: id is the listener's */
+	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
 };
 
 struct softrdma_handshaker {
@@ -39,8 +39,8 @@ struct softrdma_handshaker {
 	int fd; /* -1: cancelled */
 	struct softrdma_id *id;
 	uint64_t deadline; /* ns, 0: none */
-	bool try_again; /* a listener that has not accepted all there is: the ticker goes on */
-	bool peer_gone;          /* AWAITING_ANSWER: the other side has given up */
+	bool try_again;    /* a listener that has not accepted all there is: the ticker goes on */
+	bool peer_gone;    /* AWAITING_ANSWER: the other side has given up */
 
 	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
 	size_t length;
@@ -155,8 +155,10 @@ static const char *
 name_of(const struct sockaddr *addr, char *buf, size_t size)
 {
 	char host[NI_MAXHOST], port[NI_MAXSERV];
-	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+	socklen_t len =
+		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) !=
+		0)
 		return "an unknown address";
 	bool v6 = addr->sa_family == AF_INET6;
 	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
@@ -227,7 +229,7 @@ static void
 send_reject(int fd, enum softrdma_reject_reason reason, const void *private_data, uint8_t private_len)
 {
 	uint8_t message[MESSAGE_MAX];
-	struct softrdma_handshake hs = {.type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason};
+	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason };
 	size_t length = encode_message(message, &hs, private_data, private_len);
 	send_message(fd, message, length); /* whoever is not there any more need not know */
 }
@@ -244,7 +246,7 @@ read_away(int fd)
 enum reading {
 	COMPLETE,
 	INCOMPLETE,
-	ENDED,         /* the stream, or an error of it */
+	ENDED, /* the stream, or an error of it */
 	NOT_OURS,
 	OTHER_VERSION,
 };
@@ -283,12 +285,12 @@ read_message(struct softrdma_handshaker *hand)
 /* --- agreement --- */
 
 /*
- * The socket becomes the link's, the queue pair is ready to send. Under one hold of the link's lock, so that no event of
- * the link comes before ESTABLISHED of the active side. 0 or an errno value.
+ * The socket becomes the link's, the queue pair is ready to send. Under one hold of the link's lock, so that
+ * no event of the link comes before ESTABLISHED of the active side. 0 or an errno value.
  */
 static int
-hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own, const struct softrdma_handshake *peer,
-	const uint8_t *peer_data, bool active)
+hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own,
+	const struct softrdma_handshake *peer, const uint8_t *peer_data, bool active)
 {
 	struct softrdma_link *link = id->link;
 	if (link == NULL) {
@@ -414,7 +416,8 @@ rejected(struct softrdma_handshaker *hand)
 	char name[NAME_SIZE];
 	const char *server = name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (hand->peer.reason == SOFTRDMA_REJECT_VERSION)
-		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server, SOFTRDMA_WIRE_VERSION);
+		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
+			SOFTRDMA_WIRE_VERSION);
 	else if (hand->peer.reason == SOFTRDMA_REJECT_BUSY)
 		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->peer.reason, &hand->peer);
@@ -462,7 +465,8 @@ connecting_socket(struct softrdma_id *id, int *fd_ptr)
 	if (id->source_given) {
 		const int one = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
-		socklen_t len = src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+		socklen_t len =
+			src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 		if (bind(fd, src, len) != 0) {
 			int ret = errno;
 			close(fd);
@@ -655,7 +659,8 @@ int
 softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 {
 	const int one = 1;
-	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	socklen_t len =
+		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
 		return EAFNOSUPPORT;
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -663,7 +668,7 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 		return errno;
 	int ret = 0;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 || bind(fd, addr, len) != 0 ||
-	    getsockname(fd, addr, &len) != 0)
+		getsockname(fd, addr, &len) != 0)
 		ret = errno;
 	if (ret)
 		close(fd);
@@ -784,7 +789,8 @@ handle(struct softrdma_watched *watched, uint32_t events)
 			if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 				socket_connected(hand);
 			if (hand->fd >= 0 && hand->role == AWAITING_REPLY)
-				read_reply(hand); /* a server that talks before it is asked, in the same event */
+				read_reply(
+					hand); /* a server that talks before it is asked, in the same event */
 			break;
 		case AWAITING_REPLY:
 			read_reply(hand);

@@ -4,9 +4,9 @@
 /*
  * handshake.h -- sockets that listen, and connections until both sides have agreed
  *
- * The active side connects, sends CONNECT and waits for ACCEPT or REJECT. The passive side accepts the socket, reads
- * CONNECT within a deadline, makes an id of it and waits for the application. From ACCEPT on the socket belongs to the
- * link. The manager's lock is held in all calls.
+ * The active side connects, sends CONNECT and waits for ACCEPT or REJECT. The passive side accepts the
+ * socket, reads CONNECT within a deadline, makes an id of it and waits for the application. From ACCEPT on
+ * the socket belongs to the link. The manager's lock is held in all calls.
  */
 
 #ifndef SOFTRDMA_HANDSHAKE_H

@@ -29,7 +29,9 @@
 /* polls without success after which a poller has its sockets to itself */
 #define CLAIM_AFTER 64
 
-/* after work the progress thread looks for more for so long before it sleeps: an answer often follows at once */
+/*
+ * after work the progress thread looks for more for so long before it sleeps: an answer often follows at once
+ */
 #define SPIN_US_DEFAULT 50
 
 #define EVENTS_MAX 64
@@ -57,9 +59,9 @@ static struct {
 	struct softrdma_link *links;
 	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
 	unsigned work_count;
-	struct softrdma_watched *retired;       /* to be released when the thread is through its events */
-	unsigned claimed;                       /* links that pollers have to themselves; peeked at without the lock */
-	int timed;                              /* things with a deadline */
+	struct softrdma_watched *retired; /* to be released when the thread is through its events */
+	unsigned claimed; /* links that pollers have to themselves; peeked at without the lock */
+	int timed;        /* things with a deadline */
 	uint64_t spin_ns;
 	void (*tick)(uint64_t now_ns);
 } engine = {
@@ -124,7 +126,8 @@ start_flush(struct softrdma_link *link)
 		if (ret == 0)
 			return;
 		link->flush_running = false;
-		SOFTRDMA_LOG(WARNING, "no thread for a flush (%s): it holds up all other connections", strerror(ret));
+		SOFTRDMA_LOG(WARNING, "no thread for a flush (%s): it holds up all other connections",
+			strerror(ret));
 	}
 	softrdma_responder_flushed(resp, softrdma_persist_flush(persist, addr, resp->flush_len));
 }
@@ -132,7 +135,8 @@ start_flush(struct softrdma_link *link)
 static void
 protocol_broken(struct softrdma_link *link)
 {
-	SOFTRDMA_LOG(ERROR, "a peer sent what is no frame of the protocol, or none that fits here: connection closed");
+	SOFTRDMA_LOG(ERROR,
+		"a peer sent what is no frame of the protocol, or none that fits here: connection closed");
 	stream_ended(link);
 }
 
@@ -193,12 +197,15 @@ receive_once(struct softrdma_link *link, bool *progress)
 	if (count == 0)
 		return false;
 	size_t wanted = iov_length(iov, count);
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
 	ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT);
 	if (n > 0) {
 		*progress = true;
 		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
-		/* a short read has emptied the socket; only the end of the stream may stand behind it, without an edge */
+		/*
+		 * a short read has emptied the socket; only the end of the stream may stand behind it,
+		 * without an edge
+		 */
 		return alive && ((size_t)n == wanted || link->hung_up);
 	}
 	if (n < 0 && errno == EFAULT) {
@@ -224,8 +231,8 @@ update_rnr_deadline(struct softrdma_link *link)
 }
 
 /*
- * A peer that makes memory durable does not read meanwhile. If more has been sent behind the flush than buffers take, its
- * window closes, and that is no sign of death.
+ * A peer that makes memory durable does not read meanwhile. If more has been sent behind the flush than
+ * buffers take, its window closes, and that is no sign of death.
  */
 static void
 update_patience(struct softrdma_link *link)
@@ -249,7 +256,7 @@ softrdma_io_send(struct softrdma_link *link)
 			return;
 		}
 		struct softrdma_tx *tx = &link->tx;
-		struct msghdr msg = {.msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first};
+		struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
 		ssize_t n = sendmsg(link->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
@@ -260,7 +267,9 @@ softrdma_io_send(struct softrdma_link *link)
 			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
 			stream_ended(link);
 		} else if (errno != EINTR) {
-			/* what the peer has sent before it went is still to be read: the end comes from there */
+			/*
+			 * what the peer has sent before it went is still to be read: the end comes from there
+			 */
 			tx->first = tx->count = 0;
 			link->fin_due = true;
 		}
@@ -392,7 +401,7 @@ softrdma_io_receive_posted(struct softrdma_link *link)
 static void
 claim(struct softrdma_link *link)
 {
-	struct epoll_event ev = {.events = EPOLLET, .data.ptr = &link->watched};
+	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &link->watched };
 	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev) != 0)
 		return;
 	link->claimed = true;
@@ -413,7 +422,7 @@ give_back(struct softrdma_link *link)
 		return;
 	unclaim(link);
 	link->idle_polls = 0;
-	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = &link->watched};
+	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = &link->watched };
 	epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
 }
 
@@ -501,8 +510,9 @@ softrdma_io_qp_num_used(uint32_t qp_num)
 }
 
 /*
- * Calls visit() for each link, with the link's lock held and the engine's not. A step ahead is only taken from a link
- * that is still listed; from one that has left meanwhile the walk starts over, so visit() must bear a second call.
+ * Calls visit() for each link, with the link's lock held and the engine's not. A step ahead is only taken
+ * from a link that is still listed; from one that has left meanwhile the walk starts over, so visit() must
+ * bear a second call.
  */
 static void
 for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const void *arg)
@@ -563,7 +573,7 @@ softrdma_io_revoke(const struct softrdma_mr *mr)
 int
 softrdma_io_watch(int fd, struct softrdma_watched *watched)
 {
-	struct epoll_event ev = {.events = WATCHED_EVENTS, .data.ptr = watched};
+	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = watched };
 	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : errno;
 }
 
@@ -640,7 +650,10 @@ take_work(void)
 	return link;
 }
 
-/* links that had more to do than one turn get another one; those that are queued meanwhile wait for the next call */
+/*
+ * links that had more to do than one turn get another one; those that are queued meanwhile wait for the next
+ * call
+ */
 static bool
 do_queued_work(void)
 {
@@ -748,7 +761,7 @@ static void *
 run_engine(void *arg)
 {
 	(void)arg;
-	struct schedule schedule = {0};
+	struct schedule schedule = { 0 };
 	bool stopping = false;
 	while (!stopping) {
 		bool busy = do_queued_work();
@@ -775,7 +788,7 @@ start_engine(void)
 		ret = errno;
 		goto err_close_epoll;
 	}
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
 	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, engine.wake_fd, &ev) != 0) {
 		ret = errno;
 		goto err_close_wake;

@@ -4,13 +4,13 @@
 /*
  * io.h -- sockets, the progress thread and the workers
  *
- * One progress thread serves all sockets of the process, so that remote access needs no help of the application. It
- * lives from the first user to the last. Whoever polls a completion queue serves that queue's connections too, and after
- * a while of polling alone (the thread stops waiting for those sockets) until the polling stops. A FLUSH that may block
- * on a medium is made by a worker, so that other connections go on.
+ * One progress thread serves all sockets of the process, so that remote access needs no help of the
+ * application. It lives from the first user to the last. Whoever polls a completion queue serves that queue's
+ * connections too, and after a while of polling alone (the thread stops waiting for those sockets) until the
+ * polling stops. A FLUSH that may block on a medium is made by a worker, so that other connections go on.
  *
- * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link, receive queue,
- * engine or workers, completion queue or id, channel.
+ * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link,
+ * receive queue, engine or workers, completion queue or id, channel.
  */
 
 #ifndef SOFTRDMA_IO_H
@@ -30,14 +30,17 @@ void softrdma_io_stop(void);
 
 /* edge-triggered, both directions; 0 or an errno value. Any thread. */
 int softrdma_io_watch(int fd, struct softrdma_watched *watched);
-/* handle() is not called any more after what runs now; release() follows on another thread. Closes the socket. */
+/*
+ * handle() is not called any more after what runs now; release() follows on another thread. Closes the
+ * socket.
+ */
 void softrdma_io_unwatch(int fd, struct softrdma_watched *watched);
 /* the same for a socket that is to live on */
 void softrdma_io_forget(int fd, struct softrdma_watched *watched);
 
 /*
- * Called about every SOFTRDMA_TICK_MS on the progress thread while timed things exist: the connection manager's part.
- * It adds and takes away its own with softrdma_io_timed().
+ * Called about every SOFTRDMA_TICK_MS on the progress thread while timed things exist: the connection
+ * manager's part. It adds and takes away its own with softrdma_io_timed().
  */
 void softrdma_io_set_ticker(void (*tick)(uint64_t now_ns));
 void softrdma_io_timed(int change);
@@ -48,7 +51,10 @@ void softrdma_io_remove_link(struct softrdma_link *link);
 /* is there a queue pair with this number? */
 bool softrdma_io_qp_num_used(uint32_t qp_num);
 
-/* the connected socket belongs to the link from here on, also when it fails; 0 or an errno value. Link's lock held. */
+/*
+ * the connected socket belongs to the link from here on, also when it fails; 0 or an errno value. Link's lock
+ * held.
+ */
 int softrdma_io_attach(struct softrdma_link *link, int fd);
 /* closes the link's socket, if it has one. Link's lock held. */
 void softrdma_io_detach(struct softrdma_link *link);
@@ -62,11 +68,17 @@ void softrdma_io_deadline(struct softrdma_link *link, unsigned ms);
 void softrdma_io_receive_posted(struct softrdma_link *link);
 /* serves the connections of the queue, if nobody else does. No lock held. */
 void softrdma_io_poll(struct softrdma_cq *cq);
-/* whoever polled the queue is about to wait for an event instead: the progress thread takes over. No lock held. */
+/*
+ * whoever polled the queue is about to wait for an event instead: the progress thread takes over. No lock
+ * held.
+ */
 void softrdma_io_stop_polling(struct softrdma_cq *cq);
 /* the same for all queues: a thread is about to wait on a channel. No lock held. */
 void softrdma_io_about_to_wait(void);
-/* the region has left the table: when this returns no thread of the device touches it but running flushes do. No lock. */
+/*
+ * the region has left the table: when this returns no thread of the device touches it but running flushes do.
+ * No lock.
+ */
 void softrdma_io_revoke(const struct softrdma_mr *mr);
 
 #endif /* SOFTRDMA_IO_H */

@@ -9,13 +9,19 @@
 /* what a port of real hardware carries in one message (IBTA: 2^31 bytes) */
 #define SOFTRDMA_MSG_MAX 0x80000000u
 
-/* a message travels in frames of at most this payload, so that acknowledgements and responses can pass a long one */
+/*
+ * a message travels in frames of at most this payload, so that acknowledgements and responses can pass a long
+ * one
+ */
 #define SOFTRDMA_SEGMENT_MAX (256u * 1024)
 
 /* pieces of local memory in one work request; bounds what is kept on the stack */
 #define SOFTRDMA_SGE_MAX 16
 
-/* depth of a send, receive or shared receive queue: what ConnectX offers; sequence numbers need less than 2^31 */
+/*
+ * depth of a send, receive or shared receive queue: what ConnectX offers; sequence numbers need less than
+ * 2^31
+ */
 #define SOFTRDMA_WR_MAX 32768
 
 /* completion queue entries: 64 bytes each, a quarter of a GiB at the most */

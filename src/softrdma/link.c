@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other */
+/*
+ * link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
+ */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -67,8 +69,8 @@ discard_payload(struct softrdma_rx *rx)
 /* --- the batch of frames that leave --- */
 
 /*
- * Takes the requests that have not begun to leave out of the batch: their memory belongs to the application again.
- * False: one has left in part, so the stream cannot go on.
+ * Takes the requests that have not begun to leave out of the batch: their memory belongs to the application
+ * again. False: one has left in part, so the stream cannot go on.
  */
 static bool
 drop_requests(struct softrdma_tx *tx)
@@ -102,7 +104,8 @@ break_stream(struct softrdma_link *link)
 void
 softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 {
-	__atomic_store_n(&link->failed, true, __ATOMIC_RELEASE); /* whoever posts a receive looks without the lock */
+	__atomic_store_n(&link->failed, true,
+		__ATOMIC_RELEASE); /* whoever posts a receive looks without the lock */
 	if (link->qp)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);
@@ -146,7 +149,10 @@ softrdma_link_lost(struct softrdma_link *link)
 	tell_disconnected(link);
 }
 
-/* the peer ends the connection: no request of ours is answered any more, but the receives stay until this side ends too */
+/*
+ * the peer ends the connection: no request of ours is answered any more, but the receives stay until this
+ * side ends too
+ */
 static void
 peer_disconnects(struct softrdma_link *link)
 {
@@ -202,7 +208,8 @@ fail_together(struct softrdma_link *link)
 {
 	bool failed = link->requester.failed || link->responder.failed;
 	bool overrun = link->requester.overrun || link->responder.overrun;
-	bool down = link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
+	bool down =
+		link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
 	if (!link->failed && (overrun || (failed && !down)))
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 }
@@ -323,7 +330,8 @@ copy_to_place(struct softrdma_rx *rx, const uint8_t *from, size_t len)
 			continue;
 		}
 		size_t n = room - skip < len ? room - skip : len;
-		if (softrdma_mr_store(rx->place.mr[i], (char *)rx->place.iov[i].iov_base + skip, from, n) != 0)
+		if (softrdma_mr_store(rx->place.mr[i], (char *)rx->place.iov[i].iov_base + skip, from, n) !=
+			0)
 			return false;
 		from += n;
 		len -= n;
@@ -345,7 +353,9 @@ softrdma_link_rx_fault(struct softrdma_link *link)
 	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* takes payload out of the stage; false: not all of the frame is there yet (or the protocol is broken: *bad) */
+/*
+ * takes payload out of the stage; false: not all of the frame is there yet (or the protocol is broken: *bad)
+ */
 static bool
 payload_from_stage(struct softrdma_link *link, bool *bad)
 {
@@ -416,7 +426,10 @@ softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDM
 	if (rx->state == SOFTRDMA_RX_PLACING) {
 		assert(rx->end == 0);
 		n = rest_of_place(rx, iov);
-		/* behind a long payload only the next header is wanted in the stage, so that its payload is not copied */
+		/*
+		 * behind a long payload only the next header is wanted in the stage, so that its payload is
+		 * not copied
+		 */
 		if (rx->frame.length - rx->done >= SOFTRDMA_STAGE_SIZE)
 			room = SOFTRDMA_FRAME_SIZE;
 	}

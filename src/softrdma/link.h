@@ -4,18 +4,20 @@
 /*
  * link.h -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
  *
- * Received bytes are cut into frames here. The payload of a long frame is received straight into registered memory;
- * what arrives together with a header goes through a small stage. Frames to send are gathered into a batch that one
- * system call takes, their payload still where the application has it.
+ * Received bytes are cut into frames here. The payload of a long frame is received straight into registered
+ * memory; what arrives together with a header goes through a small stage. Frames to send are gathered into a
+ * batch that one system call takes, their payload still where the application has it.
  *
- * A link is made with its queue pair and outlives it only while another thread still holds a reference. Its states:
+ * A link is made with its queue pair and outlives it only while another thread still holds a reference. Its
+ * states:
  *
  *	IDLE     not connected yet (or never)
  *	UP       frames flow
  *	CLOSING  this side has said DISCONNECT; responses still leave, then the stream is shut down
  *	DOWN     the peer has said so too, or is gone
  *
- * No socket, thread or clock in here: that is io.c. The link's lock is held in all calls unless said otherwise.
+ * No socket, thread or clock in here: that is io.c. The link's lock is held in all calls unless said
+ * otherwise.
  */
 
 #ifndef SOFTRDMA_LINK_H
@@ -50,7 +52,7 @@ struct softrdma_rx {
 	enum softrdma_rx_state state;
 	struct softrdma_frame frame;
 	struct softrdma_place place;
-	uint32_t done; /* bytes of the frame's payload so far */
+	uint32_t done;       /* bytes of the frame's payload so far */
 	uint32_t begin, end; /* of what is in the stage */
 	uint8_t stage[SOFTRDMA_STAGE_SIZE];
 };
@@ -70,7 +72,7 @@ struct softrdma_link;
 
 /* what the connection manager wants to know; called with the link's lock held */
 struct softrdma_link_ops {
-	void (*ready)(struct softrdma_link *link, void *arg);        /* the active side has seen the acceptance */
+	void (*ready)(struct softrdma_link *link, void *arg); /* the active side has seen the acceptance */
 	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, after the connection was up */
 };
 
@@ -82,7 +84,7 @@ struct softrdma_link {
 	enum softrdma_link_state state;
 	bool failed; /* the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
-	struct ibv_qp *qp; /* NULL once it is destroyed */
+	struct ibv_qp *qp;                   /* NULL once it is destroyed */
 	const struct softrdma_link_ops *ops; /* NULL: nobody wants to know */
 	void *ops_arg;
 
@@ -95,21 +97,22 @@ struct softrdma_link {
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 
 	/* io.c only */
-	int fd; /* -1: no socket */
-	bool claimed;        /* a poller serves the socket, the progress thread does not wait for it */
-	bool flush_running;  /* a worker makes a range durable */
+	int fd;             /* -1: no socket */
+	bool claimed;       /* a poller serves the socket, the progress thread does not wait for it */
+	bool flush_running; /* a worker makes a range durable */
 	bool fin_sent;
-	bool hung_up; /* the peer sends no more: read to the end */
-	uint64_t deadline;   /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
-	uint8_t rnr_retry;   /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
-	uint64_t rnr_deadline; /* ns, 0: none */
-	uint32_t rnr_refusals; /* of the requester when the deadline was set */
-	bool patient;          /* the socket has the long timeout */
-	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look at that */
-	unsigned idle_polls; /* of the poller, in a row */
+	bool hung_up;      /* the peer sends no more: read to the end */
+	uint64_t deadline; /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
+	uint8_t rnr_retry; /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
+	uint64_t rnr_deadline;      /* ns, 0: none */
+	uint32_t rnr_refusals;      /* of the requester when the deadline was set */
+	bool patient;               /* the socket has the long timeout */
+	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look
+				       at that */
+	unsigned idle_polls;        /* of the poller, in a row */
 	struct softrdma_link *next, *prev; /* list of all links; guarded by the engine's lock */
 	bool listed;
-	bool queued;                       /* in the list of links with work left; guarded by the engine's lock */
+	bool queued; /* in the list of links with work left; guarded by the engine's lock */
 	struct softrdma_link *work_next;
 	struct softrdma_link *job_next; /* in the list of flushes to be made; guarded by the workers' lock */
 };
@@ -148,8 +151,8 @@ void softrdma_link_abandon(struct softrdma_link *link);
 void softrdma_link_lost(struct softrdma_link *link);
 
 /*
- * The region is gone: nothing on its way may touch it any more. True: the stream cannot go on without it (a frame has
- * been sent in part), the socket must be closed.
+ * The region is gone: nothing on its way may touch it any more. True: the stream cannot go on without it (a
+ * frame has been sent in part), the socket must be closed.
  */
 bool softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr);
 

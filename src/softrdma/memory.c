@@ -18,9 +18,10 @@
 /* keys are random, so the low bits choose the bucket well */
 #define BUCKETS 4096
 
-#define ACCESS_KNOWN                                                                                                   \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |        \
-		IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
+#define ACCESS_KNOWN \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | \
+		SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
 
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct softrdma_mr *table[BUCKETS];
@@ -66,8 +67,8 @@ softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t 
 }
 
 int
-softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset, uint64_t len,
-	int access, struct softrdma_place *place)
+softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset,
+	uint64_t len, int access, struct softrdma_place *place)
 {
 	place->count = 0;
 	for (int i = 0; i < num_sge && len > 0; i++) {
@@ -101,8 +102,8 @@ softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size
 		memcpy(dst, src, len);
 		return 0;
 	}
-	struct iovec from = {(void *)(uintptr_t)src, len};
-	struct iovec to = {dst, len};
+	struct iovec from = { (void *)(uintptr_t)src, len };
+	struct iovec to = { dst, len };
 	ssize_t n = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
 	if (n == (ssize_t)len)
 		return 0;
@@ -120,12 +121,14 @@ softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len)
 {
 	if (!mr->fragile)
 		return 0;
-	/* the kernel reads a byte of the first and of the last page for us; EFAULT is what would be a SIGBUS */
+	/*
+	 * the kernel reads a byte of the first and of the last page for us; EFAULT is what would be a SIGBUS
+	 */
 	char byte[2];
-	struct iovec to = {byte, sizeof(byte)};
+	struct iovec to = { byte, sizeof(byte) };
 	struct iovec from[2] = {
-		{(void *)(uintptr_t)addr, 1},
-		{(void *)((uintptr_t)addr + len - 1), 1},
+		{ (void *)(uintptr_t)addr, 1 },
+		{ (void *)((uintptr_t)addr + len - 1), 1 },
 	};
 	ssize_t n = process_vm_readv(getpid(), &to, 1, from, 2, 0);
 	if (n == 2 || (n < 0 && errno != EFAULT))
@@ -172,7 +175,7 @@ check_area(const struct softrdma_area *area, const char *name, void *arg)
 static int
 check_mapping(struct softrdma_mr *mr)
 {
-	struct mapping_check check = {.write = mr->access & IBV_ACCESS_LOCAL_WRITE};
+	struct mapping_check check = { .write = mr->access & IBV_ACCESS_LOCAL_WRITE };
 	uintptr_t start = (uintptr_t)mr->mr.addr;
 	int ret = softrdma_mapping_each(-1, start, start + mr->mr.length, true, check_area, &check);
 	mr->fragile = check.fragile;
@@ -204,7 +207,8 @@ check_access(int access)
 {
 	if (access & ~ACCESS_KNOWN)
 		return access & IBV_ACCESS_ON_DEMAND ? EOPNOTSUPP : EINVAL;
-	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+		!(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
 }

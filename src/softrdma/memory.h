@@ -23,10 +23,10 @@ struct softrdma_pd {
 struct softrdma_mr {
 	struct ibv_mr mr;
 	int access;
-	int fragile;                     /* a store may raise SIGBUS: see softrdma_mr_store() */
+	int fragile;                      /* a store may raise SIGBUS: see softrdma_mr_store() */
 	struct softrdma_persist *persist; /* NULL without the right to persistent flushes */
-	unsigned flushes;                /* running on a worker; guarded by the table's lock */
-	struct softrdma_mr *next;        /* in its bucket */
+	unsigned flushes;                 /* running on a worker; guarded by the table's lock */
+	struct softrdma_mr *next;         /* in its bucket */
 };
 
 /* pieces of registered memory, in the order of the message */
@@ -43,21 +43,23 @@ softrdma_pd_of(struct ibv_pd *pd)
 }
 
 /*
- * Finds the region with this key and checks protection domain, range and all bits of access. NULL: refused. Any thread;
- * the region stays usable until the caller drops the lock of its connection (see softrdma_mr_remove).
+ * Finds the region with this key and checks protection domain, range and all bits of access. NULL: refused.
+ * Any thread; the region stays usable until the caller drops the lock of its connection (see
+ * softrdma_mr_remove).
  */
-struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access);
+struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
+	int access);
 
 /*
- * Resolves len bytes from offset of a scatter/gather list. 0, or EACCES if a piece is refused. Pieces of no length are
- * not looked at, as on hardware.
+ * Resolves len bytes from offset of a scatter/gather list. 0, or EACCES if a piece is refused. Pieces of no
+ * length are not looked at, as on hardware.
  */
-int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset, uint64_t len,
-	int access, struct softrdma_place *place);
+int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset,
+	uint64_t len, int access, struct softrdma_place *place);
 
 /*
- * Copies into registered memory. A mapped file may have been truncated by anybody; where that is possible the kernel
- * does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno value.
+ * Copies into registered memory. A mapped file may have been truncated by anybody; where that is possible the
+ * kernel does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno value.
  */
 int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
@@ -72,8 +74,8 @@ void softrdma_mr_release(struct softrdma_mr *mr);
 struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access);
 
 /*
- * Takes the region out of the table: from here on no lookup finds it. Whoever found it before holds the lock of a
- * connection, so after the caller has passed through those locks nobody touches the memory any more.
+ * Takes the region out of the table: from here on no lookup finds it. Whoever found it before holds the lock
+ * of a connection, so after the caller has passed through those locks nobody touches the memory any more.
  */
 void softrdma_mr_remove(struct softrdma_mr *mr);
 

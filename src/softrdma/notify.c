@@ -27,7 +27,9 @@ softrdma_notify_raise(int fd)
 	do {
 		n = write(fd, &one, sizeof(one));
 	} while (n < 0 && errno == EINTR);
-	/* fails only if the application has closed the descriptor; the event stays in the queue all the same */
+	/*
+	 * fails only if the application has closed the descriptor; the event stays in the queue all the same
+	 */
 }
 
 void
@@ -49,6 +51,6 @@ softrdma_notify_wait(int fd)
 	if (flags & O_NONBLOCK)
 		return EAGAIN;
 
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	return poll(&pfd, 1, -1) < 0 ? errno : 0;
 }

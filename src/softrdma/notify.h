@@ -4,10 +4,10 @@
 /*
  * notify.h -- descriptors that applications poll: event channels and completion channels
  *
- * The descriptor counts the events of a queue that its owner keeps in user space under a lock of its own: one raise for
- * each event put into the queue, one take for each event removed from it, both under that lock. So the count is never
- * less than the length of the queue, a take never blocks, and the application's own O_NONBLOCK and epoll (level or
- * edge) behave as with the kernel's channels.
+ * The descriptor counts the events of a queue that its owner keeps in user space under a lock of its own: one
+ * raise for each event put into the queue, one take for each event removed from it, both under that lock. So
+ * the count is never less than the length of the queue, a take never blocks, and the application's own
+ * O_NONBLOCK and epoll (level or edge) behave as with the kernel's channels.
  */
 
 #ifndef SOFTRDMA_NOTIFY_H
@@ -23,8 +23,8 @@ void softrdma_notify_raise(int fd);
 void softrdma_notify_take(int fd);
 
 /*
- * The queue was seen empty: waits until the descriptor is readable (0), or gives EAGAIN if the application has made it
- * non-blocking, or EINTR. No lock is held.
+ * The queue was seen empty: waits until the descriptor is readable (0), or gives EAGAIN if the application
+ * has made it non-blocking, or EINTR. No lock is held.
  */
 int softrdma_notify_wait(int fd);
 

@@ -320,8 +320,8 @@ post_one(struct ibv_qp *ibv_qp, const struct softrdma_send *what, unsigned int w
 }
 
 int
-softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
-	size_t len, uint8_t type)
+softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, size_t len, uint8_t type)
 {
 	if (type != SOFTRDMA_FLUSH_GLOBAL && type != SOFTRDMA_FLUSH_PERSISTENT)
 		return EINVAL;

@@ -18,7 +18,7 @@ struct softrdma_qp {
 		struct ibv_qp_ex ex;
 		char room[SOFTRDMA_QP_EX_ROOM];
 	};
-	struct softrdma_link *link; /* with a reference */
+	struct softrdma_link *link;            /* with a reference */
 	struct softrdma_recv_queue recv_queue; /* unused with a shared one */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;

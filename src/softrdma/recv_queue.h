@@ -29,7 +29,8 @@ struct softrdma_recv_queue {
 	uint32_t max_sge;
 	uint32_t head;
 	uint32_t count;
-	struct softrdma_link *starving; /* connections whose sender waits for a receive; linked by link->starving_next */
+	struct softrdma_link
+		*starving; /* connections whose sender waits for a receive; linked by link->starving_next */
 };
 
 struct softrdma_srq {
@@ -55,13 +56,16 @@ int softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_
 bool softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv);
 
 /*
- * Takes, or else enters the connection among the starving ones, in one step. False: entered. The lock of the connection
- * is held.
+ * Takes, or else enters the connection among the starving ones, in one step. False: entered. The lock of the
+ * connection is held.
  */
 bool softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link);
 
-/* the oldest starving connection, taken out of the list with a reference, if there is a receive for it; else NULL */
+/*
+ * the oldest starving connection, taken out of the list with a reference, if there is a receive for it; else
+ * NULL
+ */
 struct softrdma_link *softrdma_recv_queue_pop_starving(struct softrdma_recv_queue *queue);
 
 /* the connection ends: it starves no more */

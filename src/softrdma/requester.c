@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* requester.c -- the send queue of a queue pair: work requests in, frames out, responses in, completions out */
+/*
+ * requester.c -- the send queue of a queue pair: work requests in, frames out, responses in, completions out
+ */
 
 #include <assert.h>
 #include <errno.h>
@@ -191,7 +193,10 @@ softrdma_requester_drop(struct softrdma_requester *req)
 	req->tx_offset = 0;
 }
 
-/* everything before seq was executed, for the responder works in order; false if data of a read is still missing */
+/*
+ * everything before seq was executed, for the responder works in order; false if data of a read is still
+ * missing
+ */
 static bool
 complete_before(struct softrdma_requester *req, uint32_t seq)
 {
@@ -363,7 +368,8 @@ acknowledged(struct softrdma_requester *req, uint32_t seq)
 }
 
 static enum softrdma_answer
-read_response(struct softrdma_requester *req, const struct softrdma_frame *frame, struct softrdma_place *place)
+read_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
 {
 	if (!is_outstanding(req, frame->seq, false) || !complete_before(req, frame->seq))
 		return SOFTRDMA_ANSWER_BAD;
@@ -374,7 +380,7 @@ read_response(struct softrdma_requester *req, const struct softrdma_frame *frame
 	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
 	uint64_t left = send->length - send->arrived;
 	if (first != (send->arrived == 0) || frame->length > left || last != (frame->length == left) ||
-	    (frame->length == 0 && !last))
+		(frame->length == 0 && !last))
 		return SOFTRDMA_ANSWER_BAD;
 	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, send->arrived, frame->length,
 		    IBV_ACCESS_LOCAL_WRITE, place) != 0) {
@@ -385,14 +391,16 @@ read_response(struct softrdma_requester *req, const struct softrdma_frame *frame
 }
 
 static enum softrdma_answer
-atomic_response(struct softrdma_requester *req, const struct softrdma_frame *frame, struct softrdma_place *place)
+atomic_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
 {
 	if (!is_outstanding(req, frame->seq, false) || !complete_before(req, frame->seq))
 		return SOFTRDMA_ANSWER_BAD;
 	struct softrdma_send *send = send_at(req, frame->seq);
 	if (!is_rd_atom(send) || send->opcode == SOFTRDMA_OP_READ)
 		return SOFTRDMA_ANSWER_BAD;
-	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) != 0) {
+	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) !=
+		0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
 		return SOFTRDMA_ANSWER_FAILED;
 	}

@@ -4,16 +4,16 @@
 /*
  * requester.h -- the send queue of a queue pair: work requests in, frames out, responses in, completions out
  *
- * A work request is posted, transmitted frame by frame, and completed when the responder has answered; in that order and
- * exactly once each. Requests are numbered; the queue is a ring of which
+ * A work request is posted, transmitted frame by frame, and completed when the responder has answered; in
+ * that order and exactly once each. Requests are numbered; the queue is a ring of which
  *
  *	tail .. tx    have been transmitted and wait for their answer (the one at tx perhaps in part)
  *	tx .. head    wait to be transmitted
  *
- * A fence holds transmission back until all earlier reads, flushes and atomics are answered; a responder that is not
- * ready (no receive posted) stops it until it says that it is, and then everything from the refused request on is sent
- * again. An error completes the request it belongs to with its status and all others with IBV_WC_WR_FLUSH_ERR; after
- * that every new request is flushed at once.
+ * A fence holds transmission back until all earlier reads, flushes and atomics are answered; a responder that
+ * is not ready (no receive posted) stops it until it says that it is, and then everything from the refused
+ * request on is sent again. An error completes the request it belongs to with its status and all others with
+ * IBV_WC_WR_FLUSH_ERR; after that every new request is flushed at once.
  *
  * Pure: no socket, no thread, no clock. The lock of the connection is held in all calls.
  */
@@ -34,7 +34,7 @@ struct softrdma_send {
 	uint64_t length; /* bytes moved; FLUSH: bytes of the range */
 	uint64_t remote_addr;
 	uint32_t key;
-	uint32_t imm; /* as it stands in the work request */
+	uint32_t imm;   /* as it stands in the work request */
 	uint8_t opcode; /* enum softrdma_opcode */
 	uint8_t flush_type;
 	bool has_imm;
@@ -42,8 +42,8 @@ struct softrdma_send {
 	bool fenced;
 	bool solicited;
 	bool is_inline;
-	bool answered; /* the data of a READ or an atomic has arrived */
-	uint64_t arrived; /* bytes of a READ response so far */
+	bool answered;       /* the data of a READ or an atomic has arrived */
+	uint64_t arrived;    /* bytes of a READ response so far */
 	uint64_t operand[2]; /* atomics: addend, or compare and swap; ATOMIC WRITE: the value's bytes */
 	int num_sge;
 	struct ibv_sge *sge;  /* of the ring slot */
@@ -76,7 +76,7 @@ struct softrdma_requester {
 	uint32_t refusals;       /* how often it was not ready */
 	bool rewound;            /* it has left before and will leave again: a NAK for it may still come */
 	bool resync_due;
-	bool failed; /* the queue pair is in error: everything is flushed */
+	bool failed;  /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue was: the owner puts the queue pair in error */
 };
 
@@ -89,10 +89,10 @@ struct softrdma_outgoing {
 
 /* what to do with an answer that has arrived */
 enum softrdma_answer {
-	SOFTRDMA_ANSWER_DONE,     /* nothing more */
-	SOFTRDMA_ANSWER_PLACE,    /* its payload goes to place */
-	SOFTRDMA_ANSWER_BAD,      /* it answers nothing that was asked: the peer breaks the protocol */
-	SOFTRDMA_ANSWER_FAILED,   /* the queue pair is in error now */
+	SOFTRDMA_ANSWER_DONE,   /* nothing more */
+	SOFTRDMA_ANSWER_PLACE,  /* its payload goes to place */
+	SOFTRDMA_ANSWER_BAD,    /* it answers nothing that was asked: the peer breaks the protocol */
+	SOFTRDMA_ANSWER_FAILED, /* the queue pair is in error now */
 };
 
 /* 0 or ENOMEM */
@@ -109,26 +109,29 @@ struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
 void softrdma_requester_commit(struct softrdma_requester *req);
 
 /*
- * The next frame. False: nothing to send now. A piece of local memory that is no longer registered fails the request
- * and the queue pair (req->failed).
+ * The next frame. False: nothing to send now. A piece of local memory that is no longer registered fails the
+ * request and the queue pair (req->failed).
  */
 bool softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out);
 
 /*
- * The header of an answer. PLACE: *place takes the frame's payload, softrdma_requester_placed() follows when it is
- * there. code is that of a NAK.
+ * The header of an answer. PLACE: *place takes the frame's payload, softrdma_requester_placed() follows when
+ * it is there. code is that of a NAK.
  */
-enum softrdma_answer softrdma_requester_answer(struct softrdma_requester *req, const struct softrdma_frame *frame,
-	struct softrdma_place *place);
-enum softrdma_answer softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame);
+enum softrdma_answer softrdma_requester_answer(struct softrdma_requester *req,
+	const struct softrdma_frame *frame, struct softrdma_place *place);
+enum softrdma_answer softrdma_requester_placed(struct softrdma_requester *req,
+	const struct softrdma_frame *frame);
 
 /*
- * Ends everything: the oldest request that is not complete gets first_status, all others IBV_WC_WR_FLUSH_ERR. Later
- * posts are flushed by calling it again.
+ * Ends everything: the oldest request that is not complete gets first_status, all others IBV_WC_WR_FLUSH_ERR.
+ * Later posts are flushed by calling it again.
  */
 void softrdma_requester_fail(struct softrdma_requester *req, enum ibv_wc_status first_status);
 
-/* fails the request at tx (or the one being answered) with status: what came before stays to be flushed too */
+/*
+ * fails the request at tx (or the one being answered) with status: what came before stays to be flushed too
+ */
 void softrdma_requester_fail_at(struct softrdma_requester *req, uint32_t seq, enum ibv_wc_status status);
 
 /* the queue pair is destroyed: what is posted vanishes (ibv_destroy_qp(3)) */

@@ -42,7 +42,7 @@ complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_
 static void
 fail_recv(struct softrdma_responder *resp, uint64_t wr_id, enum ibv_wc_status status)
 {
-	const struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+	const struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
 	complete_recv(resp, wr_id, &wc, true);
 }
 
@@ -101,7 +101,8 @@ softrdma_responder_close(struct softrdma_responder *resp)
 		resp->expected = resp->nak_seq;
 	}
 	if (resp->nak == 0)
-		resp->nak = SOFTRDMA_NAK_GONE; /* none is sent any more: requests on their way see DISCONNECT */
+		resp->nak =
+			SOFTRDMA_NAK_GONE; /* none is sent any more: requests on their way see DISCONNECT */
 }
 
 /* the request being looked at is refused with a NAK; the queue pair is done for (IBTA vol. 1, 9.9.3) */
@@ -138,8 +139,8 @@ take_recv(struct softrdma_responder *resp)
 }
 
 /*
- * Enters a frame into the message it begins or goes on with. False: first and last flag or the lengths are not what the
- * message allows.
+ * Enters a frame into the message it begins or goes on with. False: first and last flag or the lengths are
+ * not what the message allows.
  */
 static bool
 begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *frame)
@@ -185,11 +186,12 @@ place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_t addr, u
 }
 
 /*
- * Looks up remote memory; an access of no bytes is never refused, as on hardware, and gives no region. False: refused.
+ * Looks up remote memory; an access of no bytes is never refused, as on hardware, and gives no region. False:
+ * refused.
  */
 static bool
-may_access(const struct softrdma_responder *resp, const struct softrdma_frame *frame, uint64_t len, int access,
-	struct softrdma_mr **mr_ptr)
+may_access(const struct softrdma_responder *resp, const struct softrdma_frame *frame, uint64_t len,
+	int access, struct softrdma_mr **mr_ptr)
 {
 	*mr_ptr = NULL;
 	if (len == 0)
@@ -244,20 +246,25 @@ serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 }
 
 static enum softrdma_service
-serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
 {
-	int access = frame->opcode == SOFTRDMA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
+	int access = frame->opcode == SOFTRDMA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE
+							       : IBV_ACCESS_REMOTE_ATOMIC;
 	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, access);
 	if (mr == NULL)
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if (frame->addr % 8 != 0 ||
-	    (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
+		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	place_one(place, mr, frame->addr, 8);
 	return SOFTRDMA_SERVICE_OPERAND;
 }
 
-/* 0 bytes to flush: the whole region would be IBTA's other selectivity, which is not offered; a range of 0 is nothing */
+/*
+ * 0 bytes to flush: the whole region would be IBTA's other selectivity, which is not offered; a range of 0 is
+ * nothing
+ */
 static enum softrdma_service
 serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 {
@@ -267,7 +274,10 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 	if (!may_access(resp, frame, frame->arg, access, &mr))
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if (mr == NULL || !persistent) {
-		/* visible: stores of this thread have happened, and the response makes a system call behind them */
+		/*
+		 * visible: stores of this thread have happened, and the response makes a system call behind
+		 * them
+		 */
 		resp->expected++;
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
@@ -386,9 +396,12 @@ softrdma_responder_fault(struct softrdma_responder *resp)
 		refuse(resp, SOFTRDMA_NAK_OPERATION);
 }
 
-/* atomic with every CPU and every connection of this machine: the memory is the one truth, no lock of ours is */
+/*
+ * atomic with every CPU and every connection of this machine: the memory is the one truth, no lock of ours is
+ */
 void
-softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame, const uint8_t *operand)
+softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	const uint8_t *operand)
 {
 	if (resp->failed)
 		return;
@@ -399,7 +412,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 		return;
 	}
 
-	struct softrdma_response response = {.seq = frame->seq};
+	struct softrdma_response response = { .seq = frame->seq };
 	uint64_t value = get_u64(operand);
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_ATOMIC_WRITE:
@@ -412,8 +425,8 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 	default:
 		assert(frame->opcode == SOFTRDMA_OP_COMPARE_SWAP);
 		response.value = value;
-		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + 8), false, __ATOMIC_SEQ_CST,
-			__ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + 8), false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		break;
 	}
 	resp->expected++;
@@ -484,7 +497,9 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 	if (resp->count_waiting > 0) {
 		if (next_waiting(resp, out))
 			return true;
-		/* nothing after it has been answered, so it is the one to refuse, whatever was refused since */
+		/*
+		 * nothing after it has been answered, so it is the one to refuse, whatever was refused since
+		 */
 		resp->nak = SOFTRDMA_NAK_ACCESS;
 		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
 		resp->nak_due = true;

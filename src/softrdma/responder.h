@@ -4,15 +4,15 @@
 /*
  * responder.h -- the side that serves: requests in, memory and receives touched, responses out
  *
- * Requests are executed strictly in the order of their numbers, a message is placed as it arrives, and responses leave
- * in the same order: acknowledgements are coalesced, so one answers all requests up to its number. States:
+ * Requests are executed strictly in the order of their numbers, a message is placed as it arrives, and
+ * responses leave in the same order: acknowledgements are coalesced, so one answers all requests up to its
+ * number. States:
  *
  *	serving     the normal one
  *	flushing    a FLUSH waits for a medium on another thread; until then no further request is looked at
- *	starving    a request needed a receive and none is posted: it was refused, and what follows it on the wire is
- *	            thrown away until the requester says RESYNC
- *	refusing    a request broke a rule, or the queue pair went to error for another reason and a request wants an
- *	            answer all the same: the NAK is the last response
+ *	starving    a request needed a receive and none is posted: it was refused, and what follows it on the
+ * wire is thrown away until the requester says RESYNC refusing    a request broke a rule, or the queue pair
+ * went to error for another reason and a request wants an answer all the same: the NAK is the last response
  *
  * Every access passes softrdma_mr_find(): key, protection domain, right and range.
  *
@@ -31,7 +31,10 @@
 #include "requester.h"
 #include "wire.h"
 
-/* a READ or an atomic that has been executed (atomic) or admitted (READ) and waits for its turn to be answered */
+/*
+ * a READ or an atomic that has been executed (atomic) or admitted (READ) and waits for its turn to be
+ * answered
+ */
 struct softrdma_response {
 	uint32_t seq;
 	uint32_t key;
@@ -51,9 +54,9 @@ struct softrdma_responder {
 	struct softrdma_link *link; /* for the list of the starving only */
 	uint32_t qp_num;
 
-	uint32_t expected;      /* the request that comes next, or is being received */
-	uint32_t answered;      /* everything before it has been answered */
-	uint32_t rd_atom_max;   /* responses that may wait */
+	uint32_t expected;    /* the request that comes next, or is being received */
+	uint32_t answered;    /* everything before it has been answered */
+	uint32_t rd_atom_max; /* responses that may wait */
 
 	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring */
 	uint32_t first_waiting, count_waiting;
@@ -76,7 +79,7 @@ struct softrdma_responder {
 	uint8_t nak; /* enum softrdma_nak; 0: none so far, and there is never a second one */
 	uint32_t nak_seq;
 	bool nak_due;
-	bool failed; /* the queue pair is in error: nothing is served */
+	bool failed;  /* the queue pair is in error: nothing is served */
 	bool overrun; /* the completion queue was */
 };
 
@@ -84,7 +87,8 @@ enum softrdma_service {
 	SOFTRDMA_SERVICE_PLACE,   /* the payload goes to place; softrdma_responder_placed() follows */
 	SOFTRDMA_SERVICE_OPERAND, /* the payload is an operand; softrdma_responder_operand() follows */
 	SOFTRDMA_SERVICE_DISCARD, /* the payload, if any, is thrown away */
-	SOFTRDMA_SERVICE_FLUSH,   /* no payload; softrdma_responder_flushed() must follow before the next request */
+	SOFTRDMA_SERVICE_FLUSH,   /* no payload; softrdma_responder_flushed() must follow before the next
+				     request */
 	SOFTRDMA_SERVICE_BAD,     /* the peer breaks the protocol */
 };
 
@@ -95,8 +99,8 @@ void softrdma_responder_init(struct softrdma_responder *resp, const struct ibv_p
 void softrdma_responder_start(struct softrdma_responder *resp, uint32_t seq, uint32_t rd_atom_max);
 
 /* the header of a request */
-enum softrdma_service softrdma_responder_request(struct softrdma_responder *resp, const struct softrdma_frame *frame,
-	struct softrdma_place *place);
+enum softrdma_service softrdma_responder_request(struct softrdma_responder *resp,
+	const struct softrdma_frame *frame, struct softrdma_place *place);
 void softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma_frame *frame);
 void softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	const uint8_t *operand);
@@ -112,13 +116,16 @@ bool softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_ou
 void softrdma_responder_fed(struct softrdma_responder *resp);
 
 /*
- * The queue pair goes to error: the receive being filled and all posted ones (of an own queue) are flushed, responses
- * that wait are dropped, and whoever waits for one gets a NAK; unless a NAK is due anyway, which leaves in its order.
- * Called again it flushes what has been posted since.
+ * The queue pair goes to error: the receive being filled and all posted ones (of an own queue) are flushed,
+ * responses that wait are dropped, and whoever waits for one gets a NAK; unless a NAK is due anyway, which
+ * leaves in its order. Called again it flushes what has been posted since.
  */
 void softrdma_responder_fail(struct softrdma_responder *resp);
 
-/* as softrdma_responder_fail(), for an orderly end: what was executed is acknowledged, the rest the peer knows itself */
+/*
+ * as softrdma_responder_fail(), for an orderly end: what was executed is acknowledged, the rest the peer
+ * knows itself
+ */
 void softrdma_responder_close(struct softrdma_responder *resp);
 
 /* the queue pair is destroyed: receives vanish (ibv_destroy_qp(3)) */

@@ -4,9 +4,10 @@
 /*
  * softrdma.h -- the software device: RDMA over TCP, inside the process
  *
- * Each function has the signature and the meaning of the libibverbs or librdmacm function whose name follows the
- * prefix: softrdma_ibv_reg_mr() is ibv_reg_mr(), softrdma_rdma_listen() is rdma_listen(). What is inline in the verbs
- * headers (ibv_post_send, ibv_poll_cq, ibv_query_device_ex, ...) reaches the device through the objects themselves.
+ * Each function has the signature and the meaning of the libibverbs or librdmacm function whose name follows
+ * the prefix: softrdma_ibv_reg_mr() is ibv_reg_mr(), softrdma_rdma_listen() is rdma_listen(). What is inline
+ * in the verbs headers (ibv_post_send, ibv_poll_cq, ibv_query_device_ex, ...) reaches the device through the
+ * objects themselves.
  *
  * The device knows verbs and nothing of its users. Its only way out is struct softrdma_env.
  */
@@ -46,9 +47,15 @@ struct softrdma_env {
 	uint64_t (*now_ns)(void);
 	/* fills buf with len unpredictable bytes; 0 or an errno value; any thread */
 	int (*random)(void *buf, size_t len);
-	/* one finished sentence without a newline; never holds keys, addresses of memory or payload; any thread */
-	void (*log)(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text);
-	/* appended to the sentence about a refused connection, so that an embedder can name its own settings */
+	/*
+	 * one finished sentence without a newline; never holds keys, addresses of memory or payload; any
+	 * thread
+	 */
+	void (*log)(enum softrdma_log_level level, const char *file, int line, const char *func,
+		const char *text);
+	/*
+	 * appended to the sentence about a refused connection, so that an embedder can name its own settings
+	 */
 	const char *refused_hint;
 };
 
@@ -83,11 +90,12 @@ int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_
 	struct ibv_qp_init_attr *init_attr);
 
 /*
- * Posts an RDMA FLUSH of a range: what ibv_wr_start, ibv_wr_flush and ibv_wr_complete do where the header has them.
- * type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT; wr_flags as in ibv_qp_ex. 0 or an errno value.
+ * Posts an RDMA FLUSH of a range: what ibv_wr_start, ibv_wr_flush and ibv_wr_complete do where the header has
+ * them. type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT; wr_flags as in ibv_qp_ex. 0 or an errno
+ * value.
  */
-int softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
-	size_t len, uint8_t type);
+int softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
+	uint64_t remote_addr, size_t len, uint8_t type);
 
 /* posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns; 0 or an errno value */
 int softrdma_post_atomic_write(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,

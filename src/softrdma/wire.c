@@ -9,7 +9,7 @@
 #include "softrdma.h"
 #include "wire.h"
 
-static const uint8_t magic[4] = {'S', 'R', 'D', 'M'};
+static const uint8_t magic[4] = { 'S', 'R', 'D', 'M' };
 
 /* a cursor over a buffer of known size; running over its end is a defect of this file, not of the bytes */
 struct cursor {
@@ -57,7 +57,7 @@ void
 softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOFTRDMA_FRAME_SIZE])
 {
 	assert(frame->length <= SOFTRDMA_SEGMENT_MAX);
-	struct cursor c = {buf, SOFTRDMA_FRAME_SIZE};
+	struct cursor c = { buf, SOFTRDMA_FRAME_SIZE };
 	put(&c, frame->opcode, 1);
 	put(&c, frame->flags, 1);
 	put(&c, frame->code, 2);
@@ -127,7 +127,7 @@ flags_are_sane(const struct softrdma_frame *frame)
 	if ((frame->flags & end) && !(frame->flags & SOFTRDMA_FRAME_LAST))
 		return false;
 	if (frame->opcode != SOFTRDMA_OP_SEND && (frame->flags & SOFTRDMA_FRAME_SOLICITED) &&
-	    !(frame->flags & SOFTRDMA_FRAME_IMM))
+		!(frame->flags & SOFTRDMA_FRAME_IMM))
 		return false;
 	return true;
 }
@@ -143,7 +143,10 @@ message_argument_is_sane(const struct softrdma_frame *frame)
 	return frame->arg == 0;
 }
 
-/* has the opcode remote memory? Only then may key and address be set, so that later versions can use them elsewhere */
+/*
+ * has the opcode remote memory? Only then may key and address be set, so that later versions can use them
+ * elsewhere
+ */
 static bool
 has_memory(uint8_t opcode)
 {
@@ -162,7 +165,8 @@ arguments_are_sane(const struct softrdma_frame *frame)
 	case SOFTRDMA_OP_FLUSH:
 		return frame->code == SOFTRDMA_FLUSH_GLOBAL || frame->code == SOFTRDMA_FLUSH_PERSISTENT;
 	case SOFTRDMA_OP_NAK:
-		return frame->arg == 0 && frame->code >= SOFTRDMA_NAK_INVALID_REQUEST && frame->code <= SOFTRDMA_NAK_GONE;
+		return frame->arg == 0 && frame->code >= SOFTRDMA_NAK_INVALID_REQUEST &&
+			frame->code <= SOFTRDMA_NAK_GONE;
 	case SOFTRDMA_OP_SEND:
 	case SOFTRDMA_OP_WRITE:
 		return frame->code == 0 && message_argument_is_sane(frame);
@@ -174,7 +178,7 @@ arguments_are_sane(const struct softrdma_frame *frame)
 bool
 softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct softrdma_frame *frame)
 {
-	struct const_cursor c = {buf, SOFTRDMA_FRAME_SIZE};
+	struct const_cursor c = { buf, SOFTRDMA_FRAME_SIZE };
 	struct softrdma_frame f;
 	f.opcode = (uint8_t)get(&c, 1);
 	f.flags = (uint8_t)get(&c, 1);
@@ -201,7 +205,7 @@ softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct soft
 void
 softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE])
 {
-	struct cursor c = {buf, SOFTRDMA_HANDSHAKE_SIZE};
+	struct cursor c = { buf, SOFTRDMA_HANDSHAKE_SIZE };
 	put_bytes(&c, magic, sizeof(magic));
 	put(&c, hs->version, 2);
 	put(&c, hs->type, 1);
@@ -224,7 +228,7 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 	if (memcmp(buf, magic, sizeof(magic)) != 0)
 		return SOFTRDMA_HANDSHAKE_NOT_OURS;
 
-	struct const_cursor c = {buf + sizeof(magic), SOFTRDMA_HANDSHAKE_SIZE - sizeof(magic)};
+	struct const_cursor c = { buf + sizeof(magic), SOFTRDMA_HANDSHAKE_SIZE - sizeof(magic) };
 	struct softrdma_handshake h;
 	h.version = (uint16_t)get(&c, 2);
 	if (h.version != SOFTRDMA_WIRE_VERSION) {

@@ -4,7 +4,8 @@
 /*
  * wire.h -- the bytes between two software devices, described in doc/softrdma-protocol.md
  *
- * Pure: no state, no allocation. Whatever the bytes are, decoding ends with a value inside its limits or with a refusal.
+ * Pure: no state, no allocation. Whatever the bytes are, decoding ends with a value inside its limits or with
+ * a refusal.
  */
 
 #ifndef SOFTRDMA_WIRE_H
@@ -65,8 +66,8 @@ struct softrdma_frame {
 	uint32_t key;
 	uint64_t addr;
 	/*
-	 * READ, FLUSH: bytes asked for. SEND, WRITE: in the first of several frames the bytes of the whole message, in
-	 * the last frame the immediate data, as the four bytes of the work request.
+	 * READ, FLUSH: bytes asked for. SEND, WRITE: in the first of several frames the bytes of the whole
+	 * message, in the last frame the immediate data, as the four bytes of the work request.
 	 */
 	uint64_t arg;
 };
@@ -75,8 +76,8 @@ struct softrdma_frame {
 void softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOFTRDMA_FRAME_SIZE]);
 
 /*
- * Decodes a header and checks all that can be checked without state: known opcode and flags, payload length allowed for
- * the opcode, nothing set that the opcode does not have. False: no frame of this protocol.
+ * Decodes a header and checks all that can be checked without state: known opcode and flags, payload length
+ * allowed for the opcode, nothing set that the opcode does not have. False: no frame of this protocol.
  */
 bool softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct softrdma_frame *frame);
 
@@ -90,10 +91,10 @@ enum softrdma_handshake_type {
 };
 
 enum softrdma_reject_reason {
-	SOFTRDMA_REJECT_CONSUMER = 28, /* the application said no: IB_CM_REJ_CONSUMER_DEFINED */
+	SOFTRDMA_REJECT_CONSUMER = 28,   /* the application said no: IB_CM_REJ_CONSUMER_DEFINED */
 	SOFTRDMA_REJECT_NO_LISTENER = 8, /* nobody listens (any more): IB_CM_REJ_INVALID_SERVICE_ID */
-	SOFTRDMA_REJECT_VERSION = 31,  /* the versions do not fit: IB_CM_REJ_INVALID_CLASS_VERSION */
-	SOFTRDMA_REJECT_BUSY = 3,      /* too many requests are pending: IB_CM_REJ_NO_RESOURCES */
+	SOFTRDMA_REJECT_VERSION = 31,    /* the versions do not fit: IB_CM_REJ_INVALID_CLASS_VERSION */
+	SOFTRDMA_REJECT_BUSY = 3,        /* too many requests are pending: IB_CM_REJ_NO_RESOURCES */
 };
 
 struct softrdma_handshake {
@@ -112,10 +113,12 @@ struct softrdma_handshake {
 enum softrdma_handshake_result {
 	SOFTRDMA_HANDSHAKE_OK,
 	SOFTRDMA_HANDSHAKE_NOT_OURS,      /* the bytes are no handshake of this protocol */
-	SOFTRDMA_HANDSHAKE_OTHER_VERSION, /* they are one, of a version that is not spoken here; only version is set */
+	SOFTRDMA_HANDSHAKE_OTHER_VERSION, /* they are one, of a version that is not spoken here; only version
+					     is set */
 };
 
-void softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
+void softrdma_handshake_encode(const struct softrdma_handshake *hs,
+	uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
 enum softrdma_handshake_result softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE],
 	struct softrdma_handshake *hs);
 

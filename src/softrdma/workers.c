@@ -46,7 +46,7 @@ run_worker(void *arg)
 			break;
 		first = link->job_next;
 		queued--;
-		void (*work)(struct softrdma_link *link) = job;
+		void (*work)(struct softrdma_link * link) = job;
 		pthread_mutex_unlock(&lock);
 		work(link);
 		softrdma_link_put(link);

@@ -9,8 +9,8 @@
 #include "link.h"
 
 /*
- * Runs work(link) on a worker, with a reference held. 0, or an errno value when there is no thread to run it. Any
- * thread, also under the link's lock.
+ * Runs work(link) on a worker, with a reference held. 0, or an errno value when there is no thread to run it.
+ * Any thread, also under the link's lock.
  */
 int softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link));
 

@@ -4,8 +4,9 @@
 /*
  * fixture.h -- what the tests of the device's parts share: one side of a connection without a socket
  *
- * A side has a protection domain, one completion queue for sends and one for receives, a receive queue and a region
- * that may be used for everything. Included by each test once, so that a test stays one file and one program.
+ * A side has a protection domain, one completion queue for sends and one for receives, a receive queue and a
+ * region that may be used for everything. Included by each test once, so that a test stays one file and one
+ * program.
  */
 
 #ifndef TEST_SOFTRDMA_FIXTURE_H
@@ -28,9 +29,9 @@
 #include "softrdma/link.h"
 #include "softrdma/recv_queue.h"
 
-#define ALL_RIGHTS                                                                                             \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
-		SOFTRDMA_ACCESS_FLUSH_GLOBAL)
+#define ALL_RIGHTS \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		IBV_ACCESS_REMOTE_ATOMIC | SOFTRDMA_ACCESS_FLUSH_GLOBAL)
 #define REGION_SIZE ((size_t)4 << 20)
 #define RECV_WR_MAX 64
 
@@ -58,7 +59,7 @@ quiet_log(enum softrdma_log_level level, const char *file, int line, const char 
 static inline void
 quieten(void)
 {
-	static const struct softrdma_env env = {.log = quiet_log};
+	static const struct softrdma_env env = { .log = quiet_log };
 	softrdma_set_env(&env);
 }
 
@@ -92,10 +93,13 @@ side_init(struct side *side, int send_cqe, int access, uint32_t max_send_wr)
 	assert_non_null(side->link);
 	side->qp.state = IBV_QPS_RTS;
 	side->link->qp = &side->qp;
-	const struct ibv_qp_cap cap = {.max_send_wr = max_send_wr, .max_send_sge = 4, .max_inline_data = 64};
-	softrdma_responder_init(&side->link->responder, side->pd, side->recv_cq, &side->recvs, false, 77, side->link);
-	assert_int_equal(
-		softrdma_requester_init(&side->link->requester, side->pd, side->send_cq, 77, &cap), 0);
+	const struct ibv_qp_cap cap = { .max_send_wr = max_send_wr,
+		.max_send_sge = 4,
+		.max_inline_data = 64 };
+	softrdma_responder_init(&side->link->responder, side->pd, side->recv_cq, &side->recvs, false, 77,
+		side->link);
+	assert_int_equal(softrdma_requester_init(&side->link->requester, side->pd, side->send_cq, 77, &cap),
+		0);
 }
 
 static inline void
@@ -123,13 +127,13 @@ addr_of(const struct side *side, size_t offset)
 static inline struct ibv_sge
 piece(const struct side *side, size_t offset, size_t len)
 {
-	return (struct ibv_sge){.addr = addr_of(side, offset), .length = (uint32_t)len, .lkey = side->key};
+	return (struct ibv_sge){ .addr = addr_of(side, offset), .length = (uint32_t)len, .lkey = side->key };
 }
 
 static inline void
 post_recv_sges(struct side *side, uint64_t wr_id, struct ibv_sge *sge, int num_sge)
 {
-	const struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sge, .num_sge = num_sge};
+	const struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = num_sge };
 	assert_int_equal(softrdma_recv_queue_put(&side->recvs, &wr), 0);
 }
 
@@ -164,18 +168,18 @@ commit(struct side *side)
 }
 
 /* the next completion must be this one */
-#define expect_wc(cq, id, wanted)                                             \
-	do {                                                                  \
-		struct ibv_wc wc_;                                            \
-		assert_int_equal(softrdma_cq_pop(cq, 1, &wc_), 1);            \
-		assert_int_equal(wc_.wr_id, id);                              \
-		assert_int_equal(wc_.status, wanted);                         \
+#define expect_wc(cq, id, wanted) \
+	do { \
+		struct ibv_wc wc_; \
+		assert_int_equal(softrdma_cq_pop(cq, 1, &wc_), 1); \
+		assert_int_equal(wc_.wr_id, id); \
+		assert_int_equal(wc_.status, wanted); \
 	} while (0)
 
-#define expect_no_wc(cq)                                                      \
-	do {                                                                  \
-		struct ibv_wc wc_;                                            \
-		assert_int_equal(softrdma_cq_pop(cq, 1, &wc_), 0);            \
+#define expect_no_wc(cq) \
+	do { \
+		struct ibv_wc wc_; \
+		assert_int_equal(softrdma_cq_pop(cq, 1, &wc_), 0); \
 	} while (0)
 
 #endif /* TEST_SOFTRDMA_FIXTURE_H */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_completion.c -- completion queues and channels: order, overrun, and which completion raises an event */
+/*
+ * test_completion.c -- completion queues and channels: order, overrun, and which completion raises an event
+ */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +40,14 @@ channel_cq(void *context)
 static bool
 push(struct softrdma_cq *cq, uint64_t wr_id, bool solicited)
 {
-	const struct ibv_wc wc = {.wr_id = wr_id};
+	const struct ibv_wc wc = { .wr_id = wr_id };
 	return softrdma_cq_push(cq, &wc, solicited);
 }
 
 static int
 events_waiting(void)
 {
-	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
 	return poll(&fd, 1, 0);
 }
 
@@ -76,7 +78,7 @@ static void
 test_bad_arguments(void **state)
 {
 	(void)state;
-	static const int bad[] = {0, -1, SOFTRDMA_CQE_MAX + 1};
+	static const int bad[] = { 0, -1, SOFTRDMA_CQE_MAX + 1 };
 	for (size_t i = 0; i < 3; i++) {
 		errno = 0;
 		assert_null(softrdma_ibv_create_cq(softrdma_context(), bad[i], NULL, NULL, 0));
@@ -273,7 +275,7 @@ test_links_keep_it_busy(void **state)
 		links[i] = softrdma_link_new();
 		assert_int_equal(softrdma_cq_attach(cq, links[i]), 0);
 	}
-	static const int order[] = {3, 8, 0, 1, 2, 7, 4, 6, 5};
+	static const int order[] = { 3, 8, 0, 1, 2, 7, 4, 6, 5 };
 	for (int i = 0; i < 9; i++) {
 		assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), EBUSY);
 		softrdma_cq_detach(cq, links[order[i]]);

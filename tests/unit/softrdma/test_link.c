@@ -2,10 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * test_link.c -- two links joined by a stream in memory that is cut at random, at each place, or into single bytes
+ * test_link.c -- two links joined by a stream in memory that is cut at random, at each place, or into single
+ * bytes
  *
- * What TCP does to a byte stream is all that can happen between the two, so a scenario must end the same whatever the
- * cuts are. No sockets, no threads, no clock; a FLUSH ends at once, with the error that the test wants.
+ * What TCP does to a byte stream is all that can happen between the two, so a scenario must end the same
+ * whatever the cuts are. No sockets, no threads, no clock; a FLUSH ends at once, with the error that the test
+ * wants.
  */
 
 #include "fixture.h"
@@ -48,7 +50,7 @@ told_disconnected(struct softrdma_link *link, void *arg)
 	the_pair->disconnected[link == the_pair->side[1].link]++;
 }
 
-static const struct softrdma_link_ops ops = {.ready = told_ready, .disconnected = told_disconnected};
+static const struct softrdma_link_ops ops = { .ready = told_ready, .disconnected = told_disconnected };
 
 static struct pair *
 new_pair(void)
@@ -217,7 +219,8 @@ feed(struct side *side)
 }
 
 static struct softrdma_send *
-prepare_remote(struct pair *p, int from, uint8_t opcode, uint64_t wr_id, size_t local, size_t remote, size_t len)
+prepare_remote(struct pair *p, int from, uint8_t opcode, uint64_t wr_id, size_t local, size_t remote,
+	size_t len)
 {
 	struct softrdma_send *send = prepare(&p->side[from], opcode, wr_id, local, len);
 	send->remote_addr = addr_of(&p->side[!from], remote);
@@ -263,7 +266,8 @@ post_everything(struct pair *p, int from)
 	*(uint64_t *)(void *)(there->mem + REMOTE + 512) = 5;
 	*(uint64_t *)(void *)(there->mem + REMOTE + 520) = 7;
 	post_recv(there, 1, RECVS, 0);
-	struct ibv_sge sge[3] = {piece(there, RECVS, 3), piece(there, RECVS + 50, 0), piece(there, RECVS + 60, 60)};
+	struct ibv_sge sge[3] = { piece(there, RECVS, 3), piece(there, RECVS + 50, 0),
+		piece(there, RECVS + 60, 60) };
 	post_recv_sges(there, 2, sge, 3);
 	post_recv(there, 3, RECVS + 200, 10);
 
@@ -386,7 +390,7 @@ static void
 test_long_messages(void **state)
 {
 	(void)state;
-	static const size_t lengths[] = {SEGMENT - 1, SEGMENT, SEGMENT + 1, 3 * SEGMENT + 7};
+	static const size_t lengths[] = { SEGMENT - 1, SEGMENT, SEGMENT + 1, 3 * SEGMENT + 7 };
 	for (uint64_t round = 0; round < 24; round++) {
 		struct pair *p = new_pair();
 		size_t len = lengths[round % 4];
@@ -394,7 +398,8 @@ test_long_messages(void **state)
 		for (int i = 0; i < 2; i++) {
 			struct side *here = &p->side[i];
 			pattern_fill(here->mem, len, 7 + (uint64_t)i, 0);
-			struct ibv_sge sge[2] = {piece(here, 1 << 20, SEGMENT / 2 + 1), piece(here, 2 << 20, len)};
+			struct ibv_sge sge[2] = { piece(here, 1 << 20, SEGMENT / 2 + 1),
+				piece(here, 2 << 20, len) };
 			post_recv_sges(here, 1, sge, 2);
 			struct softrdma_send *send = prepare_remote(p, i, SOFTRDMA_OP_SEND, 1, 0, 0, len);
 			send->num_sge = 3;
@@ -420,13 +425,17 @@ test_long_messages(void **state)
 		run(p);
 		for (int i = 0; i < 2; i++) {
 			expect_wc(p->side[i].send_cq, 3, IBV_WC_SUCCESS);
-			assert_int_equal(pattern_check(p->side[i].mem + (1 << 20), len, 7 + (uint64_t)!i, 0), -1);
+			assert_int_equal(pattern_check(p->side[i].mem + (1 << 20), len, 7 + (uint64_t)!i, 0),
+				-1);
 		}
 		free_pair(p);
 	}
 }
 
-/* no receive in the middle of a pipeline of everything: it goes on when there is one, with no byte lost or doubled */
+/*
+ * no receive in the middle of a pipeline of everything: it goes on when there is one, with no byte lost or
+ * doubled
+ */
 static void
 test_not_ready(void **state)
 {
@@ -440,8 +449,8 @@ test_not_ready(void **state)
 		pattern_fill(here->mem, len, seed, 0);
 		pattern_fill(there->mem, 3 * SEGMENT, seed + 1000, 0);
 		post(p, 0, SOFTRDMA_OP_READ, 1, 1 << 20, 0, 2 * SEGMENT);
-		struct softrdma_send *send = prepare_remote(p, 0, is_write ? SOFTRDMA_OP_WRITE : SOFTRDMA_OP_SEND, 2, 0,
-			1 << 20, len);
+		struct softrdma_send *send = prepare_remote(p, 0,
+			is_write ? SOFTRDMA_OP_WRITE : SOFTRDMA_OP_SEND, 2, 0, 1 << 20, len);
 		send->has_imm = is_write;
 		commit(here);
 		send = prepare_remote(p, 0, SOFTRDMA_OP_FETCH_ADD, 3, 3 << 20, 3 << 20, 8);
@@ -479,7 +488,10 @@ test_not_ready(void **state)
 	}
 }
 
-/* the responder's queue pair goes to error while the requester waits for a receive: no more than an error status */
+/*
+ * the responder's queue pair goes to error while the requester waits for a receive: no more than an error
+ * status
+ */
 static void
 test_failure_while_not_ready(void **state)
 {
@@ -511,8 +523,8 @@ test_remote_errors(void **state)
 {
 	(void)state;
 	enum { KEY, RANGE, ALIGNMENT, TOO_LONG, NO_MEMORY, FLUSH, CASES };
-	static const int status[CASES] = {IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR,
-		IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_REM_OP_ERR};
+	static const int status[CASES] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR,
+		IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_REM_OP_ERR };
 	for (uint64_t round = 0; round < CASES * 20; round++) {
 		struct pair *p = new_pair();
 		struct side *here = &p->side[0], *there = &p->side[1];
@@ -530,14 +542,16 @@ test_remote_errors(void **state)
 			prepare_remote(p, 0, SOFTRDMA_OP_WRITE, 3, 0, 1 << 20, 2 * SEGMENT)->key ^= 1;
 			break;
 		case RANGE:
-			prepare_remote(p, 0, SOFTRDMA_OP_WRITE, 3, 0, REGION_SIZE - 2 * SEGMENT + 1, 2 * SEGMENT);
+			prepare_remote(p, 0, SOFTRDMA_OP_WRITE, 3, 0, REGION_SIZE - 2 * SEGMENT + 1,
+				2 * SEGMENT);
 			break;
 		case ALIGNMENT:
 			prepare_remote(p, 0, SOFTRDMA_OP_FETCH_ADD, 3, 0, 1004, 8);
 			break;
 		case FLUSH:
 			p->flush_error = 5;
-			prepare_remote(p, 0, SOFTRDMA_OP_FLUSH, 3, 0, 0, 8)->flush_type = SOFTRDMA_FLUSH_PERSISTENT;
+			prepare_remote(p, 0, SOFTRDMA_OP_FLUSH, 3, 0, 0, 8)->flush_type =
+				SOFTRDMA_FLUSH_PERSISTENT;
 			break;
 		default:
 			prepare_remote(p, 0, SOFTRDMA_OP_SEND, 3, 0, 0, what == TOO_LONG ? SEGMENT + 1 : 10);
@@ -558,9 +572,9 @@ test_remote_errors(void **state)
 		post(p, 0, SOFTRDMA_OP_WRITE, 6, 0, 500, 8);
 		expect_wc(here->send_cq, 6, IBV_WC_WR_FLUSH_ERR);
 		expect_no_wc(here->send_cq);
-		int recv_status = what == TOO_LONG ? IBV_WC_LOC_LEN_ERR :
-			what == NO_MEMORY	   ? IBV_WC_LOC_PROT_ERR :
-						     IBV_WC_WR_FLUSH_ERR;
+		int recv_status = what == TOO_LONG ? IBV_WC_LOC_LEN_ERR
+			: what == NO_MEMORY        ? IBV_WC_LOC_PROT_ERR
+						   : IBV_WC_WR_FLUSH_ERR;
 		expect_wc(there->recv_cq, 1, recv_status);
 		expect_wc(there->recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
 		expect_no_wc(there->recv_cq);
@@ -579,8 +593,8 @@ test_remote_errors(void **state)
 }
 
 /*
- * A batch that is ready to leave when the queue pair fails: no request in it does, for its memory is the application's
- * again; the responses do. A request that has begun to leave ends the stream.
+ * A batch that is ready to leave when the queue pair fails: no request in it does, for its memory is the
+ * application's again; the responses do. A request that has begun to leave ends the stream.
  */
 static void
 test_failure_with_a_batch(void **state)
@@ -598,7 +612,8 @@ test_failure_with_a_batch(void **state)
 			;
 		post(p, 0, SOFTRDMA_OP_FLUSH, 1, 0, 0, 8);
 		post(p, 0, SOFTRDMA_OP_WRITE, 2, 0, 2000, 100);
-		assert_true(softrdma_link_tx_fill(here->link)); /* a response, a request, a response, a request */
+		assert_true(
+			softrdma_link_tx_fill(here->link)); /* a response, a request, a response, a request */
 		p->cut = sent;
 		if (sent > 0)
 			assert_true(send_some(p, 0));
@@ -707,8 +722,8 @@ test_revoke_while_receiving(void **state)
 			int receiver = what == READ ? 0 : 1;
 			pattern_fill(p->side[!receiver].mem, 2 * SEGMENT, 1, 0);
 			post_recv(&p->side[1], 1, 0, 2 * SEGMENT);
-			static const uint8_t opcodes[CASES] = {
-				SOFTRDMA_OP_WRITE, SOFTRDMA_OP_SEND, SOFTRDMA_OP_READ};
+			static const uint8_t opcodes[CASES] = { SOFTRDMA_OP_WRITE, SOFTRDMA_OP_SEND,
+				SOFTRDMA_OP_READ };
 			post(p, 0, opcodes[what], 1, 0, 0, 2 * SEGMENT);
 			post(p, 0, SOFTRDMA_OP_WRITE, 2, 0, 1 << 20, 8);
 			if (what == READ) {
@@ -718,7 +733,8 @@ test_revoke_while_receiving(void **state)
 			}
 			run_sender(p, !receiver);
 			struct stream *s = &p->to[receiver];
-			p->cut = s->begin + SOFTRDMA_FRAME_SIZE + got + (got > SEGMENT ? SOFTRDMA_FRAME_SIZE : 0);
+			p->cut = s->begin + SOFTRDMA_FRAME_SIZE + got +
+				(got > SEGMENT ? SOFTRDMA_FRAME_SIZE : 0);
 			while (s->begin < p->cut)
 				assert_true(receive_some(p, receiver));
 
@@ -730,7 +746,8 @@ test_revoke_while_receiving(void **state)
 			memset(side->mem, 0xdb, REGION_SIZE); /* somebody else's memory now */
 			run(p);
 			assert_int_equal(pattern_check_byte(side->mem, REGION_SIZE, 0xdb), -1);
-			expect_wc(p->side[0].send_cq, 1, what == READ ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
+			expect_wc(p->side[0].send_cq, 1,
+				what == READ ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
 			expect_wc(p->side[0].send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 			expect_no_wc(p->side[0].send_cq);
 			if (what == READ)
@@ -772,7 +789,8 @@ test_revoke_while_sending(void **state)
 			assert_true(side->link->fin_due);
 			softrdma_link_lost(side->link);
 			softrdma_link_lost(p->side[!sender].link);
-			expect_wc(p->side[0].send_cq, 1, response ? IBV_WC_RETRY_EXC_ERR : IBV_WC_LOC_PROT_ERR);
+			expect_wc(p->side[0].send_cq, 1,
+				response ? IBV_WC_RETRY_EXC_ERR : IBV_WC_LOC_PROT_ERR);
 			expect_no_wc(p->side[0].send_cq);
 			free_pair(p);
 		}
@@ -827,16 +845,18 @@ test_broken_protocol(void **state)
 {
 	(void)state;
 	static const struct softrdma_frame frames[] = {
-		{.opcode = SOFTRDMA_OP_ACK},
-		{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS},
-		{.opcode = SOFTRDMA_OP_RNR},
-		{.opcode = SOFTRDMA_OP_RNR_READY},
-		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST, .length = 8},
-		{.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8},
-		{.opcode = SOFTRDMA_OP_WRITE, .flags = SOFTRDMA_FRAME_LAST, .length = 8},
-		{.opcode = SOFTRDMA_OP_READ, .seq = 12345},
-		{.opcode = SOFTRDMA_OP_RESYNC},
-		{.opcode = 77},
+		{ .opcode = SOFTRDMA_OP_ACK },
+		{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS },
+		{ .opcode = SOFTRDMA_OP_RNR },
+		{ .opcode = SOFTRDMA_OP_RNR_READY },
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE,
+			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+			.length = 8 },
+		{ .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8 },
+		{ .opcode = SOFTRDMA_OP_WRITE, .flags = SOFTRDMA_FRAME_LAST, .length = 8 },
+		{ .opcode = SOFTRDMA_OP_READ, .seq = 12345 },
+		{ .opcode = SOFTRDMA_OP_RESYNC },
+		{ .opcode = 77 },
 	};
 	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
 		struct pair *p = new_pair();
@@ -857,14 +877,14 @@ static void
 test_nothing_after_disconnect(void **state)
 {
 	(void)state;
-	static const uint8_t opcodes[] = {SOFTRDMA_OP_READY, SOFTRDMA_OP_DISCONNECT, SOFTRDMA_OP_WRITE};
+	static const uint8_t opcodes[] = { SOFTRDMA_OP_READY, SOFTRDMA_OP_DISCONNECT, SOFTRDMA_OP_WRITE };
 	for (size_t i = 0; i < sizeof(opcodes); i++) {
 		struct pair *p = new_pair();
 		struct side *side = &p->side[1];
-		inject(p, 1, &(struct softrdma_frame){.opcode = SOFTRDMA_OP_DISCONNECT});
+		inject(p, 1, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_DISCONNECT });
 		assert_int_equal(p->disconnected[1], 1);
 		memset(side->mem, 0xdb, 8);
-		struct softrdma_frame frame = {.opcode = opcodes[i]};
+		struct softrdma_frame frame = { .opcode = opcodes[i] };
 		if (opcodes[i] == SOFTRDMA_OP_WRITE) {
 			frame.seq = p->side[0].link->seq;
 			frame.key = side->key;
@@ -914,11 +934,11 @@ roll(uint64_t *random, uint64_t sides)
 	return (*random >> 16) % sides;
 }
 
-static const uint8_t any_opcode[] = {SOFTRDMA_OP_SEND, SOFTRDMA_OP_WRITE, SOFTRDMA_OP_READ, SOFTRDMA_OP_FETCH_ADD,
-	SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_OP_FLUSH};
+static const uint8_t any_opcode[] = { SOFTRDMA_OP_SEND, SOFTRDMA_OP_WRITE, SOFTRDMA_OP_READ,
+	SOFTRDMA_OP_FETCH_ADD, SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_OP_FLUSH };
 
 struct count {
-	uint64_t sends, recvs;         /* posted */
+	uint64_t sends, recvs; /* posted */
 	uint64_t sends_done, recvs_done;
 	bool failed;
 };
@@ -943,7 +963,9 @@ post_anything(struct pair *p, int from, struct count *count, uint64_t *random)
 	if (p->side[from].link->requester.head - p->side[from].link->requester.tail >= 60)
 		return;
 	uint8_t opcode = any_opcode[roll(random, sizeof(any_opcode))];
-	size_t len = opcode == SOFTRDMA_OP_FETCH_ADD || opcode == SOFTRDMA_OP_ATOMIC_WRITE ? 8 : roll(random, 20000);
+	size_t len = opcode == SOFTRDMA_OP_FETCH_ADD || opcode == SOFTRDMA_OP_ATOMIC_WRITE
+		? 8
+		: roll(random, 20000);
 	struct softrdma_send *send = prepare_remote(p, from, opcode, count->sends, 0, 1 << 20, len);
 	send->fenced = roll(random, 8) == 0;
 	send->flush_type = SOFTRDMA_FLUSH_PERSISTENT;
@@ -955,7 +977,10 @@ post_anything(struct pair *p, int from, struct count *count, uint64_t *random)
 	count->sends++;
 }
 
-/* anything at any time, with an error now and then, and the end of the stream at last: each request completes once */
+/*
+ * anything at any time, with an error now and then, and the end of the stream at last: each request completes
+ * once
+ */
 static void
 test_anything(void **state)
 {
@@ -963,7 +988,7 @@ test_anything(void **state)
 	for (uint64_t seed = 1; seed <= 150; seed++) {
 		struct pair *p = new_pair();
 		uint64_t random = seed * 0x9e3779b97f4a7c15u;
-		struct count count[2] = {{0}};
+		struct count count[2] = { { 0 } };
 		p->random = random;
 		for (int step = 0; step < 400; step++) {
 			int i = (int)roll(&random, 2);

@@ -142,7 +142,7 @@ static void
 test_keys(void **state)
 {
 	(void)state;
-	static const struct softrdma_env scripted = {.random = scripted_random};
+	static const struct softrdma_env scripted = { .random = scripted_random };
 	/* the last use of the real numbers in this process: there is no way back to them */
 	struct softrdma_mr *many[64];
 	for (int i = 0; i < 64; i++) {
@@ -155,7 +155,7 @@ test_keys(void **state)
 		delete_mr(many[i]);
 
 	softrdma_set_env(&scripted);
-	const uint32_t script[] = {5, 0, 5, 5 + 4096};
+	const uint32_t script[] = { 5, 0, 5, 5 + 4096 };
 	memcpy(next_random, script, sizeof(script));
 	randoms = 4;
 	struct softrdma_mr *first = new_mr(mem, PAGE, RW);
@@ -180,29 +180,29 @@ test_places(void **state)
 	struct softrdma_mr *mr = new_mr(mem, 2 * PAGE, RW);
 	uint32_t key = mr->mr.lkey;
 	uint64_t base = (uintptr_t)mem;
-	const struct ibv_sge sge[4] = {
-		{base, 10, key}, {0, 0, key ^ 1}, {base + 100, 20, key}, {base + 2 * PAGE - 4, 8, key}};
+	const struct ibv_sge sge[4] = { { base, 10, key }, { 0, 0, key ^ 1 }, { base + 100, 20, key },
+		{ base + 2 * PAGE - 4, 8, key } };
 	static const struct {
 		uint64_t offset, len;
 		int result, count;
 		size_t first, first_len, last_len;
 	} table[] = {
-		{0, 0, 0, 0, 0, 0, 0},
-		{0, 10, 0, 1, 0, 10, 10},
-		{0, 11, 0, 2, 0, 10, 1},
-		{9, 21, 0, 2, 9, 1, 20},
-		{10, 1, 0, 1, 100, 1, 1},
-		{15, 15, 0, 1, 105, 15, 15},
-		{29, 2, 0, 2, 119, 1, 1},
-		{30, 4, 0, 1, 2 * PAGE - 4, 4, 4}, /* the rest of the last piece is over the region's end */
-		{29, 6, EACCES, 0, 0, 0, 0},
-		{30, 5, EACCES, 0, 0, 0, 0},
-		{34, 4, EACCES, 0, 0, 0, 0},
+		{ 0, 0, 0, 0, 0, 0, 0 },
+		{ 0, 10, 0, 1, 0, 10, 10 },
+		{ 0, 11, 0, 2, 0, 10, 1 },
+		{ 9, 21, 0, 2, 9, 1, 20 },
+		{ 10, 1, 0, 1, 100, 1, 1 },
+		{ 15, 15, 0, 1, 105, 15, 15 },
+		{ 29, 2, 0, 2, 119, 1, 1 },
+		{ 30, 4, 0, 1, 2 * PAGE - 4, 4, 4 }, /* the rest of the last piece is over the region's end */
+		{ 29, 6, EACCES, 0, 0, 0, 0 },
+		{ 30, 5, EACCES, 0, 0, 0, 0 },
+		{ 34, 4, EACCES, 0, 0, 0, 0 },
 	};
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
 		struct softrdma_place place;
-		int ret = softrdma_place_sges(
-			pd, sge, 4, table[i].offset, table[i].len, IBV_ACCESS_LOCAL_WRITE, &place);
+		int ret = softrdma_place_sges(pd, sge, 4, table[i].offset, table[i].len,
+			IBV_ACCESS_LOCAL_WRITE, &place);
 		assert_int_equal(ret, table[i].result);
 		if (ret)
 			continue;

@@ -30,9 +30,10 @@ put(struct softrdma_recv_queue *queue, uint64_t wr_id, int num_sge)
 {
 	struct ibv_sge sge[SOFTRDMA_SGE_MAX + 1];
 	for (int i = 0; i < SOFTRDMA_SGE_MAX + 1; i++)
-		sge[i] = (struct ibv_sge){
-			.addr = wr_id * 1000 + (uint64_t)i, .length = UINT32_MAX, .lkey = (uint32_t)i};
-	const struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sge, .num_sge = num_sge};
+		sge[i] = (struct ibv_sge){ .addr = wr_id * 1000 + (uint64_t)i,
+			.length = UINT32_MAX,
+			.lkey = (uint32_t)i };
+	const struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = num_sge };
 	return softrdma_recv_queue_put(queue, &wr);
 }
 
@@ -125,7 +126,7 @@ test_starving(void **state)
 	softrdma_recv_queue_forget(&queue, links[2]);
 	softrdma_recv_queue_forget(&queue, links[2]);
 	assert_int_equal(put(&queue, 1, 1), 0);
-	static const int order[] = {0, 1, 3};
+	static const int order[] = { 0, 1, 3 };
 	for (int i = 0; i < 3; i++) {
 		struct softrdma_link *link = softrdma_recv_queue_pop_starving(&queue);
 		assert_ptr_equal(link, links[order[i]]);
@@ -162,17 +163,17 @@ test_shared_queue(void **state)
 {
 	(void)state;
 	static const struct ibv_srq_attr bad[] = {
-		{.max_wr = 0, .max_sge = 1},
-		{.max_wr = SOFTRDMA_WR_MAX + 1, .max_sge = 1},
-		{.max_wr = 1, .max_sge = SOFTRDMA_SGE_MAX + 1},
+		{ .max_wr = 0, .max_sge = 1 },
+		{ .max_wr = SOFTRDMA_WR_MAX + 1, .max_sge = 1 },
+		{ .max_wr = 1, .max_sge = SOFTRDMA_SGE_MAX + 1 },
 	};
 	for (size_t i = 0; i < 3; i++) {
-		struct ibv_srq_init_attr init = {.attr = bad[i]};
+		struct ibv_srq_init_attr init = { .attr = bad[i] };
 		errno = 0;
 		assert_null(softrdma_ibv_create_srq(pd, &init));
 		assert_int_equal(errno, EINVAL);
 	}
-	struct ibv_srq_init_attr init = {.srq_context = &init, .attr = {.max_wr = 3, .max_sge = 0}};
+	struct ibv_srq_init_attr init = { .srq_context = &init, .attr = { .max_wr = 3, .max_sge = 0 } };
 	struct ibv_srq *srq = softrdma_ibv_create_srq(pd, &init);
 	assert_non_null(srq);
 	assert_int_equal(init.attr.max_wr, 3);
@@ -180,11 +181,13 @@ test_shared_queue(void **state)
 	assert_ptr_equal(srq->srq_context, &init);
 	assert_int_equal(softrdma_ibv_dealloc_pd(pd), EBUSY);
 
-	struct ibv_sge sge = {.length = 8};
+	struct ibv_sge sge = { .length = 8 };
 	struct ibv_recv_wr wr[4];
 	for (uint64_t i = 0; i < 4; i++)
-		wr[i] = (struct ibv_recv_wr){
-			.wr_id = i, .sg_list = &sge, .num_sge = 1, .next = i < 3 ? &wr[i + 1] : NULL};
+		wr[i] = (struct ibv_recv_wr){ .wr_id = i,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.next = i < 3 ? &wr[i + 1] : NULL };
 	struct ibv_recv_wr *bad_wr = NULL;
 	assert_int_equal(softrdma_post_srq_recv(srq, wr, &bad_wr), ENOMEM);
 	assert_ptr_equal(bad_wr, &wr[3]);

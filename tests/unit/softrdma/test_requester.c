@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_requester.c -- what leaves, what an answer does, and that each request completes exactly once, in order */
+/*
+ * test_requester.c -- what leaves, what an answer does, and that each request completes exactly once, in
+ * order
+ */
 
 #include <errno.h>
 
@@ -98,26 +101,27 @@ answer(struct fixture *f, const struct softrdma_frame *what, uint32_t seq)
 static enum softrdma_answer
 simple(struct fixture *f, uint8_t opcode, uint32_t seq)
 {
-	return answer(f, &(struct softrdma_frame){.opcode = opcode}, seq);
+	return answer(f, &(struct softrdma_frame){ .opcode = opcode }, seq);
 }
 
 static enum softrdma_answer
 nak(struct fixture *f, uint16_t code, uint32_t seq)
 {
-	return answer(f, &(struct softrdma_frame){.opcode = SOFTRDMA_OP_NAK, .code = code}, seq);
+	return answer(f, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_NAK, .code = code }, seq);
 }
 
 static enum softrdma_answer
 data(struct fixture *f, uint8_t opcode, uint32_t seq, uint8_t flags, uint32_t len)
 {
-	return answer(f, &(struct softrdma_frame){.opcode = opcode, .flags = flags, .length = len}, seq);
+	return answer(f, &(struct softrdma_frame){ .opcode = opcode, .flags = flags, .length = len }, seq);
 }
 
 static void
 placed(struct fixture *f, uint32_t seq, uint32_t len)
 {
-	const struct softrdma_frame frame = {
-		.opcode = SOFTRDMA_OP_READ_RESPONSE, .seq = f->first + seq, .length = len};
+	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_READ_RESPONSE,
+		.seq = f->first + seq,
+		.length = len };
 	assert_int_equal(softrdma_requester_placed(f->req, &frame), SOFTRDMA_ANSWER_DONE);
 }
 
@@ -192,15 +196,14 @@ test_flags_of_messages(void **state)
 	send = post(f, SOFTRDMA_OP_WRITE, 4, 10);
 	send->solicited = send->has_imm = true;
 	leaves(f, SOFTRDMA_OP_WRITE, 3);
-	assert_int_equal(
-		f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED);
+	assert_int_equal(f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED);
 }
 
 static void
 test_segments(void **state)
 {
 	struct fixture *f = *state;
-	static const size_t lengths[] = {SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT, 2 * SEGMENT + 5};
+	static const size_t lengths[] = { SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT, 2 * SEGMENT + 5 };
 	for (uint32_t i = 0; i < 5; i++) {
 		struct softrdma_send *send = post(f, SOFTRDMA_OP_WRITE, i, lengths[i]);
 		send->has_imm = true;
@@ -272,10 +275,11 @@ test_queue_full(void **state)
 			leaves(f, SOFTRDMA_OP_WRITE, (uint32_t)round * QUEUE_DEPTH + i);
 		}
 		assert_null(softrdma_requester_slot(f->req));
-		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)round * QUEUE_DEPTH), SOFTRDMA_ANSWER_DONE);
+		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)round * QUEUE_DEPTH),
+			SOFTRDMA_ANSWER_DONE);
 		assert_non_null(softrdma_requester_slot(f->req));
-		assert_int_equal(
-			simple(f, SOFTRDMA_OP_ACK, (uint32_t)(round + 1) * QUEUE_DEPTH - 1), SOFTRDMA_ANSWER_DONE);
+		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)(round + 1) * QUEUE_DEPTH - 1),
+			SOFTRDMA_ANSWER_DONE);
 		for (uint64_t i = 0; i < QUEUE_DEPTH; i++)
 			expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
 	}
@@ -289,7 +293,7 @@ test_odd_depths(void **state)
 	struct fixture *f = *state;
 	struct softrdma_requester req;
 	for (uint32_t depth = 0; depth < 6; depth++) {
-		const struct ibv_qp_cap cap = {.max_send_wr = depth};
+		const struct ibv_qp_cap cap = { .max_send_wr = depth };
 		assert_int_equal(softrdma_requester_init(&req, f->side.pd, f->side.send_cq, 1, &cap), 0);
 		softrdma_requester_start(&req, 0, 0);
 		assert_int_equal(req.rd_atom_max, 1);
@@ -328,13 +332,13 @@ test_opcodes_of_completions(void **state)
 		uint8_t opcode;
 		int wc;
 	} table[] = {
-		{SOFTRDMA_OP_SEND, IBV_WC_SEND},
-		{SOFTRDMA_OP_WRITE, IBV_WC_RDMA_WRITE},
-		{SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_WC_ATOMIC_WRITE},
-		{SOFTRDMA_OP_FLUSH, SOFTRDMA_WC_FLUSH},
-		{SOFTRDMA_OP_READ, IBV_WC_RDMA_READ},
-		{SOFTRDMA_OP_COMPARE_SWAP, IBV_WC_COMP_SWAP},
-		{SOFTRDMA_OP_FETCH_ADD, IBV_WC_FETCH_ADD},
+		{ SOFTRDMA_OP_SEND, IBV_WC_SEND },
+		{ SOFTRDMA_OP_WRITE, IBV_WC_RDMA_WRITE },
+		{ SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_WC_ATOMIC_WRITE },
+		{ SOFTRDMA_OP_FLUSH, SOFTRDMA_WC_FLUSH },
+		{ SOFTRDMA_OP_READ, IBV_WC_RDMA_READ },
+		{ SOFTRDMA_OP_COMPARE_SWAP, IBV_WC_COMP_SWAP },
+		{ SOFTRDMA_OP_FETCH_ADD, IBV_WC_FETCH_ADD },
 	};
 	for (uint32_t i = 0; i < 7; i++) {
 		post(f, table[i].opcode, i, 8);
@@ -359,7 +363,7 @@ static void
 test_fence(void **state)
 {
 	struct fixture *f = *state;
-	static const uint8_t held_by[] = {SOFTRDMA_OP_READ, SOFTRDMA_OP_FLUSH, SOFTRDMA_OP_FETCH_ADD};
+	static const uint8_t held_by[] = { SOFTRDMA_OP_READ, SOFTRDMA_OP_FLUSH, SOFTRDMA_OP_FETCH_ADD };
 	uint32_t seq = 0;
 	for (size_t i = 0; i < 3; i++) {
 		post(f, held_by[i], 1, 8);
@@ -372,7 +376,8 @@ test_fence(void **state)
 		} else if (held_by[i] == SOFTRDMA_OP_FLUSH) {
 			assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq), SOFTRDMA_ANSWER_DONE);
 		} else {
-			assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, seq, 0, 8), SOFTRDMA_ANSWER_PLACE);
+			assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, seq, 0, 8),
+				SOFTRDMA_ANSWER_PLACE);
 			placed(f, seq, 8);
 		}
 		leaves(f, SOFTRDMA_OP_WRITE, seq + 1);
@@ -445,39 +450,47 @@ struct bad_answer {
 };
 
 static const struct bad_answer bad_answers[] = {
-	{"ACK of a READ without its data", {.opcode = SOFTRDMA_OP_ACK}, 1, false},
-	{"ACK behind a READ without its data", {.opcode = SOFTRDMA_OP_ACK}, 2, false},
-	{"ACK of what has not been sent", {.opcode = SOFTRDMA_OP_ACK}, 3, false},
-	{"ACK of what has not been posted", {.opcode = SOFTRDMA_OP_ACK}, 4, false},
-	{"ACK of what was before the first", {.opcode = SOFTRDMA_OP_ACK}, UINT32_MAX, false},
-	{"ACK half way around", {.opcode = SOFTRDMA_OP_ACK}, 0x80000000u, false},
-	{"data for a WRITE",
-		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 0, false},
-	{"READ data for an atomic",
-		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 2, false},
-	{"READ data for nothing",
-		{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 3, false},
-	{"too much READ data", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 17}, 1, false},
-	{"too much READ data, more to come", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 17}, 1,
-		false},
-	{"too little READ data", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 15}, 1, false},
-	{"all READ data without an end", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 16}, 1, false},
-	{"READ data without a beginning", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 16}, 1, false},
-	{"no READ data, for ever", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST}, 1, false},
-	{"a second beginning", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8}, 1, true},
-	{"more than is left", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 9}, 1, true},
-	{"less than is left", {.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 7}, 1, true},
-	{"nothing in the middle", {.opcode = SOFTRDMA_OP_READ_RESPONSE}, 1, true},
-	{"NAK in front of missing data", {.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS}, 2, false},
-	{"NAK of what has not been sent", {.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS}, 3, false},
-	{"atomic result for a WRITE", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 0, false},
-	{"atomic result for a READ", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 1, false},
-	{"atomic result in front of missing data", {.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8}, 2, false},
-	{"RNR for a WRITE without immediate data", {.opcode = SOFTRDMA_OP_RNR}, 0, false},
-	{"RNR for a READ", {.opcode = SOFTRDMA_OP_RNR}, 1, false},
-	{"RNR in front of missing data", {.opcode = SOFTRDMA_OP_RNR}, 2, false},
-	{"RNR for what has not been sent", {.opcode = SOFTRDMA_OP_RNR}, 3, false},
-	{"RNR_READY without RNR", {.opcode = SOFTRDMA_OP_RNR_READY}, 0, false},
+	{ "ACK of a READ without its data", { .opcode = SOFTRDMA_OP_ACK }, 1, false },
+	{ "ACK behind a READ without its data", { .opcode = SOFTRDMA_OP_ACK }, 2, false },
+	{ "ACK of what has not been sent", { .opcode = SOFTRDMA_OP_ACK }, 3, false },
+	{ "ACK of what has not been posted", { .opcode = SOFTRDMA_OP_ACK }, 4, false },
+	{ "ACK of what was before the first", { .opcode = SOFTRDMA_OP_ACK }, UINT32_MAX, false },
+	{ "ACK half way around", { .opcode = SOFTRDMA_OP_ACK }, 0x80000000u, false },
+	{ "data for a WRITE", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8 }, 0,
+		false },
+	{ "READ data for an atomic",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8 }, 2, false },
+	{ "READ data for nothing",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8 }, 3, false },
+	{ "too much READ data", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 17 },
+		1, false },
+	{ "too much READ data, more to come",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 17 }, 1, false },
+	{ "too little READ data",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 15 }, 1, false },
+	{ "all READ data without an end",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 16 }, 1, false },
+	{ "READ data without a beginning",
+		{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 16 }, 1, false },
+	{ "no READ data, for ever", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST }, 1, false },
+	{ "a second beginning", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = 8 },
+		1, true },
+	{ "more than is left", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 9 }, 1, true },
+	{ "less than is left", { .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = LAST, .length = 7 }, 1, true },
+	{ "nothing in the middle", { .opcode = SOFTRDMA_OP_READ_RESPONSE }, 1, true },
+	{ "NAK in front of missing data", { .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS }, 2,
+		false },
+	{ "NAK of what has not been sent", { .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS }, 3,
+		false },
+	{ "atomic result for a WRITE", { .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8 }, 0, false },
+	{ "atomic result for a READ", { .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8 }, 1, false },
+	{ "atomic result in front of missing data", { .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8 }, 2,
+		false },
+	{ "RNR for a WRITE without immediate data", { .opcode = SOFTRDMA_OP_RNR }, 0, false },
+	{ "RNR for a READ", { .opcode = SOFTRDMA_OP_RNR }, 1, false },
+	{ "RNR in front of missing data", { .opcode = SOFTRDMA_OP_RNR }, 2, false },
+	{ "RNR for what has not been sent", { .opcode = SOFTRDMA_OP_RNR }, 3, false },
+	{ "RNR_READY without RNR", { .opcode = SOFTRDMA_OP_RNR_READY }, 0, false },
 };
 
 static void
@@ -495,7 +508,8 @@ test_bad_answers(void **state)
 		leaves(f, SOFTRDMA_OP_FETCH_ADD, 2);
 		post(f, SOFTRDMA_OP_WRITE, 3, 8);
 		if (bad->first_read_piece) {
-			assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, 8), SOFTRDMA_ANSWER_PLACE);
+			assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, 8),
+				SOFTRDMA_ANSWER_PLACE);
 			placed(f, 1, 8);
 		}
 		if (answer(f, &bad->frame, bad->seq) != SOFTRDMA_ANSWER_BAD)
@@ -580,8 +594,8 @@ test_no_place_for_a_result(void **state)
 		post(f, SOFTRDMA_OP_WRITE, 3, 8);
 		leaves(f, SOFTRDMA_OP_WRITE, 0);
 		leaves(f, opcode, 1);
-		assert_int_equal(atomic ? data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 1, 0, 8) :
-					  data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST | LAST, 8),
+		assert_int_equal(atomic ? data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 1, 0, 8)
+					: data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST | LAST, 8),
 			SOFTRDMA_ANSWER_FAILED);
 		expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS);
 		expect_wc(f->side.send_cq, 2, IBV_WC_LOC_PROT_ERR);

@@ -58,7 +58,7 @@ teardown(void **state)
 static struct softrdma_frame
 request(const struct fixture *f, uint8_t opcode, uint32_t seq)
 {
-	struct softrdma_frame frame = {.opcode = opcode, .seq = f->first + seq};
+	struct softrdma_frame frame = { .opcode = opcode, .seq = f->first + seq };
 	if (opcode >= SOFTRDMA_OP_WRITE && opcode <= SOFTRDMA_OP_FLUSH) {
 		frame.key = f->side.key;
 		frame.addr = addr_of(&f->side, 0);
@@ -198,7 +198,7 @@ static void
 test_send_into_pieces(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_sge sge[3] = {piece(&f->side, 0, 5), piece(&f->side, 0, 0), piece(&f->side, 100, 10)};
+	struct ibv_sge sge[3] = { piece(&f->side, 0, 5), piece(&f->side, 0, 0), piece(&f->side, 100, 10) };
 	post_recv_sges(&f->side, 42, sge, 3);
 	struct softrdma_frame frame = request(f, SOFTRDMA_OP_SEND, 0);
 	frame.flags |= IMM | SOFTRDMA_FRAME_SOLICITED;
@@ -255,31 +255,31 @@ struct refused {
 #define END ((int64_t)REGION_SIZE)
 
 static const struct refused refusals[] = {
-	{"write: key", SOFTRDMA_OP_WRITE, 0, 0, 8, 1, false, ACCESS},
-	{"write: protection domain", SOFTRDMA_OP_WRITE, 0, 0, 8, 0, true, ACCESS},
-	{"write: right", SOFTRDMA_OP_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, 8, 0, false, ACCESS},
-	{"write: in front", SOFTRDMA_OP_WRITE, 0, -1, 8, 0, false, ACCESS},
-	{"write: over the end", SOFTRDMA_OP_WRITE, 0, END - 7, 8, 0, false, ACCESS},
-	{"write: behind", SOFTRDMA_OP_WRITE, 0, END, 1, 0, false, ACCESS},
-	{"read: key", SOFTRDMA_OP_READ, 0, 0, 8, 0x80000000u, false, ACCESS},
-	{"read: protection domain", SOFTRDMA_OP_READ, 0, 0, 8, 0, true, ACCESS},
-	{"read: right", SOFTRDMA_OP_READ, IBV_ACCESS_REMOTE_READ, 0, 8, 0, false, ACCESS},
-	{"read: over the end", SOFTRDMA_OP_READ, 0, 1, REGION_SIZE, 0, false, ACCESS},
-	{"read: in front", SOFTRDMA_OP_READ, 0, -8, 16, 0, false, ACCESS},
-	{"swap: right", SOFTRDMA_OP_COMPARE_SWAP, IBV_ACCESS_REMOTE_ATOMIC, 0, 8, 0, false, ACCESS},
-	{"swap: key", SOFTRDMA_OP_COMPARE_SWAP, 0, 0, 8, 1, false, ACCESS},
-	{"swap: over the end", SOFTRDMA_OP_COMPARE_SWAP, 0, END - 4, 8, 0, false, ACCESS},
-	{"swap: not aligned", SOFTRDMA_OP_COMPARE_SWAP, 0, 4, 8, 0, false, INVALID},
-	{"add: right", SOFTRDMA_OP_FETCH_ADD, IBV_ACCESS_REMOTE_ATOMIC, 0, 8, 0, false, ACCESS},
-	{"add: protection domain", SOFTRDMA_OP_FETCH_ADD, 0, 0, 8, 0, true, ACCESS},
-	{"add: not aligned", SOFTRDMA_OP_FETCH_ADD, 0, 1, 8, 0, false, INVALID},
-	{"atomic write: right", SOFTRDMA_OP_ATOMIC_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, 8, 0, false, ACCESS},
-	{"atomic write: behind", SOFTRDMA_OP_ATOMIC_WRITE, 0, END, 8, 0, false, ACCESS},
-	{"atomic write: not aligned", SOFTRDMA_OP_ATOMIC_WRITE, 0, 2, 8, 0, false, INVALID},
-	{"flush: right", SOFTRDMA_OP_FLUSH, SOFTRDMA_ACCESS_FLUSH_GLOBAL, 0, 8, 0, false, ACCESS},
-	{"flush: key", SOFTRDMA_OP_FLUSH, 0, 0, 8, 1, false, ACCESS},
-	{"flush: wraps", SOFTRDMA_OP_FLUSH, 0, 8, UINT64_MAX - 7, 0, false, ACCESS},
-	{"flush: over the end", SOFTRDMA_OP_FLUSH, 0, 1, REGION_SIZE, 0, false, ACCESS},
+	{ "write: key", SOFTRDMA_OP_WRITE, 0, 0, 8, 1, false, ACCESS },
+	{ "write: protection domain", SOFTRDMA_OP_WRITE, 0, 0, 8, 0, true, ACCESS },
+	{ "write: right", SOFTRDMA_OP_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, 8, 0, false, ACCESS },
+	{ "write: in front", SOFTRDMA_OP_WRITE, 0, -1, 8, 0, false, ACCESS },
+	{ "write: over the end", SOFTRDMA_OP_WRITE, 0, END - 7, 8, 0, false, ACCESS },
+	{ "write: behind", SOFTRDMA_OP_WRITE, 0, END, 1, 0, false, ACCESS },
+	{ "read: key", SOFTRDMA_OP_READ, 0, 0, 8, 0x80000000u, false, ACCESS },
+	{ "read: protection domain", SOFTRDMA_OP_READ, 0, 0, 8, 0, true, ACCESS },
+	{ "read: right", SOFTRDMA_OP_READ, IBV_ACCESS_REMOTE_READ, 0, 8, 0, false, ACCESS },
+	{ "read: over the end", SOFTRDMA_OP_READ, 0, 1, REGION_SIZE, 0, false, ACCESS },
+	{ "read: in front", SOFTRDMA_OP_READ, 0, -8, 16, 0, false, ACCESS },
+	{ "swap: right", SOFTRDMA_OP_COMPARE_SWAP, IBV_ACCESS_REMOTE_ATOMIC, 0, 8, 0, false, ACCESS },
+	{ "swap: key", SOFTRDMA_OP_COMPARE_SWAP, 0, 0, 8, 1, false, ACCESS },
+	{ "swap: over the end", SOFTRDMA_OP_COMPARE_SWAP, 0, END - 4, 8, 0, false, ACCESS },
+	{ "swap: not aligned", SOFTRDMA_OP_COMPARE_SWAP, 0, 4, 8, 0, false, INVALID },
+	{ "add: right", SOFTRDMA_OP_FETCH_ADD, IBV_ACCESS_REMOTE_ATOMIC, 0, 8, 0, false, ACCESS },
+	{ "add: protection domain", SOFTRDMA_OP_FETCH_ADD, 0, 0, 8, 0, true, ACCESS },
+	{ "add: not aligned", SOFTRDMA_OP_FETCH_ADD, 0, 1, 8, 0, false, INVALID },
+	{ "atomic write: right", SOFTRDMA_OP_ATOMIC_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, 8, 0, false, ACCESS },
+	{ "atomic write: behind", SOFTRDMA_OP_ATOMIC_WRITE, 0, END, 8, 0, false, ACCESS },
+	{ "atomic write: not aligned", SOFTRDMA_OP_ATOMIC_WRITE, 0, 2, 8, 0, false, INVALID },
+	{ "flush: right", SOFTRDMA_OP_FLUSH, SOFTRDMA_ACCESS_FLUSH_GLOBAL, 0, 8, 0, false, ACCESS },
+	{ "flush: key", SOFTRDMA_OP_FLUSH, 0, 0, 8, 1, false, ACCESS },
+	{ "flush: wraps", SOFTRDMA_OP_FLUSH, 0, 8, UINT64_MAX - 7, 0, false, ACCESS },
+	{ "flush: over the end", SOFTRDMA_OP_FLUSH, 0, 1, REGION_SIZE, 0, false, ACCESS },
 };
 
 static void
@@ -407,7 +407,10 @@ test_receive_without_memory(void **state)
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
 }
 
-/* frames that break the protocol, after the first 8 of 16 bytes of a message of this opcode where one is given */
+/*
+ * frames that break the protocol, after the first 8 of 16 bytes of a message of this opcode where one is
+ * given
+ */
 struct broken {
 	const char *what;
 	uint8_t in_message; /* 0: in none */
@@ -416,27 +419,31 @@ struct broken {
 };
 
 static const struct broken broken[] = {
-	{"number too large", 0, {.opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE}, 1},
-	{"number too small", 0, {.opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE}, UINT32_MAX},
-	{"number half way around", 0, {.opcode = SOFTRDMA_OP_READ}, 0x80000000u},
-	{"no first frame", 0, {.opcode = SOFTRDMA_OP_WRITE, .flags = LAST, .length = 8}, 0},
-	{"neither first nor last", 0, {.opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 8}, 0},
-	{"an end without a beginning", 0, {.opcode = SOFTRDMA_OP_SEND, .flags = LAST}, 0},
-	{"RESYNC for nothing", 0, {.opcode = SOFTRDMA_OP_RESYNC}, 0},
-	{"empty first frame", 0, {.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .arg = 8}, 0},
-	{"a second first frame", SOFTRDMA_OP_WRITE, {.opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE, .length = 8}, 0},
-	{"another opcode in the message", SOFTRDMA_OP_WRITE,
-		{.opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 8}, 0},
-	{"a READ in the message", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_READ}, 0},
-	{"an atomic in the message", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8}, 0},
-	{"RESYNC in the message", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_RESYNC}, 0},
-	{"too much, the last", SOFTRDMA_OP_WRITE, {.opcode = SOFTRDMA_OP_WRITE, .flags = LAST, .length = 9}, 0},
-	{"too much, not the last", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 9}, 0},
-	{"too little", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 7}, 0},
-	{"all without an end", SOFTRDMA_OP_SEND, {.opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 8}, 0},
-	{"nothing in the middle", SOFTRDMA_OP_WRITE, {.opcode = SOFTRDMA_OP_WRITE, .flags = 0}, 0},
-	{"the next number in the message", SOFTRDMA_OP_SEND, 
-		{.opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 8}, 1},
+	{ "number too large", 0, { .opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE }, 1 },
+	{ "number too small", 0, { .opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE }, UINT32_MAX },
+	{ "number half way around", 0, { .opcode = SOFTRDMA_OP_READ }, 0x80000000u },
+	{ "no first frame", 0, { .opcode = SOFTRDMA_OP_WRITE, .flags = LAST, .length = 8 }, 0 },
+	{ "neither first nor last", 0, { .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 8 }, 0 },
+	{ "an end without a beginning", 0, { .opcode = SOFTRDMA_OP_SEND, .flags = LAST }, 0 },
+	{ "RESYNC for nothing", 0, { .opcode = SOFTRDMA_OP_RESYNC }, 0 },
+	{ "empty first frame", 0, { .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .arg = 8 }, 0 },
+	{ "a second first frame", SOFTRDMA_OP_WRITE,
+		{ .opcode = SOFTRDMA_OP_WRITE, .flags = WHOLE, .length = 8 }, 0 },
+	{ "another opcode in the message", SOFTRDMA_OP_WRITE,
+		{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 8 }, 0 },
+	{ "a READ in the message", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_READ }, 0 },
+	{ "an atomic in the message", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8 }, 0 },
+	{ "RESYNC in the message", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_RESYNC }, 0 },
+	{ "too much, the last", SOFTRDMA_OP_WRITE,
+		{ .opcode = SOFTRDMA_OP_WRITE, .flags = LAST, .length = 9 }, 0 },
+	{ "too much, not the last", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 9 },
+		0 },
+	{ "too little", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 7 }, 0 },
+	{ "all without an end", SOFTRDMA_OP_SEND, { .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 8 },
+		0 },
+	{ "nothing in the middle", SOFTRDMA_OP_WRITE, { .opcode = SOFTRDMA_OP_WRITE, .flags = 0 }, 0 },
+	{ "the next number in the message", SOFTRDMA_OP_SEND,
+		{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 8 }, 1 },
 };
 
 static void
@@ -476,7 +483,7 @@ test_reads_are_answered_in_order(void **state)
 	frame.addr += 16;
 	*(uint64_t *)(void *)(f->side.mem + 16) = 40;
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
-	const uint8_t two[8] = {2};
+	const uint8_t two[8] = { 2 };
 	softrdma_responder_operand(f->resp, &frame, two);
 	assert_int_equal(*(uint64_t *)(void *)(f->side.mem + 16), 42);
 
@@ -500,7 +507,7 @@ test_atomics(void **state)
 	struct fixture *f = *state;
 	uint64_t *target = (uint64_t *)(void *)f->side.mem;
 	*target = 5;
-	uint8_t operand[16] = {5, [8] = 9};
+	uint8_t operand[16] = { 5, [8] = 9 };
 	struct softrdma_frame frame = request(f, SOFTRDMA_OP_COMPARE_SWAP, 0);
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
 	softrdma_responder_operand(f->resp, &frame, operand);
@@ -732,7 +739,10 @@ test_flush(void **state)
 	says_nothing(f);
 	free_fixture(f);
 
-	/* the queue pair fails meanwhile: the requester is told at once, the end of the flush tells nothing more */
+	/*
+	 * the queue pair fails meanwhile: the requester is told at once, the end of the flush tells nothing
+	 * more
+	 */
 	f = flushing_fixture();
 	softrdma_responder_fail(f->resp);
 	says_nak(f, SOFTRDMA_NAK_GONE, 1);

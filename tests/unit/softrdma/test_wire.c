@@ -24,8 +24,8 @@
 static void
 raw(const struct softrdma_frame *f, uint8_t buf[static SOFTRDMA_FRAME_SIZE])
 {
-	const uint64_t value[] = {f->opcode, f->flags, f->code, f->seq, f->length, f->key, f->addr, f->arg};
-	const size_t size[] = {1, 1, 2, 4, 4, 4, 8, 8};
+	const uint64_t value[] = { f->opcode, f->flags, f->code, f->seq, f->length, f->key, f->addr, f->arg };
+	const size_t size[] = { 1, 1, 2, 4, 4, 4, 8, 8 };
 	for (size_t i = 0; i < 8; i++) {
 		for (size_t byte = 0; byte < size[i]; byte++)
 			*buf++ = (uint8_t)(value[i] >> (8 * byte));
@@ -55,8 +55,9 @@ test_bytes_of_a_frame(void **state)
 		.addr = 0x1817161514131211,
 		.arg = 0x0000000071727374,
 	};
-	static const uint8_t bytes[SOFTRDMA_FRAME_SIZE] = {2, 1, 0, 0, 1, 2, 3, 4, 5, 1, 2, 0, 0x0a, 0x0b, 0x0c, 0x0d,
-		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x74, 0x73, 0x72, 0x71, 0, 0, 0, 0};
+	static const uint8_t bytes[SOFTRDMA_FRAME_SIZE] = { 2, 1, 0, 0, 1, 2, 3, 4, 5, 1, 2, 0, 0x0a, 0x0b,
+		0x0c, 0x0d, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x74, 0x73, 0x72, 0x71, 0, 0, 0,
+		0 };
 	uint8_t buf[SOFTRDMA_FRAME_SIZE + 1];
 	buf[SOFTRDMA_FRAME_SIZE] = 0xee;
 	softrdma_frame_encode(&frame, buf);
@@ -78,111 +79,119 @@ test_bytes_of_a_frame(void **state)
 
 /* all good frames, at the edges of what is allowed */
 static const struct softrdma_frame good[] = {
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT, .seq = UINT32_MAX},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | SOLICITED, .length = 1},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | IMM, .arg = UINT32_MAX},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = LAST | IMM | SOLICITED, .length = 1, .arg = 7},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = SEGMENT, .arg = SOFTRDMA_MSG_MAX},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 3, .arg = 4},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = SEGMENT},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .length = 1, .key = UINT32_MAX, .addr = UINT64_MAX},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST | IMM | SOLICITED, .arg = 1},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .length = 1, .arg = 2, .key = 1, .addr = 1},
-	{.opcode = SOFTRDMA_OP_READ, .arg = SOFTRDMA_MSG_MAX, .key = 1, .addr = 1},
-	{.opcode = SOFTRDMA_OP_READ},
-	{.opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 8, .key = 1, .addr = 8},
-	{.opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 16, .key = 1, .addr = 8},
-	{.opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8, .key = 1, .addr = 8},
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL, .arg = UINT64_MAX, .key = 1, .addr = 1},
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_PERSISTENT},
-	{.opcode = SOFTRDMA_OP_RESYNC, .seq = 5},
-	{.opcode = SOFTRDMA_OP_ACK, .seq = 5},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = 0, .length = SEGMENT},
-	{.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_INVALID_REQUEST},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_OPERATION},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_GONE},
-	{.opcode = SOFTRDMA_OP_RNR, .seq = 1},
-	{.opcode = SOFTRDMA_OP_RNR_READY, .seq = 1},
-	{.opcode = SOFTRDMA_OP_READY},
-	{.opcode = SOFTRDMA_OP_DISCONNECT},
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT, .seq = UINT32_MAX },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | SOLICITED, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | IMM, .arg = UINT32_MAX },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST | IMM | SOLICITED, .length = 1, .arg = 7 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = SEGMENT, .arg = SOFTRDMA_MSG_MAX },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 3, .arg = 4 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = SEGMENT },
+	{ .opcode = SOFTRDMA_OP_WRITE,
+		.flags = FIRST | LAST,
+		.length = 1,
+		.key = UINT32_MAX,
+		.addr = UINT64_MAX },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST | IMM | SOLICITED, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .length = 1, .arg = 2, .key = 1, .addr = 1 },
+	{ .opcode = SOFTRDMA_OP_READ, .arg = SOFTRDMA_MSG_MAX, .key = 1, .addr = 1 },
+	{ .opcode = SOFTRDMA_OP_READ },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 8, .key = 1, .addr = 8 },
+	{ .opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 16, .key = 1, .addr = 8 },
+	{ .opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8, .key = 1, .addr = 8 },
+	{ .opcode = SOFTRDMA_OP_FLUSH,
+		.code = SOFTRDMA_FLUSH_GLOBAL,
+		.arg = UINT64_MAX,
+		.key = 1,
+		.addr = 1 },
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_PERSISTENT },
+	{ .opcode = SOFTRDMA_OP_RESYNC, .seq = 5 },
+	{ .opcode = SOFTRDMA_OP_ACK, .seq = 5 },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = 0, .length = SEGMENT },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 8 },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_INVALID_REQUEST },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_OPERATION },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_GONE },
+	{ .opcode = SOFTRDMA_OP_RNR, .seq = 1 },
+	{ .opcode = SOFTRDMA_OP_RNR_READY, .seq = 1 },
+	{ .opcode = SOFTRDMA_OP_READY },
+	{ .opcode = SOFTRDMA_OP_DISCONNECT },
 };
 
 static const struct softrdma_frame bad[] = {
-	{.opcode = 0},
-	{.opcode = SOFTRDMA_OP_RESYNC + 1},
-	{.opcode = SOFTRDMA_OP_ACK - 1},
-	{.opcode = SOFTRDMA_OP_RNR_READY + 1},
-	{.opcode = SOFTRDMA_OP_READY - 1},
-	{.opcode = SOFTRDMA_OP_DISCONNECT + 1},
-	{.opcode = 255},
+	{ .opcode = 0 },
+	{ .opcode = SOFTRDMA_OP_RESYNC + 1 },
+	{ .opcode = SOFTRDMA_OP_ACK - 1 },
+	{ .opcode = SOFTRDMA_OP_RNR_READY + 1 },
+	{ .opcode = SOFTRDMA_OP_READY - 1 },
+	{ .opcode = SOFTRDMA_OP_DISCONNECT + 1 },
+	{ .opcode = 255 },
 	/* payload: too long, too short, none allowed */
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT + 1},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .length = UINT32_MAX},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = SEGMENT + 1},
-	{.opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 7},
-	{.opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 16},
-	{.opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 8},
-	{.opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 17},
-	{.opcode = SOFTRDMA_OP_FETCH_ADD, .length = 0},
-	{.opcode = SOFTRDMA_OP_FETCH_ADD, .length = 16},
-	{.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 0},
-	{.opcode = SOFTRDMA_OP_READ, .length = 1},
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL, .length = 1},
-	{.opcode = SOFTRDMA_OP_RESYNC, .length = 1},
-	{.opcode = SOFTRDMA_OP_ACK, .length = 1},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS, .length = 1},
-	{.opcode = SOFTRDMA_OP_RNR, .length = 1},
-	{.opcode = SOFTRDMA_OP_RNR_READY, .length = 1},
-	{.opcode = SOFTRDMA_OP_READY, .length = 1},
-	{.opcode = SOFTRDMA_OP_DISCONNECT, .length = 1},
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT + 1 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .length = UINT32_MAX },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = SEGMENT + 1 },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 7 },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 16 },
+	{ .opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 8 },
+	{ .opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 17 },
+	{ .opcode = SOFTRDMA_OP_FETCH_ADD, .length = 0 },
+	{ .opcode = SOFTRDMA_OP_FETCH_ADD, .length = 16 },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .length = 0 },
+	{ .opcode = SOFTRDMA_OP_READ, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_RESYNC, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_ACK, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_RNR, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_RNR_READY, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_READY, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_DISCONNECT, .length = 1 },
 	/* flags: unknown, of another opcode, in the wrong frame */
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 4},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 7},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | IMM, .length = 1, .arg = 2},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | SOLICITED, .length = 1, .arg = 2},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST | SOLICITED},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | IMM},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | SOLICITED},
-	{.opcode = SOFTRDMA_OP_READ, .flags = FIRST | LAST},
-	{.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .flags = LAST, .length = 8},
-	{.opcode = SOFTRDMA_OP_ACK, .flags = LAST},
-	{.opcode = SOFTRDMA_OP_DISCONNECT, .flags = FIRST},
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 4 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 7 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | IMM, .length = 1, .arg = 2 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | SOLICITED, .length = 1, .arg = 2 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST | SOLICITED },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | IMM },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | SOLICITED },
+	{ .opcode = SOFTRDMA_OP_READ, .flags = FIRST | LAST },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .flags = LAST, .length = 8 },
+	{ .opcode = SOFTRDMA_OP_ACK, .flags = LAST },
+	{ .opcode = SOFTRDMA_OP_DISCONNECT, .flags = FIRST },
 	/* the argument */
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .arg = 1},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 1, .arg = 1},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 1, .arg = 2},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 4},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 3},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 0},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = SOFTRDMA_MSG_MAX + 1ull},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .length = 4, .arg = UINT64_MAX},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | IMM, .arg = UINT32_MAX + 1ull},
-	{.opcode = SOFTRDMA_OP_READ, .arg = SOFTRDMA_MSG_MAX + 1ull},
-	{.opcode = SOFTRDMA_OP_READ, .arg = UINT64_MAX},
-	{.opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 8, .arg = 1},
-	{.opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8, .arg = 1},
-	{.opcode = SOFTRDMA_OP_RESYNC, .arg = 1},
-	{.opcode = SOFTRDMA_OP_ACK, .arg = 1},
-	{.opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 1, .arg = 2},
-	{.opcode = SOFTRDMA_OP_RNR, .arg = 1},
-	{.opcode = SOFTRDMA_OP_DISCONNECT, .arg = 1},
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST, .length = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = 1, .arg = 2 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 4 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 3 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = 0 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 4, .arg = SOFTRDMA_MSG_MAX + 1ull },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST, .length = 4, .arg = UINT64_MAX },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | IMM, .arg = UINT32_MAX + 1ull },
+	{ .opcode = SOFTRDMA_OP_READ, .arg = SOFTRDMA_MSG_MAX + 1ull },
+	{ .opcode = SOFTRDMA_OP_READ, .arg = UINT64_MAX },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_WRITE, .length = 8, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_FETCH_ADD, .length = 8, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_RESYNC, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_ACK, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST, .length = 1, .arg = 2 },
+	{ .opcode = SOFTRDMA_OP_RNR, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_DISCONNECT, .arg = 1 },
 	/* the code */
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = 0},
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL | SOFTRDMA_FLUSH_PERSISTENT},
-	{.opcode = SOFTRDMA_OP_FLUSH, .code = 4},
-	{.opcode = SOFTRDMA_OP_NAK, .code = 0},
-	{.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_GONE + 1},
-	{.opcode = SOFTRDMA_OP_NAK, .code = 0x101},
-	{.opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .code = 1},
-	{.opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .code = 1},
-	{.opcode = SOFTRDMA_OP_READ, .code = 1},
-	{.opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 16, .code = 1},
-	{.opcode = SOFTRDMA_OP_ACK, .code = 1},
-	{.opcode = SOFTRDMA_OP_READY, .code = 0x8000},
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = 0 },
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL | SOFTRDMA_FLUSH_PERSISTENT },
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = 4 },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = 0 },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_GONE + 1 },
+	{ .opcode = SOFTRDMA_OP_NAK, .code = 0x101 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_READ, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_COMPARE_SWAP, .length = 16, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_ACK, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_READY, .code = 0x8000 },
 };
 
 static void
@@ -239,7 +248,9 @@ test_fields_an_opcode_does_not_have(void **state)
 		if (decodes(&f))
 			fail_msg("opcode %u is taken with an address", f.opcode);
 	}
-	const struct softrdma_frame nak = {.opcode = SOFTRDMA_OP_NAK, .code = SOFTRDMA_NAK_ACCESS, .arg = 1};
+	const struct softrdma_frame nak = { .opcode = SOFTRDMA_OP_NAK,
+		.code = SOFTRDMA_NAK_ACCESS,
+		.arg = 1 };
 	assert_false(decodes(&nak));
 }
 
@@ -248,12 +259,14 @@ static void
 test_all_small_values(void **state)
 {
 	(void)state;
-	static const uint32_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, SEGMENT - 1, SEGMENT, SEGMENT + 1, UINT32_MAX};
+	static const uint32_t lengths[] = { 0, 1, 7, 8, 9, 15, 16, 17, SEGMENT - 1, SEGMENT, SEGMENT + 1,
+		UINT32_MAX };
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		for (unsigned flags = 0; flags < 256; flags++) {
 			for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
-				const struct softrdma_frame f = {
-					.opcode = (uint8_t)opcode, .flags = (uint8_t)flags, .length = lengths[i]};
+				const struct softrdma_frame f = { .opcode = (uint8_t)opcode,
+					.flags = (uint8_t)flags,
+					.length = lengths[i] };
 				if (!decodes(&f))
 					continue;
 				bool known = (opcode >= 1 && opcode <= 8) || (opcode >= 16 && opcode <= 21) ||
@@ -285,8 +298,8 @@ static const struct softrdma_handshake hello = {
 	.reason = 0x3231,
 };
 
-static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = {'S', 'R', 'D', 'M', 1, 0, 3, 255, 0xa1, 0xb2, 0xc3, 0,
-	0x98, 0xba, 0xdc, 0xfe, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32};
+static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = { 'S', 'R', 'D', 'M', 1, 0, 3, 255, 0xa1, 0xb2,
+	0xc3, 0, 0x98, 0xba, 0xdc, 0xfe, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32 };
 
 static void
 test_bytes_of_a_handshake(void **state)
@@ -345,14 +358,14 @@ static void
 test_other_versions(void **state)
 {
 	(void)state;
-	static const uint16_t versions[] = {0, 2, 0x0101, 0xffff};
+	static const uint16_t versions[] = { 0, 2, 0x0101, 0xffff };
 	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
 		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
 		memset(buf, 0xff, sizeof(buf));
 		memcpy(buf, "SRDM", 4);
 		buf[4] = (uint8_t)versions[i];
 		buf[5] = (uint8_t)(versions[i] >> 8);
-		struct softrdma_handshake out = {.type = 99};
+		struct softrdma_handshake out = { .type = 99 };
 		assert_int_equal(softrdma_handshake_decode(buf, &out), SOFTRDMA_HANDSHAKE_OTHER_VERSION);
 		assert_int_equal(out.version, versions[i]);
 		assert_int_equal(out.type, 99);
