@@ -13,7 +13,7 @@
 #include "completion.h"
 #include "env.h"
 #include "io.h"
-#include "limits.h"
+#include "bounds.h"
 #include "notify.h"
 
 static struct softrdma_comp_channel *

@@ -10,7 +10,7 @@
 #include "completion.h"
 #include "device.h"
 #include "io.h"
-#include "limits.h"
+#include "bounds.h"
 #include "memory.h"
 #include "qp.h"
 #include "recv_queue.h"

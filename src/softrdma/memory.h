@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "limits.h"
+#include "bounds.h"
 #include "persist.h"
 #include "softrdma.h"
 

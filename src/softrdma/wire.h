@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 #define SOFTRDMA_WIRE_VERSION 1
 #define SOFTRDMA_FRAME_SIZE 32     /* header of every frame */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* limits.h -- every limit of the software device, each with its reason */
+/* bounds.h -- every limit of the software device, each with its reason */
 
-#ifndef SOFTRDMA_LIMITS_H
-#define SOFTRDMA_LIMITS_H
+#ifndef SOFTRDMA_BOUNDS_H
+#define SOFTRDMA_BOUNDS_H
 
 /* what a port of real hardware carries in one message (IBTA: 2^31 bytes) */
 #define SOFTRDMA_MSG_MAX 0x80000000u
@@ -70,4 +70,4 @@
 /* threads that wait for a medium on behalf of a FLUSH */
 #define SOFTRDMA_FLUSH_THREADS_MAX 4
 
-#endif /* SOFTRDMA_LIMITS_H */
+#endif /* SOFTRDMA_BOUNDS_H */
