@@ -41,7 +41,7 @@ static const struct {
 	[RPMA_LOG_LEVEL_DEBUG] = { "debug", "*DEBUG* ", LOG_DEBUG },
 };
 
-static void default_function(enum rpma_log_level level, const char *file, const int line, const char *func,
+static void default_function(enum rpma_log_level level, const char *file, int line, const char *func,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 static _Atomic(rpma_log_function *) log_function = default_function;

@@ -42,7 +42,6 @@
 /* no names for these in every version of the headers */
 #define DMA_BUF_FS 0x444d4142
 #define SECRETMEM_FS 0x5345434d
-#define RAM_FS 0x858458f6
 
 enum kind {
 	KIND_DISK,   /* msync writes it to a medium */
@@ -209,7 +208,7 @@ classify_regular(int fd, const struct softrdma_area *area, const char *name, con
 		if (magic == no_storage[i])
 			return "its file system stores nothing";
 
-	if (magic != TMPFS_MAGIC && magic != HUGETLBFS_MAGIC && magic != RAMFS_MAGIC && magic != RAM_FS) {
+	if (magic != TMPFS_MAGIC && magic != HUGETLBFS_MAGIC && magic != RAMFS_MAGIC) {
 		*kind = is_dax_mapping(fd, area) ? KIND_DAX : KIND_DISK;
 		return NULL;
 	}

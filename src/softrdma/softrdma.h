@@ -82,7 +82,7 @@ struct ibv_cq *softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void
 int softrdma_ibv_destroy_cq(struct ibv_cq *cq);
 int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
-struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init);
 int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
 struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
 int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
