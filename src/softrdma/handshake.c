@@ -259,7 +259,7 @@ read_message(struct softrdma_handshaker *hand)
 		size_t wanted = SOFTRDMA_HANDSHAKE_SIZE;
 		if (hand->length >= wanted)
 			wanted += hand->peer.private_len;
-		if (hand->length == wanted && wanted > 0 && hand->length >= SOFTRDMA_HANDSHAKE_SIZE)
+		if (hand->length == wanted)
 			return COMPLETE;
 		ssize_t n = recv(hand->fd, hand->message + hand->length, wanted - hand->length, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
