@@ -16,6 +16,9 @@
 #include "notify.h"
 #include "qp.h"
 
+/* how an attempt to connect ended, and DISCONNECTED */
+#define CONNECTION_EVENTS 2
+
 static pthread_mutex_t manager_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void
@@ -139,11 +142,54 @@ take_events_of(struct softrdma_id *id, struct softrdma_channel *channel)
 	return taken;
 }
 
+static void
+free_reserve(struct softrdma_id *id)
+{
+	while (id->reserve) {
+		struct softrdma_event *event = id->reserve;
+		id->reserve = event->next;
+		free(event);
+	}
+}
+
+int
+softrdma_id_reserve(struct softrdma_id *id)
+{
+	unsigned have = 0;
+	for (const struct softrdma_event *at = id->reserve; at; at = at->next)
+		have++;
+	for (; have < CONNECTION_EVENTS; have++) {
+		struct softrdma_event *event = calloc(1, sizeof(*event));
+		if (event == NULL)
+			return ENOMEM; /* what there is stays for the next attempt */
+		event->next = id->reserve;
+		id->reserve = event;
+	}
+	return 0;
+}
+
+/* of what was set aside, if it is an event of the connection itself */
+static struct softrdma_event *
+new_event(struct softrdma_id *id, enum rdma_cm_event_type type)
+{
+	bool reserved = type != RDMA_CM_EVENT_CONNECT_REQUEST && type != RDMA_CM_EVENT_ADDR_RESOLVED &&
+		type != RDMA_CM_EVENT_ROUTE_RESOLVED;
+	struct softrdma_event *event = NULL;
+	if (reserved) {
+		pthread_mutex_lock(&id->lock);
+		event = id->reserve;
+		if (event)
+			id->reserve = event->next;
+		pthread_mutex_unlock(&id->lock);
+	}
+	return event ? event : calloc(1, sizeof(*event));
+}
+
 int
 softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
 	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request)
 {
-	struct softrdma_event *event = calloc(1, sizeof(*event));
+	struct softrdma_event *event = new_event(id, type);
 	if (event == NULL)
 		return ENOMEM;
 	event->owner = id;
@@ -318,6 +364,7 @@ softrdma_id_free(struct softrdma_id *id)
 {
 	if (id->bound_fd >= 0)
 		close(id->bound_fd);
+	free_reserve(id);
 	put_channel(id->channel);
 	pthread_cond_destroy(&id->acked);
 	pthread_mutex_destroy(&id->lock);

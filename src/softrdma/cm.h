@@ -75,6 +75,11 @@ struct softrdma_id {
 	bool established; /* written under the link's lock */
 	pthread_cond_t acked;
 	unsigned taken, completed; /* events handed out, and acknowledged */
+	/*
+	 * The two events that a connection has (how the attempt ended, and DISCONNECTED) are set aside before
+	 * it is begun: what has happened must be told also when there is no memory. Linked by next.
+	 */
+	struct softrdma_event *reserve;
 };
 
 static inline struct softrdma_id *
@@ -102,6 +107,9 @@ struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *cont
 
 /* frees what softrdma_id_new() made, of an id without events, handshake and link */
 void softrdma_id_free(struct softrdma_id *id);
+
+/* sets the events of a connection aside; 0 or ENOMEM. The manager's lock is held, and no handshake runs. */
+int softrdma_id_reserve(struct softrdma_id *id);
 
 /*
  * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is

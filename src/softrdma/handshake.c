@@ -490,7 +490,9 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		return EINVAL;
 
 	int fd = -1;
-	int ret = connecting_socket(id, &fd);
+	int ret = softrdma_id_reserve(id);
+	if (ret == 0)
+		ret = connecting_socket(id, &fd);
 	if (ret)
 		return ret;
 	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -709,6 +711,8 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 		return EINVAL;
 	if (param == NULL)
 		param = &nothing;
+	if (softrdma_id_reserve(id))
+		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
 	uint8_t message[MESSAGE_MAX];
 	struct softrdma_handshake hs = {
