@@ -335,7 +335,8 @@ int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
 
 /*
- * Starts disconnecting; RPMA_CONN_CLOSED follows. Also after the other side did. RPMA_E_INVAL,
+ * Starts disconnecting; RPMA_CONN_CLOSED follows when the other side has answered: on hardware it does so by
+ * disconnecting or deleting its connection too, so do one of both after RPMA_CONN_CLOSED. RPMA_E_INVAL,
  * RPMA_E_PROVIDER
  */
 int rpma_conn_disconnect(struct rpma_conn *conn);
