@@ -707,8 +707,9 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 {
 	static const struct rdma_conn_param nothing;
 	struct softrdma_handshaker *hand = id->handshaker;
-	if (id->state != SOFTRDMA_ID_REQUESTED || hand == NULL || id->link == NULL)
+	if (id->state != SOFTRDMA_ID_REQUESTED || id->link == NULL)
 		return EINVAL;
+	assert(hand); /* as long as it is a request */
 	if (param == NULL)
 		param = &nothing;
 	if (softrdma_id_reserve(id))
@@ -739,8 +740,9 @@ int
 softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len)
 {
 	struct softrdma_handshaker *hand = id->handshaker;
-	if (id->state != SOFTRDMA_ID_REQUESTED || hand == NULL)
+	if (id->state != SOFTRDMA_ID_REQUESTED)
 		return EINVAL;
+	assert(hand); /* as long as it is a request */
 	send_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
 	end(hand);
 	id->handshaker = NULL;

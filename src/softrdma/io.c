@@ -116,8 +116,7 @@ static void
 start_flush(struct softrdma_link *link)
 {
 	struct softrdma_responder *resp = &link->responder;
-	if (!resp->flushing || link->flush_running)
-		return;
+	assert(resp->flushing && !link->flush_running);
 	struct softrdma_persist *persist = resp->flush_mr->persist;
 	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
 	if (softrdma_persist_may_block(persist, resp->flush_len)) {
@@ -635,17 +634,15 @@ release_retired(void)
 	}
 }
 
-/* NULL: there is none */
 static struct softrdma_link *
 take_work(void)
 {
 	pthread_mutex_lock(&engine.lock);
 	struct softrdma_link *link = engine.work;
-	if (link) {
-		engine.work = link->work_next;
-		engine.work_count--;
-		link->queued = false;
-	}
+	assert(link); /* only this thread takes out, and no more than it has counted */
+	engine.work = link->work_next;
+	engine.work_count--;
+	link->queued = false;
 	pthread_mutex_unlock(&engine.lock);
 	return link;
 }

@@ -156,13 +156,10 @@ softrdma_link_lost(struct softrdma_link *link)
 static void
 peer_disconnects(struct softrdma_link *link)
 {
-	if (link->state != SOFTRDMA_LINK_UP && link->state != SOFTRDMA_LINK_CLOSING)
-		return;
+	assert(link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING);
 	bool answer = link->state == SOFTRDMA_LINK_UP;
 	link->state = SOFTRDMA_LINK_DOWN;
 	softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
-	if (link->rx.state == SOFTRDMA_RX_PLACING)
-		discard_payload(&link->rx);
 	if (!drop_requests(&link->tx))
 		break_stream(link);
 	else if (answer)
@@ -318,24 +315,21 @@ rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
 	return n;
 }
 
-/* copies what is in the stage to where it belongs; false: the memory is not there */
+/*
+ * Copies what is in the stage to where it belongs: the beginning of a payload, since all that follows is
+ * received straight into place. False: the memory is not there.
+ */
 static bool
-copy_to_place(struct softrdma_rx *rx, const uint8_t *from, size_t len)
+copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
 {
-	size_t skip = rx->done;
+	assert(rx->done == 0);
 	for (int i = 0; i < rx->place.count && len > 0; i++) {
 		size_t room = rx->place.iov[i].iov_len;
-		if (skip >= room) {
-			skip -= room;
-			continue;
-		}
-		size_t n = room - skip < len ? room - skip : len;
-		if (softrdma_mr_store(rx->place.mr[i], (char *)rx->place.iov[i].iov_base + skip, from, n) !=
-			0)
+		size_t n = room < len ? room : len;
+		if (softrdma_mr_store(rx->place.mr[i], rx->place.iov[i].iov_base, from, n) != 0)
 			return false;
 		from += n;
 		len -= n;
-		skip = 0;
 	}
 	assert(len == 0);
 	return true;

@@ -125,7 +125,9 @@ is_there(uintptr_t addr)
 {
 	const uint64_t no_operation = UINT32_MAX;
 	const void *set = (const void *)(addr & ~(uintptr_t)7);
-	return syscall(SYS_rt_sigprocmask, no_operation, set, NULL, (size_t)8) == 0 || errno != EFAULT;
+	errno = 0;
+	syscall(SYS_rt_sigprocmask, no_operation, set, NULL, (size_t)8);
+	return errno != EFAULT;
 }
 
 int

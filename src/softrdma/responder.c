@@ -35,7 +35,7 @@ complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_
 	struct ibv_wc wc = *what;
 	wc.wr_id = wr_id;
 	wc.qp_num = resp->qp_num;
-	if (!softrdma_cq_push(resp->cq, &wc, solicited || wc.status != IBV_WC_SUCCESS))
+	if (!softrdma_cq_push(resp->cq, &wc, solicited))
 		resp->overrun = true;
 }
 
