@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "mock.h"
 
@@ -21,6 +22,10 @@ void *__real_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+int __real_munmap(void *addr, size_t len);
+int __wrap_munmap(void *addr, size_t len);
+struct tm *__real_localtime_r(const time_t *when, struct tm *tm);
+struct tm *__wrap_localtime_r(const time_t *when, struct tm *tm);
 
 static void
 trace(const char *call)
@@ -29,13 +34,19 @@ trace(const char *call)
 		mock.trace[mock.traced++] = call;
 }
 
+static bool
+is_named(const char *call)
+{
+	return mock.fail_call && !strcmp(call, mock.fail_call) && mock.fail_skip-- == 0;
+}
+
 /* one more call that may fail: does it? */
 static bool
 fails(const char *call)
 {
 	trace(call);
 	mock.fallible++;
-	bool by_name = mock.fail_call && !strcmp(call, mock.fail_call) && mock.fail_skip-- == 0;
+	bool by_name = is_named(call);
 	bool by_number = mock.fail_kth && mock.fallible == mock.fail_kth;
 	if (by_name || by_number)
 		errno = mock.fail_errno ? mock.fail_errno : EIO;
@@ -68,6 +79,23 @@ void *
 __wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	return fails("mmap") ? MAP_FAILED : __real_mmap(addr, len, prot, flags, fd, off);
+}
+
+/* these two fail by name only: nothing that is made depends on them. The page goes all the same. */
+int
+__wrap_munmap(void *addr, size_t len)
+{
+	int ret = __real_munmap(addr, len);
+	if (!is_named("munmap"))
+		return ret;
+	errno = mock.fail_errno ? mock.fail_errno : EIO;
+	return -1;
+}
+
+struct tm *
+__wrap_localtime_r(const time_t *when, struct tm *tm)
+{
+	return is_named("localtime_r") ? NULL : __real_localtime_r(when, tm);
 }
 
 static void *
@@ -109,7 +137,9 @@ m_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo 
 	struct rdma_addrinfo *rai = make(sizeof(*rai));
 	struct sockaddr_in6 *sin6 = make(sizeof(*sin6)); /* room for either */
 	struct sockaddr_in *sin = (struct sockaddr_in *)(void *)sin6;
-	if (strchr(node, ':')) {
+	if (!strcmp(node, "ib")) {
+		sin6->sin6_family = AF_IB;
+	} else if (strchr(node, ':')) {
 		sin6->sin6_family = AF_INET6;
 		assert_int_equal(inet_pton(AF_INET6, node, &sin6->sin6_addr), 1);
 	} else {

@@ -136,6 +136,13 @@ wildcard(void **state)
 	assert_int_equal(mock_count("bind_addr"), 0);
 	assert_ptr_equal(find(DEVICE_AUTO, "::1", RPMA_UTIL_IBV_CONTEXT_LOCAL), &mock.ctx);
 	assert_int_equal(mock_count("bind_addr"), 1);
+	assert_ptr_equal(find(DEVICE_AUTO, "ib", RPMA_UTIL_IBV_CONTEXT_LOCAL), &mock.ctx);
+	assert_int_equal(mock_count("bind_addr"), 2);
+	/* to connect to it is another matter, and a device without a list of devices is asked by address */
+	assert_ptr_equal(find(DEVICE_AUTO, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_REMOTE), &mock.ctx);
+	assert_ptr_equal(find(DEVICE_SOFT, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL), &soft_ctx);
+	mock.devices = 0;
+	assert_ptr_equal(find(DEVICE_AUTO, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL), &mock.ctx);
 
 	mock.devices = -1;
 	assert_ptr_equal(find(DEVICE_AUTO, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL), &soft_ctx);

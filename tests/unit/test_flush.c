@@ -225,6 +225,13 @@ the_scratch_page(void **state)
 	mock.fail_skip = 0;
 	assert_fails(RPMA_E_PROVIDER, rpmai_flush_scratch_delete(&scratch));
 	assert_int_equal(mock.live, live);
+
+	/* nothing else is lost with it */
+	assert_ok(rpmai_flush_scratch_new(peer, &scratch));
+	mock.fail_call = "munmap";
+	mock.fail_skip = 0;
+	assert_fails(RPMA_E_PROVIDER, rpmai_flush_scratch_delete(&scratch));
+	assert_int_equal(mock.live, live);
 	rpma_peer_delete(&peer);
 }
 

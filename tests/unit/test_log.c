@@ -25,6 +25,7 @@ the_environment_sets_the_thresholds(void **state)
 		bool wrong;
 	} table[] = {
 		{ NULL, RPMA_LOG_LEVEL_WARNING, false },
+		{ "", RPMA_LOG_LEVEL_WARNING, false },
 		{ "nonsense", RPMA_LOG_LEVEL_WARNING, true },
 		{ "6", RPMA_LOG_LEVEL_WARNING, true },
 		{ "debug", RPMA_LOG_LEVEL_DEBUG, false },
@@ -144,6 +145,22 @@ the_default_function_writes_one_line(void **state)
 	assert_ptr_equal(strchr(buf, '\n'), buf + strlen(buf) - 1);
 
 	assert_int_equal(default_output(RPMA_LOG_LEVEL_ERROR, buf, sizeof(buf)), 0);
+
+	mock.fail_call = "localtime_r";
+	mock.fail_skip = 0;
+	assert_true(default_output(RPMA_LOG_LEVEL_WARNING, buf, sizeof(buf)) > 0);
+	assert_int_equal(strncmp(buf, "[time error] [", 14), 0);
+}
+
+/* the program's own lines come without a place in a file, or with one in no folder */
+static void
+a_place_is_not_needed(void **state)
+{
+	(void)state;
+	rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION);
+	rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+	rpmai_log(RPMA_LOG_LEVEL_WARNING, NULL, 0, NULL, "to syslog");
+	rpmai_log(RPMA_LOG_LEVEL_WARNING, "file.c", 1, "func", "to syslog");
 }
 
 static void *
@@ -187,6 +204,7 @@ main(void)
 		rpma_test(the_threshold_holds_back),
 		rpma_test(errno_survives),
 		rpma_test(the_default_function_writes_one_line),
+		rpma_test(a_place_is_not_needed),
 		rpma_test(threads_may_log_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

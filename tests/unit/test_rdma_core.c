@@ -26,6 +26,8 @@ static struct {
 	uint64_t caps;
 } fake;
 
+static int query_errnum;
+
 static int
 query(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t size)
@@ -34,7 +36,7 @@ query(struct ibv_context *context, const struct ibv_query_device_ex_input *input
 	(void)input;
 	memset(attr, 0, size);
 	attr->device_cap_flags_ex = fake.caps;
-	return 0;
+	return query_errnum;
 }
 
 static void
@@ -49,6 +51,20 @@ capabilities_that_cannot_be_used_are_not_told(void **state)
 	assert_int_equal(rpmai_rdma_core.query_device_ex(&fake.vctx.context, NULL, &attr), 0);
 	assert_true(attr.device_cap_flags_ex == rpmai_rdma_core_usable_caps);
 	assert_true(rpmai_rdma_core_usable_caps & RPMAI_CAP_ATOMIC_WRITE);
+	query_errnum = EIO;
+	assert_int_equal(rpmai_rdma_core.query_device_ex(&fake.vctx.context, NULL, &attr), EIO);
+	query_errnum = 0;
+}
+
+/* an older header has no call for it: then it is not told, and refused should somebody try */
+static void
+a_flush_without_the_call_is_refused(void **state)
+{
+	(void)state;
+	struct ibv_qp_ex qp = { 0 };
+	if (rpmai_rdma_core_usable_caps & RPMAI_CAP_FLUSH_GLOBAL)
+		skip();
+	assert_int_equal(rpmai_rdma_core.post_flush(&qp, 1, 0, 2, 3, 4, 1), EOPNOTSUPP);
 }
 
 /* an atomic write as a provider sees it */
@@ -141,6 +157,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_is_complete),
 		cmocka_unit_test(capabilities_that_cannot_be_used_are_not_told),
+		cmocka_unit_test(a_flush_without_the_call_is_refused),
 		cmocka_unit_test(an_atomic_write_is_posted),
 		cmocka_unit_test(extended_calls_reach_the_context),
 	};

@@ -54,6 +54,29 @@ the_software_device(void **state)
 	assert_ok(rpma_peer_delete(&peer));
 }
 
+static int
+broken_query(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+	struct ibv_device_attr_ex *attr, size_t size)
+{
+	(void)context;
+	(void)input;
+	memset(attr, 0, size);
+	return EIO;
+}
+
+static void
+a_device_that_does_not_answer(void **state)
+{
+	(void)state;
+	static struct verbs_context vctx;
+	vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	vctx.sz = sizeof(vctx);
+	vctx.query_device_ex = broken_query;
+	int odp = 7;
+	assert_fails(RPMA_E_PROVIDER, rpma_utils_ibv_context_is_odp_capable(&vctx.context, &odp));
+	assert_int_equal(odp, 7);
+}
+
 static void
 events_have_words(void **state)
 {
@@ -83,6 +106,7 @@ main(void)
 		rpma_test(arguments),
 		rpma_test(a_wrong_choice_is_an_error),
 		rpma_test(the_software_device),
+		rpma_test(a_device_that_does_not_answer),
 		rpma_test(events_have_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include "failing.h"
 #include "fixture.h"
 
 static struct ibv_comp_channel *channel;
@@ -284,6 +285,25 @@ test_links_keep_it_busy(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
 }
 
+static void
+test_nothing_left(void **state)
+{
+	(void)state;
+	struct ibv_context *ctx = softrdma_context();
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	assert_null(softrdma_ibv_create_comp_channel(ctx));
+	assert_int_equal(errno, ENOMEM);
+	fail_call(FAIL_MINE, "eventfd", 0, 1, EMFILE);
+	assert_null(softrdma_ibv_create_comp_channel(ctx));
+	assert_int_equal(errno, EMFILE);
+	for (unsigned skip = 0; skip < 2; skip++) {
+		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
+		assert_null(softrdma_ibv_create_cq(ctx, 4, NULL, NULL, 0));
+		assert_int_equal(errno, ENOMEM);
+	}
+	fail_nothing();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -300,6 +320,7 @@ main(void)
 		TEST(test_destroying_with_events),
 		TEST(test_destroying_waits_for_acknowledgements),
 		TEST(test_links_keep_it_busy),
+		TEST(test_nothing_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

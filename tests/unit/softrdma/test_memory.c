@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include <sys/shm.h>
+
+#include "failing.h"
 #include "fixture.h"
 
 #define PAGE ((size_t)4096)
@@ -252,6 +255,71 @@ test_truncated_file(void **state)
 	delete_mr(mr);
 }
 
+/* a sandbox forbids the calls that make it safe: the look before the leap is the best that is left */
+static void
+test_sandbox(void **state)
+{
+	(void)state;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)(2 * PAGE)), 0);
+	uint8_t *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
+	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
+	assert_int_equal(softrdma_mr_store(mr, map, "abc", 3), 0);
+	assert_memory_equal(map, "abc", 3);
+	assert_int_equal(softrdma_mr_probe(mr, map, 3), 0);
+	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "abc", 3), EFAULT);
+	fail_nothing();
+	/* the kernel stores what it can: not all of it is not enough */
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3), EFAULT);
+	assert_int_equal(softrdma_mr_probe(mr, map + PAGE, 3), EFAULT);
+	delete_mr(mr);
+	munmap(map, 2 * PAGE);
+	close(fd);
+}
+
+/* shared memory that nobody can cut off needs no such care, though the kernel shows a file for it */
+static void
+test_shared_without_a_file(void **state)
+{
+	(void)state;
+	void *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct softrdma_mr *mr = new_mr(map, PAGE, RW);
+	assert_false(mr->fragile);
+	delete_mr(mr);
+	munmap(map, PAGE);
+	int id = shmget(IPC_PRIVATE, PAGE, IPC_CREAT | 0600);
+	if (id < 0)
+		skip();
+	map = shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+	assert_ptr_not_equal(map, (void *)-1);
+	mr = new_mr(map, PAGE, RW);
+	assert_false(mr->fragile);
+	delete_mr(mr);
+	shmdt(map);
+}
+
+static void
+test_registering_fails(void **state)
+{
+	(void)state;
+	/* nothing needs no right to be flushed */
+	delete_mr(new_mr(mem, 0, RW | SOFTRDMA_ACCESS_FLUSH_PERSISTENT));
+	refuses(mem, PAGE, RW | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, EOPNOTSUPP);
+	static const struct {
+		const char *call;
+		int error, told;
+	} ways[] = { { "calloc", ENOMEM, ENOMEM }, { "fopen", ENOMEM, EFAULT }, { "fopen", EACCES, EACCES } };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		fail_call(FAIL_MINE, ways[i].call, 0, 1, ways[i].error);
+		refuses(mem, PAGE, RW, ways[i].told);
+		assert_int_equal(fail_nothing(), 1);
+	}
+}
+
 static atomic_bool released;
 
 static void *
@@ -290,6 +358,9 @@ main(void)
 		TEST(test_lookup),
 		TEST(test_places),
 		TEST(test_truncated_file),
+		TEST(test_sandbox),
+		TEST(test_shared_without_a_file),
+		TEST(test_registering_fails),
 		TEST(test_deregistration_waits_for_flushes),
 		TEST(test_keys),
 	};

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "failing.h"
 #include "fixture.h"
 
 static struct ibv_pd *pd;
@@ -208,6 +209,19 @@ test_shared_queue(void **state)
 	assert_int_equal(softrdma_ibv_destroy_srq(srq), 0);
 }
 
+static void
+test_shared_queue_without_memory(void **state)
+{
+	(void)state;
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	for (unsigned skip = 0; skip < 2; skip++) {
+		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
+		assert_null(softrdma_ibv_create_srq(pd, &attr));
+		assert_int_equal(errno, ENOMEM);
+		assert_int_equal(fail_nothing(), 1);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -219,6 +233,7 @@ main(void)
 		TEST(test_no_capacity),
 		TEST(test_starving),
 		TEST(test_shared_queue),
+		TEST(test_shared_queue_without_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

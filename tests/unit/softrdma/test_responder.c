@@ -552,6 +552,34 @@ test_atomic_whose_memory_goes(void **state)
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
 }
 
+/* the queue pair fails between the header and the operand, or the file behind the memory is cut off */
+static void
+test_atomic_in_vain(void **state)
+{
+	struct fixture *f = *state;
+	const size_t page = 4096;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)page), 0);
+	void *mem = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct softrdma_mr *mr = softrdma_mr_new(f->side.pd, mem, page, ALL_RIGHTS);
+	assert_non_null(mr);
+	struct softrdma_frame frame = request(f, SOFTRDMA_OP_FETCH_ADD, 0);
+	frame.key = mr->mr.rkey;
+	frame.addr = (uintptr_t)mem;
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	softrdma_responder_operand(f->resp, &frame, (const uint8_t *)"\1\0\0\0\0\0\0\0");
+	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
+	assert_int_equal(ftruncate(fd, (off_t)page), 0);
+	softrdma_responder_operand(f->resp, &frame, (const uint8_t *)"\1\0\0\0\0\0\0\0");
+	assert_int_equal(*(uint8_t *)mem, 0);
+	says_nothing(f);
+	softrdma_mr_remove(mr);
+	softrdma_mr_delete(mr);
+	munmap(mem, page);
+	close(fd);
+}
+
 static void
 test_too_many_reads_and_atomics(void **state)
 {
@@ -667,6 +695,19 @@ test_feeding(void **state)
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_DISCARD);
 	ask_and_place(f, SOFTRDMA_OP_SEND, 0);
 	expect_wc(f->side.recv_cq, 1, IBV_WC_SUCCESS);
+}
+
+/* one invitation is enough */
+static void
+test_fed_again(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
+	says(f, SOFTRDMA_OP_RNR, 0);
+	softrdma_responder_fed(f->resp);
+	says(f, SOFTRDMA_OP_RNR_READY, 0);
+	softrdma_responder_fed(f->resp);
+	says_nothing(f);
 }
 
 /* only its last frame shows that a WRITE wants a receive: the message begins again after RESYNC */
@@ -905,11 +946,13 @@ main(void)
 		TEST(test_reads_are_answered_in_order),
 		TEST(test_atomics),
 		TEST(test_atomic_whose_memory_goes),
+		TEST(test_atomic_in_vain),
 		TEST(test_too_many_reads_and_atomics),
 		TEST(test_reads_for_ever),
 		TEST(test_read_whose_memory_goes),
 		TEST(test_starving),
 		TEST(test_feeding),
+		TEST(test_fed_again),
 		TEST(test_starving_at_the_end_of_a_write),
 		TEST(test_flush),
 		TEST(test_global_flush_is_done_at_once),

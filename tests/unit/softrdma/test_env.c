@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_env.c -- clock, random numbers, log and settings: the device's own, and what an embedder puts in place
+ */
+
+#include "connected.h"
+
+#include "softrdma/env.h"
+
+#define NAME "SOFTRDMA_TEST_SETTING"
+
+/* these come first: what has been put in place cannot be taken away */
+
+static void
+test_own_clock(void **state)
+{
+	(void)state;
+	uint64_t before = softrdma_now_ns();
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	assert_true(before <= now);
+	assert_true(softrdma_now_ns() >= now);
+}
+
+static void
+test_own_random(void **state)
+{
+	(void)state;
+	uint64_t a[4] = { 0 }, b[4] = { 0 };
+	assert_int_equal(softrdma_random(a, sizeof(a)), 0);
+	assert_int_equal(softrdma_random(b, sizeof(b)), 0);
+	assert_memory_not_equal(a, b, sizeof(a));
+	fail_call(FAIL_MINE, "getrandom", 0, 1, EINTR);
+	assert_int_equal(softrdma_random(a, sizeof(a)), 0);
+	fail_call(FAIL_MINE, "getrandom", 0, 1, ENOSYS);
+	assert_int_equal(softrdma_random(a, sizeof(a)), ENOSYS);
+	fail_nothing();
+}
+
+/* without an embedder: warnings and worse go to standard error, the rest is not worth a line */
+static void
+test_own_log(void **state)
+{
+	(void)state;
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	int saved = dup(STDERR_FILENO);
+	dup2(ends[1], STDERR_FILENO);
+	SOFTRDMA_LOG(NOTICE, "not %s", "this");
+	SOFTRDMA_LOG(WARNING, "but %s", "that");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(ends[1]);
+	char text[256] = "";
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "softrdma: but that\n");
+	close(ends[0]);
+	assert_string_equal(softrdma_refused_hint(), "");
+}
+
+static void
+test_embedder(void **state)
+{
+	static const struct softrdma_env nothing, log_only = { .log = keep_log };
+	softrdma_set_env(&nothing);
+	assert_true(softrdma_now_ns() > 0);
+	assert_int_equal(setup_device(state), 0);
+	assert_string_equal(softrdma_refused_hint(), "look at the hint");
+	softrdma_set_env(&log_only); /* the others stay */
+	uint64_t before = softrdma_now_ns();
+	clock_forward_ms(1000000);
+	assert_true(softrdma_now_ns() - before >= 1000000000000u);
+	random_error = EIO;
+	assert_int_equal(softrdma_random(&before, sizeof(before)), EIO);
+}
+
+static void
+test_log_line(void **state)
+{
+	(void)state;
+	errno = ESTALE;
+	softrdma_log_line(SOFTRDMA_LOG_INFO, "a/b/c.c", 1, "f", "%d", 42);
+	assert_int_equal(errno, ESTALE); /* the caller is about to report it */
+	assert_true(log_has("42\n"));
+	softrdma_log_line(SOFTRDMA_LOG_INFO, "c.c", 1, "f", "%0600d", 1);
+	assert_int_equal(strlen(log_text), 3 + 511 + 1); /* cut */
+}
+
+static void
+test_setting(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} cases[] = {
+		{ "10", 10 },
+		{ "15", 15 },
+		{ "20", 20 },
+		{ "", 12 },
+		{ "9", 12 },
+		{ "21", 12 },
+		{ "x", 12 },
+		{ "15x", 12 },
+		{ "-15", 12 },
+		{ "-18446744073709551601", 12 },
+		{ "99999999999999999999", 12 },
+	};
+	unsetenv(NAME);
+	assert_int_equal(softrdma_setting(NAME, 10, 20, 12), 12);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		log_clear();
+		setenv(NAME, cases[i].text, 1);
+		assert_int_equal(softrdma_setting(NAME, 10, 20, 12), cases[i].value);
+		bool told = cases[i].value == 12 && *cases[i].text;
+		assert_int_equal(log_has(NAME " is no number from 10 to 20; using 12"), told);
+	}
+	unsetenv(NAME);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own_clock),
+		cmocka_unit_test(test_own_random),
+		cmocka_unit_test(test_own_log),
+		device_test(test_embedder),
+		device_test(test_log_line),
+		device_test(test_setting),
+	};
+	return cmocka_run_group_tests(tests, NULL, teardown_device);
+}

@@ -1,0 +1,1050 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_handshake.c -- sockets that listen, and connections until both sides have agreed
+ *
+ * One side is the device, the other one a plain TCP socket that sends what it should, what it should not, or
+ * nothing.
+ */
+
+#include "connected.h"
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+/* --- the passive side: what comes to a listener --- */
+
+/* the device closes the connection and the application hears nothing */
+static void
+test_garbage(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, "GET / HTTP/1.0\r\nHost: somewhere.else\r\n\r\n", 41);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("127.0.0.1:");
+	wait_for_log("does not speak the protocol of the software device: connection closed");
+
+	/* a message of the protocol, of the wrong type */
+	uint8_t buf[BUF_MAX];
+	log_clear();
+	fd = raw_connect(&l.addr);
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, ""));
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("does not speak the protocol");
+	expect_no_event(l.channel);
+	listener_fini(&l);
+}
+
+/* whoever looks whether somebody is at home leaves no trace */
+static void
+test_port_scan(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd = raw_connect(&l.addr);
+	shutdown(fd, SHUT_WR);
+	raw_expect_end(fd);
+	close(fd);
+	expect_no_event(l.channel);
+	assert_int_equal(log_worst, 0);
+	listener_fini(&l);
+}
+
+static void
+test_other_version(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	/* longer than any of ours: what is unread must not make the kernel throw the answer away */
+	uint8_t buf[4 * BUF_MAX] = { 0 };
+	raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	buf[4] = 9;
+	buf[5] = 1;
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, sizeof(buf));
+	raw_expect_reject(fd, SOFTRDMA_REJECT_VERSION);
+	close(fd);
+	wait_for_log("speaks version 265 of the protocol, not 1: rejected");
+	expect_no_event(l.channel);
+	listener_fini(&l);
+}
+
+/* byte by byte is as good as at once; the private data arrives in its exact length */
+static void
+test_request_in_pieces(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "private");
+	int fd = raw_connect(&l.addr);
+	const int one = 1;
+	setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
+	fail_call(FAIL_THEIRS, "recv", 0, 1, EINTR);
+	for (size_t i = 0; i < len; i++) {
+		expect_no_event(l.channel);
+		raw_send(fd, buf + i, 1);
+	}
+	struct rdma_cm_event *event = take_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_ptr_equal(event->listen_id, l.id);
+	const struct rdma_conn_param *param = &event->param.conn;
+	assert_int_equal(param->private_data_len, 7);
+	assert_memory_equal(param->private_data, "private", 7);
+	assert_int_equal(param->responder_resources, 3);
+	assert_int_equal(param->initiator_depth, 2);
+	assert_int_equal(param->qp_num, 0x1234);
+	struct rdma_cm_id *id = event->id;
+	assert_ptr_equal(id->context, l.id->context);
+	assert_int_equal(id->route.addr.src_sin.sin_port, l.addr.sin_port);
+	softrdma_rdma_ack_cm_event(event);
+
+	/* the application says no, with data of its own */
+	assert_int_equal(softrdma_rdma_reject(id, "no", 2), 0);
+	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE + 2);
+	struct softrdma_handshake hs;
+	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(hs.type, SOFTRDMA_HANDSHAKE_REJECT);
+	assert_int_equal(hs.reason, SOFTRDMA_REJECT_CONSUMER);
+	assert_int_equal(hs.private_len, 2);
+	assert_memory_equal(buf + SOFTRDMA_HANDSHAKE_SIZE, "no", 2);
+	raw_expect_end(fd);
+	close(fd);
+	assert_int_equal(softrdma_rdma_reject(id, NULL, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	destroy(id);
+	listener_fini(&l);
+}
+
+/* half a message and then nothing: the deadline ends it, not the listener */
+static void
+test_unfinished_request(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "private");
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, len - 1);
+	/* another one that is through does not have the deadline any more */
+	int done = raw_connect(&l.addr);
+	raw_send(done, buf, len);
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	clock_forward_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS - 1000);
+	assert_false(readable(fd, 60));
+	clock_forward_ms(1000);
+	raw_expect_end(fd);
+	wait_for_log("did not finish its request in time: connection closed");
+	clock_forward_ms(10 * SOFTRDMA_CONNECT_TIMEOUT_MS); /* an application may think for long */
+	assert_false(readable(done, 60));
+	close(fd);
+	destroy(id);
+	raw_expect_reject(done, SOFTRDMA_REJECT_CONSUMER);
+	close(done);
+	listener_fini(&l);
+}
+
+/* an unfinished request when the listener goes */
+static void
+test_listener_closed_meanwhile(void **state)
+{
+	(void)state;
+	struct listener l, other;
+	listener_init(&l);
+	listener_init(&other);
+	int stays = raw_connect(&other.addr);
+	int fd = raw_connect(&l.addr);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	/* when a later one has been answered the earlier ones have been accepted by the device */
+	int later = raw_connect(&l.addr);
+	raw_send(later, buf, len);
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	listener_fini(&l);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+	raw_send(stays, buf, len);
+	destroy(expect_event(other.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	close(stays);
+	destroy(id);
+	close(later);
+	listener_fini(&other);
+}
+
+static bool
+limit_files(rlim_t limit, rlim_t *before)
+{
+	struct rlimit rlimit;
+	getrlimit(RLIMIT_NOFILE, &rlimit);
+	if (before)
+		*before = rlimit.rlim_cur;
+	rlimit.rlim_cur = limit;
+	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
+}
+
+/* nobody can make the device hold more than so many unfinished requests; the rest is told so */
+static void
+test_too_many_pending(void **state)
+{
+	(void)state;
+	rlim_t before;
+	if (!limit_files(2 * SOFTRDMA_HANDSHAKES_MAX + 100, &before)) {
+		print_message("skipped: %d descriptors are not allowed here\n", 2 * SOFTRDMA_HANDSHAKES_MAX);
+		skip();
+	}
+	struct listener l;
+	listener_init(&l);
+	static int fds[SOFTRDMA_HANDSHAKES_MAX];
+	for (int i = 0; i < SOFTRDMA_HANDSHAKES_MAX; i++)
+		fds[i] = raw_connect(&l.addr);
+	int refused = raw_connect(&l.addr);
+	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
+	close(refused);
+	for (int i = 0; i < SOFTRDMA_HANDSHAKES_MAX; i++) {
+		assert_false(readable(fds[i], 0));
+		close(fds[i]);
+	}
+	/* there is room again when the device has seen them go */
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	wait_until(count_fds() <= fds_before + 16);
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, len);
+	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	close(fd);
+	listener_fini(&l);
+	limit_files(before, NULL);
+}
+
+/* no descriptor left: connections wait, and are served when there is one again */
+static void
+test_no_descriptor_left(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd = raw_connect(&l.addr);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	raw_send(fd, buf, len);
+	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	close(fd);
+
+	rlim_t before;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(limit_files((rlim_t)fd + 1, &before));
+	assert_int_equal(connect(fd, (struct sockaddr *)&l.addr, sizeof(l.addr)), 0);
+	raw_send(fd, buf, len);
+	wait_for_log("incoming connections wait: Too many open files (raise the limit of open files)");
+	log_clear();
+	expect_no_event(l.channel);
+	assert_true(limit_files(before, NULL));
+	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	assert_int_equal(log_worst, 0); /* said once */
+	close(fd);
+	listener_fini(&l);
+}
+
+/* every way accept(2) may fail: that connection is lost or waits, the listener goes on */
+static void
+test_accept_fails(void **state)
+{
+	(void)state;
+	static const int errors[] = { ENFILE, ENOBUFS, ENOMEM, EMFILE, ECONNABORTED, EPROTO, EINTR };
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		fail_call(FAIL_THEIRS, "accept4", 0, 2, errors[i]);
+		int fd = raw_connect(&l.addr);
+		raw_send(fd, buf, len);
+		destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+		assert_int_equal(fail_nothing(), 2);
+		close(fd);
+	}
+	/* a listener that is none any more says nothing and waits for the next edge */
+	static const int final[] = { EBADF, EINVAL };
+	for (size_t i = 0; i < 2; i++) {
+		fail_call(FAIL_THEIRS, "accept4", 0, 1, final[i]);
+		int first = raw_connect(&l.addr);
+		wait_until(has_failed(1));
+		fail_nothing();
+		int second = raw_connect(&l.addr);
+		raw_send(second, buf, len);
+		destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+		close(first);
+		close(second);
+	}
+	listener_fini(&l);
+}
+
+/* no memory or no kernel memory for an incoming connection, at each step of it */
+static void
+test_request_without_resources(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	for (unsigned skip = 0; skip < 3; skip++) {
+		log_clear();
+		fail_call(FAIL_THEIRS, "calloc", skip, 1, ENOMEM);
+		int fd = raw_connect(&l.addr);
+		send(fd, buf, len, MSG_NOSIGNAL); /* nobody may be there any more */
+		if (skip == 0) {
+			raw_expect_end(fd);
+			wait_for_log("an incoming connection is dropped: Cannot allocate memory");
+		} else {
+			raw_expect_reject(fd, SOFTRDMA_REJECT_BUSY);
+			wait_for_log("no memory for a connection request: rejected");
+		}
+		assert_int_equal(fail_nothing(), 1);
+		close(fd);
+	}
+	fail_call(FAIL_THEIRS, "epoll_ctl", 0, 1, ENOSPC);
+	int fd = raw_connect(&l.addr);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("an incoming connection is dropped: No space left on device");
+	fail_nothing();
+	expect_no_event(l.channel);
+
+	/* names for log lines may not be had; the lines come all the same */
+	static const char *const calls[] = { "getpeername", "getnameinfo" };
+	for (size_t i = 0; i < 2; i++) {
+		log_clear();
+		fail_call(FAIL_THEIRS, calls[i], 0, 1, i ? -2 : ENOTCONN);
+		fd = raw_connect(&l.addr);
+		memset(buf, 'x', sizeof(buf));
+		raw_send(fd, buf, sizeof(buf));
+		raw_expect_end(fd);
+		close(fd);
+		wait_for_log("an unknown address does not speak the protocol");
+		fail_nothing();
+	}
+	listener_fini(&l);
+}
+
+static struct rdma_cm_id *
+request(struct listener *l, int *fd)
+{
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	*fd = raw_connect(&l->addr);
+	raw_send(*fd, buf, len);
+	struct rdma_cm_id *id = expect_event(l->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	return id;
+}
+
+/* the peer has given up before the application answers: the acceptance succeeds, and an event tells */
+static void
+test_peer_gone_before_accept(void **state)
+{
+	(void)state;
+	static const struct {
+		bool reset;
+		int recv_error;
+	} ways[] = { { false, 0 }, { true, 0 }, { false, EINTR }, { false, ECONNRESET } };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct listener l;
+		listener_init(&l);
+		int fd;
+		struct rdma_cm_id *id = request(&l, &fd);
+		give_qp(id);
+		const struct linger reset = { .l_onoff = 1 };
+		if (ways[i].reset)
+			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		if (ways[i].recv_error)
+			fail_call(FAIL_THEIRS, "recv", 0, 1, ways[i].recv_error);
+		close(fd);
+		if (ways[i].recv_error)
+			wait_until(has_failed(1));
+		fail_nothing();
+		/*
+		 * the end is noticed by the progress thread; a listener of its own that is served behind it
+		 * shows that it has been
+		 */
+		int other_fd;
+		struct rdma_cm_id *other = request(&l, &other_fd);
+		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+		/* not noticed (EINTR): the connection is made, and ends in the same way */
+		expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
+		destroy(id);
+		destroy(other);
+		close(other_fd);
+		listener_fini(&l);
+	}
+}
+
+/* the answer cannot be sent, as a whole or at all */
+static void
+test_answer_is_not_sent(void **state)
+{
+	(void)state;
+	static const struct {
+		int error, status;
+	} ways[] = { { EPIPE, -EPIPE }, { FAIL_SHORT, -EIO } };
+	for (size_t i = 0; i < 2; i++) {
+		struct listener l;
+		listener_init(&l);
+		int fd;
+		struct rdma_cm_id *id = request(&l, &fd);
+		give_qp(id);
+		fail_call(FAIL_MINE, "send", 0, 1, ways[i].error);
+		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+		assert_int_equal(fail_nothing(), 1);
+		expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, ways[i].status);
+		destroy(id);
+		close(fd);
+		listener_fini(&l);
+	}
+}
+
+/* the socket cannot be watched any more when the connection is made */
+static void
+test_accept_without_resources(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd;
+	struct rdma_cm_id *id = request(&l, &fd);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), -1); /* no queue pair */
+	assert_int_equal(errno, EINVAL);
+	give_qp(id);
+	for (unsigned skip = 0; skip < 2; skip++) { /* its events are set aside first; it stays a request */
+		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
+		assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
+		assert_int_equal(errno, ENOMEM);
+	}
+	fail_call(FAIL_MINE, "epoll_ctl", 1, 1, ENOSPC); /* the first takes the socket out */
+	assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
+	assert_int_equal(errno, ENOSPC);
+	assert_int_equal(fail_nothing(), 1);
+	destroy(id);
+	close(fd);
+	listener_fini(&l);
+}
+
+/* ACCEPT has been sent, READY does not come: an end by the deadline */
+static void
+test_peer_never_ready(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd;
+	struct rdma_cm_id *id = request(&l, &fd);
+	give_qp(id);
+	const struct rdma_conn_param param = { .private_data = "yes",
+		.private_data_len = 3,
+		.responder_resources = 200,
+		.initiator_depth = 200,
+		.rnr_retry_count = 200 };
+	struct rdma_conn_param given = param;
+	fail_call(FAIL_MINE, "send", 0, 1, EINTR);
+	assert_int_equal(softrdma_rdma_accept(id, &given), 0);
+	fail_nothing();
+	uint8_t buf[BUF_MAX];
+	struct softrdma_handshake hs;
+	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE + 3);
+	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(hs.type, SOFTRDMA_HANDSHAKE_ACCEPT);
+	assert_int_equal(hs.responder_resources, 2); /* no more than the peer wants */
+	assert_int_equal(hs.initiator_depth, 3);
+	assert_int_equal(hs.rnr_retry, 7);
+	assert_memory_equal(buf + SOFTRDMA_HANDSHAKE_SIZE, "yes", 3);
+	expect_no_event(l.channel);
+	clock_forward_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS + 1);
+	expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
+	raw_expect_end(fd);
+	wait_for_log("a peer did not answer in time: connection closed");
+	close(fd);
+	destroy(id);
+	listener_fini(&l);
+}
+
+/* the connection is there, and nobody to be told so any more */
+static void
+test_established_unheard(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int fd;
+	struct rdma_cm_id *id = request(&l, &fd);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	uint8_t buf[BUF_MAX];
+	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	softrdma_rdma_destroy_event_channel(l.channel);
+	raw_frame(fd, &ready);
+	wait_for_log("an established connection cannot be reported");
+	raw_frame(fd, &ready); /* once more is once too often, but harmless */
+	close(fd);
+	wait_for_log("the end of a connection cannot be reported");
+	destroy(id);
+	destroy(l.id);
+}
+
+/* --- listening itself --- */
+
+static void
+test_bind_of_another_family(void **state)
+{
+	(void)state;
+	struct sockaddr addr = { .sa_family = AF_UNIX };
+	int fd = -1;
+	assert_int_equal(softrdma_handshake_bind(&addr, &fd), EAFNOSUPPORT);
+	assert_int_equal(fd, -1);
+}
+
+static void
+test_listen(void **state)
+{
+	(void)state;
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel);
+	/* without an address: the kernel chooses */
+	fail_call(FAIL_MINE, "socket", 0, 1, EMFILE);
+	assert_int_equal(softrdma_rdma_listen(id, 1), -1);
+	assert_int_equal(errno, EMFILE);
+	fail_call(FAIL_MINE, "listen", 0, 1, EADDRINUSE);
+	assert_int_equal(softrdma_rdma_listen(id, 1), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	fail_nothing();
+	assert_int_equal(softrdma_rdma_listen(id, 1), 0);
+	assert_int_not_equal(rdma_get_src_port(id), 0);
+	destroy(id);
+
+	static const char *const calls[] = { "calloc", "epoll_ctl" };
+	for (size_t i = 0; i < 2; i++) {
+		id = new_id(channel);
+		fail_call(FAIL_MINE, calls[i], (unsigned)i, 1,
+			ENOMEM); /* the first of epoll_ctl is the thread's own */
+		assert_int_equal(softrdma_rdma_listen(id, 1), -1);
+		assert_int_equal(errno, ENOMEM);
+		assert_int_equal(fail_nothing(), 1);
+		assert_int_equal(softrdma_rdma_listen(id, 1), 0);
+		destroy(id);
+	}
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
+/* --- the active side: what answers --- */
+
+struct server {
+	int listening, fd;
+	struct sockaddr_in addr;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct softrdma_handshake asked;
+};
+
+/* an id has asked a plain socket for a connection */
+static void
+server_asked(struct server *s, struct rdma_conn_param *param)
+{
+	s->listening = raw_listen(&s->addr);
+	s->channel = new_channel();
+	s->id = new_active(s->channel, &s->addr);
+	assert_int_equal(softrdma_rdma_connect(s->id, param), 0);
+	s->fd = raw_accept(s->listening);
+	uint8_t buf[BUF_MAX];
+	raw_recv(s->fd, buf, SOFTRDMA_HANDSHAKE_SIZE + (param ? param->private_data_len : 0u));
+	assert_int_equal(softrdma_handshake_decode(buf, &s->asked), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(s->asked.type, SOFTRDMA_HANDSHAKE_CONNECT);
+	assert_int_equal(s->asked.private_len, param ? param->private_data_len : 0);
+	if (s->asked.private_len)
+		assert_memory_equal(buf + SOFTRDMA_HANDSHAKE_SIZE, param->private_data, s->asked.private_len);
+}
+
+static void
+server_fini(struct server *s)
+{
+	destroy(s->id);
+	softrdma_rdma_destroy_event_channel(s->channel);
+	close(s->fd);
+	close(s->listening);
+}
+
+static void
+test_asks(void **state)
+{
+	(void)state;
+	struct rdma_conn_param param = { .private_data = "hello",
+		.private_data_len = 5,
+		.responder_resources = 255,
+		.initiator_depth = 1,
+		.rnr_retry_count = 6,
+		.flow_control = 1 };
+	struct server s;
+	server_asked(&s, &param);
+	assert_int_equal(s.asked.responder_resources, SOFTRDMA_RD_ATOM_MAX);
+	assert_int_equal(s.asked.initiator_depth, 1);
+	assert_int_equal(s.asked.rnr_retry, 6);
+	assert_int_equal(s.asked.flow_control, 1);
+	assert_int_equal(s.asked.qp_num, s.id->qp->qp_num);
+
+	/* ACCEPT, and behind it in the same packet the first frame of the server: none of it is lost */
+	uint8_t buf[BUF_MAX + SOFTRDMA_FRAME_SIZE];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, "welcome");
+	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_DISCONNECT };
+	softrdma_frame_encode(&frame, buf + len);
+	raw_send(s.fd, buf, len + SOFTRDMA_FRAME_SIZE);
+	struct rdma_cm_event *event = take_event(s.channel, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(event->param.conn.private_data_len, 7);
+	assert_memory_equal(event->param.conn.private_data, "welcome", 7);
+	softrdma_rdma_ack_cm_event(event);
+	expect_event(s.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	server_fini(&s);
+}
+
+static void
+test_rejected(void **state)
+{
+	(void)state;
+	static const struct {
+		uint16_t reason;
+		const char *line;
+	} reasons[] = {
+		{ SOFTRDMA_REJECT_CONSUMER, "" },
+		{ SOFTRDMA_REJECT_VERSION, "speaks another version of the protocol than 1" },
+		{ SOFTRDMA_REJECT_BUSY, "has too many requests pending" },
+	};
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		struct server s;
+		server_asked(&s, NULL);
+		uint8_t buf[BUF_MAX];
+		size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_REJECT, "because");
+		buf[20] = (uint8_t)reasons[i].reason;
+		raw_send(s.fd, buf, len);
+		struct rdma_cm_event *event = take_event(s.channel, RDMA_CM_EVENT_REJECTED);
+		assert_int_equal(event->status, reasons[i].reason);
+		assert_int_equal(event->param.conn.private_data_len, 7);
+		assert_memory_equal(event->param.conn.private_data, "because", 7);
+		softrdma_rdma_ack_cm_event(event);
+		assert_true(log_has(reasons[i].line));
+		raw_expect_end(s.fd);
+		server_fini(&s);
+	}
+}
+
+/* answers that are none */
+static void
+test_wrong_answers(void **state)
+{
+	(void)state;
+	static const struct {
+		enum { NOTHING, GARBAGE, VERSION, REQUEST, HALF } what;
+		const char *line;
+	} answers[] = {
+		{ NOTHING, "has closed the connection without an answer; look at the hint" },
+		{ GARBAGE, "does not speak the protocol of the software device; look at the hint" },
+		{ VERSION,
+			"speaks another version of the protocol of the software device; look at the hint" },
+		{ REQUEST, "has answered with a request; look at the hint" },
+		{ HALF, "has closed the connection without an answer; look at the hint" },
+	};
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		struct server s;
+		server_asked(&s, NULL);
+		log_clear();
+		uint8_t buf[BUF_MAX];
+		size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+		switch (answers[i].what) {
+		case NOTHING:
+			len = 0;
+			break;
+		case GARBAGE:
+			memset(buf, 'x', len);
+			break;
+		case VERSION:
+			buf[4] = 2;
+			break;
+		case HALF:
+			len /= 2;
+			break;
+		default:
+			break;
+		}
+		if (len)
+			raw_send(s.fd, buf, len);
+		shutdown(s.fd, SHUT_WR);
+		expect_event(s.channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
+		assert_true(log_has(answers[i].line));
+		server_fini(&s);
+	}
+}
+
+/* a server that says nothing, and one that is not even there */
+static void
+test_no_answer(void **state)
+{
+	(void)state;
+	struct server s;
+	server_asked(&s, NULL);
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+	assert_false(readable(s.channel->fd, 60)); /* it is connected: the application may take its time */
+	clock_forward_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
+	expect_event(s.channel, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	assert_true(log_has("cannot be reached: Connection timed out"));
+	raw_expect_end(s.fd);
+	server_fini(&s);
+}
+
+/* a queue of connections that is full: TCP itself gets no answer */
+static void
+test_no_tcp_answer(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	assert_int_equal(listen(listening, 0), 0);
+	int fds[4];
+	for (int i = 0; i < 4; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
+	}
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+	expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	close(listening);
+}
+
+static struct sockaddr_in
+closed_port(void)
+{
+	struct sockaddr_in addr;
+	close(raw_listen(&addr));
+	return addr;
+}
+
+/* the line names the embedder's hint, if there is one */
+static void
+test_refused(void **state)
+{
+	(void)state;
+	static const struct softrdma_env no_hint = { .refused_hint = "" },
+					 hint = { .refused_hint = "look at the hint" };
+	struct rdma_event_channel *channel = new_channel();
+	for (int with = 0; with < 2; with++) {
+		softrdma_set_env(with ? &hint : &no_hint);
+		log_clear();
+		struct sockaddr_in addr = closed_port();
+		struct rdma_cm_id *id = new_active(channel, &addr);
+		assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+		expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER);
+		assert_true(log_has("no software device listens at 127.0.0.1:"));
+		assert_int_equal(log_has("; look at the hint\n"), with);
+		assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* once only */
+		assert_int_equal(errno, EINVAL);
+		destroy(id);
+	}
+	softrdma_set_env(&no_hint);
+	struct server s;
+	server_asked(&s, NULL);
+	close(s.fd);
+	s.fd = -1;
+	expect_event(s.channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
+	wait_for_log("without an answer\n");
+	server_fini(&s);
+	softrdma_set_env(&hint);
+
+	/* in brackets, so that the port can be told from the address */
+	struct sockaddr_in6 addr6 = { .sin6_family = AF_INET6,
+		.sin6_port = closed_port().sin_port,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct rdma_cm_id *id = new_id(channel);
+	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr6, 0), 0);
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER);
+	assert_true(log_has("no software device listens at [::1]:"));
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
+/* calls that fail before there is an attempt: the result of the call; later: an event */
+static void
+test_connect_fails(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+
+	static const struct {
+		const char *call;
+		unsigned skip;
+	} early[] = {
+		/* its two events are set aside, and stay for the next attempt */
+		{ "calloc", 0 },
+		{ "calloc", 1 },
+		{ "calloc", 1 },
+		{ "socket", 0 },
+		{ "epoll_ctl", 1 },
+	};
+	for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
+		fail_call(FAIL_MINE, early[i].call, early[i].skip, 1, ENOBUFS);
+		assert_int_equal(softrdma_rdma_connect(id, NULL), -1);
+		assert_int_equal(errno, strcmp(early[i].call, "calloc") == 0 ? ENOMEM : ENOBUFS);
+		assert_int_equal(fail_nothing(), 1);
+	}
+	fail_call(FAIL_MINE, "connect", 0, 1, EHOSTUNREACH);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
+	destroy(id);
+
+	static const char *const late[] = { "getsockopt", "send" };
+	for (size_t i = 0; i < 2; i++) {
+		id = new_active(channel, &addr);
+		fail_call(FAIL_THEIRS, late[i], 0, 1, EPIPE);
+		assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+		expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -EPIPE);
+		assert_int_equal(fail_nothing(), 1);
+		destroy(id);
+	}
+
+	/* nobody is there to be told */
+	id = new_active(channel, &addr);
+	fail_call(FAIL_THEIRS, "getsockopt", 0, 1, EPIPE);
+	softrdma_rdma_destroy_event_channel(channel);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	wait_for_log("a failed connection is not reported");
+	destroy(id);
+	close(listening);
+}
+
+static void
+test_nothing_to_connect(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	struct rdma_cm_id *id = new_id(l.channel);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* no queue pair */
+	assert_int_equal(errno, EINVAL);
+	struct sockaddr_in any = loopback(0);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* nowhere */
+	assert_int_equal(errno, EINVAL);
+	destroy(id);
+	listener_fini(&l);
+}
+
+/* from an address of the application's choice: bound before, or given when resolving */
+static void
+test_source(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr, from;
+	socklen_t len = sizeof(from);
+	int listening = raw_listen(&addr);
+	struct rdma_event_channel *channel = new_channel();
+	struct sockaddr_in src = loopback(0);
+	src.sin_addr.s_addr = inet_addr("127.0.0.3");
+
+	struct rdma_cm_id *id = new_id(channel);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&src), 0);
+	in_port_t port = rdma_get_src_port(id);
+	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr, 0), 0);
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	int fd = raw_accept(listening);
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&from, &len), 0);
+	assert_int_equal(from.sin_addr.s_addr, src.sin_addr.s_addr);
+	assert_int_equal(from.sin_port, port);
+	destroy(id);
+	close(fd);
+
+	for (int fails = 0; fails < 2; fails++) {
+		id = new_id(channel);
+		assert_int_equal(
+			softrdma_rdma_resolve_addr(id, (struct sockaddr *)&src, (struct sockaddr *)&addr, 0),
+			0);
+		expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		give_qp(id);
+		if (fails) {
+			fail_call(FAIL_MINE, "bind", 0, 1, EADDRNOTAVAIL);
+			assert_int_equal(softrdma_rdma_connect(id, NULL), -1);
+			assert_int_equal(errno, EADDRNOTAVAIL);
+		} else {
+			assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+			fd = raw_accept(listening);
+			assert_int_equal(getpeername(fd, (struct sockaddr *)&from, &len), 0);
+			assert_int_equal(from.sin_addr.s_addr, src.sin_addr.s_addr);
+			close(fd);
+		}
+		destroy(id);
+	}
+
+	/* IPv6 likewise: both in one family, or the kernel refuses */
+	struct sockaddr_in6 src6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr_in6 dst6 = src6;
+	dst6.sin6_port = closed_port().sin_port;
+	id = new_id(channel);
+	assert_int_equal(
+		softrdma_rdma_resolve_addr(id, (struct sockaddr *)&src6, (struct sockaddr *)&dst6, 0), 0);
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	close(listening);
+}
+
+/* the server agrees, and then it cannot be made true here */
+static void
+test_accepted_but_given_up(void **state)
+{
+	(void)state;
+	enum { NO_QP, NO_WATCH, NO_CHANNEL, WAYS };
+	for (int way = 0; way < WAYS; way++) {
+		struct server s;
+		server_asked(&s, NULL);
+		log_clear();
+		if (way == NO_QP)
+			softrdma_rdma_destroy_qp(s.id);
+		else if (way == NO_WATCH) /* the first takes the socket out */
+			fail_call(FAIL_THEIRS, "epoll_ctl", 1, 1, ENOSPC);
+		else
+			softrdma_rdma_destroy_event_channel(s.channel);
+		uint8_t buf[BUF_MAX];
+		raw_send(s.fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, ""));
+		static const int status[] = { -ECONNABORTED, -ENOSPC };
+		wait_for_log("an accepted connection is given up: ");
+		if (way == NO_CHANNEL)
+			wait_for_log("a failed connection is not reported");
+		else
+			expect_event(s.channel, RDMA_CM_EVENT_CONNECT_ERROR, status[way]);
+		fail_nothing();
+		destroy(s.id);
+		if (way != NO_CHANNEL)
+			softrdma_rdma_destroy_event_channel(s.channel);
+		close(s.fd);
+		close(s.listening);
+	}
+}
+
+/* the application gives a queue pair up before the connection is made: it is made, in error */
+static void
+test_queue_pair_in_error(void **state)
+{
+	(void)state;
+	struct server s;
+	server_asked(&s, NULL);
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	assert_int_equal(softrdma_ibv_modify_qp(s.id->qp, &error, IBV_QP_STATE), 0);
+	uint8_t buf[BUF_MAX];
+	raw_send(s.fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, ""));
+	expect_event(s.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(s.id->qp->state, IBV_QPS_ERR);
+	server_fini(&s);
+}
+
+/* an attempt that is given up: the server sees the end */
+static void
+test_given_up(void **state)
+{
+	(void)state;
+	struct server s;
+	server_asked(&s, NULL);
+	destroy(s.id);
+	raw_expect_end(s.fd);
+	s.id = new_id(s.channel);
+	server_fini(&s);
+}
+
+/* events that come for a handshake which is over already, or at an odd time */
+static void
+test_late_events(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	struct softrdma_watched *watched = (struct softrdma_watched *)softrdma_id_of(l.id)->handshaker;
+	watched->handle(watched, EPOLLIN); /* nobody is there */
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	assert_int_equal(listen(listening, 0), 0);
+	int fds[4];
+	for (int i = 0; i < 4; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
+	}
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	watched = (struct softrdma_watched *)softrdma_id_of(id)->handshaker;
+	watched->handle(watched, EPOLLIN); /* not connected yet */
+	expect_no_event(channel);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	close(listening);
+	expect_no_event(l.channel);
+	listener_fini(&l);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_garbage),
+		device_test(test_port_scan),
+		device_test(test_other_version),
+		device_test(test_request_in_pieces),
+		device_test(test_unfinished_request),
+		device_test(test_listener_closed_meanwhile),
+		device_test(test_too_many_pending),
+		device_test(test_no_descriptor_left),
+		device_test(test_accept_fails),
+		device_test(test_request_without_resources),
+		device_test(test_peer_gone_before_accept),
+		device_test(test_answer_is_not_sent),
+		device_test(test_accept_without_resources),
+		device_test(test_peer_never_ready),
+		device_test(test_established_unheard),
+		device_test(test_bind_of_another_family),
+		device_test(test_listen),
+		device_test(test_asks),
+		device_test(test_rejected),
+		device_test(test_wrong_answers),
+		device_test(test_no_answer),
+		device_test(test_no_tcp_answer),
+		device_test(test_refused),
+		device_test(test_connect_fails),
+		device_test(test_nothing_to_connect),
+		device_test(test_source),
+		device_test(test_accepted_but_given_up),
+		device_test(test_queue_pair_in_error),
+		device_test(test_given_up),
+		device_test(test_late_events),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}

@@ -1,0 +1,992 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_io.c -- sockets, the progress thread, pollers and deadlines
+ *
+ * One side is the device, the other one the device as well, or a plain socket that speaks the protocol.
+ */
+
+#include "connected.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* --- the progress thread --- */
+
+static void
+test_starts_and_stops(void **state)
+{
+	(void)state;
+	int fds = count_fds();
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(softrdma_io_start(), 0);
+		assert_int_equal(softrdma_io_start(), 0);
+		assert_int_equal(count_threads(), 2);
+		softrdma_io_stop();
+		assert_int_equal(count_threads(), 2); /* somebody still needs it */
+		softrdma_io_stop();
+		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
+		assert_int_equal(count_fds(), fds);
+	}
+}
+
+static void
+test_does_not_start(void **state)
+{
+	(void)state;
+	static const char *const calls[] = { "epoll_create1", "eventfd", "epoll_ctl", "pthread_create" };
+	int fds = count_fds();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		fail_call(FAIL_MINE, calls[i], 0, 1, EMFILE);
+		assert_int_equal(softrdma_io_start(), EMFILE);
+		assert_int_equal(count_fds(), fds);
+	}
+	fail_nothing();
+	assert_int_equal(softrdma_io_start(), 0);
+	softrdma_io_stop();
+}
+
+/* signals are the application's, and nothing is inherited by the programs it starts */
+static void
+test_thread_and_descriptors(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	for (int fd = 3; fd < 256; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+		char path[64], target[256];
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		ssize_t len = readlink(path, target, sizeof(target) - 1);
+		if (flags < 0 || len < 0)
+			continue;
+		target[len] = '\0';
+		if (strncmp(target, "socket:", 7) == 0 || strncmp(target, "anon_inode:", 11) == 0)
+			assert_true(flags & FD_CLOEXEC);
+	}
+	DIR *dir = opendir("/proc/self/task");
+	unsigned seen = 0;
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+		char path[300], line[256];
+		bool ours = false;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		FILE *file = fopen(path, "re");
+		while (file && entry->d_name[0] != '.' && fgets(line, sizeof(line), file)) {
+			if (strcmp(line, "Name:\tsoftrdma\n") == 0)
+				ours = true;
+			if (ours && strncmp(line, "SigBlk:", 7) == 0) {
+				/* all but those that cannot be blocked, and glibc's own two */
+				assert_true(strtoull(line + 8, NULL, 16) == 0xfffffffe7ffbfeffu);
+				seen++;
+			}
+		}
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	assert_int_equal(seen, 1);
+	pair_fini(&p);
+}
+
+static bool
+write_works(struct ibv_qp *qp)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 64, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	memset(the_mem, ++the_mem[0], 64);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	return next_wc().status == IBV_WC_SUCCESS && memcmp(the_mem, the_mem + 4096, 64) == 0;
+}
+
+/* a child of fork() without exec has no threads of ours; what it does to its copy concerns nobody */
+static void
+test_forked_child(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	pid_t pid = fork();
+	if (pid == 0) {
+		/* our descriptors are its own copies */
+		close(softrdma_qp_of(p.active->qp)->link->fd);
+		close(p.channel->fd);
+		_exit(7);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+	assert_true(write_works(p.active->qp));
+	assert_true(write_works(p.passive->qp));
+	expect_no_event(p.channel);
+	pair_fini(&p);
+}
+
+static void
+test_interrupted_wakes(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, len);
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(id);
+	fail_call(FAIL_MINE, "write", 0, 1, EINTR); /* a deadline is set: the thread is woken */
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	assert_int_equal(fail_nothing(), 1);
+	fail_call(FAIL_THEIRS, "read", 0, 1, EINTR);
+	softrdma_io_timed(0); /* nothing new */
+	softrdma_io_deadline(softrdma_qp_of(id->qp)->link, 0);
+	softrdma_io_timed(1); /* the first one wakes the thread */
+	wait_until(has_failed(1));
+	softrdma_io_timed(-1);
+	/* another failure is not to be mended by trying again: somebody else wakes the thread, later */
+	fail_call(FAIL_MINE, "write", 0, 1, EIO);
+	softrdma_io_timed(1);
+	assert_int_equal(fail_nothing(), 1);
+	softrdma_io_timed(-1);
+	fail_call(FAIL_THEIRS, "read", 0, 1, EIO);
+	softrdma_io_timed(1);
+	wait_until(has_failed(1));
+	softrdma_io_timed(-1);
+	fail_nothing();
+	destroy(id);
+	close(fd);
+	listener_fini(&l);
+}
+
+static unsigned released;
+
+static void
+count_release(struct softrdma_watched *watched)
+{
+	(void)watched;
+	released++;
+}
+
+/* without a thread nobody can be using it any more */
+static void
+test_forgotten_without_thread(void **state)
+{
+	(void)state;
+	struct softrdma_watched watched = { .release = count_release };
+	released = 0;
+	softrdma_io_forget(0, &watched);
+	assert_int_equal(released, 1);
+	assert_int_equal(softrdma_io_watch(0, &watched), EBADF);
+}
+
+/* --- a plain socket for a peer --- */
+
+struct raw_peer {
+	struct listener l;
+	struct rdma_cm_id *id;
+	struct softrdma_link *link;
+	int fd;
+	uint32_t seq; /* of its next request */
+};
+
+static void
+raw_peer_init(struct raw_peer *p)
+{
+	uint8_t buf[BUF_MAX];
+	listener_init(&p->l);
+	p->fd = raw_connect(&p->l.addr);
+	raw_send(p->fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(p->id);
+	p->link = softrdma_qp_of(p->id->qp)->link;
+	struct rdma_conn_param param = { .responder_resources = 4,
+		.initiator_depth = 4,
+		.rnr_retry_count = 7 };
+	assert_int_equal(softrdma_rdma_accept(p->id, &param), 0);
+	raw_recv(p->fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
+	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	p->seq = 100;
+}
+
+static void
+raw_peer_fini(struct raw_peer *p)
+{
+	if (p->id)
+		destroy(p->id);
+	close(p->fd);
+	listener_fini(&p->l);
+}
+
+/* waits for a frame without payload */
+static void
+raw_expect_frame(int fd, uint8_t opcode, uint16_t code, uint32_t seq)
+{
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame frame;
+	raw_recv(fd, buf, sizeof(buf));
+	assert_true(softrdma_frame_decode(buf, &frame));
+	assert_int_equal(frame.opcode, opcode);
+	assert_int_equal(frame.code, code);
+	assert_int_equal(frame.seq, seq);
+}
+
+static void
+raw_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
+{
+	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
+		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+		.seq = p->seq++,
+		.length = len,
+		.key = key,
+		.addr = (uintptr_t)to };
+	raw_frame(p->fd, &frame);
+}
+
+static void
+post_write(struct ibv_qp *qp, uint64_t wr_id, size_t len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = (uint32_t)len, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void
+expect_wc(uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = next_wc();
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+}
+
+/* --- receiving --- */
+
+static void
+test_protocol_broken(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	post_write(p.id->qp, 1, 8);
+	char garbage[SOFTRDMA_FRAME_SIZE];
+	memset(garbage, 'x', sizeof(garbage));
+	raw_send(p.fd, garbage, sizeof(garbage));
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_for_log("a peer sent what is no frame of the protocol");
+	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
+
+	/* the event was on its way when the socket went */
+	p.link->watched.handle(&p.link->watched, EPOLLIN);
+	raw_peer_fini(&p);
+}
+
+static void
+test_receiving_fails(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	/* more interruptions than turns: others get theirs in between */
+	fail_call(FAIL_THEIRS, "recvmsg", 0, 2 * SOFTRDMA_RX_TURNS, EINTR);
+	raw_write(&p, the_mem, the_mr->rkey, 4);
+	raw_send(p.fd, "abcd", 4);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	assert_int_equal(fail_nothing(), 2 * SOFTRDMA_RX_TURNS);
+	assert_memory_equal(the_mem, "abcd", 4);
+
+	fail_call(FAIL_THEIRS, "recvmsg", 0, 1, ETIMEDOUT); /* the kernel has given the peer up */
+	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	fail_nothing();
+	raw_peer_fini(&p);
+}
+
+/* registered memory may be mapped no more: the message is refused, nobody crashes */
+static void
+test_memory_gone_when_receiving(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	size_t size = SOFTRDMA_SEGMENT_MAX;
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr =
+		softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	munmap(mem, size);
+	raw_write(&p, mem, mr->rkey, (uint32_t)size);
+	/* the header is taken before any payload is there, which then goes straight to the memory */
+	wait_until(__atomic_load_n(&p.link->rx.state, __ATOMIC_RELAXED) == SOFTRDMA_RX_PLACING);
+	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
+	for (size_t sent = 0; sent < size;) {
+		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
+		assert_true(n > 0);
+		sent += (size_t)n;
+	}
+	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 100);
+	assert_int_equal(p.id->qp->state, IBV_QPS_ERR);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	raw_peer_fini(&p);
+}
+
+/* the same for what this side has asked for; elsewhere in the stream there is nothing to refuse */
+static void
+test_memory_gone_when_reading(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	softrdma_link_rx_fault(p.link);
+	assert_int_equal(p.id->qp->state, IBV_QPS_RTS);
+	const uint32_t size = SOFTRDMA_SEGMENT_MAX;
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	struct ibv_sge sge = { .addr = (uintptr_t)mem, .length = size, .lkey = mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1 },
+			   *bad;
+	assert_int_equal(ibv_post_send(p.id->qp, &wr, &bad), 0);
+	munmap(mem, size);
+	raw_frame(p.fd,
+		&(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READ_RESPONSE,
+			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+			.length = size,
+			.seq = p.link->seq });
+	wait_until(__atomic_load_n(&p.link->rx.state, __ATOMIC_RELAXED) == SOFTRDMA_RX_PLACING);
+	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
+	for (size_t sent = 0; sent < size;) {
+		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
+		assert_true(n > 0);
+		sent += (size_t)n;
+	}
+	expect_wc(1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	raw_peer_fini(&p);
+}
+
+/* --- sending --- */
+
+/* a peer that is not there any more must not cost the process its life */
+static void
+test_no_sigpipe(void **state)
+{
+	(void)state;
+	for (int injected = 0; injected < 2; injected++) {
+		struct raw_peer p;
+		raw_peer_init(&p);
+		if (injected) {
+			fail_call(FAIL_MINE, "sendmsg", 0, 1, EPIPE);
+			post_write(p.id->qp, 1, 8);
+			assert_int_equal(fail_nothing(), 1);
+		}
+		const struct linger reset = { .l_onoff = 1 };
+		setsockopt(p.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(p.fd);
+		p.fd = -1;
+		if (!injected)
+			post_write(p.id->qp, 1, 8);
+		struct ibv_wc wc = next_wc();
+		assert_int_equal(wc.wr_id, 1);
+		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		raw_peer_fini(&p);
+	}
+}
+
+static void
+test_sending_fails(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	fail_call(FAIL_MINE, "sendmsg", 0, 2, EINTR); /* made again */
+	post_write(p.id->qp, 1, 8);
+	assert_int_equal(fail_nothing(), 2);
+	fail_call(FAIL_MINE, "sendmsg", 0, 1, EAGAIN); /* whoever serves the socket next goes on */
+	post_write(p.id->qp, 2, 8);
+	assert_int_equal(fail_nothing(), 1);
+	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p.link->seq });
+	expect_wc(1, IBV_WC_SUCCESS);
+
+	fail_call(FAIL_MINE, "sendmsg", 0, 1, EFAULT); /* memory that was registered is mapped no more */
+	post_write(p.id->qp, 3, 8);
+	fail_nothing();
+	struct ibv_wc wc = next_wc();
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+	expect_wc(3, IBV_WC_WR_FLUSH_ERR);
+	raw_peer_fini(&p);
+}
+
+static pthread_mutex_t tick_gate = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint ticks;
+
+static void
+tick_through_gate(uint64_t now_ns)
+{
+	(void)now_ns;
+	ticks++;
+	pthread_mutex_lock(&tick_gate);
+	pthread_mutex_unlock(&tick_gate);
+}
+
+/*
+ * Connections with more to send than one turn wait in a list, each once. The progress thread is kept busy
+ * meanwhile.
+ */
+static void
+test_more_than_one_turn(void **state)
+{
+	(void)state;
+	struct pair_of_ids a, b;
+	pair_init(&a);
+	pair_init(&b);
+	pthread_mutex_lock(&tick_gate);
+	ticks = 0;
+	softrdma_io_set_ticker(tick_through_gate);
+	softrdma_io_timed(1);
+	wait_until(ticks == 1);
+	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
+	post_write(a.active->qp, 1, 8);
+	post_write(b.active->qp, 2, 8);
+	post_write(a.active->qp, 3, 8);
+	assert_int_equal(fail_nothing(), 3 * 16);
+	softrdma_io_timed(-1);
+	pthread_mutex_unlock(&tick_gate);
+	unsigned sum = 0;
+	for (int i = 0; i < 3; i++)
+		sum += (unsigned)next_wc().wr_id;
+	assert_int_equal(sum, 6);
+
+	/* and the list is emptied when the device stops, whatever is in it */
+	pthread_mutex_lock(&tick_gate);
+	ticks = 0;
+	softrdma_io_timed(1);
+	wait_until(ticks == 1);
+	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
+	post_write(b.active->qp, 2, 8);
+	fail_nothing();
+	softrdma_io_timed(-1);
+	pthread_mutex_unlock(&tick_gate);
+	pair_fini(&a);
+	pair_fini(&b);
+	struct ibv_wc wc;
+	ibv_poll_cq(the_cq, 1, &wc); /* it may have been through or not */
+}
+
+/* a region that is deregistered while it is half sent takes the connection with it */
+static void
+test_deregistered_when_half_sent(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	size_t size = 64u << 20; /* more than any socket buffer takes */
+	void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	struct ibv_sge sge = { .addr = (uintptr_t)mem, .length = (uint32_t)size, .lkey = mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	assert_int_equal(ibv_post_send(p.id->qp, &wr, &bad), 0);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	expect_wc(1, IBV_WC_LOC_PROT_ERR);
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	munmap(mem, size);
+
+	/* a queue pair that is just being destroyed has no memory on its way */
+	struct ibv_qp *qp = p.link->qp;
+	p.link->qp = NULL;
+	mr = softrdma_ibv_reg_mr(the_pd, the_mem, 8, 0);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	p.link->qp = qp;
+	raw_peer_fini(&p);
+}
+
+/* --- deadlines --- */
+
+/* the peer does not answer DISCONNECT */
+static void
+test_disconnect_without_answer(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	assert_int_equal(softrdma_rdma_disconnect(p.id), 0);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+	assert_false(readable(p.l.channel->fd, 60));
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_for_log("a peer did not answer in time");
+	raw_peer_fini(&p);
+}
+
+/* the acceptance was heard when this side had already ended the connection: its deadline stays */
+static void
+test_ready_after_disconnect(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	assert_int_equal(softrdma_rdma_disconnect(id), 0);
+	raw_frame(fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
+	expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+	expect_event(l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(id);
+	close(fd);
+	listener_fini(&l);
+}
+
+/* a SEND without payload */
+static void
+raw_expect_message(int fd)
+{
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame frame;
+	raw_recv(fd, buf, sizeof(buf));
+	assert_true(softrdma_frame_decode(buf, &frame));
+	assert_int_equal(frame.opcode, SOFTRDMA_OP_SEND);
+}
+
+static void
+post_send(struct ibv_qp *qp, uint64_t wr_id)
+{
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+/* the receiver is not ready: the sender waits as long as the receiver has said, and not longer */
+static void
+test_receiver_not_ready(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
+	link->rnr_retry = 1;
+	struct ibv_recv_wr recv_wr = { .wr_id = 10 }, *bad;
+	post_send(p.active->qp, 1);
+	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	clock_forward_ms(1000); /* not yet: it is twice 655.36 ms */
+	assert_int_equal(ibv_post_recv(p.passive->qp, &recv_wr, &bad), 0);
+	assert_int_equal(next_wc().status + next_wc().status, 0);
+	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) == 0);
+
+	post_send(p.active->qp, 2);
+	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	clock_forward_ms(1400);
+	expect_wc(2, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(p.active->qp->state, IBV_QPS_ERR);
+	pair_fini(&p);
+
+	/* destroyed while it waits: the timer goes too */
+	pair_init(&p);
+	link = softrdma_qp_of(p.active->qp)->link;
+	link->rnr_retry = 0;
+	post_send(p.active->qp, 3);
+	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	pair_fini(&p);
+}
+
+/* the peer vanishes while it is waited for: its timer goes with it */
+static void
+test_gone_while_not_ready(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	p.link->rnr_retry = 0;
+	post_send(p.id->qp, 1);
+	raw_expect_message(p.fd);
+	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_RNR, .seq = p.link->seq });
+	wait_until(__atomic_load_n(&p.link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	close(p.fd);
+	p.fd = -1;
+	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	assert_int_equal(p.link->rnr_deadline, 0);
+	raw_peer_fini(&p);
+}
+
+/* a receive that comes when the connection has ended feeds nobody */
+static void
+test_receive_after_the_end(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	close(p.fd);
+	p.fd = -1;
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(p.link->fd < 0);
+	softrdma_io_receive_posted(p.link);
+	raw_peer_fini(&p);
+}
+
+/* --- pollers --- */
+
+static struct softrdma_link *
+polled_link(struct pair_of_ids *p)
+{
+	return softrdma_qp_of(p->active->qp)->link;
+}
+
+static bool
+is_claimed(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	bool claimed = link->claimed;
+	pthread_mutex_unlock(&link->lock);
+	return claimed;
+}
+
+static void
+poll_until_claimed(struct softrdma_link *link)
+{
+	struct ibv_wc wc;
+	int64_t end = now_ms() + PATIENCE_MS;
+	while (!is_claimed(link) && left_ms(end) > 0)
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	assert_true(is_claimed(link));
+}
+
+/* who polls for a while has the socket to himself, until he stops */
+static void
+test_claims(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct softrdma_link *link = polled_link(&p);
+	struct ibv_wc wc;
+	fail_call(FAIL_MINE, "epoll_ctl", 0, FAIL_FOR_EVER, ENOMEM); /* no claim, no harm */
+	while (!has_failed(1))
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	fail_nothing();
+	assert_false(is_claimed(link));
+
+	poll_until_claimed(link);
+	assert_true(write_works(p.active->qp));
+	assert_true(write_works(p.passive->qp));
+	/* looked at, found to go on, and later to have stopped */
+	wait_until(!is_claimed(link));
+	assert_true(write_works(p.passive->qp));
+
+	/* arming the queue says that the polling is over */
+	poll_until_claimed(link);
+	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
+	assert_false(is_claimed(link));
+	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
+
+	/* so does waiting on a channel, whichever */
+	poll_until_claimed(link);
+	struct ibv_comp_channel *channel = softrdma_ibv_create_comp_channel(softrdma_context());
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	struct ibv_cq *cq;
+	void *context;
+	assert_int_equal(softrdma_ibv_get_cq_event(channel, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(is_claimed(link));
+	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), 0);
+
+	/* a connection that ends takes the claim with it */
+	poll_until_claimed(link);
+	pair_fini(&p);
+}
+
+/* a poller does not wait for anybody */
+static void
+test_poller_does_not_wait(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct softrdma_link *link = polled_link(&p);
+	struct ibv_wc wc;
+	pthread_mutex_lock(&link->lock);
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	pthread_mutex_unlock(&link->lock);
+	struct softrdma_cq *cq = softrdma_cq_of(the_cq);
+	pthread_mutex_lock(&cq->links_lock);
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	pthread_mutex_unlock(&cq->links_lock);
+
+	/* more connections than a poller should look at: the progress thread does it all */
+	struct pair_of_ids others[2];
+	pair_init(&others[0]);
+	pair_init(&others[1]);
+	unsigned polls = link->polls;
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	assert_int_equal(link->polls, polls);
+	assert_true(write_works(p.active->qp));
+	pair_fini(&others[0]);
+	pair_fini(&others[1]);
+
+	/* a queue pair without a connection costs nothing */
+	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(link->fd < 0 || readable(link->fd, 0));
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	pair_fini(&p);
+}
+
+static void *
+register_and_back(void *arg)
+{
+	(void)arg;
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, the_mem, 8, 0);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	return NULL;
+}
+
+/* a connection that leaves while all of them are visited, as deregistering does */
+static void
+test_leaves_during_a_visit(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct softrdma_link *link = polled_link(&p);
+	pthread_mutex_lock(&link->lock);
+	unsigned refs = atomic_load(&link->refs);
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, register_and_back, NULL), 0);
+	wait_until(atomic_load(&link->refs) > refs);
+	softrdma_io_remove_link(link);
+	pthread_mutex_unlock(&link->lock);
+	pthread_join(thread, NULL);
+	softrdma_io_add_link(link);
+	assert_true(write_works(p.active->qp));
+	pair_fini(&p);
+}
+
+/* --- flushes --- */
+
+struct file_region {
+	char path[32];
+	int fd;
+	uint8_t *mem;
+	struct ibv_mr *mr;
+};
+
+/* on a disk, where a flush may take its time; the working directory is the build's, /tmp need not be on one
+ */
+static void
+file_region_init(struct file_region *r)
+{
+	struct statfs fs;
+	strcpy(r->path, "test_io.XXXXXX");
+	r->fd = mkstemp(r->path);
+	assert_true(r->fd >= 0);
+	unlink(r->path);
+	assert_int_equal(fstatfs(r->fd, &fs), 0);
+	if (fs.f_type == 0x01021994 || fs.f_type == 0x858458f6) {
+		close(r->fd);
+		print_message("skipped: the build directory is on no disk\n");
+		skip();
+	}
+	assert_int_equal(ftruncate(r->fd, 8192), 0);
+	r->mem = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	assert_ptr_not_equal(r->mem, MAP_FAILED);
+	r->mr = softrdma_ibv_reg_mr(the_pd, r->mem, 8192,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | SOFTRDMA_ACCESS_FLUSH_PERSISTENT);
+	assert_non_null(r->mr);
+}
+
+static void
+file_region_fini(struct file_region *r)
+{
+	assert_int_equal(softrdma_ibv_dereg_mr(r->mr), 0);
+	munmap(r->mem, 8192);
+	close(r->fd);
+}
+
+static void
+raw_flush(struct raw_peer *p, const struct file_region *r)
+{
+	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_FLUSH,
+		.code = SOFTRDMA_FLUSH_PERSISTENT,
+		.seq = p->seq++,
+		.key = r->mr->rkey,
+		.addr = (uintptr_t)r->mem,
+		.arg = 8192 };
+	raw_frame(p->fd, &frame);
+}
+
+/* while it waits for the medium nothing further of this connection is executed, but others go on */
+static void
+test_flush_on_worker(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p, other;
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+	raw_flush(&p, &r);
+	raw_write(&p, r.mem, r.mr->rkey, 4);
+	raw_send(p.fd, "data", 4);
+	wait_until(has_failed(1));
+	raw_write(&other, the_mem, the_mr->rkey, 4);
+	raw_send(other.fd, "abcd", 4);
+	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
+	assert_int_equal(r.mem[0], 0);
+	assert_false(readable(p.fd, 0));
+	fail_nothing();
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame ack = { 0 };
+	while (ack.seq != 101) { /* one for both, or one each */
+		raw_recv(p.fd, buf, sizeof(buf));
+		assert_true(softrdma_frame_decode(buf, &ack));
+		assert_int_equal(ack.opcode, SOFTRDMA_OP_ACK);
+	}
+	assert_memory_equal(r.mem, "data", 4);
+	raw_peer_fini(&p);
+	raw_peer_fini(&other);
+	file_region_fini(&r);
+}
+
+static void
+test_flush_without_thread(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p;
+	raw_peer_init(&p);
+	fail_call(FAIL_THEIRS, "pthread_create", 0, 1, EAGAIN);
+	raw_flush(&p, &r);
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 101);
+	assert_int_equal(fail_nothing(), 1);
+	wait_for_log("no thread for a flush (Resource temporarily unavailable)");
+
+	/* broken behind the flush */
+	fail_call(FAIL_THEIRS, "pthread_create", 0, FAIL_FOR_EVER, EAGAIN);
+	char garbage[SOFTRDMA_FRAME_SIZE];
+	memset(garbage, 'x', sizeof(garbage));
+	raw_flush(&p, &r);
+	raw_send(p.fd, garbage, sizeof(garbage));
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	fail_nothing();
+	raw_peer_fini(&p);
+	file_region_fini(&r);
+}
+
+/* the medium says no */
+static void
+test_flush_fails(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p;
+	raw_peer_init(&p);
+	fail_call(FAIL_ANY, "msync", 0, 1, EIO);
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 100);
+	assert_int_equal(p.id->qp->state, IBV_QPS_ERR);
+	raw_peer_fini(&p);
+	file_region_fini(&r);
+}
+
+/* the peer, the queue pair, or sense goes away while the medium is waited for */
+static void
+test_gone_during_flush(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	for (int way = 0; way < 3; way++) {
+		struct raw_peer p;
+		raw_peer_init(&p);
+		char garbage[SOFTRDMA_FRAME_SIZE];
+		memset(garbage, 'x', sizeof(garbage));
+		fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+		raw_flush(&p, &r);
+		if (way == 2)
+			raw_send(p.fd, garbage, sizeof(garbage));
+		wait_until(has_failed(1));
+		if (way == 0) {
+			destroy(p.id);
+			p.id = NULL;
+		} else if (way == 1) {
+			assert_int_equal(softrdma_rdma_disconnect(p.id), 0);
+			clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+			expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		}
+		fail_nothing();
+		if (way == 2)
+			expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		raw_peer_fini(&p);
+	}
+	file_region_fini(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_starts_and_stops),
+		device_test(test_does_not_start),
+		device_test(test_thread_and_descriptors),
+		device_test(test_forked_child),
+		device_test(test_interrupted_wakes),
+		device_test(test_forgotten_without_thread),
+		device_test(test_protocol_broken),
+		device_test(test_receiving_fails),
+		device_test(test_memory_gone_when_receiving),
+		device_test(test_memory_gone_when_reading),
+		device_test(test_no_sigpipe),
+		device_test(test_sending_fails),
+		device_test(test_more_than_one_turn),
+		device_test(test_deregistered_when_half_sent),
+		device_test(test_disconnect_without_answer),
+		device_test(test_ready_after_disconnect),
+		device_test(test_receiver_not_ready),
+		device_test(test_gone_while_not_ready),
+		device_test(test_receive_after_the_end),
+		device_test(test_claims),
+		device_test(test_poller_does_not_wait),
+		device_test(test_leaves_during_a_visit),
+		device_test(test_flush_on_worker),
+		device_test(test_flush_without_thread),
+		device_test(test_flush_fails),
+		device_test(test_gone_during_flush),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_mapping.c -- what the kernel says about mapped areas, by its query and by its text */
+
+#include "connected.h"
+
+#include <sys/mman.h>
+
+#include "softrdma/mapping.h"
+
+#define PAGE ((size_t)4096)
+
+struct seen {
+	unsigned count;
+	struct softrdma_area area[8];
+	char name[8][64];
+	int stop_with;
+};
+
+static int
+note(const struct softrdma_area *area, const char *name, void *arg)
+{
+	struct seen *seen = arg;
+	if (seen->count < 8) {
+		seen->area[seen->count] = *area;
+		snprintf(seen->name[seen->count], sizeof(seen->name[0]), "%s", name);
+	}
+	seen->count++;
+	return seen->stop_with;
+}
+
+/* -1 for the text; a kernel before 6.11 has nothing else */
+static int
+open_way(int way)
+{
+	return way ? softrdma_mapping_open() : -1;
+}
+
+/* three pages of a file, the middle one read-only; then a hole */
+static void
+test_areas(void **state)
+{
+	(void)state;
+	int file = memfd_create("areas", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(file, 4 * PAGE), 0);
+	uint8_t *mem = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	munmap(mem + 3 * PAGE, PAGE);
+	mprotect(mem + PAGE, PAGE, PROT_READ);
+	uintptr_t start = (uintptr_t)mem, end = start + 3 * PAGE;
+	for (int way = 0; way < 2; way++) {
+		int fd = open_way(way);
+		struct seen seen = { 0 };
+		assert_int_equal(softrdma_mapping_each(fd, start + 1, end - 1, true, note, &seen), 0);
+		assert_int_equal(seen.count, 3);
+		for (unsigned i = 0; i < 3; i++) {
+			assert_int_equal(seen.area[i].start, start + i * PAGE);
+			assert_int_equal(seen.area[i].end, start + (i + 1) * PAGE);
+			assert_int_equal(seen.area[i].offset, i * PAGE);
+			assert_true(seen.area[i].readable && seen.area[i].shared && seen.area[i].inode != 0);
+			assert_int_equal(seen.area[i].writable, i != 1);
+			assert_string_equal(seen.name[i], "/memfd:areas (deleted)");
+		}
+		seen = (struct seen){ 0 };
+		assert_int_equal(softrdma_mapping_each(fd, end - 1, end + 1, false, note, &seen), EFAULT);
+		assert_int_equal(seen.count, 1);
+		seen = (struct seen){ .stop_with = 42 };
+		assert_int_equal(softrdma_mapping_each(fd, start, end, false, note, &seen), 42);
+		assert_int_equal(seen.count, 1);
+		/* at the very end of the address space there is nothing */
+		assert_int_equal(
+			softrdma_mapping_each(fd, UINTPTR_MAX - PAGE, UINTPTR_MAX - 1, false, note, &seen),
+			EFAULT);
+		if (fd >= 0)
+			close(fd);
+	}
+	munmap(mem, 3 * PAGE);
+	close(file);
+}
+
+/* memory without a file has no name; one query after another must not keep the name of the first */
+static void
+test_nameless(void **state)
+{
+	(void)state;
+	uint8_t *mem = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int file = memfd_create("first", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(file, PAGE), 0);
+	assert_ptr_equal(mmap(mem, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0), mem);
+	for (int way = 0; way < 2; way++) {
+		int fd = open_way(way);
+		struct seen seen = { 0 };
+		assert_int_equal(softrdma_mapping_each(fd, (uintptr_t)mem, (uintptr_t)mem + PAGE + 1, true,
+					 note, &seen),
+			0);
+		assert_int_equal(seen.count, 2);
+		assert_string_equal(seen.name[0], "/memfd:first (deleted)");
+		assert_string_equal(seen.name[1], "");
+		assert_int_equal(seen.area[1].inode, 0);
+		assert_false(seen.area[1].shared);
+		if (fd >= 0)
+			close(fd);
+	}
+	munmap(mem, 2 * PAGE);
+	close(file);
+}
+
+static void
+test_no_proc(void **state)
+{
+	(void)state;
+	struct seen seen = { 0 };
+	uintptr_t start = (uintptr_t)the_mem;
+	fail_call(FAIL_MINE, "fopen", 0, FAIL_FOR_EVER, EACCES);
+	assert_int_equal(softrdma_mapping_each(-1, start, start + 1, false, note, &seen), EACCES);
+	assert_false(softrdma_mapping_is_sync(start));
+	fail_call(FAIL_MINE, "open", 0, 1, ENOENT);
+	assert_int_equal(softrdma_mapping_open(), -1);
+	fail_nothing();
+	assert_int_equal(seen.count, 0);
+	/* a descriptor that answers no query */
+	assert_int_equal(softrdma_mapping_each(0x7fffffff, start, start + 1, false, note, &seen), EBADF);
+}
+
+/* the text may end early, or have lines that are none */
+static void
+test_odd_text(void **state)
+{
+	(void)state;
+	struct seen seen = { 0 };
+	uintptr_t start = (uintptr_t)the_mem & ~(PAGE - 1);
+	char text[512];
+	snprintf(text, sizeof(text), "what is this?\n%lx-%lx rw-s 0 0:1 7 /a\\012b\\0\n", start,
+		start + PAGE);
+	fail_file(text);
+	assert_int_equal(softrdma_mapping_each(-1, start, start + 1, true, note, &seen), 0);
+	assert_string_equal(seen.name[0], "/a\nb\\0");
+	fail_file(text);
+	assert_int_equal(softrdma_mapping_each(-1, start, start + 2 * PAGE, true, note, &seen), EFAULT);
+
+	static const struct {
+		const char *format;
+		bool sync;
+	} smaps[] = {
+		{ "%lx-%lx rw-s 0 0:1 7\nSize: 4 kB\nVmFlags: rd wr sf \n", true },
+		{ "%lx-%lx rw-s 0 0:1 7\nVmFlags: rd wr sh\n", false },
+		{ "1-2 rw-s 0 0:1 7\nVmFlags: rd sf\n%lx-%lx rw-s 0 0:1 7\n2-3 rw-s 0 0:1 7\nVmFlags: sf\n",
+			false },
+		{ "1-2 rw-s 0 0:1 7\nVmFlags: rd sf\n", false },
+		{ "", false },
+	};
+	for (size_t i = 0; i < sizeof(smaps) / sizeof(smaps[0]); i++) {
+		/* the format is one of the constants above */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		snprintf(text, sizeof(text), smaps[i].format, start, start + PAGE);
+#pragma GCC diagnostic pop
+		fail_file(text);
+		assert_int_equal(softrdma_mapping_is_sync(start), smaps[i].sync);
+	}
+	assert_false(softrdma_mapping_is_sync((uintptr_t)the_mem)); /* the truth */
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_areas),
+		device_test(test_nameless),
+		device_test(test_no_proc),
+		device_test(test_odd_text),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}

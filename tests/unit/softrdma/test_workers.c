@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_workers.c -- threads that wait for a medium: as many as are needed, up to a limit, and nothing is lost
+ */
+
+#include "connected.h"
+
+#include <semaphore.h>
+#include <signal.h>
+
+#include "softrdma/workers.h"
+
+#define JOBS 12
+
+static sem_t begun, may_end;
+static atomic_uint done;
+
+static void
+wait_for_leave(struct softrdma_link *link)
+{
+	(void)link;
+	sem_post(&begun);
+	sem_wait(&may_end);
+	done++;
+}
+
+static void
+post_all(sem_t *sem, unsigned times)
+{
+	while (times-- > 0)
+		sem_post(sem);
+}
+
+static struct softrdma_link *links[JOBS];
+
+static int
+setup(void **state)
+{
+	sem_init(&begun, 0, 0);
+	sem_init(&may_end, 0, 0);
+	done = 0;
+	for (int i = 0; i < JOBS; i++)
+		links[i] = softrdma_link_new();
+	return setup_test(state);
+}
+
+static int
+teardown(void **state)
+{
+	int ret = 0;
+	for (int i = 0; i < JOBS; i++) {
+		if (atomic_load(&links[i]->refs) != 1)
+			ret = -1; /* every reference was given back */
+		softrdma_link_put(links[i]);
+	}
+	return teardown_test(state) || ret ? -1 : 0;
+}
+
+/* more jobs than threads: the limit holds, the rest is done in their turn, the end waits for all */
+static void
+test_limit(void **state)
+{
+	(void)state;
+	for (int i = 0; i < JOBS; i++)
+		assert_int_equal(softrdma_workers_submit(links[i], wait_for_leave), 0);
+	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX; i++)
+		sem_wait(&begun);
+	assert_int_equal(count_threads(), 1 + SOFTRDMA_FLUSH_THREADS_MAX);
+	assert_int_equal(done, 0);
+	post_all(&may_end, JOBS);
+	softrdma_workers_stop();
+	assert_int_equal(done, JOBS);
+}
+
+/* a thread that has nothing to do takes the next job; no other one is made for it */
+static void
+test_idle_thread_is_used(void **state)
+{
+	(void)state;
+	for (int i = 0; i < JOBS; i++) {
+		sem_post(&may_end);
+		assert_int_equal(softrdma_workers_submit(links[i], wait_for_leave), 0);
+		wait_until(done == (unsigned)i + 1);
+		wait_until(atomic_load(&links[i]->refs) == 1);
+	}
+	assert_true(count_threads() <= 1 + SOFTRDMA_FLUSH_THREADS_MAX);
+	softrdma_workers_stop();
+	softrdma_workers_stop(); /* there are none */
+}
+
+static void
+test_no_thread(void **state)
+{
+	(void)state;
+	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
+	assert_int_equal(softrdma_workers_submit(links[0], wait_for_leave), EAGAIN);
+	assert_int_equal(atomic_load(&links[0]->refs), 1);
+
+	/* as long as there is one thread it comes to all of them */
+	assert_int_equal(softrdma_workers_submit(links[0], wait_for_leave), 0);
+	sem_wait(&begun);
+	fail_call(FAIL_MINE, "pthread_create", 0, FAIL_FOR_EVER, EAGAIN);
+	assert_int_equal(softrdma_workers_submit(links[1], wait_for_leave), 0);
+	assert_int_equal(softrdma_workers_submit(links[2], wait_for_leave), 0);
+	assert_int_equal(fail_nothing(), 2);
+	post_all(&may_end, 3);
+	softrdma_workers_stop();
+	assert_int_equal(done, 3);
+}
+
+static void *
+report_signals(void *arg)
+{
+	sigset_t *blocked = arg;
+	pthread_sigmask(SIG_SETMASK, NULL, blocked);
+	return NULL;
+}
+
+/* signals are the application's: our threads take none, and its own mask stays */
+static void
+test_signals(void **state)
+{
+	(void)state;
+	sigset_t before, after, blocked;
+	pthread_t thread;
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	assert_int_equal(softrdma_thread_create(&thread, "name", report_signals, &blocked), 0);
+	pthread_join(thread, NULL);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	static const int signals[] = { SIGTERM, SIGUSR1, SIGALRM, SIGPIPE, SIGCHLD };
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		assert_int_equal(sigismember(&blocked, signals[i]), 1);
+		assert_int_equal(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
+	}
+	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
+	assert_int_equal(softrdma_thread_create(&thread, "name", report_signals, &blocked), EAGAIN);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_idle_thread_is_used, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_thread, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signals, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
