@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * The peer's last bytes and the end of its stream came in one event. Fewer bytes than asked for were taken
+ * for an emptied socket, no further edge came, and the connection was never reported as closed.
+ */
+
+#include <netinet/tcp.h>
+
+#include "raw_peer.h"
+
+static int
+tcp_state(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_state;
+}
+
+static void
+test_end_in_the_same_event(void **state)
+{
+	(void)state;
+	const struct softrdma_frame nothing = { .opcode = SOFTRDMA_OP_READ, .seq = RAW_SEQ };
+	struct raw_peer peer, other;
+	raw_peer_init(&peer, 7);
+	raw_peer_init(&other, 7);
+
+	/* the progress thread stands at the other connection while both arrive */
+	pthread_mutex_lock(&other.link->lock);
+	raw_frame(other.fd, &nothing);
+	wait_until(is_wanted(&other.link->lock));
+	raw_frame(peer.fd, &nothing);
+	assert_int_equal(shutdown(peer.fd, SHUT_WR), 0);
+	wait_until(tcp_state(peer.link->fd) == TCP_CLOSE_WAIT);
+	pthread_mutex_unlock(&other.link->lock);
+
+	expect_event(peer.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	raw_peer_fini(&other);
+	raw_peer_fini(&peer);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_end_in_the_same_event),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
