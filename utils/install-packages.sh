@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # the lists are for those who source it
 
 # install-packages.sh -- what the project needs of Debian or Ubuntu, and how it gets there; to be sourced
 #
@@ -12,6 +13,9 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 # to build and run the tests: a second compiler with its sanitizers, the test framework, and the library that ours
 # takes the place of
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev)
+
+# to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
+analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 
 # prints those of its arguments that are not installed, each once
 missing_packages()
