@@ -152,7 +152,8 @@ local_initiator(struct role *r)
 		failed = wc.status != IBV_WC_SUCCESS;
 		errors += failed && wc.status != IBV_WC_WR_FLUSH_ERR;
 	}
-	CHECK_EQ(errors, failed);
+	/* SoftRoCE may be in the error state before it has completed the one that brought it there */
+	CHECK(errors == failed || (!r->soft && errors == 0));
 	expect_none(r->cq);
 	CHECK_OK(rpma_conn_disconnect(r->conn));
 	expect_end(r->conn);
@@ -178,7 +179,7 @@ recv_target(struct role *r)
 	ctl_put(r, "taken");
 	wc = next_wc(r->cq);
 	CHECK_EQ(wc.wr_id, 1);
-	CHECK_EQ(wc.status, IBV_WC_LOC_PROT_ERR);
+	CHECK(is_local_error(r, wc.status, IBV_WC_LOC_PROT_ERR));
 	ctl_sync(r);
 	expect_end(r->conn);
 	mem_delete(&m);
@@ -244,7 +245,7 @@ waiting_initiator(struct role *r)
 	ctl_put(r, "taken");
 	wc = next_wc(r->cq);
 	CHECK_EQ(wc.wr_id, 1);
-	CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_LOC_PROT_ERR);
+	CHECK(wc.status == IBV_WC_SUCCESS || is_local_error(r, wc.status, IBV_WC_LOC_PROT_ERR));
 	ctl_put_u64(r, wc.status);
 	ctl_expect(r, "seen");
 	CHECK_OK(rpma_conn_disconnect(r->conn));

@@ -128,11 +128,9 @@ stream_initiator(struct role *r)
 		ledger_fill(&l);
 		CHECK_OK(rpma_conn_disconnect(r->conn));
 	} else {
-		ledger_run_until_error(&l);
+		ledger_run_until_gone(&l);
 	}
 	expect_end(r->conn);
-	if (!r->soft && c->who == TARGET)
-		CHECK_OK(rpma_conn_disconnect(r->conn));
 	ledger_drain(&l);
 	/* an orderly end is no failure of an operation, on whichever side it began */
 	if (l.failed)

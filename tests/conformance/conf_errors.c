@@ -36,6 +36,7 @@ struct error_case {
 	int usage;         /* of the target's region */
 	bool foreign;      /* the region belongs to another protection domain */
 	bool deregistered; /* the region is gone before the operation */
+	bool may_succeed;  /* on hardware */
 };
 
 /* ---- the end of a broken connection: no orderly sync, the initiator disconnects ---- */
@@ -70,7 +71,8 @@ remote_target(struct role *r)
 	ctl_send(r, d.bytes, d.len);
 	desc_put(r, &good);
 	close_broken(r);
-	mem_check_untouched(&m);
+	if (r->soft || !c->may_succeed)
+		mem_check_untouched(&m);
 	mem_check_untouched(&good);
 	mem_delete(&m);
 	mem_delete(&good);
@@ -116,6 +118,9 @@ post_bad(struct role *r, const struct error_case *c, struct rpma_mr_remote *bad,
 		CHECK_OK(rpma_atomic_write(r->conn, bad, at, "12345678", flags, CTX(1)));
 		break;
 	case FLUSH_IT:
+		/* likewise: hardware without FLUSH reads its first bytes */
+		if (!r->soft && c->alteration == SIZE)
+			at = GUARD + LEN + GUARD;
 		post_flush(r, bad, at, LEN, RPMA_FLUSH_TYPE_VISIBILITY, flags, 1);
 		break;
 	}
@@ -165,8 +170,12 @@ after_error_initiator(struct role *r)
 	expect_wc(r->cq, 9, IBV_WC_WR_FLUSH_ERR);
 	CHECK_OK(rpma_write(r->conn, good, GUARD, m.mr, GUARD, 8, ON_ERROR, CTX(2)));
 	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
-	CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(3)));
-	expect_wc(r->cq, 3, IBV_WC_WR_FLUSH_ERR);
+	/* posting a receive does not reach SoftRoCE in the kernel: it would be seen at the next message only
+	 */
+	if (r->soft) {
+		CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(3)));
+		expect_wc(r->cq, 3, IBV_WC_WR_FLUSH_ERR);
+	}
 	CHECK_OK(rpma_send(r->conn, NULL, 0, 0, ALWAYS, CTX(4)));
 	expect_wc(r->cq, 4, IBV_WC_WR_FLUSH_ERR);
 	expect_none(r->cq);
@@ -289,7 +298,7 @@ short_recv_target(struct role *r)
 	CHECK_OK(rpma_recv(r->conn, m.mr, GUARD, 32, CTX(1)));
 	CHECK_OK(rpma_recv(r->conn, m.mr, GUARD, LEN, CTX(2)));
 	ctl_put(r, "posted");
-	expect_wc(r->cq, 1, IBV_WC_LOC_LEN_ERR);
+	expect_local_error(r, 1, IBV_WC_LOC_LEN_ERR);
 	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
 	expect_none(r->cq);
 	ctl_sync(r);
@@ -303,6 +312,7 @@ short_recv_target(struct role *r)
 static void
 long_send_initiator(struct role *r)
 {
+	struct ibv_wc wc;
 	struct mem m;
 
 	role_connect(r, NULL);
@@ -310,7 +320,10 @@ long_send_initiator(struct role *r)
 	ctl_expect(r, "posted");
 	CHECK_OK(rpma_send(r->conn, m.mr, GUARD, 33, ON_ERROR, CTX(1)));
 	CHECK_OK(rpma_send(r->conn, m.mr, GUARD, 8, ALWAYS, CTX(2)));
-	expect_wc(r->cq, 1, IBV_WC_REM_INV_REQ_ERR);
+	/* SoftRoCE answers that the operation failed, not that the request was wrong */
+	wc = next_wc(r->cq);
+	CHECK_EQ(wc.wr_id, 1);
+	CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR || (!r->soft && wc.status == IBV_WC_REM_OP_ERR));
 	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
 	expect_none(r->cq);
 	ctl_sync(r);
@@ -341,12 +354,12 @@ idle_target(struct role *r)
  * local side
  */
 static void
-expect_local_error(struct role *r, int ret, uint64_t ctx)
+expect_refusal(struct role *r, int ret, uint64_t ctx)
 {
 	if (ret == RPMA_E_INVAL)
 		return;
 	CHECK_OK(ret);
-	expect_wc(r->cq, ctx, IBV_WC_LOC_PROT_ERR);
+	expect_local_error(r, ctx, IBV_WC_LOC_PROT_ERR);
 }
 
 /* a write from memory of another protection domain */
@@ -360,7 +373,7 @@ foreign_source_initiator(struct role *r)
 	role_connect(r, NULL);
 	mem_new_with(other, &m, LEN, RPMA_MR_USAGE_WRITE_SRC);
 	dst = remote_take(r);
-	expect_local_error(r, rpma_write(r->conn, dst, GUARD, m.mr, GUARD, LEN, ON_ERROR, CTX(1)), 1);
+	expect_refusal(r, rpma_write(r->conn, dst, GUARD, m.mr, GUARD, LEN, ON_ERROR, CTX(1)), 1);
 	close_broken(r);
 	mem_delete(&m);
 	CHECK_OK(rpma_mr_remote_delete(&dst));
@@ -378,7 +391,7 @@ unwritable_destination_initiator(struct role *r)
 	role_connect(r, NULL);
 	mem_new(r, &m, LEN, RPMA_MR_USAGE_SEND);
 	src = remote_take(r);
-	expect_local_error(r, rpma_read(r->conn, m.mr, GUARD, src, GUARD, LEN, ON_ERROR, CTX(1)), 1);
+	expect_refusal(r, rpma_read(r->conn, m.mr, GUARD, src, GUARD, LEN, ON_ERROR, CTX(1)), 1);
 	close_broken(r);
 	mem_check_untouched(&m);
 	mem_delete(&m);
@@ -400,7 +413,7 @@ unwritable_recv_target(struct role *r)
 		check_skip(r, "the library refuses such a receive");
 	CHECK_OK(ret);
 	ctl_put(r, "posted");
-	expect_wc(r->cq, 1, IBV_WC_LOC_PROT_ERR);
+	expect_local_error(r, 1, IBV_WC_LOC_PROT_ERR);
 	ctl_sync(r);
 	close_broken(r);
 	mem_check_untouched(&m);
@@ -468,7 +481,7 @@ static const struct scenario list[] = {
 	DEREGISTERED("flush", FLUSH_IT),
 	CASE_OF("post-behind", after_error_initiator, .usage = EVERY_USAGE),
 	CASE_OF("success-before", before_error_initiator, .usage = EVERY_USAGE),
-	CASE_OF("misaligned-atomic-write", misaligned_initiator, .usage = EVERY_USAGE),
+	CASE_OF("misaligned-atomic-write", misaligned_initiator, .usage = EVERY_USAGE, .may_succeed = true),
 	{ "error-leaves-other-connection", other_conn_target, other_conn_initiator, LEN, 0, NULL },
 	{ "smoke-error-recv-too-short", short_recv_target, long_send_initiator, LEN, 0, NULL },
 	{ "error-local-foreign-source", idle_target, foreign_source_initiator, LEN, 0, NULL },

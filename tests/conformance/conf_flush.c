@@ -29,7 +29,7 @@ check_file(const struct mem *m, uint64_t seed)
 	for (size_t done = 0; done < m->len; done += step) {
 		size_t n = m->len - done < step ? m->len - done : step;
 
-		CHECK_EQ(pread(m->fd, buf, n, (off_t)(GUARD + done)), n);
+		mem_read_file(m, buf, n, GUARD + done);
 		CHECK_EQ(pattern_check(buf, n, seed, done), -1);
 	}
 }

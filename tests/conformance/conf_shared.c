@@ -60,8 +60,16 @@ echo_initiator(struct role *r)
 		CHECK_OK(rpma_recv(r->conn, in.mr, GUARD, LEN, CTX(2000 + i)));
 		ctl_expect(r, "go");
 		CHECK_OK(rpma_send(r->conn, out.mr, GUARD, LEN, ALWAYS, CTX(i)));
-		expect_ok(r->cq, i);
-		expect_recv(r->cq, 2000 + i, LEN);
+		if (r->soft) {
+			expect_ok(r->cq, i);
+			expect_recv(r->cq, 2000 + i, LEN);
+		} else {
+			/* between sends and receives hardware has no order */
+			uint64_t first = next_wc(r->cq).wr_id;
+
+			CHECK(first == i || first == 2000 + i);
+			expect_ok(r->cq, first == i ? 2000 + i : i);
+		}
 		mem_check(&in, i);
 	}
 	mem_delete(&out);

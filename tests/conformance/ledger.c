@@ -113,6 +113,15 @@ ledger_run_until_error(struct ledger *l)
 }
 
 void
+ledger_run_until_gone(struct ledger *l)
+{
+	if (l->role->soft)
+		ledger_run_until_error(l);
+	else
+		ledger_fill(l);
+}
+
+void
 ledger_drain(struct ledger *l)
 {
 	while (l->completed < l->posted)

@@ -42,6 +42,11 @@ void ledger_fill(struct ledger *l);
 void ledger_run(struct ledger *l, uint64_t completions);
 /* keeps it filled until something fails */
 void ledger_run_until_error(struct ledger *l);
+/*
+ * the other side is gone, or will be soon: the software device tells by an error; hardware by the event of
+ * the connection, for it tries for half a minute to reach the other side, unless we disconnect as well
+ */
+void ledger_run_until_gone(struct ledger *l);
 /* takes the completions of all that is outstanding; then nothing may be left */
 void ledger_drain(struct ledger *l);
 

@@ -32,11 +32,12 @@ struct totals {
 static const char usage_text[] =
 	"usage: conformance [--address A] [--processes 1|2] [--only PATTERN[|PATTERN...]]\n"
 	"                   [--max-size BYTES]\n"
-	"                   [--deadline SECONDS] [--dir DIRECTORY] [--list] [--verbose]\n"
+	"                   [--deadline SECONDS] [--dir DIRECTORY] [--device PATH] [--list] [--verbose]\n"
 	"                   [--role target|initiator --control ADDRESS:PORT]\n"
 	"With --role the other role runs on another host, by the same command line but for its role; --control is\n"
 	"where the target's driver listens, --address the target's in both.\n"
-	"The device is chosen by RPMA_DEVICE; with \"soft\" its exact answers are asked for.\n";
+	"--dir is where files are made that are registered, --device a device DAX to be used instead.\n"
+	"Which RDMA device is for RPMA_DEVICE; with \"soft\" its exact answers are asked for.\n";
 
 static _Noreturn void
 usage(int status)
@@ -80,6 +81,9 @@ take_option(struct settings *s, int opt)
 	case 'd':
 		s->run.dir = optarg;
 		break;
+	case 'x':
+		s->run.device = optarg;
+		break;
 	case 'l':
 		s->list = true;
 		break;
@@ -109,6 +113,7 @@ parse(struct settings *s, int argc, char **argv)
 		{ "max-size", required_argument, NULL, 'm' },
 		{ "deadline", required_argument, NULL, 't' },
 		{ "dir", required_argument, NULL, 'd' },
+		{ "device", required_argument, NULL, 'x' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "role", required_argument, NULL, 'r' },

@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,21 @@
 #define DESC_KEY 16
 #define DESC_USAGE 20
 
+/* a device DAX is mapped by multiples of this */
+#define DEVICE_UNIT ((size_t)2 << 20)
+
 static void
-map(struct mem *m, size_t len, int fd)
+map(struct mem *m, size_t len, int fd, off_t at, size_t unit)
 {
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 
 	memset(m, 0, sizeof(*m));
 	m->len = len;
 	m->fd = fd;
+	m->at = at;
 	m->mapped = GUARD + len + GUARD;
-	m->base = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, flags, fd, 0);
+	m->held = (m->mapped + unit - 1) / unit * unit;
+	m->base = mmap(NULL, m->held, PROT_READ | PROT_WRITE, flags, fd, at);
 	CHECK(m->base != MAP_FAILED);
 	m->data = m->base + GUARD;
 	memset(m->base, GUARD_BYTE, m->mapped);
@@ -40,7 +46,7 @@ map(struct mem *m, size_t len, int fd)
 void
 mem_new_with(struct rpma_peer *peer, struct mem *m, size_t len, int usage)
 {
-	map(m, len, -1);
+	map(m, len, -1, 0, 1);
 	CHECK_OK(rpma_mr_reg(peer, m->base, m->mapped, usage, &m->mr));
 }
 
@@ -65,23 +71,46 @@ temporary_file(struct role *r)
 }
 
 static void
-map_and_register(struct role *r, struct mem *m, size_t len, int fd, int usage)
+reg_file(struct role *r, struct mem *m, int usage)
 {
-	int ret;
+	int ret = rpma_mr_reg(r->peer, m->base, m->mapped, usage, &m->mr);
 
-	CHECK_EQ(ftruncate(fd, (off_t)(GUARD + len + GUARD)), 0);
-	map(m, len, fd);
-	ret = rpma_mr_reg(r->peer, m->base, m->mapped, usage, &m->mr);
 	/* not every kernel pins the page cache for a device */
 	if (ret && !r->soft)
 		check_skip(r, "this device cannot register a file mapping");
 	CHECK_OK(ret);
 }
 
+static void
+map_and_register(struct role *r, struct mem *m, size_t len, int fd, int usage)
+{
+	CHECK_EQ(ftruncate(fd, (off_t)(GUARD + len + GUARD)), 0);
+	map(m, len, fd, 0, 1);
+	reg_file(r, m, usage);
+}
+
+/* ranges of the device lie one behind the other in a process */
+static void
+map_and_register_device(struct role *r, struct mem *m, size_t len, int usage)
+{
+	static _Atomic off_t end;
+	off_t at =
+		atomic_fetch_add(&end, (off_t)((len + 2 * GUARD) / DEVICE_UNIT * DEVICE_UNIT + DEVICE_UNIT));
+	int fd = open(r->device, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		check_failed(__FILE__, __LINE__, "cannot open %s: %s", r->device, strerror(errno));
+	map(m, len, fd, at, DEVICE_UNIT);
+	reg_file(r, m, usage);
+}
+
 void
 mem_new_file(struct role *r, struct mem *m, size_t len, int usage)
 {
-	map_and_register(r, m, len, temporary_file(r), usage);
+	if (r->device)
+		map_and_register_device(r, m, len, usage);
+	else
+		map_and_register(r, m, len, temporary_file(r), usage);
 }
 
 void
@@ -91,6 +120,21 @@ mem_new_memfd(struct role *r, struct mem *m, size_t len, int usage)
 
 	CHECK(fd >= 0);
 	map_and_register(r, m, len, fd, usage);
+}
+
+void
+mem_read_file(const struct mem *m, void *buf, size_t n, size_t offset)
+{
+	void *other;
+
+	if (m->held == m->mapped) {
+		CHECK_EQ(pread(m->fd, buf, n, m->at + (off_t)offset), n);
+		return;
+	}
+	other = mmap(NULL, m->held, PROT_READ, MAP_SHARED, m->fd, m->at);
+	CHECK(other != MAP_FAILED);
+	memcpy(buf, (uint8_t *)other + offset, n);
+	munmap(other, m->held);
 }
 
 void
@@ -105,7 +149,7 @@ mem_delete(struct mem *m)
 {
 	if (m->mr)
 		mem_dereg(m);
-	munmap(m->base, m->mapped);
+	munmap(m->base, m->held);
 	if (m->fd >= 0)
 		close(m->fd);
 }

@@ -20,8 +20,10 @@ struct mem {
 	uint8_t *base; /* the mapping: guard, payload, guard */
 	uint8_t *data; /* the payload: at offset GUARD of the region */
 	size_t len;    /* of the payload */
-	size_t mapped;
-	int fd; /* of the file behind it, or -1 */
+	size_t mapped; /* and registered */
+	size_t held;   /* mapped, rounded up where a device asks for it */
+	int fd;        /* of the file or device behind it, or -1 */
+	off_t at;      /* where in it the mapping begins */
 	struct rpma_mr_local *mr;
 };
 
@@ -34,10 +36,15 @@ struct desc {
 void mem_new(struct role *r, struct mem *m, size_t len, int usage);
 /* the same with another peer */
 void mem_new_with(struct rpma_peer *peer, struct mem *m, size_t len, int usage);
-/* a shared mapping of a file; skips the scenario where a device cannot register one */
+/*
+ * a shared mapping of a file, or of the device DAX that the driver was given; skips the scenario where a
+ * device cannot register one
+ */
 void mem_new_file(struct role *r, struct mem *m, size_t len, int usage);
 /* a shared mapping of memory that has a file's interface: it survives the process, not the power */
 void mem_new_memfd(struct role *r, struct mem *m, size_t len, int usage);
+/* what the file has: read through its descriptor, not through the mapping (a device DAX: another mapping) */
+void mem_read_file(const struct mem *m, void *buf, size_t n, size_t offset);
 void mem_dereg(struct mem *m);
 void mem_delete(struct mem *m);
 

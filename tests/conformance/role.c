@@ -142,6 +142,12 @@ expect_end(struct rpma_conn *conn)
 	if (event != RPMA_CONN_CLOSED && event != RPMA_CONN_LOST)
 		check_failed(__FILE__, __LINE__, "event \"%s\" at the end of a connection",
 			rpma_utils_conn_event_2str(event));
+	/*
+	 * librdmacm tells the side that disconnects of the end only when the other side has answered, by
+	 * disconnecting as well or by deleting; the software device does not wait for that.
+	 */
+	if (!check_role()->soft)
+		CHECK_OK(rpma_conn_disconnect(conn));
 }
 
 void
@@ -238,6 +244,28 @@ expect_wc_at(const char *file, int line, struct rpma_cq *cq, uint64_t ctx, enum 
 		check_failed(file, line, "completion %" PRIu64 " \"%s\" (%d), not %" PRIu64 " \"%s\"",
 			wc.wr_id, ibv_wc_status_str(wc.status), wc.status, ctx, ibv_wc_status_str(status));
 	return wc;
+}
+
+bool
+is_local_error(const struct role *r, enum ibv_wc_status status, enum ibv_wc_status exact)
+{
+	if (status == exact)
+		return true;
+	/*
+	 * SoftRoCE has one name for all receives that it cannot fill, and where it cannot read what is to be
+	 * sent, its change to the error state may come before the error
+	 */
+	return !r->soft && (status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_WR_FLUSH_ERR);
+}
+
+void
+expect_local_error_at(const char *file, int line, struct role *r, uint64_t ctx, enum ibv_wc_status exact)
+{
+	struct ibv_wc wc = next_wc_at(file, line, r->cq);
+
+	if (wc.wr_id != ctx || !is_local_error(r, wc.status, exact))
+		check_failed(file, line, "completion %" PRIu64 " \"%s\" (%d), not %" PRIu64 " \"%s\"",
+			wc.wr_id, ibv_wc_status_str(wc.status), wc.status, ctx, ibv_wc_status_str(exact));
 }
 
 struct ibv_wc

@@ -76,6 +76,11 @@ struct ibv_wc next_wc_at(const char *file, int line, struct rpma_cq *cq);
 struct ibv_wc expect_wc_at(const char *file, int line, struct rpma_cq *cq, uint64_t ctx,
 	enum ibv_wc_status status);
 #define expect_ok(cq, ctx) expect_wc(cq, ctx, IBV_WC_SUCCESS)
+/* an error of the local side; the software device gives exactly this one */
+#define expect_local_error(r, ctx, exact) expect_local_error_at(__FILE__, __LINE__, r, ctx, exact)
+void expect_local_error_at(const char *file, int line, struct role *r, uint64_t ctx,
+	enum ibv_wc_status exact);
+bool is_local_error(const struct role *r, enum ibv_wc_status status, enum ibv_wc_status exact);
 /* a receive: success and its length */
 #define expect_recv(cq, ctx, len) expect_recv_at(__FILE__, __LINE__, cq, ctx, len)
 struct ibv_wc expect_recv_at(const char *file, int line, struct rpma_cq *cq, uint64_t ctx, size_t len);

@@ -13,6 +13,7 @@
 struct run_options {
 	const char *addr;
 	const char *dir;
+	const char *device;
 	int processes;
 	bool soft;
 	bool verbose;      /* the roles' stderr is not withheld */
