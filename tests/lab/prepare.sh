@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+# shellcheck disable=SC2154,SC2034 # what the script that sources this has set, and what it uses
+
+# prepare.sh -- the guest's root file system, its kernels and the build in it; to be sourced by run
+#
+# All of it is in $cache, made once. Packages of other suites come through apt with lists of its own: nothing is
+# added to the machine's.
+
+guest_suite=trixie
+declare -A kernel_suites=([6.1]=bookworm [6.12]=trixie [newest]=trixie-backports)
+
+# on this machine
+lab_packages=(mmdebstrap qemu-system-x86 debian-archive-keyring)
+
+# in the guest: to build the project, to make devices, to look at them
+guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
+	libcmocka-dev librpma-dev rdma-core rdmacm-utils ibverbs-utils ibverbs-providers perftest ndctl daxctl
+	iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb)
+
+# what the initramfs loads, to reach the root file system; all else is loaded from there
+initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
+
+# a line of the kernel's log that fails a run
+kernel_complaints='\b(BUG|WARNING):|\bOops\b|[Ll]ockup|general protection|Kernel panic|blocked for more than|'
+kernel_complaints+='detected stall|UBSAN|KASAN'
+
+# reason_not_to_run: nothing if the lab can run here
+reason_not_to_run()
+{
+	if ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
+		echo "is made of Debian's packages, and this is no Debian"
+	elif [[ $(dpkg --print-architecture) != amd64 ]]; then
+		echo "is for amd64 only"
+	fi
+}
+
+# in_root <command...>: in the guest's root file system, by this machine's kernel
+in_root()
+{
+	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"
+}
+
+# logged <what> <command...>: what takes long is told; its output is shown only if it fails
+logged()
+{
+	local what=$1 start=$SECONDS log status=0
+	shift
+	log=$cache/${what//[^a-z0-9.]/-}.log
+	printf 'tests/lab: %s ... ' "$what"
+	# in the background, because -e does not count in a condition
+	(
+		set -e
+		renice -n 19 "$BASHPID"
+		"$@"
+	) >"$log" 2>&1 </dev/null &
+	wait $! || status=$?
+	if ((status)); then
+		echo failed
+		tail -n 60 "$log" >&2
+		fail "$what failed"
+	fi
+	echo "$((SECONDS - start)) s"
+}
+
+# where this machine has its own Debian from
+debian_uri()
+{
+	local codename
+	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	apt-get indextargets --format "\$(REPO_URI)" 'Created-By: Packages' "Release: $codename" 'Component: main' |
+		sed -n 1p
+}
+
+# source_line <suite>: of apt's one-line format
+source_line()
+{
+	local uri
+	uri=$(debian_uri)
+	[[ -n $uri ]] || fail "apt knows no source of this machine's own Debian"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main"
+}
+
+make_root()
+{
+	local stamp=$root/.made source
+	if [[ -e $stamp && $(<"$stamp") == "${guest_packages[*]}" ]]; then
+		return
+	fi
+	rm -rf "$root" "$cache/kernels"
+	source=$(source_line "$guest_suite")
+	logged "guest root of $guest_suite" mmdebstrap --variant=minbase --aptopt='Acquire::Languages "none"' \
+		--include="$(IFS=, && echo "${guest_packages[*]}")" "$guest_suite" "$root" "$source"
+	mkdir -p "$root"/{project,build,results,kernels,lib/modules,mnt/pmem}
+	echo "${guest_packages[*]}" >"$stamp"
+}
+
+# apt_of <suite> <apt program> <arguments...>: apt that sees this suite only
+apt_of()
+{
+	local dir=$cache/apt/$1 program=$2
+	shift 2
+	"$program" -q -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts="$dir/none" \
+		-o Dir::State="$dir/state" -o Dir::State::status=/dev/null -o Dir::Cache="$dir/cache" \
+		-o APT::Sandbox::User=root "$@"
+}
+
+# fetch_kernel <suite> <folder>: the packages of its kernel image; in how many parts it comes differs by release
+fetch_kernel()
+{
+	local suite=$1 dir=$2 packages
+	mkdir -p "$cache/apt/$suite"/{none,state/lists/partial,cache/archives/partial} "$dir"
+	source_line "$suite" >"$cache/apt/$suite/sources.list"
+	apt_of "$suite" apt-get update
+	mapfile -t packages < <(apt_of "$suite" apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
+		--no-breaks --no-replaces --no-enhances linux-image-amd64 |
+		grep -E '^linux-(image|binary|modules|base)-[0-9]' | sort -u)
+	((${#packages[@]})) || return 1
+	(cd "$dir" && apt_of "$suite" apt-get download "${packages[@]}")
+}
+
+# unpack_kernel <folder of packages> <folder>: vmlinuz, lib/modules, and the version
+unpack_kernel()
+{
+	local dir=$2 package version
+	for package in "$1"/*.deb; do
+		dpkg-deb -x "$package" "$dir"
+	done
+	[[ -e $dir/lib ]] || ln -s usr/lib "$dir/lib"
+	version=$(ls "$dir/lib/modules")
+	if [[ -e $dir/boot/vmlinuz-$version ]]; then
+		ln "$dir/boot/vmlinuz-$version" "$dir/vmlinuz"
+	else
+		ln "$dir/lib/modules/$version/vmlinuz" "$dir/vmlinuz"
+	fi
+	dpkg-deb -f "$package" Version >"$dir/package-version"
+	echo "$version" >"$dir/version"
+}
+
+# make_initramfs <folder as the guest root has it>: modules in dependency order, busybox, and initramfs-init
+make_initramfs()
+{
+	local dir=$1 tree=$root$1/initramfs-tree version path
+	version=$(<"$root$dir/version")
+	in_root depmod -b "$dir" "$version"
+	mkdir -p "$tree"/{modules,proc,sys,dev,root}
+	for module in "${initial_modules[@]}"; do
+		in_root modprobe -d "$dir" -S "$version" --show-depends "$module"
+	done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' >"$tree/paths"
+	while read -r path; do
+		case $path in
+		*.xz) in_root xz -dc "$path" ;;
+		*.zst) in_root zstd -dcq "$path" ;;
+		*) cat "$root$path" ;;
+		esac >"$tree/modules/$(basename "$path" | sed 's/\.ko.*//').ko"
+		basename "$path" | sed 's/\.ko.*/.ko/'
+	done <"$tree/paths" >"$tree/modules/order"
+	rm "$tree/paths"
+	cp "$root/bin/busybox" "$tree/busybox"
+	install -m 755 "$lab/initramfs-init" "$tree/init"
+	in_root sh -c "cd $dir/initramfs-tree && find . | busybox cpio -o -H newc | gzip >$dir/initramfs"
+	rm -rf "$tree"
+}
+
+make_kernel()
+{
+	local suite=$1 name=$2 packages
+	packages=$(mktemp -d "$cache/packages-XXXX")
+	rm -rf "$root/kernels/$name" "$cache/kernels/$name"
+	fetch_kernel "$suite" "$packages"
+	mkdir -p "$root/kernels/$name" "$cache/kernels/$name"
+	unpack_kernel "$packages" "$root/kernels/$name"
+	rm -rf "$packages"
+	make_initramfs "/kernels/$name"
+	mv "$root/kernels/$name"/{vmlinuz,initramfs} "$cache/kernels/$name/"
+	cp "$root/kernels/$name"/{version,package-version} "$cache/kernels/$name/"
+	touch "$cache/kernels/$name/made"
+}
+
+# the project as it is now, in the guest root, without what is built here; times are kept for incremental builds
+copy_project()
+{
+	rm -rf "$root/project"
+	mkdir "$root/project"
+	tar -C "$project" --exclude='./build*' --exclude=./.git --exclude=.cache -c . | tar -C "$root/project" -x
+}
+
+build_project()
+{
+	# what another compiler warns of is not what the lab is for
+	in_root cmake -S /project -B /build -DBUILD_TESTS=ON -DBUILD_EXAMPLES=ON -DDEVELOPER_WARNINGS=OFF
+	in_root cmake --build /build -j "$(nproc)"
+}
+
+# all that a run needs
+prepare()
+{
+	make_root
+	if [[ ! -e $cache/kernels/$kernel/made || ! -e $root/kernels/$kernel/version ||
+		$lab/initramfs-init -nt $cache/kernels/$kernel/made ]]; then
+		logged "kernel $kernel" make_kernel "${kernel_suites[$kernel]}" "$kernel"
+	fi
+	copy_project
+	logged "build of the project" build_project
+}
