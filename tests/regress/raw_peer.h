@@ -92,15 +92,6 @@ raw_peer_post(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t wr_id, uin
 	assert_int_equal(ibv_post_send(p->id->qp, &wr, &bad_wr), 0);
 }
 
-/* what the device's own thread changes is looked at under its lock */
-#define locked(link_, expression) \
-	({ \
-		pthread_mutex_lock(&(link_)->lock); \
-		__typeof__(expression) value_ = (expression); \
-		pthread_mutex_unlock(&(link_)->lock); \
-		value_; \
-	})
-
 /* does a thread wait for this mutex? (glibc marks it so) */
 static inline bool
 is_wanted(const pthread_mutex_t *mutex)

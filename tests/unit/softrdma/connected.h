@@ -122,6 +122,15 @@ log_has(const char *text)
 
 #define wait_for_log(text) wait_until(log_has(text))
 
+/* what the device's own thread changes is looked at under its lock */
+#define locked(link_, expression) \
+	({ \
+		pthread_mutex_lock(&(link_)->lock); \
+		__typeof__(expression) value_ = (expression); \
+		pthread_mutex_unlock(&(link_)->lock); \
+		value_; \
+	})
+
 /* --- what everything needs --- */
 
 static struct ibv_pd *the_pd;

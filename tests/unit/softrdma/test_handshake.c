@@ -716,7 +716,7 @@ test_no_tcp_answer(void **state)
 	int fds[4];
 	for (int i = 0; i < 4; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
+		(void)connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
 	}
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_active(channel, &addr);
@@ -994,7 +994,7 @@ test_late_events(void **state)
 	int fds[4];
 	for (int i = 0; i < 4; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
+		(void)connect(fds[i], (struct sockaddr *)&addr, sizeof(addr));
 	}
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_active(channel, &addr);

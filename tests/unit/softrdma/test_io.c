@@ -336,7 +336,7 @@ test_memory_gone_when_receiving(void **state)
 	munmap(mem, size);
 	raw_write(&p, mem, mr->rkey, (uint32_t)size);
 	/* the header is taken before any payload is there, which then goes straight to the memory */
-	wait_until(__atomic_load_n(&p.link->rx.state, __ATOMIC_RELAXED) == SOFTRDMA_RX_PLACING);
+	wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
 	for (size_t sent = 0; sent < size;) {
 		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
@@ -372,7 +372,7 @@ test_memory_gone_when_reading(void **state)
 			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
 			.length = size,
 			.seq = p.link->seq });
-	wait_until(__atomic_load_n(&p.link->rx.state, __ATOMIC_RELAXED) == SOFTRDMA_RX_PLACING);
+	wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
 	for (size_t sent = 0; sent < size;) {
 		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
@@ -598,14 +598,14 @@ test_receiver_not_ready(void **state)
 	link->rnr_retry = 1;
 	struct ibv_recv_wr recv_wr = { .wr_id = 10 }, *bad;
 	post_send(p.active->qp, 1);
-	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	wait_until(locked(link, link->rnr_deadline != 0));
 	clock_forward_ms(1000); /* not yet: it is twice 655.36 ms */
 	assert_int_equal(ibv_post_recv(p.passive->qp, &recv_wr, &bad), 0);
 	assert_int_equal(next_wc().status + next_wc().status, 0);
-	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) == 0);
+	wait_until(locked(link, link->rnr_deadline == 0));
 
 	post_send(p.active->qp, 2);
-	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	wait_until(locked(link, link->rnr_deadline != 0));
 	clock_forward_ms(1400);
 	expect_wc(2, IBV_WC_RNR_RETRY_EXC_ERR);
 	assert_int_equal(p.active->qp->state, IBV_QPS_ERR);
@@ -616,7 +616,7 @@ test_receiver_not_ready(void **state)
 	link = softrdma_qp_of(p.active->qp)->link;
 	link->rnr_retry = 0;
 	post_send(p.active->qp, 3);
-	wait_until(__atomic_load_n(&link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	wait_until(locked(link, link->rnr_deadline != 0));
 	pair_fini(&p);
 }
 
@@ -631,12 +631,12 @@ test_gone_while_not_ready(void **state)
 	post_send(p.id->qp, 1);
 	raw_expect_message(p.fd);
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_RNR, .seq = p.link->seq });
-	wait_until(__atomic_load_n(&p.link->rnr_deadline, __ATOMIC_RELAXED) != 0);
+	wait_until(locked(p.link, p.link->rnr_deadline != 0));
 	close(p.fd);
 	p.fd = -1;
 	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	assert_int_equal(p.link->rnr_deadline, 0);
+	assert_true(locked(p.link, p.link->rnr_deadline == 0));
 	raw_peer_fini(&p);
 }
 
@@ -650,7 +650,7 @@ test_receive_after_the_end(void **state)
 	close(p.fd);
 	p.fd = -1;
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(p.link->fd < 0);
+	wait_until(locked(p.link, p.link->fd < 0));
 	softrdma_io_receive_posted(p.link);
 	raw_peer_fini(&p);
 }
@@ -747,9 +747,9 @@ test_poller_does_not_wait(void **state)
 	struct pair_of_ids others[2];
 	pair_init(&others[0]);
 	pair_init(&others[1]);
-	unsigned polls = link->polls;
+	unsigned polls = locked(link, link->polls);
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
-	assert_int_equal(link->polls, polls);
+	assert_true(locked(link, link->polls == polls));
 	assert_true(write_works(p.active->qp));
 	pair_fini(&others[0]);
 	pair_fini(&others[1]);
