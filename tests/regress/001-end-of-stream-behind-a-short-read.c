@@ -29,7 +29,7 @@ test_end_in_the_same_event(void **state)
 	raw_peer_init(&other, 7);
 
 	/* the progress thread stands at the other connection while both arrive */
-	pthread_mutex_lock(&other.link->lock);
+	lock_at_once(&other.link->lock);
 	raw_frame(other.fd, &nothing);
 	wait_until(is_wanted(&other.link->lock));
 	raw_frame(peer.fd, &nothing);

@@ -43,14 +43,14 @@ test_queued_again(void **state)
 	raw_peer_init(&other, 7);
 
 	/* the progress thread stands at another connection while the first two are queued */
-	pthread_mutex_lock(&other.link->lock);
+	lock_at_once(&other.link->lock);
 	raw_frame(other.fd, &nothing);
 	wait_until(is_wanted(&other.link->lock));
 	queue(&first);
 	queue(&second);
 
 	/* then at the first of them, while the second is queued again, and the third behind it */
-	pthread_mutex_lock(&first.link->lock);
+	lock_at_once(&first.link->lock);
 	pthread_mutex_unlock(&other.link->lock);
 	wait_until(is_wanted(&first.link->lock));
 	queue(&second);

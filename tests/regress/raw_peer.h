@@ -92,6 +92,15 @@ raw_peer_post(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t wr_id, uin
 	assert_int_equal(ibv_post_send(p->id->qp, &wr, &bad_wr), 0);
 }
 
+/* a mutex that was waited for looks as if it still were: is_wanted() needs one that was free when it was
+ * taken */
+static inline void
+lock_at_once(pthread_mutex_t *mutex)
+{
+	while (pthread_mutex_trylock(mutex) != 0)
+		sched_yield();
+}
+
 /* does a thread wait for this mutex? (glibc marks it so) */
 static inline bool
 is_wanted(const pthread_mutex_t *mutex)
