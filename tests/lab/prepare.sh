@@ -3,12 +3,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154,SC2034 # what the script that sources this has set, and what it uses
 
-# prepare.sh -- the guest's root file system, its kernels and the build in it; to be sourced by run
+# prepare.sh -- the guest's root file system, its kernels and the build in it; to be sourced by machine.sh
 #
 # All of it is in $cache, made once. Packages of other suites come through apt with lists of its own: nothing is
 # added to the machine's.
 
 guest_suite=trixie
+# whose librpma is another one than the guest's
+older_suite=bookworm
 declare -A kernel_suites=([6.1]=bookworm [6.12]=trixie [newest]=trixie-backports)
 
 # on this machine
@@ -16,8 +18,8 @@ lab_packages=(mmdebstrap qemu-system-x86 debian-archive-keyring)
 
 # in the guest: to build the project, to make devices, to look at them
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
-	libcmocka-dev librpma-dev rdma-core rdmacm-utils ibverbs-utils ibverbs-providers perftest ndctl daxctl
-	iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb)
+	libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils
+	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb)
 
 # what the initramfs loads, to reach the root file system; all else is loaded from there
 initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
@@ -40,6 +42,15 @@ reason_not_to_run()
 in_root()
 {
 	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"
+}
+
+# become_in_root <command...>: this shell goes on as a program of the guest's root, run by this machine's kernel, over the
+# software device. That asks /proc about memory.
+become_in_root()
+{
+	# shellcheck disable=SC2016 # for the inner shell
+	exec unshare --mount env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 RPMA_DEVICE=soft \
+		sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
 }
 
 # logged <what> <command...>: what takes long is told; its output is shown only if it fails
@@ -106,13 +117,26 @@ apt_of()
 		-o APT::Sandbox::User=root "$@"
 }
 
+# open_suite <suite>: apt_of knows what it has
+open_suite()
+{
+	mkdir -p "$cache/apt/$1"/{none,state/lists/partial,cache/archives/partial}
+	source_line "$1" >"$cache/apt/$1/sources.list"
+	apt_of "$1" apt-get update -o APT::Update::Error-Mode=any
+}
+
+# can_fetch: is there a network, and are there packages in it?
+can_fetch()
+{
+	open_suite "$guest_suite" >"$cache/network.log" 2>&1
+}
+
 # fetch_kernel <suite> <folder>: the packages of its kernel image; in how many parts it comes differs by release
 fetch_kernel()
 {
 	local suite=$1 dir=$2 packages
-	mkdir -p "$cache/apt/$suite"/{none,state/lists/partial,cache/archives/partial} "$dir"
-	source_line "$suite" >"$cache/apt/$suite/sources.list"
-	apt_of "$suite" apt-get update
+	mkdir -p "$dir"
+	open_suite "$suite"
 	mapfile -t packages < <(apt_of "$suite" apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
 		--no-breaks --no-replaces --no-enhances linux-image-amd64 |
 		grep -E '^linux-(image|binary|modules|base)-[0-9]' | sort -u)
@@ -193,14 +217,40 @@ build_project()
 	in_root cmake --build /build -j "$(nproc)"
 }
 
-# all that a run needs
-prepare()
+# make_older_original: library and header of the distribution before, in the guest's /original
+make_older_original()
 {
-	make_root
-	if [[ ! -e $cache/kernels/$kernel/made || ! -e $root/kernels/$kernel/version ||
-		$lab/initramfs-init -nt $cache/kernels/$kernel/made ]]; then
+	local suite=$1 dir=$cache/original package
+	rm -rf "$dir" "$root/original"
+	mkdir -p "$dir"
+	open_suite "$suite"
+	(cd "$dir" && apt_of "$suite" apt-get download librpma0 librpma-dev)
+	mkdir "$root/original.new"
+	for package in "$dir"/*.deb; do
+		dpkg-deb -x "$package" "$root/original.new"
+		dpkg-deb -f "$package" Version >"$root/original.new/version"
+	done
+	rm -r "$dir"
+	mv "$root/original.new" "$root/original"
+}
+
+# the programs that run over the original and over ours are compiled against either
+prepare_originals()
+{
+	[[ -e $root/original/version ]] || logged "librpma of $older_suite" make_older_original "$older_suite"
+}
+
+is_prepared()
+{
+	[[ -e $cache/kernels/$1/made && -e $root/kernels/$1/version &&
+		! $lab/initramfs-init -nt $cache/kernels/$1/made ]]
+}
+
+# prepare_kernel <kernel>: made once, and again if its first process is another
+prepare_kernel()
+{
+	local kernel=$1
+	if ! is_prepared "$kernel"; then
 		logged "kernel $kernel" make_kernel "${kernel_suites[$kernel]}" "$kernel"
 	fi
-	copy_project
-	logged "build of the project" build_project
 }
