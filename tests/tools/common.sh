@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+
+# common.sh -- for the tests of the tools; to be sourced
+
+set -euo pipefail
+
+command -v jq >/dev/null || {
+	echo "SKIPPED: jq is not installed"
+	exit 77
+}
+
+# in the build directory: a file there is on a disk, and nothing is left behind
+work=$(mktemp -d "$PWD/tools-XXXXXX")
+started=()
+cleanup()
+{
+	local pid
+	for pid in "${started[@]}"; do
+		kill -9 "$pid" 2>/dev/null || true
+	done
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+fail()
+{
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+# expect <status> <text in what it says> <command...>: both must be as said; no text: standard error stays empty
+expect()
+{
+	local wanted=$1 text=$2 status=0
+	shift 2
+	timeout 60 "$@" >"$work/out" 2>"$work/err" || status=$?
+	if ((status != wanted)); then
+		cat "$work/out" "$work/err" >&2
+		fail "status $status and not $wanted: $*"
+	fi
+	if [[ -z $text ]]; then
+		[[ ! -s $work/err ]] || fail "says \"$(head -n 3 "$work/err")\": $*"
+	else
+		grep -qF -- "$text" "$work/err" || fail "does not say \"$text\" but \"$(head -n 3 "$work/err")\": $*"
+	fi
+}
+
+# is <jq filter that gives true> [file]
+is()
+{
+	[[ $(jq "$1" "${2:-$work/out}") == true ]] || {
+		cat "${2:-$work/out}" >&2
+		fail "not so: $1"
+	}
+}
+
+# until_true <what> <command...>: it comes true within 30 seconds; looked at again and again
+until_true()
+{
+	local what=$1 end=$((SECONDS + 30))
+	shift
+	until "$@"; do
+		((SECONDS < end)) || fail "in vain: $what"
+		sleep 0.02
+	done
+}
+
+# what holds for every result
+# shellcheck disable=SC2034 # for those who source it
+sane='(.results | length) > 0 and all(.results[];
+	.ops > 0 and .seconds > 0 and .wrong == 0 and .ops_per_s > 0 and .mb_per_s > 0 and .cpu_us_per_op >= 0
+	and .latency_us.count > 0 and .latency_us.count <= .ops and .latency_us.p50 > 0
+	and (.latency_us | .p50 <= .p90 and .p90 <= .p99 and .p99 <= ."p99.9" and ."p99.9" <= .max))'

@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# info.sh <rpma-info> -- what it finds is JSON, right where it is known, and said where it is not
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+info=$1
+
+expect 0 "" "$info" --json
+is '.program == "rpma-info"'
+# the software device is everywhere, can all but on-demand paging, and is listed once
+is '[.devices[] | select(.usable and .is_software)] | length == 1'
+is '.devices[] | select(.is_software) | .native_flush and .native_atomic_write and .atomics and (.on_demand_paging | not)'
+is '.devices[] | select(.is_software) | .limits | .queue_entries > 0 and .pieces > 0 and .message_bytes > 0'
+is '[.addresses[] | select(.address == "127.0.0.1" and .interface == "lo")] | length == 1'
+is '.path == null'
+is '.memlock.is_known and (.memlock.meaning | length > 0)'
+limit=$(ulimit -l)
+if [[ $limit != unlimited ]]; then
+	is ".memlock.soft_bytes == $limit * 1024"
+else
+	is '.memlock.soft_bytes == null'
+fi
+# what auto takes is one of the devices, and there is a reason for what it does not take
+# shellcheck disable=SC2016 # jq's own variable
+is '[.devices[].name] as $names | all(.addresses[]; .auto_takes == null or (.auto_takes | IN($names[])))'
+is 'all(.addresses[]; (.why_no_rdma_device | length) > 0 or .auto_takes != null)'
+
+expect 0 "" "$info" --json --remote 127.0.0.1
+is '(.addresses | length) == 1 and .addresses[0].is_remote'
+expect 0 "" "$info" --json --address 192.0.2.77
+is '.addresses | length == 1 and .[0].auto_takes == null and (.[0].why_not_software_device | length) > 0'
+expect 0 "" "$info" --json --address no.such.name.invalid
+is '.addresses[0].auto_takes == null'
+
+# a directory on a disk: msync is what makes it durable, and nothing is left behind
+mkdir "$work/dir"
+expect 0 "" "$info" --json --path "$work/dir"
+is '.path.store_granularity == "page" and (.path.meaning | length) > 0 and (.path.file_system | length) > 0'
+is ".path.file_system == \"$(stat -f -c %T "$work/dir" | sed 's|ext2/ext3|ext4|')\" or .path.file_system != \"unknown\""
+[[ -z $(ls -A "$work/dir") ]] || fail "left behind: $(ls -A "$work/dir")"
+if ! jq -e .path.is_in_memory "$work/out" >/dev/null; then
+	is '.path.devices[] | select(.device | startswith("softrdma")) | .persistent_flush'
+fi
+# a file that exists is looked at and not changed
+printf 'kept%.0s' {1..2048} >"$work/file"
+sum=$(sha256sum <"$work/file")
+expect 0 "" "$info" --json --path "$work/file"
+is '.path.store_granularity == "page"'
+[[ $(sha256sum <"$work/file") == "$sum" ]] || fail "the file was changed"
+expect 0 "" "$info" --json --path "$work/none"
+is '.path.store_granularity == "unknown" and (.path.reason | test("No such file")) and .path.devices == []'
+if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
+	expect 0 "" "$info" --json --path /dev/shm
+	is '.path.is_in_memory'
+fi
+
+# for people
+expect 0 "" "$info" --path "$work/dir"
+for text in 'the software device' '127.0.0.1 (lo)' 'Memory that may be locked' 'store granularity:'; do
+	grep -qF "$text" "$work/out" || fail "the text has no \"$text\""
+done
+# whatever the variable says, all devices are asked
+RPMA_DEVICE=nonsense expect 0 "" "$info"
+grep -qF "now it is nonsense" "$work/out" || fail "the variable is not shown"
+
+expect 0 "" "$info" --help
+expect 0 "" "$info" --version
+expect 2 "is no option" "$info" --nonsense
+expect 2 "needs a value" "$info" --path
+expect 2 "one argument too many" "$info" something

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# perf-local.sh <rpma-perf> -- every operation with every byte verified, and what is reported of it
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+perf=$1
+short=(--duration 0.1 --warm-up 0.02)
+
+ops=write,read,send,write-with-imm,atomic-write,cas,write+flush,write_flush
+expect 0 "" "$perf" local --op $ops "${short[@]}" --verify --json
+is "$sane"
+is "[.results[].load.op] == (\"$ops\" | split(\",\"))"
+is '.device == "softrdma0" and .is_software_device and .machine.cores > 0 and (.machine.kernel | length) > 0'
+is 'all(.results[]; .load.size == if .load.op == "cas" or .load.op == "atomic-write" then 8 else 64 end)'
+
+# everything at once, and with odd sizes; a tail that asked for no completion is waited for
+expect 0 "" "$perf" local --op $ops --size 1,100,5000 "${short[@]}" --depth 8 --batch 3 --signal-every 5 \
+	--connections 3 --threads 2 --verify --json
+is "$sane"
+expect 0 "" "$perf" local --op $ops --depth 4 --batch 4 --connections 3 --wait "${short[@]}" --verify --json
+is "$sane"
+is 'all(.results[]; .load.wait)'
+expect 0 "" "$perf" local --op write,send,write-with-imm --inline 256 --size 8,256,257 "${short[@]}" --verify --json
+is "$sane"
+expect 0 "" "$perf" local --op write,read --pieces 7 --size 7,1000,64k "${short[@]}" --depth 2 --verify --json
+is "$sane"
+expect 0 "" "$perf" local ::1 --op $ops "${short[@]}" --verify --json
+is "$sane"
+
+# a count is exact, whatever is in flight
+expect 0 "" "$perf" local --op write,send --count 1001 --connections 3 --depth 16 --batch 4 --signal-every 16 --verify --json
+is "$sane"
+is 'all(.results[]; .ops == 3003)'
+
+# sweeps
+expect 0 "" "$perf" local --size 64:1k,3000 --count 10 --json
+is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
+
+# a line for each result, with as many fields as the first line names
+expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
+awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 25 }' "$work/out" || fail "not CSV"
+expect 0 "" "$perf" local --size 64,128 --count 10
+(($(grep -c '^write ' "$work/out") == 2)) || fail "the table has not 2 rows"
+
+# the page needs nothing from elsewhere
+expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$work/page.html"
+for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency'; do
+	grep -qF "$text" "$work/page.html" || fail "the page has no \"$text\""
+done
+(($(grep -c '<svg' "$work/page.html") == 5 && $(grep -c '</svg>' "$work/page.html") == 5)) || fail "not 5 charts"
+(($(grep -c '<polyline' "$work/page.html") == 10)) || fail "not 10 lines"
+! grep -qiE 'https?:|src=|href=|@import|url\(|<script|nan|inf' "$work/page.html" || fail "the page needs something else"
+expect 1 "$work/none/page.html" "$perf" local --count 10 --report "$work/none/page.html"
+
+# persistent memory: only where there is some
+expect 1 "cannot be flushed to persistence" "$perf" local --op write_flush --flush-type persistent "${short[@]}"
+mkdir "$work/dir"
+expect 0 "" "$perf" local --op write_flush,write+flush --flush-type persistent --memory "$work/dir" --size 4k \
+	"${short[@]}" --verify --json
+is "$sane"
+is '.target_memory | test("granularity: (page|cache line|byte)")'
+[[ -z $(ls -A "$work/dir") ]] || fail "left behind: $(ls -A "$work/dir")"
+expect 0 "" "$perf" local --op write_flush --flush-type persistent --memory "$work/new" --count 10
+[[ ! -e $work/new ]] || fail "left behind: $work/new"
+# somebody's data is not lost by mistake
+printf 'kept%.0s' {1..2048} >"$work/file"
+sum=$(sha256sum <"$work/file")
+expect 1 "content would be lost" "$perf" local --memory "$work/file" --count 10
+[[ $(sha256sum <"$work/file") == "$sum" ]] || fail "the file was changed"
+expect 0 "" "$perf" local --memory "$work/file" --overwrite --count 10
+[[ -e $work/file ]] || fail "somebody's file was removed"
+expect 1 "has 8192 bytes" "$perf" local --memory "$work/file" --overwrite --size 16k --count 10
+expect 1 "--max-memory is 1024" "$perf" local --max-memory 1k --size 4k

@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# perf-network.sh <rpma-perf> -- client and server, what ends badly, and bytes that make no sense
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+perf=$1
+
+# serve <address> [option...]: $server and $port
+serve()
+{
+	local addr=$1
+	shift
+	: >"$work/server.out"
+	"$perf" server "$addr" --port 0 "$@" >"$work/server.out" 2>"$work/server.err" &
+	server=$!
+	started+=("$server")
+	until_true "the server listens" grep -q listening "$work/server.out"
+	port=$(sed -n 's/.* port \([0-9]*\), RDMA.*/\1/p' "$work/server.out")
+}
+
+for addr in 127.0.0.1 ::1; do
+	serve $addr --once
+	expect 0 "" "$perf" client $addr --port "$port" --op write,read,send --size 64,4k --count 100 --verify --json
+	is "$sane"
+	is '.results | length == 6'
+	wait "$server" || fail "the server ends with $?"
+done
+
+# one server, client after client
+serve 127.0.0.1
+for op in write send; do
+	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op $op --count 10
+done
+
+# bytes <byte...>, as \xNN: sends them to the server, and reads what it answers until it hangs up
+bytes()
+{
+	exec 3<>"/dev/tcp/127.0.0.1/$port"
+	# it may hang up before it has taken all of them
+	printf '%b' "$1" >&3 2>/dev/null || true
+	timeout 30 cat <&3 >"$work/answer" 2>/dev/null || true
+	exec 3>&-
+}
+hello='RPPF\x01\x00\x01\x00\x00\x00\x00\x00'
+setup='RPPF\x01\x00\x02\x00\x24\x00\x00\x00'
+zeros='\x00\x00\x00\x00'
+# operation, flush type, size (64 bit), depth, connections, threads, wait, verify
+write='\x00\x00\x00\x00'$zeros'\x40\x00\x00\x00'$zeros
+one='\x01\x00\x00\x00'
+refused()
+{
+	: >"$work/server.err"
+	bytes "$2"
+	until_true "the server says \"$1\"" grep -qF "$1" "$work/server.err"
+	kill -0 "$server" || fail "the server has ended"
+}
+refused "no rpma-perf" 'GET / HTTP/1.1\r\n\r\n'
+refused "no rpma-perf" '\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff'
+refused "speaks version 2" 'RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
+refused "4294967295 bytes" 'RPPF\x01\x00\x01\x00\xff\xff\xff\xff'
+refused "type 2 where 1 is due" "$setup$write$one$one$one$zeros$zeros"
+refused "type 65535 where 1" 'RPPF\x01\x00\xff\xff\x00\x00\x00\x00'
+refused "too long" 'RPPF\x01\x00\x01\x00\x01\x00\x00\x00x'
+refused "something that cannot be" "${hello}RPPF\x01\x00\x02\x00\x00\x00\x00\x00"
+refused "something that cannot be" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$zeros$zeros"
+refused "something that cannot be" "$hello$setup$write$zeros$one$one$zeros$zeros" # no depth
+refused "something that cannot be" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
+refused "something that cannot be" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
+refused "something that cannot be" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros"
+# the answer to the client is a sentence as well
+grep -q "something that cannot be" "$work/answer" || fail "the client is not told why"
+# half a message, and gone
+: >"$work/server.err"
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf 'RPPF\x01' >&3
+exec 3>&-
+until_true "the server notices" grep -q "has gone" "$work/server.err"
+# more memory than the server lends
+expect 1 "--max-memory is 1073741824" "$perf" client 127.0.0.1 --port "$port" --size 1g --connections 2 --count 1
+# and all the same it serves
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op write,cas --count 10 --verify
+
+# measuring <pid>: its threads are at work
+measuring()
+{
+	grep -qs perf-worker /proc/"$1"/task/*/comm
+}
+
+# a zombie, or reaped by the shell already
+ended()
+{
+	! grep -qs '^State:[[:space:]]*[^Z]' /proc/"$1"/status
+}
+
+# the server goes in the middle
+for how in "" --wait; do
+	status=0
+	# shellcheck disable=SC2086 # one option or none
+	"$perf" client 127.0.0.1 --port "$port" --duration 1000 $how >"$work/out" 2>"$work/err" &
+	client=$!
+	started+=("$client")
+	until_true "the client measures" measuring "$client"
+	kill -9 "$server"
+	until_true "the client ends" ended "$client"
+	wait "$client" || status=$?
+	((status == 1)) || fail "the client ends with $status"
+	grep -qE "rpma-perf: .*(has gone|failed)" "$work/err" || fail "the client says \"$(cat "$work/err")\""
+	serve 127.0.0.1
+done
+
+# the client goes in the middle: the server says so, and serves the next
+"$perf" client 127.0.0.1 --port "$port" --duration 1000 --op send >"$work/out" 2>"$work/err" &
+client=$!
+started+=("$client")
+until_true "the client measures" measuring "$client"
+kill -9 "$client"
+until_true "the server notices" grep -q "has gone" "$work/server.err"
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op send --count 10 --verify
+
+# the port is taken; no server
+expect 1 "listening on 127.0.0.1 port $port" "$perf" server 127.0.0.1 --port "$port"
+kill -9 "$server"
+wait "$server" 2>/dev/null || true
+expect 1 "no server can be reached" "$perf" client 127.0.0.1 --port "$port"

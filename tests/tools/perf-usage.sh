@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# perf-usage.sh <rpma-perf> -- wrong command lines end with status 2 and say why
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+perf=$1
+
+wrong()
+{
+	local text=$1
+	shift
+	expect 2 "$text" "$perf" "$@"
+	[[ ! -s $work/out ]] || fail "writes to standard output: $*"
+}
+wrong "server, client or local?"
+wrong "neither server, client nor local" nonsense
+wrong "an address is needed" client
+wrong "an address is needed" server
+wrong "one argument too many" local 127.0.0.1 more
+wrong "--nonsense is no option" local --nonsense
+wrong "needs a value" local --size
+wrong "\"fly\" is none" local --op fly
+wrong "\"\" is none" local --op write,
+wrong "--size takes" local --size 0
+wrong "--size takes" local --size 64x
+wrong "--size takes" local --size 64k:1k
+wrong "--size takes" local --size 2g
+wrong "--size takes" local --size -1
+wrong "--size takes" local --size 18446744073709551617
+wrong "--depth takes" local --depth 0
+wrong "--depth takes" local --depth 1e3
+wrong "--depth takes" local --depth 100000
+wrong "--batch may not be more" local --depth 4 --batch 5
+wrong "--signal-every may not be more" local --depth 4 --signal-every 5
+wrong "--threads may not be more" local --threads 2
+wrong "--pieces takes" local --pieces 65
+wrong "exclude each other" local --pieces 2 --inline 64
+wrong "--inline is not for read" local --op write,read --inline 64
+wrong "--pieces is not for send" local --op send --pieces 2
+wrong "fewer bytes than --pieces" local --pieces 8 --size 4
+wrong "--flush-type takes" local --flush-type never
+wrong "--duration takes" local --duration 0
+wrong "--duration takes" local --duration inf
+wrong "--warm-up takes" local --warm-up -1
+wrong "--count takes" local --count 0
+wrong "--device takes" local --device nonsense
+wrong "--memory takes" local --memory ""
+wrong "--port takes" client 127.0.0.1 --port 65536
+wrong "--port is an option of server and client" local --port 1
+wrong "--once is an option of the server" client 127.0.0.1 --once
+wrong "--memory is an option of the server, or of local" client 127.0.0.1 --memory dram
+wrong "--op is an option of the client, or of local" server 127.0.0.1 --op write
+
+for mode in --help -h help; do
+	expect 0 "" "$perf" $mode
+	grep -q "Exit status: 0 done; 1 .*; 2 wrong" "$work/out" || fail "$mode has no exit statuses"
+done
+# help names every option that there is
+while read -r option; do
+	grep -qE -- "--$option\b" "$work/out" || fail "--help has no --$option"
+done < <(sed -n 's/^\t{ "\([a-z-]*\)", .*/\1/p' "$here/../../tools/perf/options.c")
+expect 0 "" "$perf" --version

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* main.c -- rpma-info: what remote memory there can be on this machine */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "info.h"
+
+#define EXIT_USAGE 2
+
+static const char help[] =
+	"rpma-info -- what is here: devices, addresses, limits, and how durable memory can be\n"
+	"\n"
+	"  rpma-info [--address ADDRESS | --remote ADDRESS] [--path PATH] [--json]\n"
+	"\n"
+	"  --address ADDRESS  which device this address of the machine gives, instead of all addresses there are\n"
+	"  --remote ADDRESS   through which device that address is reached\n"
+	"  --path PATH        what can be said of memory mapped from that file, directory (by a file that is removed\n"
+	"                     again) or device DAX: store granularity, and which devices can flush it to persistence\n"
+	"  --json             for programs\n"
+	"  --help, --version\n"
+	"\n"
+	"Exit status: 0 done; 1 nothing could be found out, or not be written; 2 wrong command line.\n";
+
+struct options {
+	const char *address;
+	const char *remote;
+	const char *path;
+	bool json;
+};
+
+static int
+usage(const char *sentence, const char *what)
+{
+	fprintf(stderr, "rpma-info: %s%s; see --help\n", what, sentence);
+	return EXIT_USAGE;
+}
+
+/* -1: go on; else the exit status */
+static int
+parse(int argc, char *argv[], struct options *options)
+{
+	static const struct option longs[] = {
+		{ "address", required_argument, NULL, 'a' },
+		{ "remote", required_argument, NULL, 'r' },
+		{ "path", required_argument, NULL, 'p' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	opterr = 0; /* the sentences are ours */
+	for (int value; (value = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+		switch (value) {
+		case 'a':
+			options->address = optarg;
+			break;
+		case 'r':
+			options->remote = optarg;
+			break;
+		case 'p':
+			options->path = optarg;
+			break;
+		case 'j':
+			options->json = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return EXIT_SUCCESS;
+		case 'v':
+			puts("rpma-info " RPMA_INFO_VERSION);
+			return EXIT_SUCCESS;
+		case ':':
+			return usage(" needs a value", argv[optind - 1]);
+		default:
+			return usage(" is no option", argv[optind - 1]);
+		}
+	}
+	return optind < argc ? usage(" is one argument too many", argv[optind]) : -1;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct options options = { 0 };
+	int status = parse(argc, argv, &options);
+	if (status >= 0)
+		return status;
+
+	struct info *info = calloc(1, sizeof(*info));
+	/* the variable is changed to ask for each device, so what it was is kept */
+	const char *device = getenv("RPMA_DEVICE");
+	char *kept = device ? strdup(device) : NULL;
+	if (info == NULL || (device && kept == NULL)) {
+		fprintf(stderr, "rpma-info: out of memory\n");
+		free(kept);
+		free(info);
+		return EXIT_FAILURE;
+	}
+	info->rpma_device = kept;
+
+	/* failures are what is looked for here, and told in their place */
+	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
+	info_find_devices(info);
+	if (options.address)
+		info_add_address(info, options.address, false);
+	if (options.remote)
+		info_add_address(info, options.remote, true);
+	if (options.address == NULL && options.remote == NULL)
+		info_find_addresses(info);
+	info_find_limits(info);
+	if (options.path)
+		info_find_path(info, options.path);
+
+	bool good = true;
+	if (options.json)
+		good = info_print_json(info);
+	else
+		info_print_text(info);
+	if (!good || fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "rpma-info: the result cannot be written\n");
+		good = false;
+	}
+	free(kept);
+	free(info);
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

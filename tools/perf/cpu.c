@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* cpu.c -- what processor time and time of the clock have passed */
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cpu.h"
+
+static uint64_t
+us(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+}
+
+struct cpu_time
+cpu_now(void)
+{
+	struct rusage usage = { 0 };
+	(void)getrusage(RUSAGE_SELF, &usage); /* fails for wrong arguments only */
+	return (struct cpu_time){ .user_us = us(usage.ru_utime), .system_us = us(usage.ru_stime) };
+}
+
+struct cpu_time
+cpu_since(struct cpu_time then)
+{
+	struct cpu_time now = cpu_now();
+	return (struct cpu_time){ now.user_us - then.user_us, now.system_us - then.system_us };
+}
+
+uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}

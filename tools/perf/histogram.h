@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * histogram.h -- how often which latency was seen
+ *
+ * Log-linear: each power of two is divided into 64 equal buckets, so a value is known to 1/64 of itself at
+ * worst, from 1 ns to what 64 bits hold, in a fixed amount of memory. The largest value is kept exactly.
+ */
+
+#ifndef PERF_HISTOGRAM_H
+#define PERF_HISTOGRAM_H
+
+#include <stdint.h>
+
+#define HISTOGRAM_SUB_BITS 6
+#define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_SUB_BITS + 1) << HISTOGRAM_SUB_BITS)
+
+/* all zero is an empty one */
+struct histogram {
+	uint64_t count;
+	uint64_t sum;
+	uint64_t max;
+	uint64_t buckets[HISTOGRAM_BUCKETS];
+};
+
+void histogram_add(struct histogram *h, uint64_t value);
+/* adds all of from to h */
+void histogram_merge(struct histogram *h, const struct histogram *from);
+/*
+ * The value that the given part (0 to 1) of all values does not exceed: the upper end of its bucket, never
+ * more than the largest. 0 if it is empty.
+ */
+uint64_t histogram_quantile(const struct histogram *h, double part);
+/* 0 if it is empty */
+double histogram_mean(const struct histogram *h);
+
+#endif /* PERF_HISTOGRAM_H */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * load.h -- what is measured in one step: one kind of operation with one size
+ *
+ * Each connection has depth slots, at the initiator and at the target, and operation number n uses slot n
+ * modulo depth: so two operations in flight never share memory, and what a slot holds in the end is known.
+ */
+
+#ifndef PERF_LOAD_H
+#define PERF_LOAD_H
+
+#include <librpma.h>
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOAD_SIZE_MAX ((uint64_t)1 << 30)
+#define LOAD_DEPTH_MAX 8192       /* write+flush takes two places of a send queue, of which there are 32768 */
+#define LOAD_CONNECTIONS_MAX 4096 /* their counts must fit into a message of the control protocol */
+#define LOAD_THREADS_MAX 256
+#define LOAD_PIECES_MAX 64
+#define LOAD_LINE 64 /* slots begin at cache lines */
+
+enum op {
+	OP_WRITE,
+	OP_READ,
+	OP_SEND,
+	OP_WRITE_WITH_IMM,
+	OP_ATOMIC_WRITE,
+	OP_COMPARE_AND_SWAP,
+	OP_WRITE_THEN_FLUSH, /* two posts, of which the flush completes */
+	OP_WRITE_FLUSH,      /* rpma_write_flush */
+	OP_COUNT,
+};
+
+struct load {
+	enum op op;
+	enum rpma_flush_type flush_type;
+	uint64_t size;         /* bytes per operation, 1 at least */
+	uint32_t depth;        /* operations in flight per connection */
+	uint32_t batch;        /* operations rung together */
+	uint32_t signal_every; /* every which operation asks for a completion */
+	uint32_t connections;
+	uint32_t threads;
+	uint32_t pieces;      /* of local memory per operation */
+	uint32_t inline_size; /* operations up to this size are posted inline; 0: none */
+	bool wait;            /* sleep for completions, instead of polling for them */
+	bool verify;
+};
+
+/* bytes from one slot of the target to the next */
+static inline uint64_t
+load_target_stride(const struct load *load)
+{
+	return (load->size + LOAD_LINE - 1) / LOAD_LINE * LOAD_LINE;
+}
+
+/* bytes of one connection at the target */
+static inline uint64_t
+load_target_share(const struct load *load)
+{
+	return load_target_stride(load) * load->depth;
+}
+
+/* which was the last of posted operations that used the slot? There is one if slot < posted. */
+static inline uint64_t
+load_last_in_slot(const struct load *load, uint64_t posted, uint64_t slot)
+{
+	assert(load->depth > 0 && slot < posted);
+	return posted - 1 - (posted - 1 - slot) % load->depth;
+}
+
+#endif /* PERF_LOAD_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* machine.h -- on which machine figures were measured */
+
+#ifndef PERF_MACHINE_H
+#define PERF_MACHINE_H
+
+#define MACHINE_TEXT_MAX 160
+
+struct machine {
+	long cores;
+	char processor[MACHINE_TEXT_MAX];
+	char kernel[MACHINE_TEXT_MAX];
+	char date[MACHINE_TEXT_MAX]; /* UTC, ISO 8601 */
+};
+
+/* what cannot be found out is "unknown" */
+void machine_describe(struct machine *machine);
+
+#endif /* PERF_MACHINE_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* main.c -- rpma-perf: how fast remote memory is */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "client.h"
+#include "help.h"
+#include "options.h"
+#include "server.h"
+
+/* a connection has some descriptors, and the limit that a shell gives is for some hundred of them */
+static void
+raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit); /* what is too much is told when it is needed */
+	}
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct options options;
+	char why[WHY_MAX];
+	if (!options_parse(&options, argc, argv, why)) {
+		fprintf(stderr, "rpma-perf: %s\n", why);
+		return EXIT_USAGE;
+	}
+
+	raise_descriptor_limit();
+	switch (options.mode) {
+	case MODE_HELP:
+		help_print();
+		return EXIT_SUCCESS;
+	case MODE_VERSION:
+		help_print_version();
+		return EXIT_SUCCESS;
+	case MODE_SERVER:
+		return server_run(&options, -1);
+	case MODE_CLIENT:
+		return client_run(&options, options.port);
+	default:
+		return client_run_local(&options);
+	}
+}

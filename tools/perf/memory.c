@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* memory.c -- the memory of the target: of this process, a file, or persistent memory */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libpmem2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "memory.h"
+
+static bool
+open_dram(struct memory *memory, size_t size, char why[static WHY_MAX])
+{
+	void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ptr == MAP_FAILED)
+		return why_say(why, "%zu bytes of memory: %m", size);
+	memory->ptr = ptr;
+	memory->size = size;
+	return true;
+}
+
+/* a file of ours, at *created or in that directory; it has no byte yet */
+static bool
+create_file(struct memory *memory, const char *where, bool is_directory, char why[static WHY_MAX])
+{
+	if (asprintf(&memory->created, is_directory ? "%s/rpma-perf-XXXXXX" : "%s", where) < 0) {
+		memory->created = NULL;
+		return why_say(why, "out of memory");
+	}
+	if (is_directory)
+		memory->fd = mkostemp(memory->created, O_CLOEXEC);
+	else
+		memory->fd = open(memory->created, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (memory->fd < 0) {
+		why_say(why, "making %s: %m", memory->created);
+		free(memory->created);
+		memory->created = NULL;
+		return false;
+	}
+	return true;
+}
+
+static bool
+open_file(struct memory *memory, const char *where, bool overwrite, size_t size, char why[static WHY_MAX])
+{
+	struct stat st;
+	bool is_there = stat(where, &st) == 0;
+	if (!is_there && errno != ENOENT)
+		return why_say(why, "%s: %m", where);
+
+	if (is_there && !S_ISDIR(st.st_mode)) {
+		if (!overwrite)
+			return why_say(why,
+				"%s exists, and its content would be lost: --overwrite allows that", where);
+		memory->fd = open(where, O_RDWR | O_CLOEXEC);
+		return memory->fd >= 0 ? true : why_say(why, "%s: %m", where);
+	}
+	if (!create_file(memory, where, is_there, why))
+		return false;
+	/* blocks now: a full disk is an error here, and not a signal later */
+	int errnum = posix_fallocate(memory->fd, 0, (off_t)size);
+	return errnum == 0 ? true
+			   : why_say(why, "%zu bytes of %s: %s", size, memory->created, strerror(errnum));
+}
+
+/* libpmem2 knows how each kind is mapped: with MAP_SYNC, aligned, a device DAX */
+static bool
+map_file(struct memory *memory, const char *where, size_t size, char why[static WHY_MAX])
+{
+	struct pmem2_config *config = NULL;
+	size_t length = 0;
+	bool good = pmem2_config_new(&config) == 0 &&
+		pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE) == 0 &&
+		pmem2_source_from_fd(&memory->source, memory->fd) == 0 &&
+		pmem2_source_size(memory->source, &length) == 0;
+	if (good && length < size) {
+		why_say(why, "%s has %zu bytes, and %zu are needed", where, length, size);
+		pmem2_config_delete(&config);
+		return false;
+	}
+	good = good && pmem2_map_new(&memory->map, config, memory->source) == 0;
+	if (!good)
+		why_say(why, "mapping %s: %s", where, pmem2_errormsg());
+	pmem2_config_delete(&config);
+	if (!good)
+		return false;
+
+	memory->ptr = pmem2_map_get_address(memory->map);
+	memory->size = size;
+	memory->is_file = true;
+	switch (pmem2_map_get_store_granularity(memory->map)) {
+	case PMEM2_GRANULARITY_BYTE:
+		memory->granularity = "byte";
+		break;
+	case PMEM2_GRANULARITY_CACHE_LINE:
+		memory->granularity = "cache line";
+		break;
+	default:
+		memory->granularity = "page";
+	}
+	return true;
+}
+
+bool
+memory_open(struct memory *memory, const char *where, bool overwrite, size_t size, char why[static WHY_MAX])
+{
+	*memory = (struct memory){ .fd = -1 };
+	bool good;
+	if (strcmp(where, MEMORY_DRAM) == 0)
+		good = open_dram(memory, size, why);
+	else
+		good = open_file(memory, where, overwrite, size, why) && map_file(memory, where, size, why);
+	if (!good) {
+		memory_close(memory);
+		return false;
+	}
+	memset(memory->ptr, 0, size); /* the pages are there before the clock runs */
+	return true;
+}
+
+void
+memory_close(struct memory *memory)
+{
+	if (memory->map)
+		(void)pmem2_map_delete(&memory->map);
+	else if (memory->ptr)
+		munmap(memory->ptr, memory->size);
+	if (memory->source)
+		(void)pmem2_source_delete(&memory->source);
+	if (memory->fd >= 0)
+		close(memory->fd);
+	if (memory->created) {
+		(void)unlink(memory->created);
+		free(memory->created);
+	}
+	*memory = (struct memory){ .fd = -1 };
+}

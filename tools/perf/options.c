@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* options.c -- the command line */
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "numbers.h"
+#include "op.h"
+#include "options.h"
+
+#define DEFAULT_PORT "7471"
+#define SECONDS_MAX 1e6
+
+/* whose option is it? */
+enum { OF_SERVER = 1 << MODE_SERVER, OF_CLIENT = 1 << MODE_CLIENT, OF_LOCAL = 1 << MODE_LOCAL };
+#define OF_TARGET (OF_SERVER | OF_LOCAL)
+#define OF_INITIATOR (OF_CLIENT | OF_LOCAL)
+#define OF_ALL (OF_TARGET | OF_INITIATOR)
+
+static bool
+wrong_value(const char *name, const char *wanted, char why[static WHY_MAX])
+{
+	return why_say(why, "--%s takes %s", name, wanted);
+}
+
+static bool
+take_u32(const char *name, const char *text, uint32_t min, uint32_t max, uint32_t *value,
+	char why[static WHY_MAX])
+{
+	uint64_t parsed;
+	if (!number_parse(text, min, max, &parsed))
+		return why_say(why, "--%s takes a number from %u to %u", name, min, max);
+	*value = (uint32_t)parsed;
+	return true;
+}
+
+static bool
+take_op(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	char *copy = strdup(text), *rest = copy;
+	bool good = copy != NULL;
+	o->op_count = 0;
+	for (char *name; good && (name = strsep(&rest, ",")) != NULL;) {
+		enum op op = op_parse(name);
+		if (op == OP_COUNT)
+			good = why_say(why, "--op: \"%s\" is none; see --help", name);
+		else if (o->op_count == OP_COUNT)
+			good = why_say(why, "--op: these are too many");
+		else
+			o->ops[o->op_count++] = op;
+	}
+	free(copy);
+	return good;
+}
+
+static bool
+take_size(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	if (!sizes_parse(text, 1, LOAD_SIZE_MAX, o->sizes, OPTIONS_SIZES_MAX, &o->size_count))
+		return wrong_value("size", "sizes from 1 to 1g, as \"64,4k\" or, doubling, \"64:1m\"", why);
+	return true;
+}
+
+static bool
+take_flush_type(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	if (strcmp(text, "persistent") == 0)
+		o->load.flush_type = RPMA_FLUSH_TYPE_PERSISTENT;
+	else if (strcmp(text, "visibility") == 0)
+		o->load.flush_type = RPMA_FLUSH_TYPE_VISIBILITY;
+	else
+		return wrong_value("flush-type", "\"persistent\" or \"visibility\"", why);
+	return true;
+}
+
+static bool
+take_depth(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("depth", text, 1, LOAD_DEPTH_MAX, &o->load.depth, why);
+}
+
+static bool
+take_batch(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("batch", text, 1, LOAD_DEPTH_MAX, &o->load.batch, why);
+}
+
+static bool
+take_signal_every(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("signal-every", text, 1, LOAD_DEPTH_MAX, &o->load.signal_every, why);
+}
+
+static bool
+take_connections(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("connections", text, 1, LOAD_CONNECTIONS_MAX, &o->load.connections, why);
+}
+
+static bool
+take_threads(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("threads", text, 1, LOAD_THREADS_MAX, &o->load.threads, why);
+}
+
+static bool
+take_pieces(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("pieces", text, 1, LOAD_PIECES_MAX, &o->load.pieces, why);
+}
+
+static bool
+take_inline(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("inline", text, 0, UINT16_MAX, &o->load.inline_size, why);
+}
+
+static bool
+take_wait(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->load.wait = true;
+	return true;
+}
+
+static bool
+take_verify(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->load.verify = true;
+	return true;
+}
+
+static bool
+take_duration(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return seconds_parse(text, 0.001, SECONDS_MAX, &o->duration_s)
+		? true
+		: wrong_value("duration", "seconds", why);
+}
+
+static bool
+take_warm_up(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return seconds_parse(text, 0, SECONDS_MAX, &o->warm_up_s) ? true
+								  : wrong_value("warm-up", "seconds", why);
+}
+
+static bool
+take_count(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return number_parse(text, 1, UINT64_MAX / 2, &o->count)
+		? true
+		: wrong_value("count", "a number above 0", why);
+}
+
+static bool
+take_port(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	uint64_t port;
+	o->port = text;
+	return number_parse(text, 0, UINT16_MAX, &port) ? true
+							: wrong_value("port", "a number up to 65535", why);
+}
+
+static bool
+take_data_port(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	uint64_t port;
+	o->data_port = text;
+	return number_parse(text, 1, UINT16_MAX, &port)
+		? true
+		: wrong_value("data-port", "a number up to 65535", why);
+}
+
+static bool
+take_memory(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	o->memory = text;
+	return *text ? true : wrong_value("memory", "\"dram\" or a path", why);
+}
+
+static bool
+take_max_memory(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return size_parse(text, 1, UINT64_MAX / 2, &o->max_memory)
+		? true
+		: wrong_value("max-memory", "a size, as 4g", why);
+}
+
+static bool
+take_overwrite(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->overwrite = true;
+	return true;
+}
+
+static bool
+take_direct_write(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->direct_write = true;
+	return true;
+}
+
+static bool
+take_once(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->once = true;
+	return true;
+}
+
+static bool
+take_device(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)o;
+	if (strcmp(text, "auto") != 0 && strcmp(text, "rdma") != 0 && strcmp(text, "soft") != 0)
+		return wrong_value("device", "\"auto\", \"rdma\" or \"soft\"", why);
+	return setenv("RPMA_DEVICE", text, 1) == 0 ? true : why_say(why, "the environment: %m");
+}
+
+static bool
+take_json(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->format = FORMAT_JSON;
+	return true;
+}
+
+static bool
+take_csv(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	(void)text;
+	(void)why;
+	o->format = FORMAT_CSV;
+	return true;
+}
+
+static bool
+take_report(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	o->report = text;
+	return *text ? true : wrong_value("report", "the name of a file", why);
+}
+
+static const struct option_kind {
+	const char *name;
+	bool has_value;
+	int of; /* modes */
+	bool (*take)(struct options *o, const char *text, char why[static WHY_MAX]);
+} kinds[] = {
+	{ "port", true, OF_SERVER | OF_CLIENT, take_port },
+	{ "device", true, OF_ALL, take_device },
+	{ "data-port", true, OF_TARGET, take_data_port },
+	{ "memory", true, OF_TARGET, take_memory },
+	{ "overwrite", false, OF_TARGET, take_overwrite },
+	{ "direct-write", false, OF_TARGET, take_direct_write },
+	{ "max-memory", true, OF_TARGET, take_max_memory },
+	{ "once", false, OF_SERVER, take_once },
+	{ "op", true, OF_INITIATOR, take_op },
+	{ "size", true, OF_INITIATOR, take_size },
+	{ "flush-type", true, OF_INITIATOR, take_flush_type },
+	{ "depth", true, OF_INITIATOR, take_depth },
+	{ "batch", true, OF_INITIATOR, take_batch },
+	{ "signal-every", true, OF_INITIATOR, take_signal_every },
+	{ "connections", true, OF_INITIATOR, take_connections },
+	{ "threads", true, OF_INITIATOR, take_threads },
+	{ "inline", true, OF_INITIATOR, take_inline },
+	{ "pieces", true, OF_INITIATOR, take_pieces },
+	{ "wait", false, OF_INITIATOR, take_wait },
+	{ "duration", true, OF_INITIATOR, take_duration },
+	{ "count", true, OF_INITIATOR, take_count },
+	{ "warm-up", true, OF_INITIATOR, take_warm_up },
+	{ "verify", false, OF_INITIATOR, take_verify },
+	{ "json", false, OF_INITIATOR, take_json },
+	{ "csv", false, OF_INITIATOR, take_csv },
+	{ "report", true, OF_INITIATOR, take_report },
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* getopt_long's values are the places in kinds[], and behind them these */
+enum { VALUE_HELP = KINDS + 1, VALUE_VERSION };
+
+static bool
+parse_mode(const char *text, enum mode *mode)
+{
+	static const char *const names[] = {
+		[MODE_SERVER] = "server",
+		[MODE_CLIENT] = "client",
+		[MODE_LOCAL] = "local",
+		[MODE_HELP] = "help",
+	};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*mode = (enum mode)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* what fits alone and not together */
+static bool
+check_together(struct options *o, char why[static WHY_MAX])
+{
+	struct load *load = &o->load;
+	if (load->batch > load->depth)
+		return why_say(why, "--batch may not be more than --depth: a batch is in flight as a whole");
+	if (load->signal_every > load->depth)
+		return why_say(why, "--signal-every may not be more than --depth: nothing would complete");
+	if (load->threads > load->connections)
+		return why_say(why,
+			"--threads may not be more than --connections: a connection has one thread");
+	if (load->pieces > 1 && load->inline_size > 0)
+		return why_say(why, "--inline and --pieces exclude each other");
+
+	for (int i = 0; i < o->op_count; i++) {
+		const struct op_kind *kind = &op_kinds[o->ops[i]];
+		if (load->inline_size > 0 && !kind->can_inline)
+			return why_say(why, "--inline is not for %s", kind->name);
+		if (load->pieces > 1 && !kind->has_pieces)
+			return why_say(why, "--pieces is not for %s", kind->name);
+		for (int j = 0; !kind->is_word && j < o->size_count; j++)
+			if (o->sizes[j] < load->pieces)
+				return why_say(why, "--size: there is one with fewer bytes than --pieces");
+	}
+	return true;
+}
+
+/* what is no option: the mode, and an address */
+static bool
+take_words(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
+{
+	if (optind == argc)
+		return why_say(why, "server, client or local? See --help");
+	if (!parse_mode(argv[optind], &o->mode))
+		return why_say(why, "\"%s\" is neither server, client nor local; see --help", argv[optind]);
+	optind++;
+	if (o->mode == MODE_HELP)
+		return true;
+	if (optind < argc)
+		o->addr = argv[optind++];
+	else if (o->mode != MODE_LOCAL)
+		return why_say(why, "an address is needed: rpma-perf %s ADDRESS",
+			o->mode == MODE_SERVER ? "server" : "client");
+	return optind == argc ? true : why_say(why, "\"%s\" is one argument too many", argv[optind]);
+}
+
+/* each option is for some of the modes */
+static bool
+check_mode(const struct options *o, const bool given[static KINDS], char why[static WHY_MAX])
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (given[i] && !(kinds[i].of & 1 << o->mode))
+			return why_say(why, "--%s is an option of %s", kinds[i].name,
+				kinds[i].of == OF_SERVER           ? "the server"
+					: kinds[i].of == OF_TARGET ? "the server, or of local"
+					: o->mode == MODE_LOCAL    ? "server and client"
+								   : "the client, or of local");
+	return true;
+}
+
+bool
+options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
+{
+	*o = (struct options){
+		.addr = "127.0.0.1",
+		.port = DEFAULT_PORT,
+		.memory = MEMORY_DRAM,
+		.max_memory = (uint64_t)1 << 30,
+		.load = {
+			.flush_type = RPMA_FLUSH_TYPE_VISIBILITY,
+			.depth = 1,
+			.batch = 1,
+			.signal_every = 1,
+			.connections = 1,
+			.threads = 1,
+			.pieces = 1,
+		},
+		.ops = { OP_WRITE },
+		.op_count = 1,
+		.sizes = { 64 },
+		.size_count = 1,
+		.warm_up_s = 0.2,
+		.duration_s = 1,
+	};
+
+	struct option longs[KINDS + 3] = { 0 };
+	bool given[KINDS] = { false };
+	for (size_t i = 0; i < KINDS; i++)
+		longs[i] = (struct option){ kinds[i].name,
+			kinds[i].has_value ? required_argument : no_argument, NULL, (int)i };
+	longs[KINDS] = (struct option){ "help", no_argument, NULL, VALUE_HELP };
+	longs[KINDS + 1] = (struct option){ "version", no_argument, NULL, VALUE_VERSION };
+
+	opterr = 0; /* the sentences are ours */
+	optind = 1;
+	for (int value; (value = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+		if (value == VALUE_HELP || value == 'h') {
+			o->mode = MODE_HELP;
+			return true;
+		}
+		if (value == VALUE_VERSION) {
+			o->mode = MODE_VERSION;
+			return true;
+		}
+		if (value == ':')
+			return why_say(why, "%s needs a value", argv[optind - 1]);
+		if (value == '?')
+			return why_say(why, "%s is no option; see --help", argv[optind - 1]);
+		given[value] = true;
+		if (!kinds[value].take(o, optarg, why))
+			return false;
+	}
+	if (!take_words(o, argc, argv, why))
+		return false;
+	if (o->mode == MODE_HELP)
+		return true;
+	return check_mode(o, given, why) && (o->mode == MODE_SERVER || check_together(o, why));
+}

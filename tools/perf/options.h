@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* options.h -- the command line */
+
+#ifndef PERF_OPTIONS_H
+#define PERF_OPTIONS_H
+
+#include "load.h"
+#include "why.h"
+
+#define OPTIONS_SIZES_MAX 64
+
+enum mode { MODE_SERVER, MODE_CLIENT, MODE_LOCAL, MODE_HELP, MODE_VERSION };
+enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
+
+struct options {
+	enum mode mode;
+	const char *addr;
+	const char *port; /* of the control connection */
+
+	/* of the target */
+	const char *data_port; /* of the RDMA connections; NULL: one that is free */
+	const char *memory;
+	bool overwrite;
+	bool direct_write;
+	bool once; /* the server ends with its first client */
+	uint64_t max_memory;
+
+	/* of the initiator */
+	struct load load; /* but for op and size */
+	enum op ops[OP_COUNT];
+	int op_count;
+	uint64_t sizes[OPTIONS_SIZES_MAX];
+	int size_count;
+	double warm_up_s;
+	double duration_s;
+	uint64_t count; /* operations per connection; 0: as many as fit into the duration */
+	enum format format;
+	const char *report; /* a file for the page; NULL */
+};
+
+/* false: a wrong command line, with the reason */
+bool options_parse(struct options *options, int argc, char *argv[], char why[static WHY_MAX]);
+
+#endif /* PERF_OPTIONS_H */

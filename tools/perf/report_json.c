@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* report_json.c -- results for programs */
+
+#include <jansson.h>
+
+#include "op.h"
+#include "result.h"
+
+static json_t *
+machine_object(const struct results *results)
+{
+	const struct machine *m = &results->machine;
+	return json_pack("{s:I, s:s, s:s, s:s}", "cores", (json_int_t)m->cores, "processor", m->processor,
+		"kernel", m->kernel, "date", m->date);
+}
+
+static json_t *
+load_object(const struct load *l)
+{
+	const struct op_kind *kind = &op_kinds[l->op];
+	const char *type = l->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistent" : "visibility";
+	return json_pack("{s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "op", kind->name,
+		"flush_type", kind->flushes ? type : NULL, "size", (json_int_t)l->size, "connections",
+		(json_int_t)l->connections, "threads", (json_int_t)l->threads, "depth", (json_int_t)l->depth,
+		"batch", (json_int_t)l->batch, "signal_every", (json_int_t)l->signal_every, "inline",
+		(json_int_t)l->inline_size, "pieces", (json_int_t)l->pieces, "wait", l->wait, "verify",
+		l->verify);
+}
+
+static json_t *
+latency_object(const struct result *r)
+{
+	return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "count", (json_int_t)r->latency.count, "mean",
+		histogram_mean(&r->latency) / 1e3, "p50", result_quantile_us(r, 0.5), "p90",
+		result_quantile_us(r, 0.9), "p99", result_quantile_us(r, 0.99), "p99.9",
+		result_quantile_us(r, 0.999), "max", result_quantile_us(r, 1));
+}
+
+static json_t *
+result_object(const struct result *r)
+{
+	return json_pack("{s:o, s:I, s:f, s:f, s:f, s:o, s:f, s:f, s:I}", "load", load_object(&r->load),
+		"ops", (json_int_t)r->ops, "seconds", r->seconds, "ops_per_s", result_ops_per_second(r),
+		"mb_per_s", result_mb_per_second(r), "latency_us", latency_object(r), "cpu_us_per_op",
+		result_cpu_us(r, r->cpu), "target_cpu_us_per_op", result_cpu_us(r, r->target_cpu), "wrong",
+		(json_int_t)r->wrong);
+}
+
+bool
+report_json(const struct results *results)
+{
+	json_t *list = json_array();
+	for (int i = 0; list && i < results->count; i++) {
+		if (json_array_append_new(list, result_object(&results->list[i]))) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	if (list == NULL)
+		return false;
+	json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:b, s:s, s:o}", "program", "rpma-perf", "version",
+		RPMA_PERF_VERSION, "machine", machine_object(results), "device", results->device,
+		"is_software_device", results->is_soft, "target_memory", results->memory, "results", list);
+	if (root == NULL)
+		return false;
+	bool good = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+	putchar('\n');
+	json_decref(root);
+	return good;
+}

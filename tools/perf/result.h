@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* result.h -- what was measured */
+
+#ifndef PERF_RESULT_H
+#define PERF_RESULT_H
+
+#include "control.h"
+#include "histogram.h"
+#include "load.h"
+#include "machine.h"
+#include "options.h"
+
+/* of one step */
+struct result {
+	struct load load;
+	uint64_t ops;
+	double seconds;
+	struct histogram latency; /* ns, of the operations that asked for a completion */
+	struct cpu_time cpu;      /* of this side */
+	struct cpu_time target_cpu;
+	uint64_t wrong; /* operations or slots with wrong data; always 0 if nothing was verified */
+	char first_wrong[CONTROL_TEXT_MAX];
+};
+
+/* of a run */
+struct results {
+	const struct options *options;
+	struct machine machine;
+	char device[CONTROL_TEXT_MAX];
+	bool is_soft;
+	char memory[CONTROL_TEXT_MAX]; /* the target's */
+	int count;
+	struct result *list;
+};
+
+double result_ops_per_second(const struct result *result);
+/* 10^6 bytes of payload */
+double result_mb_per_second(const struct result *result);
+/* microseconds of processor time per operation, all threads of the process */
+double result_cpu_us(const struct result *result, struct cpu_time cpu);
+double result_quantile_us(const struct result *result, double part);
+/* "write", or "write_flush persistent" */
+void result_op_text(const struct load *load, char text[static CONTROL_TEXT_MAX]);
+
+void report_table(const struct results *results);
+bool report_json(const struct results *results);
+void report_csv(const struct results *results);
+bool report_html(const struct results *results, const char *path, char why[static WHY_MAX]);
+
+#endif /* PERF_RESULT_H */

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* server.c -- the target's program: one client after the other */
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "receiver.h"
+#include "server.h"
+#include "target.h"
+
+#define IDLE_TIMEOUT_MS 60000 /* between the steps of a client */
+#define PORT_TRIES 10         /* a port that was free may be taken by somebody else before we listen on it */
+
+struct server {
+	const struct options *options;
+	struct rpma_peer *peer;
+	struct rpma_ep *ep;
+	uint16_t data_port;
+	int listener;
+	uint16_t port;
+};
+
+/* ---- setting up ---- */
+
+/* librdmacm's ports are the kernel's on software devices and iWARP: what TCP finds free is a good guess */
+static bool
+guess_port(const char *addr, uint16_t *port, char why[static WHY_MAX])
+{
+	int fd;
+	if (!control_listen(addr, "0", &fd, port, why))
+		return false;
+	close(fd);
+	return true;
+}
+
+static bool
+listen_for_data(struct server *server, char why[static WHY_MAX])
+{
+	const struct options *options = server->options;
+	char port[8];
+	if (options->data_port) {
+		server->data_port = (uint16_t)strtoul(options->data_port, NULL, 10);
+		return rpma_ep_listen(server->peer, options->addr, options->data_port, &server->ep) == 0
+			? true
+			: why_rpma(why, "listening for RDMA connections");
+	}
+	for (int i = 0; i < PORT_TRIES; i++) {
+		if (!guess_port(options->addr, &server->data_port, why))
+			return false;
+		snprintf(port, sizeof(port), "%u", server->data_port);
+		if (rpma_ep_listen(server->peer, options->addr, port, &server->ep) == 0)
+			return true;
+	}
+	return why_rpma(why, "listening for RDMA connections");
+}
+
+static bool
+server_open(struct server *server, const struct options *options, char why[static WHY_MAX])
+{
+	struct ibv_context *device;
+	*server = (struct server){ .options = options, .listener = -1 };
+	if (rpma_utils_get_ibv_context(options->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) ||
+		rpma_peer_new(device, &server->peer))
+		return why_rpma(why, options->addr);
+	return listen_for_data(server, why) &&
+		control_listen(options->addr, options->port, &server->listener, &server->port, why);
+}
+
+static void
+server_close(struct server *server)
+{
+	if (server->listener >= 0)
+		close(server->listener);
+	(void)rpma_ep_shutdown(&server->ep);
+	(void)rpma_peer_delete(&server->peer);
+}
+
+/* ---- one step ---- */
+
+/* what is counted at the end of a step: messages and slots with other content than they should have */
+static uint64_t
+count_wrong(struct target *target, const uint64_t *posted)
+{
+	if (!target->load.verify)
+		return 0;
+	uint64_t wrong = 0;
+	for (uint32_t i = 0; i < target->load.connections; i++)
+		wrong += target->conns[i].wrong;
+	return wrong + target_verify(target, posted);
+}
+
+/* from GO to RESULT */
+static bool
+measure(struct target *target, int fd, struct control_message *msg, uint64_t *posted,
+	char why[static WHY_MAX])
+{
+	struct receivers *receivers;
+	if (!receivers_start(target, &receivers, why))
+		return false;
+
+	struct control_result result = { 0 };
+	control_begin(msg, CONTROL_GO);
+	bool good = control_send(fd, msg, why) && control_receive(fd, CONTROL_MARK, -1, msg, NULL, why);
+	struct cpu_time begin = cpu_now();
+	good = good && control_receive(fd, CONTROL_FINISH, -1, msg, NULL, why);
+	result.cpu = cpu_since(begin);
+	if (good && !control_get_counts(msg, posted, target->load.connections))
+		good = why_say(why, "the client's counts make no sense");
+	if (!good) {
+		char ignored[WHY_MAX];
+		(void)receivers_end(receivers, NULL, ignored);
+		return false;
+	}
+	if (!receivers_end(receivers, posted, why))
+		return false;
+
+	result.wrong = count_wrong(target, posted);
+	if (result.wrong)
+		snprintf(result.first_wrong, sizeof(result.first_wrong), "%s", target->first_wrong);
+	control_begin(msg, CONTROL_RESULT);
+	control_put_result(msg, &result);
+	return control_send(fd, msg, why);
+}
+
+/* msg holds SETUP */
+static bool
+serve_step(struct server *server, int fd, struct control_message *msg, char why[static WHY_MAX])
+{
+	const struct options *options = server->options;
+	struct load load;
+	struct target target;
+	if (!control_get_load(msg, &load))
+		return why_say(why, "the client asks for something that cannot be");
+	if (!target_open(&target, &load, server->peer, options->memory, options->overwrite,
+		    options->max_memory, why))
+		return false;
+
+	struct control_ready ready = { .token = target.token, .port = server->data_port };
+	if (target.memory.is_file)
+		snprintf(ready.memory, sizeof(ready.memory), "file, store granularity: %s",
+			target.memory.granularity);
+	else
+		snprintf(ready.memory, sizeof(ready.memory), "DRAM");
+	uint64_t *posted = calloc(load.connections, sizeof(*posted));
+	bool good = posted ? true : why_say(why, "out of memory");
+	if (good) {
+		control_begin(msg, CONTROL_READY);
+		control_put_ready(msg, &ready);
+		good = control_send(fd, msg, why) &&
+			target_accept(&target, server->ep, options->direct_write, fd, why) &&
+			measure(&target, fd, msg, posted, why);
+	}
+	free(posted);
+	target_close(&target);
+	return good;
+}
+
+/* ---- clients ---- */
+
+static bool
+serve_client(struct server *server, int fd, char why[static WHY_MAX])
+{
+	struct control_message msg;
+	bool is_closed;
+	if (!control_receive(fd, CONTROL_HELLO, CONTROL_PATIENCE_MS, &msg, NULL, why))
+		return false;
+	if (msg.len > 0)
+		return why_say(why, "the client's greeting is too long");
+	control_begin(&msg, CONTROL_HELLO);
+	if (!control_send(fd, &msg, why))
+		return false;
+	for (;;) {
+		if (!control_receive(fd, CONTROL_SETUP, IDLE_TIMEOUT_MS, &msg, &is_closed, why))
+			return is_closed; /* between two steps a client may go */
+		if (!serve_step(server, fd, &msg, why))
+			return false;
+	}
+}
+
+/* the client learns why, if it still listens */
+static void
+tell_client(int fd, const char *sentence)
+{
+	struct control_message msg;
+	char ignored[WHY_MAX];
+	control_begin(&msg, CONTROL_ERROR);
+	control_put_sentence(&msg, sentence);
+	(void)control_send(fd, &msg, ignored);
+}
+
+int
+server_run(const struct options *options, int ready_fd)
+{
+	struct server server;
+	char why[WHY_MAX];
+	if (!server_open(&server, options, why)) {
+		fprintf(stderr, "rpma-perf server: %s\n", why);
+		server_close(&server);
+		return EXIT_FAILURE;
+	}
+	if (ready_fd >= 0)
+		dprintf(ready_fd, "%u\n", server.port);
+	else
+		printf("listening on %s port %u, RDMA on port %u\n", options->addr, server.port,
+			server.data_port);
+	fflush(stdout);
+
+	bool good = true;
+	do {
+		char client[CONTROL_TEXT_MAX];
+		int fd;
+		good = control_accept(server.listener, &fd, client, why);
+		if (!good) {
+			fprintf(stderr, "rpma-perf server: %s\n", why);
+			break;
+		}
+		good = serve_client(&server, fd, why);
+		if (!good) {
+			if (ready_fd < 0) /* else the client is the same program, which tells */
+				fprintf(stderr, "rpma-perf server: %s: %s\n", client, why);
+			tell_client(fd, why);
+		}
+		close(fd);
+	} while (!options->once);
+	server_close(&server);
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* worker.c -- the threads that post operations and collect their completions */
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "op.h"
+#include "worker.h"
+
+#define AT_ONCE 32         /* completions per look */
+#define LOOK_MS 100        /* how often a sleeping thread looks at the phase */
+#define DRAIN_TIMEOUT_S 30 /* for what is in flight, when nothing more is posted */
+
+/* ---- one connection ---- */
+
+/* does operation number sequence ask for a completion? */
+static bool
+is_signaled(const struct lane *lane, uint64_t sequence)
+{
+	return sequence + 1 - lane->signaled >= lane->initiator->load.signal_every ||
+		sequence + 1 == lane->limit;
+}
+
+static bool
+post_one(struct lane *lane, uint64_t now, bool signaled, bool more, char why[static WHY_MAX])
+{
+	const struct load *load = &lane->initiator->load;
+	const struct op_kind *kind = &op_kinds[load->op];
+	uint64_t sequence = lane->posted;
+	int flags =
+		(signaled ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR) | (more ? RPMA_F_MORE : 0);
+
+	if (load->verify && kind->fills_target)
+		initiator_stamp(lane, sequence);
+	if (load->verify && kind->reads_target)
+		initiator_clear(lane, sequence);
+	lane->posted_at[sequence % load->depth] = now;
+	if (kind->post(lane, sequence, flags))
+		return why_rpma(why, kind->name);
+	lane->posted++;
+	if (signaled)
+		lane->signaled = sequence + 1;
+	return true;
+}
+
+/* posts as many whole batches as there is room for; *progress is set if it was one */
+static bool
+fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
+{
+	const struct load *load = &lane->initiator->load;
+	for (;;) {
+		uint64_t left = lane->limit - lane->posted;
+		uint64_t batch = left < load->batch ? left : load->batch;
+		if (batch == 0 || load->depth - (lane->posted - lane->done) < batch)
+			return true;
+		*progress = true;
+		uint64_t now = now_ns();
+		for (uint64_t i = 0; i < batch; i++)
+			if (!post_one(lane, now, is_signaled(lane, lane->posted), i + 1 < batch, why))
+				return false;
+	}
+}
+
+/* operations up to and with the one that has completed are over */
+static bool
+retire(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64_t now,
+	char why[static WHY_MAX])
+{
+	const struct load *load = &lane->initiator->load;
+	const char *name = op_kinds[load->op].name;
+	if (wc->status != IBV_WC_SUCCESS)
+		return why_say(why, "%s failed: %s", name, ibv_wc_status_str(wc->status));
+
+	/* none is what unsigned arithmetic makes the largest of all */
+	uint64_t sequence = wc->wr_id - 1;
+	if (sequence < lane->done || sequence >= lane->posted)
+		return why_say(why, "%s: a completion of an operation that is not in flight", name);
+
+	if (worker->phase == PHASE_MEASURE) {
+		histogram_add(&worker->latency, now - lane->posted_at[sequence % load->depth]);
+		worker->ops += sequence + 1 - lane->done;
+		worker->end_ns = now;
+	}
+	for (; lane->done <= sequence; lane->done++) {
+		char wrong[WHY_MAX];
+		if (load->verify && !initiator_check(lane, lane->done, wrong) && worker->wrong++ == 0)
+			why_say(worker->first_wrong, "%s", wrong);
+	}
+	return true;
+}
+
+static bool
+collect(struct worker *worker, struct lane *lane, bool *progress, char why[static WHY_MAX])
+{
+	struct ibv_wc wc[AT_ONCE];
+	int got;
+	int ret = rpma_cq_get_wc(lane->cq, AT_ONCE, wc, &got);
+	if (ret == RPMA_E_NO_COMPLETION)
+		return true;
+	if (ret)
+		return why_rpma(why, "collecting completions");
+	*progress = true;
+	uint64_t now = now_ns();
+	for (int i = 0; i < got; i++)
+		if (!retire(worker, lane, &wc[i], now, why))
+			return false;
+	return true;
+}
+
+/* ---- all connections of a thread ---- */
+
+static struct lane *
+next_lane(const struct worker *worker, struct lane *lane)
+{
+	const struct initiator *initiator = worker->run->initiator;
+	uint32_t next = lane ? lane->index + initiator->load.threads : worker->first;
+	return next < initiator->load.connections ? &initiator->lanes[next] : NULL;
+}
+
+/* sleeps until there may be a completion */
+static void
+wait_for_any(const struct worker *worker, struct pollfd *pfds)
+{
+	struct lane *only = next_lane(worker, NULL);
+	if (next_lane(worker, only) == NULL) {
+		(void)rpma_cq_wait_timed(only->cq, LOOK_MS); /* what is wrong is found when collecting */
+		return;
+	}
+	nfds_t count = 0;
+	for (struct lane *lane = only; lane; lane = next_lane(worker, lane))
+		pfds[count++] = (struct pollfd){ .fd = lane->cq_fd, .events = POLLIN };
+	if (poll(pfds, count, LOOK_MS) <= 0)
+		return;
+	count = 0;
+	for (struct lane *lane = only; lane; lane = next_lane(worker, lane))
+		if (pfds[count++].revents)
+			(void)rpma_cq_wait_timed(lane->cq, 0);
+}
+
+/*
+ * Waits for all that is in flight. The last operations of a connection may have asked for no completion: one
+ * more that does shows that they are over.
+ */
+static bool
+drain(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
+{
+	uint64_t deadline_ns = now_ns() + (uint64_t)DRAIN_TIMEOUT_S * 1000000000;
+	bool is_empty = false;
+	while (!is_empty) {
+		bool progress = false;
+		is_empty = true;
+		for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane)) {
+			uint64_t in_flight = lane->posted - lane->done;
+			if (lane->signaled != lane->posted && in_flight < lane->initiator->load.depth &&
+				!post_one(lane, now_ns(), true, false, why))
+				return false;
+			if (!collect(worker, lane, &progress, why))
+				return false;
+			is_empty &= lane->posted == lane->done;
+		}
+		if (atomic_load(&worker->run->aborted))
+			return true;
+		if (now_ns() > deadline_ns)
+			return why_say(why, "operations have not completed within %d seconds",
+				DRAIN_TIMEOUT_S);
+		if (!progress && !is_empty && worker->run->initiator->load.wait)
+			wait_for_any(worker, pfds);
+	}
+	return true;
+}
+
+static bool
+is_limit_reached(const struct worker *worker)
+{
+	for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane))
+		if (lane->done < lane->limit)
+			return false;
+	return true;
+}
+
+static void
+begin_measuring(struct worker *worker)
+{
+	uint64_t count = worker->run->count;
+	for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane))
+		lane->limit = count ? lane->posted + count : UINT64_MAX;
+	worker->phase = PHASE_MEASURE;
+	worker->begin_ns = now_ns();
+	worker->end_ns = worker->begin_ns;
+	atomic_fetch_add(&worker->run->entered, 1);
+}
+
+/* posts and collects what can be; false: a failure. *is_over: there is nothing more to do. */
+static bool
+turn(struct worker *worker, struct pollfd *pfds, bool *is_over, char why[static WHY_MAX])
+{
+	bool progress = false;
+	for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane))
+		if (!fill(lane, &progress, why) || !collect(worker, lane, &progress, why))
+			return false;
+	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
+	*is_over = !progress && is_limit_reached(worker);
+	if (!progress && !*is_over && worker->run->initiator->load.wait)
+		wait_for_any(worker, pfds);
+	return true;
+}
+
+static bool
+work(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
+{
+	struct run *run = worker->run;
+	bool is_over = false;
+
+	while (!is_over && !atomic_load_explicit(&run->aborted, memory_order_relaxed)) {
+		enum phase phase = atomic_load_explicit(&run->phase, memory_order_relaxed);
+		if (phase != worker->phase) {
+			if (!drain(worker, pfds, why))
+				return false;
+			if (worker->phase == PHASE_WARM_UP && phase == PHASE_MEASURE)
+				begin_measuring(worker);
+			else
+				return true;
+		}
+		/* at least once in each phase, so that what was measured is never nothing */
+		if (!turn(worker, pfds, &is_over, why))
+			return false;
+	}
+	return true;
+}
+
+static void *
+worker_main(void *arg)
+{
+	struct worker *worker = arg;
+	char why[WHY_MAX];
+	(void)pthread_setname_np(pthread_self(), "perf-worker");
+	struct pollfd *pfds = calloc(worker->run->initiator->load.connections, sizeof(*pfds));
+	if (pfds == NULL)
+		run_abort(worker->run, "out of memory");
+	else if (!work(worker, pfds, why))
+		run_abort(worker->run, why);
+	free(pfds);
+	atomic_fetch_sub(&worker->run->running, 1);
+	return NULL;
+}
+
+/* ---- all threads ---- */
+
+bool
+run_start(struct run *run, struct initiator *initiator, uint64_t count, char why[static WHY_MAX])
+{
+	const uint32_t threads = initiator->load.threads;
+	*run = (struct run){ .initiator = initiator, .count = count };
+	run->workers = calloc(threads, sizeof(*run->workers));
+	if (run->workers == NULL)
+		return why_say(why, "out of memory");
+	pthread_mutex_init(&run->why_lock, NULL);
+
+	for (uint32_t i = 0; i < initiator->load.connections; i++)
+		initiator->lanes[i].limit = UINT64_MAX; /* warm-up ends with the phase */
+	for (; run->started < threads; run->started++) {
+		struct worker *worker = &run->workers[run->started];
+		worker->run = run;
+		worker->first = run->started;
+		atomic_fetch_add(&run->running, 1);
+		if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
+			atomic_fetch_sub(&run->running, 1);
+			run_abort(run, "a thread cannot be started");
+			(void)run_join(run, why);
+			run_free(run);
+			return false;
+		}
+	}
+	return true;
+}
+
+void
+run_enter(struct run *run, enum phase phase)
+{
+	atomic_store(&run->phase, phase);
+}
+
+bool
+run_is_over(const struct run *run)
+{
+	return atomic_load(&run->running) == 0;
+}
+
+bool
+run_all_entered(const struct run *run)
+{
+	return atomic_load(&run->phase) != PHASE_MEASURE || atomic_load(&run->entered) == run->started;
+}
+
+void
+run_abort(struct run *run, const char *why)
+{
+	pthread_mutex_lock(&run->why_lock);
+	if (!atomic_load(&run->aborted))
+		why_say(run->why, "%s", why);
+	atomic_store(&run->aborted, true);
+	pthread_mutex_unlock(&run->why_lock);
+}
+
+bool
+run_join(struct run *run, char why[static WHY_MAX])
+{
+	for (uint32_t i = 0; i < run->started; i++)
+		pthread_join(run->workers[i].thread, NULL);
+	return atomic_load(&run->aborted) ? why_say(why, "%s", run->why) : true;
+}
+
+uint64_t
+run_progress(const struct run *run)
+{
+	uint64_t ops = 0;
+	for (uint32_t i = 0; i < run->started; i++)
+		ops += atomic_load_explicit(&run->workers[i].shown_ops, memory_order_relaxed);
+	return ops;
+}
+
+void
+run_free(struct run *run)
+{
+	pthread_mutex_destroy(&run->why_lock);
+	free(run->workers);
+	run->workers = NULL;
+}
