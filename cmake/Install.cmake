@@ -2,24 +2,28 @@
 # Copyright the librpma authors
 
 # header, libraries, librpma.pc, the CMake package, and the way back
+#
+# Components: runtime, devel, doc; utils and others may follow. packages.cmake makes packages of them.
 
 include(CMakePackageConfigHelpers)
 
 set(LIBRPMA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/librpma)
 
-install(FILES ${PROJECT_SOURCE_DIR}/include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/librpma.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+	COMPONENT devel)
 install(TARGETS rpma rpma_static EXPORT librpma-targets
-	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel
+	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel
 	INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_DIR})
+install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_DIR}
+	COMPONENT devel)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/librpma-config.cmake.in
 	${PROJECT_BINARY_DIR}/librpma-config.cmake INSTALL_DESTINATION ${LIBRPMA_CMAKE_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cmake
 	COMPATIBILITY AnyNewerVersion)
 install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake
-	DESTINATION ${LIBRPMA_CMAKE_DIR})
+	DESTINATION ${LIBRPMA_CMAKE_DIR} COMPONENT devel)
 
 # relative to where librpma.pc lies, so that "cmake --install --prefix" is right too; absolute where asked for so
 set(LIBRPMA_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
@@ -32,7 +36,8 @@ if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} AND NOT IS_ABSOLUTE ${CMAKE_INSTALL_I
 	set(LIBRPMA_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/librpma.pc.in ${PROJECT_BINARY_DIR}/librpma.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/librpma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/librpma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+	COMPONENT devel)
 
 if(IN_TREE)
 	add_custom_target(uninstall

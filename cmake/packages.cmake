@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# packages by CPack, as Debian splits them
+#
+#	cmake -S . -B build -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build
+#	cd build && cpack -G DEB		(or RPM, TGZ)
+#
+# utils/check-packages does that, and tries what comes out.
+#
+#	component		.deb		.rpm
+#	runtime			librpma0	librpma
+#	devel, Unspecified	librpma-dev	librpma-devel	Unspecified: the manuals
+#	doc			librpma-doc	librpma-doc
+#	utils			librpma-utils	librpma-utils
+#	softrdma		libsoftrdma0	libsoftrdma
+#
+# A component that installs nothing makes no package. One that is not in the table is an error.
+
+# a part of another project is packaged by that one
+if(NOT IN_TREE)
+	return()
+endif()
+
+set(LIBRPMA_PACKAGER "librpma authors <maintainers@librpma.invalid>" CACHE STRING "who makes the packages: name <address>")
+set(LIBRPMA_PACKAGE_REVISION 1 CACHE STRING "which package of this version it is")
+
+# the documentation as it lies in the repository
+set(doc_dir ${CMAKE_INSTALL_DATADIR}/doc/librpma-doc)
+install(FILES README.md CHANGELOG.md SECURITY.md DESTINATION ${doc_dir} COMPONENT doc EXCLUDE_FROM_ALL)
+install(DIRECTORY doc/ DESTINATION ${doc_dir}/doc COMPONENT doc EXCLUDE_FROM_ALL FILES_MATCHING PATTERN *.md
+	PATTERN manuals EXCLUDE)
+install(DIRECTORY examples DESTINATION ${doc_dir} COMPONENT doc EXCLUDE_FROM_ALL USE_SOURCE_PERMISSIONS)
+
+set(CPACK_PACKAGE_NAME librpma)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_VENDOR "librpma authors")
+set(CPACK_PACKAGE_CONTACT ${LIBRPMA_PACKAGER})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "remote persistent memory over RDMA")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_CHECKSUM SHA256)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_RPM_COMPONENT_INSTALL ON)
+set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+# folders of the system belong to no package
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+	OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+set(about "librpma reads, writes and durably flushes the memory of another machine over
+RDMA (Remote Direct Memory Access), and has a software device for machines
+without such hardware. It takes the place of the original librpma, whose
+programs run on it unchanged.")
+
+# package(<component> DEB <name> RPM <name> SECTION <deb section> SUMMARY <words> TEXT <sentence>)
+function(package component)
+	cmake_parse_arguments(P "" "DEB;RPM;SECTION;SUMMARY;TEXT" "" ${ARGN})
+	string(TOUPPER ${P_DEB} group)
+	string(TOUPPER ${component} upper)
+	set(values
+		CPACK_COMPONENT_${upper}_GROUP ${P_DEB}
+		CPACK_DEBIAN_${group}_PACKAGE_NAME ${P_DEB}
+		CPACK_DEBIAN_${group}_PACKAGE_SECTION ${P_SECTION}
+		CPACK_DEBIAN_${group}_DESCRIPTION "${about}\n.\n${P_TEXT}"
+		CPACK_RPM_${group}_PACKAGE_NAME ${P_RPM}
+		CPACK_RPM_${group}_PACKAGE_SUMMARY "remote persistent memory over RDMA (${P_SUMMARY})"
+		CPACK_RPM_${group}_PACKAGE_DESCRIPTION "${about}\n\n${P_TEXT}")
+	while(values)
+		list(POP_FRONT values name value)
+		set(${name} "${value}" PARENT_SCOPE)
+	endwhile()
+endfunction()
+
+package(runtime DEB librpma0 RPM librpma SECTION libs SUMMARY "library" TEXT "This package has the shared library.")
+package(devel DEB librpma-dev RPM librpma-devel SECTION libdevel SUMMARY "development files" TEXT
+	"This package has what is needed to build programs: header, static library,\nfiles for pkg-config and CMake, and the manuals.")
+package(doc DEB librpma-doc RPM librpma-doc SECTION doc SUMMARY "documentation and examples" TEXT
+	"This package has the documentation and the examples.")
+package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT "This package has the tools.")
+package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software device for other programs" TEXT
+	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm.")
+# what others install without naming a component: the manuals
+set(CPACK_COMPONENT_UNSPECIFIED_GROUP librpma-dev)
+
+get_cmake_property(CPACK_COMPONENTS_ALL COMPONENTS)
+foreach(component ${CPACK_COMPONENTS_ALL})
+	if(NOT component MATCHES "^(runtime|devel|doc|utils|softrdma|Unspecified)$")
+		message(FATAL_ERROR "cmake/packages.cmake has no package for the component ${component}")
+	endif()
+endforeach()
+
+# --- .deb ---
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE ${LIBRPMA_PACKAGE_REVISION})
+set(CPACK_DEBIAN_PACKAGE_SOURCE librpma)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+set(deb_version "${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}")
+
+# CPack's own would call ldconfig from maintainer scripts
+file(WRITE ${PROJECT_BINARY_DIR}/deb/shlibs "librpma ${LIBRPMA_SOVERSION} librpma0 (>= ${PROJECT_VERSION})\n")
+file(WRITE ${PROJECT_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRPMA0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/shlibs ${PROJECT_BINARY_DIR}/deb/triggers)
+set(CPACK_DEBIAN_LIBRPMA0_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_DEPENDS
+	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev")
+set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_SUGGESTS "librpma-doc")
+set(CPACK_DEBIAN_LIBRPMA-DOC_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_LIBRPMA-UTILS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBSOFTRDMA0_PACKAGE_SHLIBDEPS ON)
+
+# copyright, changelog, compression: what Debian wants and an installation by "make install" does not have
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian-files.cmake)
+# of the build, or SOURCE_DATE_EPOCH
+string(TIMESTAMP LIBRPMA_PACKAGE_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/changelog.Debian.in ${PROJECT_BINARY_DIR}/changelog.Debian @ONLY)
+set(CPACK_LIBRPMA_CHANGELOG_DEBIAN ${PROJECT_BINARY_DIR}/changelog.Debian)
+set(CPACK_LIBRPMA_SOURCE_DIR ${PROJECT_SOURCE_DIR})
+
+# --- .rpm ---
+
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
+set(CPACK_RPM_PACKAGE_GROUP "System Environment/Libraries")
+set(CPACK_RPM_PACKAGE_RELEASE ${LIBRPMA_PACKAGE_REVISION})
+set(CPACK_RPM_PACKAGE_AUTOREQ ON)
+set(CPACK_RPM_PACKAGE_AUTOPROV ON)
+set(CPACK_RPM_LIBRPMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
+set(CPACK_RPM_LIBRPMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
+set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
+	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel")
+set(CPACK_RPM_LIBRPMA-DOC_PACKAGE_ARCHITECTURE noarch)
+# folders that packages of the system own
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
+	/usr/share/doc /usr/share/man /usr/share/man/man1 /usr/share/man/man3 /usr/share/man/man7
+	/usr/${CMAKE_INSTALL_LIBDIR}/pkgconfig /usr/${CMAKE_INSTALL_LIBDIR}/cmake)
+
+include(CPack)

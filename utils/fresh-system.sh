@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+
+# fresh-system.sh -- a minimal system of this machine's own distribution in a folder, and commands in it; to be sourced
+#
+# It needs root and mmdebstrap.
+
+# make_system <folder> <mmdebstrap arguments...>
+make_system()
+{
+	local codename sources root=$1
+	shift
+	# the archives that apt knows of this distribution, whatever form its configuration has
+	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	# shellcheck disable=SC2016 # expanded by apt-get
+	mapfile -t sources < <(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+		awk -v c="$codename" '$3 == c || index($3, c "-") == 1' | sort -u)
+	if ((${#sources[@]} == 0)); then
+		echo "apt has no lists of $codename: run apt-get update first"
+		return 1
+	fi
+
+	echo "== a minimal $codename"
+	printf '%s\n' "${sources[@]}" | mmdebstrap --quiet --variant=minbase "$@" "$codename" "$root" -
+	rm -rf "$root/dev/infiniband"
+}
+
+# in_system <folder> <folder in it to work in> <command...>: its own processes and mounts, which end with it; a minimal
+# /dev, and no terminal
+in_system()
+{
+	# shellcheck disable=SC2016 # expanded inside
+	unshare --mount --pid --ipc --fork --kill-child bash -euc '
+		root=$1
+		shift
+		mount --make-rprivate /
+		mount -t proc proc "$root/proc"
+		mount -t sysfs -o ro sysfs "$root/sys"
+		mount -t tmpfs -o mode=0755 dev "$root/dev"
+		mkdir -m 1777 "$root/dev/shm"
+		for node in null zero full random urandom tty; do
+			: >"$root/dev/$node"
+			mount --bind "/dev/$node" "$root/dev/$node"
+		done
+		ln -s /proc/self/fd "$root/dev/fd"
+		cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 chroot "$root" \
+			bash -euc "cd \"\$0\" && exec \"\$@\"" "$@"
+	' bash "$@" </dev/null
+}
