@@ -13,10 +13,9 @@
 
 #include "connection.h"
 #include "exchange.h"
+#include "flush.h"
 #include "greeting.h"
 #include "numbers.h"
-
-static const char *const greetings[] = { "Hello world!", "¡Hola Mundo!" };
 
 /* marks the one operation whose completion is waited for */
 #define FLUSH_ID ((const void *)(uintptr_t)0xF01D)
@@ -28,28 +27,13 @@ usage(const char *name)
 	return 2;
 }
 
-/* PERSISTENT if that can be had, else VISIBILITY: librpma says at once, and truthfully, whether it can */
-static int
-flush(struct rpma_conn *conn, struct exchange *server, size_t len)
-{
-	int ret = rpma_flush(conn, server->mr, server->data_offset, len, RPMA_FLUSH_TYPE_PERSISTENT,
-		RPMA_F_COMPLETION_ALWAYS, FLUSH_ID);
-	printf("RPMA_FLUSH_TYPE_PERSISTENT is %ssupported\n", ret == RPMA_E_NOSUPP ? "NOT " : "");
-	if (ret == RPMA_E_NOSUPP)
-		ret = rpma_flush(conn, server->mr, server->data_offset, len, RPMA_FLUSH_TYPE_VISIBILITY,
-			RPMA_F_COMPLETION_ALWAYS, FLUSH_ID);
-	if (ret)
-		report("rpma_flush", ret);
-
-	return ret;
-}
-
 /* the server has said what it has; it might have less room than we have text */
 static int
 write_and_flush(struct rpma_conn *conn, struct exchange *server, const struct rpma_mr_local *src,
 	struct greeting_memory *mem)
 {
 	size_t room = server->size - server->data_offset;
+	enum rpma_flush_type type;
 	size_t len = room < GREETING_SIZE ? room : GREETING_SIZE;
 
 	if (len <= strlen(greeting_text(mem))) {
@@ -64,7 +48,10 @@ write_and_flush(struct rpma_conn *conn, struct exchange *server, const struct rp
 		report("rpma_write", ret);
 		return ret;
 	}
-	ret = flush(conn, server, len);
+	ret = flush_best(conn, server->mr, server->data_offset, len, FLUSH_ID, &type);
+	if (ret == 0)
+		printf("RPMA_FLUSH_TYPE_PERSISTENT is %ssupported\n",
+			type == RPMA_FLUSH_TYPE_PERSISTENT ? "" : "NOT ");
 
 	return ret ? ret : conn_wait_completion(conn, FLUSH_ID);
 }
@@ -89,16 +76,6 @@ send_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct gr
 	return ret;
 }
 
-static void
-translate(struct greeting_memory *mem)
-{
-	bool is_first = strcmp(greeting_text(mem), greetings[0]) == 0;
-
-	printf("translating...\n");
-	greeting_replace(mem, greetings[is_first ? 1 : 0]);
-	printf("Translation: %s\n", greeting_text(mem));
-}
-
 static int
 greet(const char *addr, const char *port, struct rpma_peer *peer, struct greeting_memory *mem)
 {
@@ -110,7 +87,7 @@ greet(const char *addr, const char *port, struct rpma_peer *peer, struct greetin
 		report("rpma_mr_reg", ret);
 		return ret;
 	}
-	ret = client_connect(peer, addr, port, &conn);
+	ret = client_connect(peer, addr, port, NULL, NULL, &conn);
 	if (ret == 0) {
 		ret = send_greeting(conn, src, mem);
 		int ret_close = conn_disconnect(&conn);
@@ -132,16 +109,16 @@ main(int argc, char *argv[])
 	if (argc < 3 || argc > 5 || (argc == 5 && !parse_number(argv[4], SIZE_MAX, &offset)))
 		return usage(argv[0]);
 
-	if (greeting_open(argc > 3 ? argv[3] : NULL, (size_t)offset, greetings[0], &mem))
+	if (greeting_open(argc > 3 ? argv[3] : NULL, (size_t)offset, GREETING_FIRST, &mem))
 		return 1;
-	printf("Next value: %s\n", greeting_text(&mem));
+	greeting_print("Next value", &mem);
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer, NULL);
 	if (ret == 0)
 		ret = greet(argv[1], argv[2], peer, &mem);
 	/* the server has it: the next greeting will be another one */
 	if (ret == 0)
-		translate(&mem);
+		greeting_translate(&mem);
 
 	if (rpma_peer_delete(&peer))
 		ret = -1;

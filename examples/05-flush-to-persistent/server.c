@@ -54,7 +54,7 @@ serve_client(struct rpma_peer *peer, const char *addr, const char *port,
 		report("rpma_ep_listen", ret);
 		return ret;
 	}
-	ret = server_accept(ep, pdata, &conn);
+	ret = server_accept(ep, NULL, pdata, &conn);
 	if (ret == 0)
 		ret = conn_wait_closed(&conn);
 	if (rpma_ep_shutdown(&ep))
@@ -99,19 +99,18 @@ main(int argc, char *argv[])
 	bool direct_write = argc > 4 && strcmp(argv[4], "on") == 0;
 
 	/* show what librpma does */
-	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
-	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO);
+	show_log();
 
 	if (greeting_open(argc > 3 ? argv[3] : NULL, 0, "", &mem))
 		return 1;
 	if (mem.file.map)
-		printf("Old value: %s\n", greeting_text(&mem));
+		greeting_print("Old value", &mem);
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
 	if (ret == 0)
 		ret = serve_memory(peer, argv[1], argv[2], &mem, direct_write);
 	if (ret == 0)
-		printf("New value: %s\n", greeting_text(&mem));
+		greeting_print("New value", &mem);
 
 	if (rpma_peer_delete(&peer))
 		ret = -1;

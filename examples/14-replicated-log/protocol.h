@@ -5,9 +5,9 @@
  * protocol.h -- what writer and replica tell each other while they connect, as private data
  *
  * The writer says hello: 12 bytes, the text "rpma-log" and the version of the format as 4 bytes,
- * little-endian. The replica answers with the description of its memory (exchange.h), or, while it serves
- * another writer, with the four letters "busy", and then disconnects. A connection request without a hello is
- * rejected.
+ * little-endian. The replica accepts with the description of its memory (exchange.h); while it serves another
+ * writer it rejects with the four letters "busy". A connection request without a hello is rejected and
+ * nothing said, as it is by a port where nobody listens.
  */
 
 #ifndef LOG_PROTOCOL_H

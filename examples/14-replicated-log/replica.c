@@ -10,17 +10,12 @@
  * together with its queue pair, so that nothing of an earlier writer can arrive any more.
  */
 
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -28,39 +23,31 @@
 #include "log_file.h"
 #include "numbers.h"
 #include "protocol.h"
+#include "watch.h"
 
 /* of a log that is created without a size being given */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
 
-/* visitor 0 is the writer; the others are on their way out, having been told that the replica is busy */
-#define VISITORS_MAX 5
-#define WRITER 0
-
-/* a visitor that is not established, or not gone, after this time is dropped */
-#define VISITOR_TIMEOUT_MS 5000
+/* a writer that is not established after this time is gone */
+#define CONNECT_TIMEOUT_MS 5000
 
 /* ports that somebody else took between our asking the kernel for a free one and listening on it */
 #define PORT_TRIES 20
 
-#define EVENT_EP VISITORS_MAX
-#define EVENT_SIGNAL (VISITORS_MAX + 1)
-
-struct visitor {
-	struct rpma_conn *conn; /* NULL: nobody */
-	int64_t deadline_ms;    /* 0: none */
-};
+enum { ON_STOP, ON_REQUEST, ON_EVENT };
 
 struct replica {
 	struct log_file file;
 	struct rpma_peer *peer;
 	struct rpma_peer_cfg *pcfg;
 	struct rpma_mr_local *mr;
+	struct rpma_conn_cfg *cfg;
 	struct rpma_ep *ep;
-	int signal_fd;
-	int epoll_fd;
 	uint8_t answer[EXCHANGE_SIZE];
 	struct rpma_conn_private_data pdata; /* points to answer */
-	struct visitor visitors[VISITORS_MAX];
+	struct watch watch;
+	bool is_watching;
+	struct rpma_conn *writer; /* NULL: nobody */
 };
 
 struct options {
@@ -70,15 +57,6 @@ struct options {
 	uint64_t size; /* 0: not given */
 	bool direct_write;
 };
-
-static int64_t
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* the log, created if it is not there; it must have the size that was asked for, if any was */
 static int
@@ -121,6 +99,13 @@ register_log(struct replica *r, const struct options *options)
 	ret = rpma_mr_reg(r->peer, r->file.mem.ptr, r->file.mem.size, usage, &r->mr);
 	if (ret) {
 		report("rpma_mr_reg", ret);
+		return ret;
+	}
+	ret = rpma_conn_cfg_new(&r->cfg);
+	if (ret == 0)
+		ret = rpma_conn_cfg_set_connect_timeout(r->cfg, CONNECT_TIMEOUT_MS);
+	if (ret) {
+		report("configuring connections", ret);
 		return ret;
 	}
 	ret = rpma_peer_cfg_new(&r->pcfg);
@@ -186,201 +171,124 @@ listen_on(struct replica *r, const struct options *options)
 	return 0;
 }
 
-/* reads of fd must not wait: a readable descriptor is a hint, and there are others to look after */
 static int
-watch(struct replica *r, int fd, uint32_t what)
+watch_requests(struct replica *r)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = what };
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
-		epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		perror("watching a descriptor");
-		return -1;
-	}
-	return 0;
-}
-
-static int
-watch_all(struct replica *r)
-{
-	sigset_t signals;
-	int ep_fd;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &signals, NULL)) {
-		perror("sigprocmask");
-		return -1;
-	}
-	r->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
-	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (r->signal_fd < 0 || r->epoll_fd < 0) {
-		perror("preparing to wait");
-		return -1;
-	}
-	if (rpma_ep_get_fd(r->ep, &ep_fd))
-		return -1;
-
-	return watch(r, ep_fd, EVENT_EP) || watch(r, r->signal_fd, EVENT_SIGNAL) ? -1 : 0;
-}
-
-static void
-drop_visitor(struct visitor *v)
-{
-	/* the descriptor leaves the epoll set with the connection, which also ends what the visitor may do */
-	(void)rpma_conn_disconnect(v->conn);
-	int ret = rpma_conn_delete(&v->conn);
-	if (ret)
-		report("rpma_conn_delete", ret);
-	v->deadline_ms = 0;
-}
-
-static struct visitor *
-free_visitor(struct replica *r)
-{
-	for (int i = 0; i < VISITORS_MAX; i++)
-		if (r->visitors[i].conn == NULL)
-			return &r->visitors[i];
-	return NULL;
-}
-
-static void
-welcome(struct replica *r, struct visitor *v, struct rpma_conn_req *req)
-{
-	const struct rpma_conn_private_data busy = { (void *)(uintptr_t)BUSY, BUSY_SIZE };
-	bool is_writer = v == &r->visitors[WRITER];
 	int fd;
 
-	int ret = rpma_conn_req_connect(&req, is_writer ? &r->pdata : &busy, &v->conn);
-	if (ret) {
-		report("rpma_conn_req_connect", ret);
+	int ret = checked("rpma_ep_get_fd", rpma_ep_get_fd(r->ep, &fd));
+
+	return ret ? ret : watch_add(&r->watch, fd, (struct watched){ ON_REQUEST, 0 });
+}
+
+static void
+drop_writer(struct replica *r)
+{
+	/* the descriptor leaves the epoll set with the connection, which also ends what the writer may do */
+	(void)rpma_conn_disconnect(r->writer);
+	(void)checked("rpma_conn_delete", rpma_conn_delete(&r->writer));
+}
+
+static void
+next_conn_event(struct replica *r)
+{
+	enum rpma_conn_event event;
+
+	int ret = r->writer ? rpma_conn_next_event(r->writer, &event) : RPMA_E_NO_EVENT;
+	if (ret == RPMA_E_NO_EVENT)
+		return;
+	if (ret == 0 && event == RPMA_CONN_ESTABLISHED) {
+		printf("writer connected\n");
 		return;
 	}
-	v->deadline_ms = now_ms() + VISITOR_TIMEOUT_MS;
-	if (rpma_conn_get_event_fd(v->conn, &fd) || watch(r, fd, (uint32_t)(v - r->visitors)))
-		drop_visitor(v);
-	else if (!is_writer)
-		printf("a second writer was refused\n");
+
+	printf("writer gone: %s\n", ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
+	drop_writer(r);
+}
+
+static void
+accept_writer(struct replica *r, struct rpma_conn_req **req)
+{
+	int fd;
+
+	if (checked("rpma_conn_req_connect", rpma_conn_req_connect(req, &r->pdata, &r->writer)))
+		return;
+	if (checked("rpma_conn_get_event_fd", rpma_conn_get_event_fd(r->writer, &fd)) ||
+		watch_add(&r->watch, fd, (struct watched){ ON_EVENT, 0 }))
+		drop_writer(r);
 }
 
 static void
 next_conn_req(struct replica *r)
 {
+	const struct rpma_conn_private_data busy = { (void *)(uintptr_t)BUSY, BUSY_SIZE };
 	struct rpma_conn_private_data hello;
 	struct rpma_conn_req *req = NULL;
 
-	int ret = rpma_ep_next_conn_req(r->ep, NULL, &req);
-	if (ret == RPMA_E_NO_EVENT)
-		return;
+	int ret = rpma_ep_next_conn_req(r->ep, r->cfg, &req);
 	if (ret) {
-		report("rpma_ep_next_conn_req", ret);
+		if (ret != RPMA_E_NO_EVENT)
+			report("rpma_ep_next_conn_req", ret);
 		return;
 	}
+	/* who has gone makes room before a newcomer is looked at */
+	next_conn_event(r);
 
-	struct visitor *v = free_visitor(r);
-	if (v == NULL || rpma_conn_req_get_private_data(req, &hello) ||
-		!pdata_begins_with(&hello, HELLO, HELLO_SIZE)) {
-		printf("a connection request was rejected: %s\n",
-			v ? "not from a writer of this version" : "too many");
-		(void)rpma_conn_req_delete(&req);
-		return;
+	if (rpma_conn_req_get_private_data(req, &hello) || !pdata_begins_with(&hello, HELLO, HELLO_SIZE)) {
+		printf("a connection request was rejected: not from a writer of this version\n");
+		(void)checked("rpma_conn_req_delete", rpma_conn_req_delete(&req));
+	} else if (r->writer) {
+		printf("a second writer was rejected\n");
+		(void)checked("rpma_conn_req_reject", rpma_conn_req_reject(&req, &busy));
+	} else {
+		accept_writer(r, &req);
 	}
-	welcome(r, v, req);
-}
-
-static void
-next_conn_event(struct replica *r, struct visitor *v)
-{
-	bool is_writer = v == &r->visitors[WRITER];
-	enum rpma_conn_event event;
-
-	/* an earlier event of this round may have dropped the visitor */
-	if (v->conn == NULL)
-		return;
-
-	int ret = rpma_conn_next_event(v->conn, &event);
-	if (ret == RPMA_E_NO_EVENT)
-		return;
-	if (ret == 0 && event == RPMA_CONN_ESTABLISHED && is_writer) {
-		printf("writer connected\n");
-		v->deadline_ms = 0;
-		return;
-	}
-	if (ret == 0 && event == RPMA_CONN_ESTABLISHED) {
-		/* it has its answer; it is dropped when it has gone, or at its deadline */
-		(void)rpma_conn_disconnect(v->conn);
-		return;
-	}
-
-	if (is_writer)
-		printf("writer gone: %s\n", ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
-	drop_visitor(v);
-}
-
-/* drops who is late; returns how long to wait for the next one, -1 for ever */
-static int
-check_deadlines(struct replica *r)
-{
-	int64_t now = now_ms();
-	int64_t wait_ms = -1;
-
-	for (int i = 0; i < VISITORS_MAX; i++) {
-		struct visitor *v = &r->visitors[i];
-		if (v->deadline_ms == 0)
-			continue;
-		if (v->deadline_ms <= now)
-			drop_visitor(v);
-		else if (wait_ms < 0 || v->deadline_ms - now < wait_ms)
-			wait_ms = v->deadline_ms - now;
-	}
-
-	return (int)wait_ms;
 }
 
 static int
 serve(struct replica *r)
 {
-	struct epoll_event events[VISITORS_MAX + 2];
+	struct watched what;
+	bool found;
 
 	for (;;) {
-		int n = epoll_wait(r->epoll_fd, events, VISITORS_MAX + 2, check_deadlines(r));
-		for (int i = 0; i < n; i++)
-			if (events[i].data.u32 == EVENT_SIGNAL)
-				return 0;
-		/* who has gone makes room before a newcomer asks for it */
-		for (int i = 0; i < n; i++)
-			if (events[i].data.u32 < VISITORS_MAX)
-				next_conn_event(r, &r->visitors[events[i].data.u32]);
-		for (int i = 0; i < n; i++)
-			if (events[i].data.u32 == EVENT_EP)
-				next_conn_req(r);
+		if (watch_next(&r->watch, WATCH_FOREVER, &what, &found))
+			return -1;
+		if (!found)
+			continue;
+		if (what.kind == ON_STOP)
+			return 0;
+		if (what.kind == ON_REQUEST)
+			next_conn_req(r);
+		else
+			next_conn_event(r);
 	}
 }
 
 static int
 replica_start(struct replica *r, const struct options *options)
 {
+	/* before the library starts threads: none of them is to take the signals */
+	if (watch_open(&r->watch, (struct watched){ ON_STOP, 0 }))
+		return -1;
+	r->is_watching = true;
 	if (open_log(options, &r->file))
 		return -1;
 
-	return register_log(r, options) || listen_on(r, options) || watch_all(r) ? -1 : 0;
+	return register_log(r, options) || listen_on(r, options) || watch_requests(r) ? -1 : 0;
 }
 
 /* harmless on what was not started */
 static int
 replica_stop(struct replica *r)
 {
-	for (int i = 0; i < VISITORS_MAX; i++)
-		if (r->visitors[i].conn)
-			drop_visitor(&r->visitors[i]);
-	if (r->epoll_fd >= 0)
-		close(r->epoll_fd);
-	if (r->signal_fd >= 0)
-		close(r->signal_fd);
+	if (r->writer)
+		drop_writer(r);
+	if (r->is_watching)
+		watch_close(&r->watch);
 
 	int ret = rpma_ep_shutdown(&r->ep);
+	ret |= rpma_conn_cfg_delete(&r->cfg);
 	ret |= rpma_peer_cfg_delete(&r->pcfg);
 	ret |= rpma_mr_dereg(&r->mr);
 	ret |= rpma_peer_delete(&r->peer);
@@ -436,7 +344,7 @@ int
 main(int argc, char *argv[])
 {
 	struct options options = { 0 };
-	struct replica replica = { .file.fd = -1, .signal_fd = -1, .epoll_fd = -1 };
+	struct replica replica = { .file.fd = -1 };
 
 	if (!parse_options(argc, argv, &options))
 		return usage(argv[0]);

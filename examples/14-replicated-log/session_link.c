@@ -226,6 +226,8 @@ new_request(struct session *s, struct rpma_conn_req **req)
 	if (ret == 0)
 		ret = rpma_conn_cfg_set_timeout(cfg, RESOLVE_TIMEOUT_MS);
 	if (ret == 0)
+		ret = rpma_conn_cfg_set_connect_timeout(cfg, CONNECT_TIMEOUT_MS);
+	if (ret == 0)
 		ret = rpma_conn_cfg_set_sq_size(cfg, QUEUE_SIZE);
 	if (ret == 0)
 		ret = rpma_conn_cfg_set_cq_size(cfg, QUEUE_SIZE);
@@ -259,46 +261,43 @@ open_descriptors(struct session *s)
 	return set_nonblocking(s->cq_fd) || set_nonblocking(s->event_fd) ? -1 : 0;
 }
 
+/* was the request rejected by a replica that serves another writer? Where nobody listens nothing is said */
+static bool
+is_busy(struct session *s)
+{
+	struct rpma_conn_private_data pdata;
+
+	return rpma_conn_get_private_data(s->conn, &pdata) == 0 && pdata_begins_with(&pdata, BUSY, BUSY_SIZE);
+}
+
+/* the library sees to it that an event comes in time */
 static int
 await_established(struct session *s)
 {
-	const int64_t deadline_ms = now_ms() + CONNECT_TIMEOUT_MS;
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 
-	while (event != RPMA_CONN_ESTABLISHED) {
+	while (event != RPMA_CONN_ESTABLISHED && !s->closed) {
 		struct pollfd pfds[] = {
 			{ .fd = s->event_fd, .events = POLLIN },
 			{ .fd = s->m->wake_fd, .events = POLLIN },
 		};
-		int64_t left_ms = deadline_ms - now_ms();
-		if (left_ms <= 0 || is_stopped(s) || (poll(pfds, 2, (int)left_ms) < 0 && errno != EINTR))
+		if (is_stopped(s) || (poll(pfds, 2, -1) < 0 && errno != EINTR))
 			return -1;
 		if (pfds[0].revents)
 			next_event(s, &event);
 		if (pfds[1].revents)
 			wake_wait(s->m->wake_fd, 0);
-		if (s->closed)
-			return -1;
 	}
+	s->busy = event == RPMA_CONN_REJECTED && is_busy(s);
 
-	return 0;
+	return s->closed ? -1 : 0;
 }
 
-/* what did the replica say: its memory, or that it is busy? */
+/* where is the memory of the replica? */
 static int
 read_answer(struct session *s)
 {
-	struct rpma_conn_private_data pdata;
-
-	int ret = rpma_conn_get_private_data(s->conn, &pdata);
-	if (ret)
-		return session_failed(s, "rpma_conn_get_private_data", ret);
-
-	s->busy = pdata_begins_with(&pdata, BUSY, BUSY_SIZE);
-	if (s->busy)
-		return -1;
-
-	ret = exchange_unpack(s->conn, &s->remote);
+	int ret = exchange_unpack(s->conn, &s->remote);
 	if (ret)
 		return session_give_up(s, "it is no replica");
 	if (s->remote.pcfg)

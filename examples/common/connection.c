@@ -3,13 +3,58 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "connection.h"
+
+/*
+ * What the library says of the last failure of this thread, if that is what ret came from: some of what the
+ * examples check is no call of librpma, and that nothing is there is no failure. The original library, which
+ * most of the examples can be built with as well, knows the code only.
+ */
+static const char *
+sentence(const char *call, int ret)
+{
+#ifdef RPMA_F_MORE /* came together with rpma_errormsg */
+	if (strncmp(call, "rpma_", 5) == 0 && ret != RPMA_E_NO_COMPLETION && ret != RPMA_E_NO_EVENT)
+		return rpma_errormsg();
+#endif
+	(void)call;
+	(void)ret;
+
+	return NULL;
+}
 
 void
 report(const char *call, int ret)
 {
-	fprintf(stderr, "%s failed: %s\n", call, rpma_err_2str(ret));
+	const char *why = sentence(call, ret);
+
+	fprintf(stderr, "%s failed: %s%s%s\n", call, rpma_err_2str(ret), why ? ": " : "", why ? why : "");
+}
+
+int
+checked(const char *call, int ret)
+{
+	if (ret)
+		report(call, ret);
+
+	return ret;
+}
+
+int
+first_error(int earlier, int later)
+{
+	return earlier ? earlier : later;
+}
+
+void
+show_log(void)
+{
+	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
+	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_INFO);
 }
 
 int
@@ -18,19 +63,32 @@ peer_new_by_addr(const char *addr, enum rpma_util_ibv_context_type type, struct 
 {
 	struct ibv_context *ibv_ctx;
 
-	int ret = rpma_utils_get_ibv_context(addr, type, &ibv_ctx);
+	int ret = checked("rpma_utils_get_ibv_context", rpma_utils_get_ibv_context(addr, type, &ibv_ctx));
 	if (ret) {
-		fprintf(stderr, "no device for the address %s: %s\n", addr, rpma_err_2str(ret));
+		fprintf(stderr, "no device for the address %s\n", addr);
 		return ret;
 	}
 
-	ret = rpma_peer_new(ibv_ctx, peer);
-	if (ret)
-		report("rpma_peer_new", ret);
-	else if (device)
+	ret = checked("rpma_peer_new", rpma_peer_new(ibv_ctx, peer));
+	if (ret == 0 && device)
 		*device = ibv_get_device_name(ibv_ctx->device);
 
 	return ret;
+}
+
+void *
+memory_new(size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t whole = (size + page - 1) / page * page;
+
+	void *ptr = aligned_alloc(page, whole);
+	if (ptr == NULL)
+		perror("aligned_alloc");
+	else
+		memset(ptr, 0, whole);
+
+	return ptr;
 }
 
 static int
@@ -38,11 +96,9 @@ wait_event(struct rpma_conn *conn, enum rpma_conn_event expected)
 {
 	enum rpma_conn_event event;
 
-	int ret = rpma_conn_next_event(conn, &event);
-	if (ret) {
-		report("rpma_conn_next_event", ret);
+	int ret = checked("rpma_conn_next_event", rpma_conn_next_event(conn, &event));
+	if (ret)
 		return ret;
-	}
 	if (event != expected) {
 		fprintf(stderr, "%s\n", rpma_utils_conn_event_2str(event));
 		return RPMA_E_UNKNOWN;
@@ -51,15 +107,13 @@ wait_event(struct rpma_conn *conn, enum rpma_conn_event expected)
 	return 0;
 }
 
-/* req is used up, whatever happens */
-static int
-establish(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
+int
+conn_establish(struct rpma_conn_req **req, const struct rpma_conn_private_data *pdata,
+	struct rpma_conn **conn)
 {
-	int ret = rpma_conn_req_connect(&req, pdata, conn);
-	if (ret) {
-		report("rpma_conn_req_connect", ret);
+	int ret = checked("rpma_conn_req_connect", rpma_conn_req_connect(req, pdata, conn));
+	if (ret)
 		return ret;
-	}
 
 	ret = wait_event(*conn, RPMA_CONN_ESTABLISHED);
 	if (ret)
@@ -69,31 +123,25 @@ establish(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata,
 }
 
 int
-client_connect(struct rpma_peer *peer, const char *addr, const char *port, struct rpma_conn **conn)
+client_connect(struct rpma_peer *peer, const char *addr, const char *port, const struct rpma_conn_cfg *cfg,
+	const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
 {
 	struct rpma_conn_req *req = NULL;
 
-	int ret = rpma_conn_req_new(peer, addr, port, NULL, &req);
-	if (ret) {
-		report("rpma_conn_req_new", ret);
-		return ret;
-	}
+	int ret = checked("rpma_conn_req_new", rpma_conn_req_new(peer, addr, port, cfg, &req));
 
-	return establish(req, NULL, conn);
+	return ret ? ret : conn_establish(&req, pdata, conn);
 }
 
 int
-server_accept(struct rpma_ep *ep, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn)
+server_accept(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, const struct rpma_conn_private_data *pdata,
+	struct rpma_conn **conn)
 {
 	struct rpma_conn_req *req = NULL;
 
-	int ret = rpma_ep_next_conn_req(ep, NULL, &req);
-	if (ret) {
-		report("rpma_ep_next_conn_req", ret);
-		return ret;
-	}
+	int ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, cfg, &req));
 
-	return establish(req, pdata, conn);
+	return ret ? ret : conn_establish(&req, pdata, conn);
 }
 
 int
@@ -101,54 +149,67 @@ conn_wait_closed(struct rpma_conn **conn)
 {
 	int ret = wait_event(*conn, RPMA_CONN_CLOSED);
 
-	/* the other side is gone already, but our half is still to be closed */
+	/* the other side is gone already, but waits on hardware until our half is closed too */
 	(void)rpma_conn_disconnect(*conn);
-	int ret_delete = rpma_conn_delete(conn);
-	if (ret_delete)
-		report("rpma_conn_delete", ret_delete);
 
-	return ret ? ret : ret_delete;
+	return first_error(ret, checked("rpma_conn_delete", rpma_conn_delete(conn)));
 }
 
 int
 conn_disconnect(struct rpma_conn **conn)
 {
-	int ret = rpma_conn_disconnect(*conn);
-	if (ret)
-		report("rpma_conn_disconnect", ret);
-	else
+	int ret = checked("rpma_conn_disconnect", rpma_conn_disconnect(*conn));
+	if (ret == 0)
 		ret = wait_event(*conn, RPMA_CONN_CLOSED);
 
-	int ret_delete = rpma_conn_delete(conn);
-	if (ret_delete)
-		report("rpma_conn_delete", ret_delete);
+	return first_error(ret, checked("rpma_conn_delete", rpma_conn_delete(conn)));
+}
 
-	return ret ? ret : ret_delete;
+int
+wc_checked(const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return 0;
+
+	fprintf(stderr, "an operation failed: %s\n", ibv_wc_status_str(wc->status));
+	return RPMA_E_UNKNOWN;
+}
+
+int
+cq_next(struct rpma_cq *cq, struct ibv_wc *wc)
+{
+	int ret;
+
+	/* a wait may end without a completion to collect: it is no error, there is just nothing yet */
+	while ((ret = rpma_cq_get_wc(cq, 1, wc, NULL)) == RPMA_E_NO_COMPLETION) {
+		ret = rpma_cq_wait(cq);
+		if (ret)
+			break;
+	}
+
+	return ret ? checked("waiting for a completion", ret) : wc_checked(wc);
+}
+
+int
+conn_next_completion(struct rpma_conn *conn, struct ibv_wc *wc)
+{
+	struct rpma_cq *cq;
+
+	int ret = checked("rpma_conn_get_cq", rpma_conn_get_cq(conn, &cq));
+
+	return ret ? ret : cq_next(cq, wc);
 }
 
 int
 conn_wait_completion(struct rpma_conn *conn, const void *op_context)
 {
-	struct rpma_cq *cq;
 	struct ibv_wc wc;
 
-	int ret = rpma_conn_get_cq(conn, &cq);
-	/* a wait may end without a completion to collect: it is no error, there is just nothing yet */
-	while (ret == 0 && (ret = rpma_cq_get_wc(cq, 1, &wc, NULL)) == RPMA_E_NO_COMPLETION)
-		ret = rpma_cq_wait(cq);
-	if (ret) {
-		report("waiting for a completion", ret);
-		return ret;
-	}
-
-	if (wc.status != IBV_WC_SUCCESS) {
-		fprintf(stderr, "the operation failed: %s\n", ibv_wc_status_str(wc.status));
-		return RPMA_E_UNKNOWN;
-	}
-	if (wc.wr_id != (uintptr_t)op_context) {
+	int ret = conn_next_completion(conn, &wc);
+	if (ret == 0 && wc.wr_id != (uintptr_t)op_context) {
 		fprintf(stderr, "a completion that nobody asked for\n");
-		return RPMA_E_UNKNOWN;
+		ret = RPMA_E_UNKNOWN;
 	}
 
-	return 0;
+	return ret;
 }

@@ -40,3 +40,19 @@ function(add_example program)
 	target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
 	target_link_libraries(${target} PRIVATE librpma::rpma PkgConfig::EXAMPLE_LIBIBVERBS ${EXAMPLE_LIBS})
 endfunction()
+
+# add_example_pair(<prefix> [FROM <folder of client.c and server.c>] [COMMON <files>] [LIBS <targets>])
+# the two programs of most examples, server and client
+function(add_example_pair prefix)
+	cmake_parse_arguments(PAIR "" "FROM" "COMMON;LIBS" ${ARGN})
+	if(NOT PAIR_FROM)
+		set(PAIR_FROM ${CMAKE_CURRENT_SOURCE_DIR})
+	endif()
+	foreach(program server client)
+		add_example(${program}
+			PREFIX ${prefix}
+			SOURCES ${PAIR_FROM}/${program}.c
+			COMMON ${PAIR_COMMON}
+			LIBS ${PAIR_LIBS})
+	endforeach()
+endfunction()

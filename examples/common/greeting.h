@@ -37,7 +37,20 @@ void greeting_close(struct greeting_memory *mem);
 /* the text; it has an end, whatever was written there from afar */
 char *greeting_text(struct greeting_memory *mem);
 
+/* the text on stdout, behind a label; whoever wrote it, it is one line */
+void greeting_print(const char *label, struct greeting_memory *mem);
+
 /* put another text in its place, durably if the memory is persistent */
 void greeting_replace(struct greeting_memory *mem, const char *text);
+
+/* make the text durable if the memory is persistent: the device has put it there */
+void greeting_persist(struct greeting_memory *mem);
+
+/*
+ * What the clients do with a text that the server has: put the other one of two in its place, and say so. The
+ * first of them is where a client begins.
+ */
+#define GREETING_FIRST "Hello world!"
+void greeting_translate(struct greeting_memory *mem);
 
 #endif /* GREETING_H */

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "greeting.h"
+#include "text.h"
 
 #define SIGNATURE "RPMA-GREETING-1" /* 16 bytes with its end */
 #define SIGNATURE_SIZE sizeof(SIGNATURE)
-#define PAGE 4096
 
 static void
 persist(struct greeting_memory *mem, const void *ptr, size_t size)
@@ -47,8 +48,9 @@ open_file(const char *path, size_t offset, const char *initial, struct greeting_
 
 	char *signature = (char *)mem->file.ptr + offset;
 	mem->ptr = mem->file.ptr;
-	mem->size = mem->file.size;
 	mem->text_offset = offset + SIGNATURE_SIZE;
+	/* the rest of the file, which may be large, is not for others to reach */
+	mem->size = mem->text_offset + GREETING_SIZE;
 	if (memcmp(signature, SIGNATURE, SIGNATURE_SIZE) != 0) {
 		greeting_replace(mem, initial);
 		memcpy(signature, SIGNATURE, SIGNATURE_SIZE);
@@ -70,10 +72,9 @@ greeting_open(const char *path, size_t offset, const char *initial, struct greet
 	}
 
 	fprintf(stderr, "no persistent memory was given: volatile memory is used\n");
-	mem->ptr = aligned_alloc(PAGE, PAGE);
+	mem->ptr = memory_new(GREETING_SIZE);
 	if (mem->ptr == NULL)
 		return -1;
-	memset(mem->ptr, 0, PAGE);
 	mem->size = GREETING_SIZE;
 	greeting_replace(mem, initial);
 
@@ -100,6 +101,15 @@ greeting_text(struct greeting_memory *mem)
 }
 
 void
+greeting_print(const char *label, struct greeting_memory *mem)
+{
+	char text[GREETING_SIZE];
+
+	printf("%s: %s\n", label,
+		text_copy(text, sizeof(text), (char *)mem->ptr + mem->text_offset, GREETING_SIZE));
+}
+
+void
 greeting_replace(struct greeting_memory *mem, const char *text)
 {
 	char *dst = (char *)mem->ptr + mem->text_offset;
@@ -107,4 +117,20 @@ greeting_replace(struct greeting_memory *mem, const char *text)
 	memset(dst, 0, GREETING_SIZE);
 	snprintf(dst, GREETING_SIZE, "%s", text);
 	persist(mem, dst, GREETING_SIZE);
+}
+
+void
+greeting_persist(struct greeting_memory *mem)
+{
+	persist(mem, greeting_text(mem), GREETING_SIZE);
+}
+
+void
+greeting_translate(struct greeting_memory *mem)
+{
+	bool is_first = strcmp(greeting_text(mem), GREETING_FIRST) == 0;
+
+	printf("translating...\n");
+	greeting_replace(mem, is_first ? "¡Hola Mundo!" : GREETING_FIRST);
+	greeting_print("Translation", mem);
 }

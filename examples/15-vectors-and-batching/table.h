@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * table.h -- a table in the server's memory: rows in slots, each row a key and the value that belongs to it
+ *
+ *	offset  size
+ *	     0     8  key, little-endian; 0: the slot is free
+ *	     8    40  value: a text with its end
+ *
+ * Which slot is that of a key follows from the key, so neighbours lie far apart, as in a hash table. Keys are
+ * 1 to TABLE_SLOTS, and no two of them have the same slot.
+ */
+
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KEY_SIZE 8 /* COUNTER_SIZE: counter_put and counter_get */
+#define VALUE_SIZE 40
+#define ROW_SIZE (KEY_SIZE + VALUE_SIZE)
+
+#define TABLE_SLOTS 4096 /* a power of two */
+#define TABLE_SIZE (TABLE_SLOTS * ROW_SIZE)
+
+/* an odd factor makes it a permutation */
+static inline size_t
+table_slot(uint64_t key)
+{
+	return (size_t)(key * 2654435761U % TABLE_SLOTS);
+}
+
+#endif /* TABLE_H */
