@@ -8,8 +8,8 @@
  *
  * Errors. Zero is success, everything else one of the negative RPMA_E_* values. A call that fails leaves its
  * outputs as they were. NULL for a pointer that is not said to be optional is RPMA_E_INVAL. RPMA_E_PROVIDER:
- * a call of libibverbs or librdmacm (or of the software device in their place) failed; the log says which and
- * why.
+ * a call of libibverbs or librdmacm (or of the software device in their place) failed; the log and
+ * rpma_errormsg say which and why.
  *
  * Objects. All are opaque, made by *_new (or a call that says so) and consumed by the call that takes a
  * pointer to the pointer: the object is gone and the pointer is NULL afterwards, also when that call reports
@@ -19,8 +19,12 @@
  * Threads. Calls on different objects run in parallel. Getters and the posting of operations (rpma_read to
  * rpma_recv) are safe on one object from several threads at once. Creating from one peer, configuration
  * objects, waiting and collecting completions: likewise. One thread at a time only: the calls of one
- * endpoint, of one connection request, and rpma_conn_next_event of one connection. No other call may be
- * running on an object that is being deleted.
+ * endpoint, of one connection request, and rpma_conn_next_event(_timed) of one connection. No other call may
+ * be running on an object that is being deleted.
+ *
+ * Timeouts are in ms of monotonic time; -1 waits for ever, 0 does not wait. They count whether the descriptor
+ * is O_NONBLOCK or not. A signal ends a wait early, with the result of a timeout. Of several threads that
+ * wait for one queue either all do so with timeouts or none.
  *
  * Descriptors. Those handed out by *_get_*fd are for poll, epoll and O_NONBLOCK; closing them is the
  * library's.
@@ -41,6 +45,7 @@ extern "C" {
 #endif
 
 #define RPMA_W_WAIT_FOR_COMPLETION (1) /* kept for the programs that name it; no call uses it */
+#define RPMA_W_NO_ARM (1 << 1)         /* of rpma_conn_wait: the queue is not armed by this call */
 
 #define RPMA_E_UNKNOWN (-100000)         /* an answer that nothing explains */
 #define RPMA_E_NOSUPP (-100001)          /* not supported by the device or by the other side */
@@ -49,7 +54,7 @@ extern "C" {
 #define RPMA_E_INVAL (-100004)           /* invalid argument */
 #define RPMA_E_NO_COMPLETION (-100005)   /* no completion is there */
 #define RPMA_E_NO_EVENT (-100006)        /* no event is there */
-#define RPMA_E_AGAIN (-100007)           /* temporary error */
+#define RPMA_E_AGAIN (-100007)           /* no room at the moment: collect completions, then try again */
 #define RPMA_E_SHARED_CHANNEL (-100008)  /* the completion channel is shared: use rpma_conn_wait */
 #define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: use rpma_cq_wait */
 
@@ -78,22 +83,32 @@ enum rpma_conn_event {
  * variable RPMA_DEVICE decides: "rdma" only RDMA devices, "soft" only the software device (RDMA over TCP, in
  * this process), "auto" or nothing an RDMA device where the address has one, else the software device, with a
  * WARNING in the log. The context belongs to the library and stays open; any thread. RPMA_E_INVAL (also:
- * wrong value of RPMA_DEVICE), RPMA_E_PROVIDER (no device), RPMA_E_NOMEM
+ * wrong value of RPMA_DEVICE), RPMA_E_PROVIDER (no device)
  */
 int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type type,
 	struct ibv_context **ibv_ctx_ptr);
 
 /*
  * Can the device register memory on demand (on-demand paging), for reads and for writes? *is_odp_capable is 0
- * or 1. File-backed memory of file systems without long-term pinning needs it. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * or 1. File-backed memory of file systems without long-term pinning needs it. 0 on SoftRoCE, whose own
+ * cannot be relied on. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable);
+
+/* Is it the software device's? *is_soft is 0 or 1. RPMA_E_INVAL */
+int rpma_utils_ibv_context_is_soft(struct ibv_context *ibv_ctx, int *is_soft);
 
 /* the event in words; never NULL, static storage */
 const char *rpma_utils_conn_event_2str(enum rpma_conn_event conn_event);
 
 /* an RPMA_E_* value (or 0) in words; never NULL, static storage */
 const char *rpma_err_2str(int ret);
+
+/*
+ * The last failure of this thread as a sentence: which call, its errno, what can be done. Never NULL; valid
+ * until the next failing call of the thread. RPMA_E_NO_COMPLETION and RPMA_E_NO_EVENT are no failures.
+ */
+const char *rpma_errormsg(void);
 
 /* ---- peer configuration ---- */
 
@@ -149,6 +164,26 @@ int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
  * RPMA_E_INVAL, RPMA_E_PROVIDER (something made from it still exists)
  */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
+
+/* what a device can do */
+enum rpma_cap {
+	RPMA_CAP_SOFT = 1 << 0,                /* it is the software device */
+	RPMA_CAP_ODP = 1 << 1,                 /* on-demand paging, for reads and for writes */
+	RPMA_CAP_NATIVE_FLUSH = 1 << 2,        /* FLUSH, to visibility and to persistence */
+	RPMA_CAP_NATIVE_ATOMIC_WRITE = 1 << 3, /* ATOMIC WRITE */
+	RPMA_CAP_ATOMICS = 1 << 4,             /* compare-and-swap, fetch-and-add */
+};
+
+/* *caps: enum rpma_cap, combined with |. RPMA_E_INVAL */
+int rpma_peer_get_caps(const struct rpma_peer *peer, uint32_t *caps);
+
+struct rpma_conn; /* a connection, from the request being sent or accepted on */
+
+/*
+ * Finds the connection, of those made from the peer and not deleted, whose completions carry the number (in
+ * ibv_wc.qp_num). The pointer lives until that connection is deleted. RPMA_E_INVAL (also: there is none)
+ */
+int rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **conn_ptr);
 
 /* ---- memory regions ---- */
 
@@ -281,10 +316,34 @@ int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 /* *srq_ptr is NULL where none was set. RPMA_E_INVAL */
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr);
 
+/*
+ * Pieces that rpma_readv and rpma_writev can have; 1 by default. With more than the device has (64 at the
+ * most) no connection can be requested: it is not supported. RPMA_E_INVAL (also: 0)
+ */
+int rpma_conn_cfg_set_max_sge(struct rpma_conn_cfg *cfg, uint32_t max_sge);
+/* RPMA_E_INVAL */
+int rpma_conn_cfg_get_max_sge(const struct rpma_conn_cfg *cfg, uint32_t *max_sge);
+
+/*
+ * Bytes that rpma_write_inline and rpma_send_inline can have; 8 by default, and at least. With more
+ * than the device takes no queues can be set up: it is not supported. RPMA_E_INVAL
+ */
+int rpma_conn_cfg_set_inline_size(struct rpma_conn_cfg *cfg, uint32_t bytes);
+/* RPMA_E_INVAL */
+int rpma_conn_cfg_get_inline_size(const struct rpma_conn_cfg *cfg, uint32_t *bytes);
+
+/*
+ * Bounds the time from rpma_conn_req_connect to RPMA_CONN_ESTABLISHED: when it is over, the event is
+ * RPMA_CONN_UNREACHABLE, and the connection can only be deleted. -1, the default: no bound. RPMA_E_INVAL
+ * (also: less than -1)
+ */
+int rpma_conn_cfg_set_connect_timeout(struct rpma_conn_cfg *cfg, int timeout_ms);
+/* RPMA_E_INVAL */
+int rpma_conn_cfg_get_connect_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms);
+
 /* ---- connections ---- */
 
-struct rpma_conn; /* a connection, from the request being sent or accepted on */
-struct rpma_cq;   /* a completion queue; belongs to its connection or shared receive queue */
+struct rpma_cq; /* a completion queue; belongs to its connection or shared receive queue */
 
 /* bytes that travel with a connection request or its acceptance */
 struct rpma_conn_private_data {
@@ -302,10 +361,15 @@ int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
  */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
 
+/* as rpma_conn_next_event, for at most timeout_ms */
+int rpma_conn_next_event_timed(struct rpma_conn *conn, int timeout_ms, enum rpma_conn_event *event);
+
 /*
- * What the other side sent along: with its request (passive side) or with its acceptance (active side, from
- * RPMA_CONN_ESTABLISHED on). The bytes belong to the connection; {NULL, 0} if there are none. RDMA hardware
- * may pad them with zeros. RPMA_E_INVAL
+ * What the other side sent along: with its request (passive side), or with its acceptance or rejection
+ * (active side, from RPMA_CONN_ESTABLISHED or RPMA_CONN_REJECTED on). The bytes belong to the connection;
+ * {NULL, 0} if there are none. RDMA hardware fills them up with zeros; the length is exact all the same if
+ * the other side has this library too and sent at least 6 bytes less than travel (rpma_conn_req_connect).
+ * RPMA_E_INVAL
  */
 int rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_private_data *pdata);
 
@@ -329,10 +393,32 @@ int rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd);
 /*
  * Waits for a completion on the shared channel and says whose: *cq, and *is_rcq (optional) whether that is
  * the queue of receives. Collect until RPMA_E_NO_COMPLETION before waiting again; a wait may also end with
- * nothing to collect. flags must be 0. RPMA_E_INVAL, RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION (none,
- * non-blocking; or a signal), RPMA_E_UNKNOWN (an event of another queue), RPMA_E_PROVIDER
+ * nothing to collect. flags: 0 or RPMA_W_NO_ARM. RPMA_E_INVAL, RPMA_E_NOT_SHARED_CHNL, RPMA_E_NO_COMPLETION
+ * (none, non-blocking; or a signal), RPMA_E_UNKNOWN (an event of another queue), RPMA_E_PROVIDER
  */
 int rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq);
+
+/* as rpma_conn_wait, for at most timeout_ms */
+int rpma_conn_wait_timed(struct rpma_conn *conn, int flags, int timeout_ms, struct rpma_cq **cq,
+	bool *is_rcq);
+
+/* what a connection has counted since it was made */
+struct rpma_conn_stats {
+	uint64_t size; /* of this structure in bytes, which will grow at its end */
+	/* operations posted; an atomic write is an atomic, a durable write a write and a flush */
+	uint64_t reads, writes, atomics, flushes, sends, recvs;
+	uint64_t bytes_read, bytes_written, bytes_sent;
+	/* collected from its own completion queues, and those of them that were no success */
+	uint64_t completions, completion_errors;
+	uint64_t waits; /* that ended with an event, for its own completion queues */
+};
+
+/*
+ * Fills in the counters. The caller sets stats->size to sizeof(struct rpma_conn_stats) before; it becomes the
+ * size that is filled, and what the library does not know is zeroed. Costs the data path no lock.
+ * RPMA_E_INVAL (also: size < 8)
+ */
+int rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *stats);
 
 /*
  * Starts disconnecting; RPMA_CONN_CLOSED follows when the other side has answered: on hardware it does so by
@@ -353,7 +439,8 @@ struct rpma_conn_req; /* a connection before it is made: outgoing (rpma_conn_req
 
 /*
  * Makes an outgoing request: resolves address and route (each within the timeout of cfg) and sets up the
- * queues. cfg is optional. The device is the peer's. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * queues. cfg is optional. The device is the peer's. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_NOSUPP (the device
+ * cannot do so much at once as cfg says), RPMA_E_PROVIDER
  */
 int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port,
 	const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr);
@@ -362,17 +449,27 @@ int rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port
 int rpma_conn_req_delete(struct rpma_conn_req **req_ptr);
 
 /*
- * Sends the request, or accepts it if it is an incoming one; RPMA_CONN_ESTABLISHED tells when it is done.
- * pdata is optional, copied, and limited by the device (RDMA hardware: 56 bytes with a request, 196 with an
- * acceptance; software device: 255). The request is consumed whatever is returned, unless req_ptr is NULL or
- * points to NULL. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Rejects an incoming request. pdata is optional and says why: the other side gets it by
+ * rpma_conn_get_private_data after RPMA_CONN_REJECTED (RDMA hardware: 148 bytes; software device: 255). The
+ * request is consumed whatever is returned, unless req_ptr is NULL or points to NULL. RPMA_E_INVAL (also: an
+ * outgoing request), RPMA_E_PROVIDER
+ */
+int rpma_conn_req_reject(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata);
+
+/*
+ * Sends the request, or accepts it if it is an incoming one, for which it sets up the queues (if they cannot
+ * be, the client is rejected); RPMA_CONN_ESTABLISHED tells when it is done. pdata is optional, copied, and
+ * limited by the device (RDMA hardware: 56 bytes with a request, 196 with an acceptance; software device:
+ * 255). The request is consumed whatever is returned, unless req_ptr is NULL or points to NULL. RPMA_E_INVAL,
+ * RPMA_E_NOMEM, RPMA_E_NOSUPP (as rpma_conn_req_new), RPMA_E_PROVIDER
  */
 int rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata,
 	struct rpma_conn **conn_ptr);
 
 /*
  * Posts a receive before the connection is made, so that it is there when the first message comes. As
- * rpma_recv, but dst is not optional. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * rpma_recv, but dst is not optional. The first use of an incoming request sets up its queues. RPMA_E_INVAL,
+ * RPMA_E_NOMEM, RPMA_E_NOSUPP (as rpma_conn_req_new), RPMA_E_PROVIDER
  */
 int rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context);
@@ -400,11 +497,16 @@ int rpma_ep_shutdown(struct rpma_ep **ep_ptr);
 int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
 
 /*
- * Takes the next incoming request, waiting for it unless the descriptor is O_NONBLOCK. cfg is optional. If
- * the queues cannot be set up the client is rejected. RPMA_E_INVAL (also: an event that is no request),
- * RPMA_E_NO_EVENT (none is there, or a signal), RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * Takes the next incoming request, waiting for it unless the descriptor is O_NONBLOCK. cfg is optional and
+ * read at once; the queues are set up when the request is used or accepted. RPMA_E_INVAL (also: an event that
+ * is no request), RPMA_E_NO_EVENT (none is there, or a signal), RPMA_E_NOMEM, RPMA_E_NOSUPP (as
+ * rpma_conn_req_new), RPMA_E_PROVIDER
  */
 int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
+	struct rpma_conn_req **req_ptr);
+
+/* as rpma_ep_next_conn_req, for at most timeout_ms */
+int rpma_ep_next_conn_req_timed(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, int timeout_ms,
 	struct rpma_conn_req **req_ptr);
 
 /* ---- shared receive queues ---- */
@@ -451,20 +553,32 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 /*
  * Operations are posted and run in order; op_context comes back in the completion (ibv_wc.wr_id). Ranges are
  * checked against the local and the remote region before anything is posted, a transfer also against the
- * largest message of the port: RPMA_E_INVAL. RPMA_E_PROVIDER is most often a full send queue. Memory that an
- * operation uses must stay untouched until it has completed, which a later completion of the same connection
- * tells as well as its own does.
+ * largest message of the port: RPMA_E_INVAL. RPMA_E_PROVIDER is most often a full send queue. RPMA_E_NOMEM
+ * and RPMA_E_AGAIN come with RPMA_F_MORE only. Memory that an operation uses must stay untouched
+ * until it has completed, which a later completion of the same connection tells as well as its own does.
  *
- * flags: one of
+ * flags: one of RPMA_F_COMPLETION_*, with | any of the others
  */
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)                            /* a completion only if it fails */
 #define RPMA_F_COMPLETION_ALWAYS (1 << 1 | RPMA_F_COMPLETION_ON_ERROR) /* a completion in any case */
+
+/*
+ * More posts follow at once: this one may be held back, and is rung together with the next post of the
+ * connection that has no RPMA_F_MORE, or by rpma_conn_submit. What is held back has been copied (pieces,
+ * inline data), but not the registered memory. If the ringing call fails with RPMA_E_PROVIDER, what the
+ * device did not take stays held, the post of that call included, for rpma_conn_submit to try again. With as
+ * many held as there is room for, a post that the device has no room for either is refused by RPMA_E_AGAIN:
+ * collect completions, then post it again. Disconnecting and deleting drop what is held.
+ */
+#define RPMA_F_MORE (1 << 2)
+/* starts only after all earlier reads, flushes and atomics of the connection */
+#define RPMA_F_FENCE (1 << 3)
 
 #define RPMA_ATOMIC_WRITE_ALIGNMENT 8 /* of the destination's offset, and its size, in bytes */
 
 /*
  * Reads len bytes of the remote region src into dst (READ_DST). Both regions NULL with offsets and len 0 read
- * nothing and complete. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * nothing and complete. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
 	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context);
@@ -472,23 +586,58 @@ int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offs
 /*
  * Writes len bytes of src (WRITE_SRC) into the remote region dst (WRITE_DST). Its completion says that the
  * data has arrived, not that it is durable: rpma_flush does. Both regions NULL with offsets and len 0 write
- * nothing. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * nothing. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, const void *op_context);
 
 /*
  * As rpma_write, and consumes a receive of the other side, whose completion carries imm.
- * RPMA_E_INVAL, RPMA_E_PROVIDER
+ * RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, uint32_t imm,
 	const void *op_context);
 
+/* a piece of registered local memory; offset and len in bytes */
+struct rpma_sge {
+	const struct rpma_mr_local *mr;
+	size_t offset;
+	size_t len;
+};
+
+/*
+ * As rpma_read, into dst_count pieces one after the other; at most as many as rpma_conn_cfg_set_max_sge says,
+ * and 0 read nothing. The array may be reused when the call returns. RPMA_E_AGAIN, RPMA_E_INVAL,
+ * RPMA_E_NOMEM, RPMA_E_PROVIDER
+ */
+int rpma_readv(struct rpma_conn *conn, const struct rpma_sge *dst, int dst_count,
+	const struct rpma_mr_remote *src, size_t src_offset, int flags, const void *op_context);
+
+/*
+ * As rpma_write, from src_count pieces one after the other; see rpma_readv. RPMA_E_AGAIN, RPMA_E_INVAL,
+ * RPMA_E_NOMEM, RPMA_E_PROVIDER
+ */
+int rpma_writev(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const struct rpma_sge *src, int src_count, int flags, const void *op_context);
+
+/*
+ * As rpma_write, from any memory, which may be reused when the call returns; at most as many bytes as
+ * rpma_conn_cfg_set_inline_size says. src may be NULL if len is 0. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER
+ */
+int rpma_write_inline(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const void *src,
+	size_t len, int flags, const void *op_context);
+
+/* both of rpma_write_inline and rpma_write_with_imm. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER */
+int rpma_write_inline_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const void *src, size_t len, int flags, uint32_t imm, const void *op_context);
+
 /*
  * Writes 8 bytes at once: nobody sees a part of them. dst_offset is a multiple of 8, src any memory (copied
  * before the call returns). It starts only after earlier reads and flushes of the connection, so a pointer
- * follows its data. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * follows its data. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 	const char src[8], int flags, const void *op_context);
@@ -503,21 +652,60 @@ enum rpma_flush_type {
  * Flushes what earlier writes of this connection put into the range: when it has completed with success it is
  * durable (PERSISTENT) or visible there. Done by the device's FLUSH where both sides have it, else by reading
  * after writing, which is durable only if the other side declared direct write to persistent memory
- * (rpma_conn_apply_remote_peer_cfg). The completion is a FLUSH's or a READ's accordingly. RPMA_E_INVAL (also:
- * unknown type), RPMA_E_NOSUPP (the region or the other side does not provide it), RPMA_E_PROVIDER
+ * (rpma_conn_apply_remote_peer_cfg). The completion is a FLUSH's or a READ's accordingly. RPMA_E_AGAIN,
+ * RPMA_E_INVAL (also: unknown type; 4 GiB and more over hardware), RPMA_E_NOMEM, RPMA_E_NOSUPP (the region or
+ * the other side does not provide it), RPMA_E_PROVIDER
  */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
 	enum rpma_flush_type type, int flags, const void *op_context);
 
 /*
- * Sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_INVAL, RPMA_E_PROVIDER
+ * Writes and flushes exactly what it writes, as one post with one completion: when it is a success, the data
+ * is durable (PERSISTENT) or visible there. If either part fails the completion says so, and the data is to
+ * be taken for lost. Takes two entries of the send queue. The completion is the flush's (see rpma_flush).
+ * None of the regions is optional. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_NOSUPP (as rpma_flush),
+ * RPMA_E_PROVIDER
+ */
+int rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
+	const struct rpma_mr_local *src, size_t src_offset, size_t len, enum rpma_flush_type type, int flags,
+	const void *op_context);
+
+/*
+ * Puts desired into 8 bytes of the remote region (WRITE_DST with READ_SRC) if they are expected, at once
+ * among all remote atomics of that device; what was there goes to result (READ_DST). On the software device
+ * also at once with atomics of that side's processors. Values are in the byte order of the target's
+ * processors. The remote address is a multiple of 8. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_NOSUPP
+ * (a device or the region does not offer it), RPMA_E_PROVIDER
+ */
+int rpma_compare_and_swap(struct rpma_conn *conn, struct rpma_mr_local *result, size_t result_offset,
+	struct rpma_mr_remote *dst, size_t dst_offset, uint64_t expected, uint64_t desired, int flags,
+	const void *op_context);
+
+/* adds addend, modulo 2^64; otherwise as rpma_compare_and_swap */
+int rpma_fetch_and_add(struct rpma_conn *conn, struct rpma_mr_local *result, size_t result_offset,
+	struct rpma_mr_remote *dst, size_t dst_offset, uint64_t addend, int flags, const void *op_context);
+
+/*
+ * Rings what RPMA_F_MORE holds back; nothing is a success. RPMA_E_INVAL, RPMA_E_PROVIDER (what the device did
+ * not take stays held)
+ */
+int rpma_conn_submit(struct rpma_conn *conn);
+
+/*
+ * Sends a message from src (SEND), NULL with offset and len 0 for an empty one. RPMA_E_AGAIN, RPMA_E_INVAL,
+ * RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
 	const void *op_context);
 
-/* as rpma_send; the receive's completion carries imm. RPMA_E_INVAL, RPMA_E_PROVIDER */
+/* as rpma_send; the receive's completion carries imm. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER */
 int rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len,
 	int flags, uint32_t imm, const void *op_context);
+
+/* as rpma_send, from any memory: see rpma_write_inline. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER */
+int rpma_send_inline(struct rpma_conn *conn, const void *src, size_t len, int flags, const void *op_context);
 
 /*
  * Posts a receive of at most len bytes into dst (RECV), NULL with offset and len 0 for an empty message. It
@@ -538,6 +726,21 @@ int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd);
  * RPMA_E_SHARED_CHANNEL, RPMA_E_NO_COMPLETION (none, non-blocking; or a signal), RPMA_E_PROVIDER
  */
 int rpma_cq_wait(struct rpma_cq *cq);
+
+/* as rpma_cq_wait, for at most timeout_ms */
+int rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms);
+
+/*
+ * Who arms the queue for its next event: each wait, as it returns (the default), or the program by
+ * rpma_cq_arm. A queue that is not armed gives no event. RPMA_E_INVAL
+ */
+int rpma_cq_set_auto_arm(struct rpma_cq *cq, bool enabled);
+
+/*
+ * Arms the queue: the next completion gives an event. Those that are there already give none, so collect once
+ * more after arming. RPMA_E_INVAL, RPMA_E_PROVIDER
+ */
+int rpma_cq_arm(struct rpma_cq *cq);
 
 /*
  * Collects up to num_entries completions into wc[], *num_entries_got says how many (optional if num_entries
@@ -574,8 +777,8 @@ struct rpma_completion {
 };
 
 /*
- * As rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_INVAL,
- * RPMA_E_PROVIDER
+ * As rpma_atomic_write, with the 8 bytes taken from registered memory (WRITE_SRC). RPMA_E_AGAIN,
+ * RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 	const struct rpma_mr_local *src, size_t src_offset, int flags, const void *op_context);

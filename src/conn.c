@@ -5,25 +5,29 @@
  * conn.c -- a connection: its queues, its events, its end
  *
  * Life of the rdma_cm_id: a request makes it synchronous (active) or takes it out of a CONNECT_REQUEST event
- * (passive); rpmai_conn_new puts a queue pair on it; rpmai_conn_open_events moves it to an event channel of
- * its own, so that ESTABLISHED and all later events arrive there and nowhere else; rpma_conn_delete destroys
- * it.
+ * (passive); rpmai_conn_make_queues puts a queue pair on it; rpmai_conn_open_events moves it to an event
+ * channel of its own, so that ESTABLISHED and all later events arrive there and nowhere else;
+ * rpma_conn_delete destroys it.
  *
  * Of the events, DISCONNECTED and TIMEWAIT_EXIT both mean closed; it is reported once.
  */
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "conn.h"
 #include "conn_cfg.h"
+#include "conn_table.h"
+#include "connect_timer.h"
 #include "err.h"
 #include "flush.h"
 #include "log.h"
+#include "timeout.h"
+#include "write_flush.h"
 
-#define MAX_SGE 1
-#define MAX_INLINE_DATA RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
+#define MIN_INLINE_DATA RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
 
 /* ---- queues ---- */
 
@@ -32,18 +36,20 @@ static uint64_t
 extended_ops(const struct rpma_peer *peer)
 {
 	uint64_t ops = 0;
-	if (peer->caps & PEER_CAP_NATIVE_FLUSH)
+	if (peer->caps & RPMA_CAP_NATIVE_FLUSH)
 		ops |= RPMAI_QP_EX_WITH_FLUSH;
-	if (peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE)
+	if (peer->caps & RPMA_CAP_NATIVE_ATOMIC_WRITE)
 		ops |= RPMAI_QP_EX_WITH_ATOMIC_WRITE;
 	if (ops)
 		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	if (ops && (peer->caps & RPMA_CAP_ATOMICS))
+		ops |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 	return ops;
 }
 
 static int
-create_qp(struct rpma_conn *conn, const struct conn_params *params)
+create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_passive)
 {
 	const struct rpma_peer *peer = conn->peer;
 	struct rpma_cq *recv_cq = conn->rcq ? conn->rcq : conn->cq;
@@ -54,9 +60,9 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params)
 		.cap = {
 			.max_send_wr = params->sq_size,
 			.max_recv_wr = params->rq_size,
-			.max_send_sge = MAX_SGE,
-			.max_recv_sge = MAX_SGE,
-			.max_inline_data = MAX_INLINE_DATA,
+			.max_send_sge = conn->max_sge,
+			.max_recv_sge = 1,
+			.max_inline_data = conn->inline_size,
 		},
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -68,17 +74,27 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params)
 
 	if (peer->rdma->create_qp_ex(conn->id, &attr)) {
 		const char *way_out = NULL;
+		/* devices do not tell how much they take inline */
+		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
+			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
+				"the device may not take so many bytes inline "
+				"(rpma_conn_cfg_set_inline_size)",
+				"rdma_create_qp_ex() with %u bytes inline", conn->inline_size);
 		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
 			way_out = "the connection's address belongs to another device than the peer";
+		else if (errno == EINVAL && is_passive)
+			way_out = "the client may have given up, or the device may not have so long queues";
 		else if (errno == EINVAL || errno == ENOMEM)
 			way_out = "the device may not have so long queues";
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out,
 			"rdma_create_qp_ex() of %u + %u entries", params->sq_size, params->rq_size);
 	}
 
+	conn->qp_num = conn->id->qp->qp_num;
+	conn->sq_size = attr.cap.max_send_wr;
 	if (attr.send_ops_flags)
 		conn->qp_ex = peer->rdma->qp_to_qp_ex(conn->id->qp);
-	return 0;
+	return rpmai_write_parts_new(conn->sq_size, &conn->cq->write_parts);
 }
 
 static int
@@ -93,11 +109,15 @@ query_max_msg_size(struct rpma_conn *conn)
 }
 
 static int
-create_queues(struct rpma_conn *conn, const struct conn_params *params)
+create_queues(struct rpma_conn *conn, const struct conn_params *params, bool is_passive)
 {
 	const struct rpma_peer *peer = conn->peer;
 	struct ibv_context *ctx = conn->id->verbs;
 	int ret;
+
+	ret = query_max_msg_size(conn);
+	if (ret)
+		return ret;
 
 	if (params->shared_channel) {
 		conn->shared_channel = peer->rdma->create_comp_channel(ctx);
@@ -118,7 +138,13 @@ create_queues(struct rpma_conn *conn, const struct conn_params *params)
 			return ret;
 	}
 
-	return create_qp(conn, params);
+	if (peer->rdma->read_flushes) {
+		ret = rpmai_flush_scratch_new(peer, &conn->flush_scratch);
+		if (ret)
+			return ret;
+	}
+
+	return create_qp(conn, params, is_passive);
 }
 
 /* whatever of them there is; the queue pair first, since it uses all the others */
@@ -128,11 +154,16 @@ destroy_queues(struct rpma_conn *conn)
 	const struct rdma_api *rdma = conn->peer->rdma;
 	int ret = 0;
 
-	if (conn->id->qp)
+	if (conn->id->qp) {
+		rpmai_conn_table_remove(conn->peer->conns, conn);
 		rdma->destroy_qp(conn->id);
+	}
+	conn->qp_ex = NULL;
 	ret = rpmai_first_error(ret, rpmai_flush_scratch_delete(&conn->flush_scratch));
 	if (!conn->rcq_is_borrowed)
 		ret = rpmai_first_error(ret, rpmai_cq_delete(&conn->rcq));
+	conn->rcq = NULL;
+	conn->rcq_is_borrowed = false;
 	ret = rpmai_first_error(ret, rpmai_cq_delete(&conn->cq));
 	if (conn->shared_channel) {
 		int errnum = rdma->destroy_comp_channel(conn->shared_channel);
@@ -140,23 +171,35 @@ destroy_queues(struct rpma_conn *conn)
 			ret = rpmai_first_error(ret,
 				RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
 					"ibv_destroy_comp_channel()"));
+		conn->shared_channel = NULL;
 	}
+	return ret;
+}
+
+int
+rpmai_conn_make_queues(struct rpma_conn *conn, const struct conn_params *params, bool is_passive)
+{
+	int ret = create_queues(conn, params, is_passive);
+	if (ret)
+		(void)destroy_queues(conn);
 	return ret;
 }
 
 /* ---- life ---- */
 
 int
-rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct rpma_conn_cfg *cfg,
+rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
 	struct rpma_conn **conn_ptr)
 {
-	const struct conn_params params = rpmai_conn_cfg_params(cfg);
-	int ret;
-
-	if (params.shared_channel && params.srq && params.srq->rcq)
+	if (params->shared_channel && params->srq && params->srq->rcq)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"a shared completion channel and a shared receive queue with a completion "
 			"queue of its own exclude each other");
+	const uint32_t max_sge = peer->max_sge < MAX_SGE ? peer->max_sge : MAX_SGE;
+	if (params->max_sge > max_sge)
+		return RPMAI_FAIL(RPMA_E_NOSUPP,
+			"%u pieces in one operation: no more than %u (rpma_conn_cfg_set_max_sge)",
+			params->max_sge, max_sge);
 
 	struct rpma_conn *conn = calloc(1, sizeof(*conn));
 	if (conn == NULL)
@@ -164,35 +207,20 @@ rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct
 
 	conn->peer = peer;
 	conn->id = id;
-	conn->srq = params.srq;
+	conn->srq = params->srq;
+	conn->max_sge = params->max_sge;
+	conn->inline_size = params->inline_size > MIN_INLINE_DATA ? params->inline_size : MIN_INLINE_DATA;
+	rpmai_post_init(&conn->held);
 	atomic_init(&conn->direct_write_to_pmem, false);
 	atomic_init(&conn->is_closed, false);
 	pthread_mutex_init(&conn->lock, NULL);
 
-	ret = query_max_msg_size(conn);
-	if (ret)
-		goto err_destroy_queues;
-	ret = create_queues(conn, &params);
-	if (ret)
-		goto err_destroy_queues;
-	if (peer->rdma->read_flushes) {
-		ret = rpmai_flush_scratch_new(peer, &conn->flush_scratch);
-		if (ret)
-			goto err_destroy_queues;
-	}
-
 	*conn_ptr = conn;
 	return 0;
-
-err_destroy_queues:
-	(void)destroy_queues(conn);
-	pthread_mutex_destroy(&conn->lock);
-	free(conn);
-	return ret;
 }
 
 int
-rpmai_conn_open_events(struct rpma_conn *conn)
+rpmai_conn_open_events(struct rpma_conn *conn, int connect_timeout_ms)
 {
 	const struct rdma_api *rdma = conn->peer->rdma;
 	assert(conn->event_channel == NULL);
@@ -203,6 +231,9 @@ rpmai_conn_open_events(struct rpma_conn *conn)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
 	if (rdma->migrate_id(conn->id, conn->event_channel))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_migrate_id()");
+	if (connect_timeout_ms >= 0)
+		return rpmai_connect_timer_new(conn->event_channel->fd, connect_timeout_ms,
+			&conn->connect_timer);
 	return 0;
 }
 
@@ -212,6 +243,7 @@ rpma_conn_disconnect(struct rpma_conn *conn)
 	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
 
+	rpmai_post_drop(conn);
 	if (conn->peer->rdma->disconnect(conn->id)) {
 		if (errno == EINVAL && atomic_load(&conn->is_closed))
 			return 0; /* there is nothing left to disconnect */
@@ -232,12 +264,15 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	*conn_ptr = NULL;
 
 	const struct rdma_api *rdma = conn->peer->rdma;
+	rpmai_post_drop(conn);
 	int ret = destroy_queues(conn);
 	if (rdma->destroy_id(conn->id))
 		ret = rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()"));
+	rpmai_connect_timer_delete(conn->connect_timer);
 	if (conn->event_channel)
 		rdma->destroy_event_channel(conn->event_channel);
+	rpmai_post_fini(&conn->held);
 	rpmai_private_data_free(&conn->private_data);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn);
@@ -246,7 +281,23 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 
 /* ---- events ---- */
 
-/* takes over what came with the acceptance of a request; that of an incoming request is there already */
+/*
+ * The pause that the other side makes when its message found no receive posted. The connection manager leaves
+ * the longest, 655.36 ms; a thousandth of it hardly loads the wire (values: IBTA 9.7.5.2.8, table 45).
+ */
+#define MIN_RNR_TIMER 12 /* 0.64 ms */
+
+/* a matter of speed: a device that does not let it be changed is used as it is */
+static void
+shorten_rnr_pause(struct rpma_conn *conn)
+{
+	struct ibv_qp_attr attr = { .min_rnr_timer = MIN_RNR_TIMER };
+	int errnum = conn->peer->rdma->modify_qp(conn->id->qp, &attr, IBV_QP_MIN_RNR_TIMER);
+	if (errnum)
+		RPMAI_LOG(INFO, "ibv_modify_qp() of the receiver-not-ready timer failed: error %d", errnum);
+}
+
+/* takes over what came with the answer to a request; that of an incoming request is there already */
 static int
 keep_private_data(struct rpma_conn *conn, const struct rdma_cm_event *event)
 {
@@ -297,8 +348,10 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	const int type = (int)cm_event->event;
 	const int status = cm_event->status;
 	enum rpma_conn_event event = translate(cm_event->event);
-	if (event == RPMA_CONN_ESTABLISHED)
+	if (event == RPMA_CONN_ESTABLISHED || event == RPMA_CONN_REJECTED)
 		ret = keep_private_data(conn, cm_event);
+	if (event == RPMA_CONN_ESTABLISHED)
+		shorten_rnr_pause(conn);
 
 	if (rdma->ack_cm_event(cm_event))
 		return rpmai_first_error(ret,
@@ -309,11 +362,80 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (event == RPMA_CONN_UNDEFINED) {
 		RPMAI_LOG(WARNING, "event %d (status %d) of the connection manager has no name here", type,
 			status);
-		return RPMA_E_UNKNOWN;
+		return rpmai_refuse(RPMA_E_UNKNOWN, "an event of the connection manager has no name here");
 	}
 	RPMAI_LOG(INFO, "%s (status %d)", rpma_utils_conn_event_2str(event), status);
 	*event_ptr = event;
 	return 0;
+}
+
+/* the connection was not made in time: what comes of it now is nobody's */
+static int
+give_up(struct rpma_conn *conn, enum rpma_conn_event *event)
+{
+	conn->has_timed_out = true;
+	RPMAI_LOG(INFO, "%s: not established in the time that was given",
+		rpma_utils_conn_event_2str(RPMA_CONN_UNREACHABLE));
+	*event = RPMA_CONN_UNREACHABLE;
+	return 0;
+}
+
+/* is it one that the user gets? */
+static bool
+concerns_user(struct rpma_conn *conn, enum rpma_conn_event event)
+{
+	if (conn->has_timed_out) {
+		if (event == RPMA_CONN_ESTABLISHED)
+			(void)conn->peer->rdma->disconnect(conn->id);
+		return false;
+	}
+	if (conn->connect_timer)
+		rpmai_connect_timer_stop(conn->connect_timer);
+	return event != RPMA_CONN_CLOSED || !atomic_exchange(&conn->is_closed, true);
+}
+
+/* waits for an event until the deadline, then takes it */
+static int
+next_event_until(struct rpma_conn *conn, uint64_t deadline, enum rpma_conn_event *event)
+{
+	enum rpma_conn_event taken = RPMA_CONN_UNDEFINED;
+	int ret;
+	do {
+		if (conn->connect_timer) {
+			switch (rpmai_connect_timer_wait(conn->connect_timer, deadline)) {
+			case CONNECT_TIMER_NOTHING:
+				return RPMA_E_NO_EVENT;
+			case CONNECT_TIMER_FAILED:
+				return RPMA_E_PROVIDER;
+			case CONNECT_TIMER_OVER:
+				return give_up(conn, event);
+			case CONNECT_TIMER_CHANNEL:
+				break;
+			}
+		} else {
+			ret = rpmai_timeout_readable(conn->event_channel->fd, deadline);
+			if (ret <= 0)
+				return ret ? ret : RPMA_E_NO_EVENT;
+		}
+		ret = take_event(conn, &taken);
+		if (ret)
+			return ret;
+	} while (!concerns_user(conn, taken));
+
+	*event = taken;
+	return 0;
+}
+
+int
+rpma_conn_next_event_timed(struct rpma_conn *conn, int timeout_ms, enum rpma_conn_event *event)
+{
+	if (conn == NULL || event == NULL)
+		return RPMAI_FAIL_NULL();
+	int ret = rpmai_timeout_check(timeout_ms);
+	if (ret)
+		return ret;
+
+	return next_event_until(conn, rpmai_timeout_deadline(timeout_ms), event);
 }
 
 int
@@ -321,13 +443,17 @@ rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
 	if (conn == NULL || event == NULL)
 		return RPMAI_FAIL_NULL();
+	if (conn->connect_timer) {
+		const int flags = fcntl(rpmai_connect_timer_fd(conn->connect_timer), F_GETFL);
+		return next_event_until(conn, rpmai_timeout_deadline((flags & O_NONBLOCK) ? 0 : -1), event);
+	}
 
-	enum rpma_conn_event taken;
+	enum rpma_conn_event taken = RPMA_CONN_UNDEFINED;
 	do {
 		int ret = take_event(conn, &taken);
 		if (ret)
 			return ret;
-	} while (taken == RPMA_CONN_CLOSED && atomic_exchange(&conn->is_closed, true));
+	} while (!concerns_user(conn, taken));
 
 	*event = taken;
 	return 0;
@@ -335,38 +461,85 @@ rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 
 /* ---- completions of a shared channel ---- */
 
-int
-rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq)
+static int
+refuse_not_shared(void)
+{
+	return rpmai_refuse(RPMA_E_NOT_SHARED_CHNL,
+		"the completion queues have channels of their own: use rpma_cq_wait");
+}
+
+static int
+check_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq)
 {
 	if (conn == NULL || cq == NULL)
 		return RPMAI_FAIL_NULL();
-	if (flags & ~RPMA_W_WAIT_FOR_COMPLETION)
-		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: must be 0", (unsigned)flags);
+	if (flags & ~(RPMA_W_WAIT_FOR_COMPLETION | RPMA_W_NO_ARM))
+		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: one is unknown", (unsigned)flags);
 	if (conn->shared_channel == NULL)
-		return RPMA_E_NOT_SHARED_CHNL;
+		return refuse_not_shared();
+	return 0;
+}
 
+static int
+take_shared_event(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq)
+{
+	const struct rdma_api *rdma = conn->peer->rdma;
 	struct ibv_cq *ibv_cq;
-	int ret = rpmai_cq_take_event(conn->peer->rdma, conn->shared_channel, &ibv_cq);
+	int ret = rpmai_cq_take_event(rdma, conn->shared_channel, &ibv_cq);
 	if (ret)
 		return ret;
 
 	struct rpma_cq *found;
-	if (ibv_cq == conn->cq->ibv_cq)
+	if (ibv_cq == conn->cq->ibv_cq) {
 		found = conn->cq;
-	else if (conn->rcq && ibv_cq == conn->rcq->ibv_cq)
+	} else if (conn->rcq && ibv_cq == conn->rcq->ibv_cq) {
 		found = conn->rcq;
-	else
+	} else {
+		rdma->ack_cq_events(ibv_cq, 1);
 		return RPMAI_FAIL(RPMA_E_UNKNOWN,
 			"an event of a completion queue that is not the connection's");
+	}
 
-	ret = rpmai_cq_arm(found);
-	if (ret)
-		return ret;
+	rpmai_cq_ack(found);
+	if (!(flags & RPMA_W_NO_ARM)) {
+		ret = rpmai_cq_auto_arm(found);
+		if (ret)
+			return ret;
+	}
 
 	*cq = found;
 	if (is_rcq)
 		*is_rcq = found == conn->rcq;
 	return 0;
+}
+
+int
+rpma_conn_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *is_rcq)
+{
+	int ret = check_wait(conn, flags, cq);
+	return ret ? ret : take_shared_event(conn, flags, cq, is_rcq);
+}
+
+int
+rpma_conn_wait_timed(struct rpma_conn *conn, int flags, int timeout_ms, struct rpma_cq **cq, bool *is_rcq)
+{
+	int ret = check_wait(conn, flags, cq);
+	if (ret)
+		return ret;
+	ret = rpmai_timeout_check(timeout_ms);
+	if (ret)
+		return ret;
+
+	/* one thread at a time: another might take the event that this one has seen */
+	struct turn *turn = &conn->cq->timed;
+	const uint64_t deadline = rpmai_timeout_deadline(timeout_ms);
+	if (!rpmai_turn_take(turn, deadline))
+		return RPMA_E_NO_COMPLETION;
+	ret = rpmai_timeout_readable(conn->shared_channel->fd, deadline);
+	if (ret >= 0)
+		ret = ret ? take_shared_event(conn, flags, cq, is_rcq) : RPMA_E_NO_COMPLETION;
+	rpmai_turn_give(turn);
+	return ret;
 }
 
 /* ---- getters ---- */
@@ -377,7 +550,7 @@ rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd)
 	if (conn == NULL || fd == NULL)
 		return RPMAI_FAIL_NULL();
 
-	*fd = conn->event_channel->fd;
+	*fd = conn->connect_timer ? rpmai_connect_timer_fd(conn->connect_timer) : conn->event_channel->fd;
 	return 0;
 }
 
@@ -414,7 +587,7 @@ rpma_conn_get_qp_num(const struct rpma_conn *conn, uint32_t *qp_num)
 	if (conn == NULL || qp_num == NULL)
 		return RPMAI_FAIL_NULL();
 
-	*qp_num = conn->id->qp->qp_num;
+	*qp_num = conn->qp_num;
 	return 0;
 }
 
@@ -444,7 +617,7 @@ rpma_conn_get_compl_fd(const struct rpma_conn *conn, int *fd)
 	if (conn == NULL || fd == NULL)
 		return RPMAI_FAIL_NULL();
 	if (conn->shared_channel == NULL)
-		return RPMA_E_NOT_SHARED_CHNL;
+		return refuse_not_shared();
 
 	*fd = conn->shared_channel->fd;
 	return 0;

@@ -13,8 +13,11 @@
 
 #include "conn_cfg.h"
 #include "err.h"
+#include "timeout.h"
 
 #define DEFAULT_QUEUE_SIZE 10
+#define DEFAULT_MAX_SGE 1
+#define DEFAULT_INLINE_SIZE RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
 
 struct rpma_conn_cfg {
 	_Atomic int timeout_ms;
@@ -22,6 +25,9 @@ struct rpma_conn_cfg {
 	_Atomic uint32_t rcq_size;
 	_Atomic uint32_t sq_size;
 	_Atomic uint32_t rq_size;
+	_Atomic uint32_t max_sge;
+	_Atomic uint32_t inline_size;
+	_Atomic int connect_timeout_ms;
 	_Atomic bool shared_channel;
 	struct rpma_srq *_Atomic srq;
 };
@@ -34,6 +40,9 @@ set_defaults(struct rpma_conn_cfg *cfg)
 	atomic_init(&cfg->rcq_size, 0);
 	atomic_init(&cfg->sq_size, DEFAULT_QUEUE_SIZE);
 	atomic_init(&cfg->rq_size, DEFAULT_QUEUE_SIZE);
+	atomic_init(&cfg->max_sge, DEFAULT_MAX_SGE);
+	atomic_init(&cfg->inline_size, DEFAULT_INLINE_SIZE);
+	atomic_init(&cfg->connect_timeout_ms, -1);
 	atomic_init(&cfg->shared_channel, false);
 	atomic_init(&cfg->srq, NULL);
 }
@@ -59,6 +68,9 @@ rpmai_conn_cfg_params(const struct rpma_conn_cfg *cfg)
 		.rcqe = clip_to_int(atomic_load(&cfg->rcq_size)),
 		.sq_size = atomic_load(&cfg->sq_size),
 		.rq_size = atomic_load(&cfg->rq_size),
+		.max_sge = atomic_load(&cfg->max_sge),
+		.inline_size = atomic_load(&cfg->inline_size),
+		.connect_timeout_ms = atomic_load(&cfg->connect_timeout_ms),
 		.shared_channel = atomic_load(&cfg->shared_channel),
 		.srq = atomic_load(&cfg->srq),
 	};
@@ -229,5 +241,70 @@ rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr
 		return RPMAI_FAIL_NULL();
 
 	*srq_ptr = atomic_load(&cfg->srq);
+	return 0;
+}
+
+int
+rpma_conn_cfg_set_max_sge(struct rpma_conn_cfg *cfg, uint32_t max_sge)
+{
+	if (cfg == NULL)
+		return RPMAI_FAIL_NULL();
+	if (max_sge == 0)
+		return RPMAI_FAIL(RPMA_E_INVAL, "0 pieces: an operation has at least one");
+
+	atomic_store(&cfg->max_sge, max_sge);
+	return 0;
+}
+
+int
+rpma_conn_cfg_get_max_sge(const struct rpma_conn_cfg *cfg, uint32_t *max_sge)
+{
+	if (cfg == NULL || max_sge == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*max_sge = atomic_load(&cfg->max_sge);
+	return 0;
+}
+
+int
+rpma_conn_cfg_set_inline_size(struct rpma_conn_cfg *cfg, uint32_t bytes)
+{
+	if (cfg == NULL)
+		return RPMAI_FAIL_NULL();
+
+	atomic_store(&cfg->inline_size, bytes);
+	return 0;
+}
+
+int
+rpma_conn_cfg_get_inline_size(const struct rpma_conn_cfg *cfg, uint32_t *bytes)
+{
+	if (cfg == NULL || bytes == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*bytes = atomic_load(&cfg->inline_size);
+	return 0;
+}
+
+int
+rpma_conn_cfg_set_connect_timeout(struct rpma_conn_cfg *cfg, int timeout_ms)
+{
+	if (cfg == NULL)
+		return RPMAI_FAIL_NULL();
+	int ret = rpmai_timeout_check(timeout_ms);
+	if (ret)
+		return ret;
+
+	atomic_store(&cfg->connect_timeout_ms, timeout_ms);
+	return 0;
+}
+
+int
+rpma_conn_cfg_get_connect_timeout(const struct rpma_conn_cfg *cfg, int *timeout_ms)
+{
+	if (cfg == NULL || timeout_ms == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*timeout_ms = atomic_load(&cfg->connect_timeout_ms);
 	return 0;
 }

@@ -15,6 +15,9 @@ struct conn_params {
 	int rcqe; /* 0: no completion queue for receives */
 	uint32_t sq_size;
 	uint32_t rq_size;
+	uint32_t max_sge;
+	uint32_t inline_size;
+	int connect_timeout_ms; /* -1: none */
 	bool shared_channel;
 	struct rpma_srq *srq; /* NULL: the connection has its own receive queue */
 };

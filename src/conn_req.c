@@ -7,8 +7,10 @@
  * An outgoing request resolves address and route on a synchronous id, whose events move to a channel of their
  * own when it is sent. An incoming one starts from the id of the client's event, which moves at once: the
  * endpoint with the listening channel may be gone before the request is accepted, and what becomes of the
- * client is no event of the endpoint. Either is a struct rpma_conn that becomes the connection when the
- * request is sent or accepted, or is deleted with the request.
+ * client is no event of the endpoint. Its queues are made when they are needed, to post a receive or to
+ * accept: who has only asked costs little, and who has given up meanwhile fails nothing but its own
+ * acceptance. Either is a struct rpma_conn that becomes the connection when the request is sent or accepted,
+ * or is deleted with the request.
  */
 
 #include <errno.h>
@@ -16,24 +18,31 @@
 
 #include "conn_cfg.h"
 #include "conn_req.h"
+#include "conn_table.h"
+#include "connect_timer.h"
 #include "err.h"
 #include "info.h"
 #include "log.h"
 #include "op.h"
 
-#define RETRY_COUNT 7     /* of a message that is not acknowledged: the most there is */
+/*
+ * Of a message that is not acknowledged. 7 is the most there is, but SoftRoCE takes it for "for ever": the
+ * operations of a connection whose other side is gone would never complete.
+ */
+#define RETRY_COUNT 6
 #define RNR_RETRY_COUNT 7 /* of a message that finds no receive posted: 7 is for ever */
 
 /* ---- making ---- */
 
 static int
-wrap(struct rpma_conn *conn, bool is_passive, struct rpma_conn_req **req_ptr)
+wrap(struct rpma_conn *conn, const struct conn_params *params, bool is_passive,
+	struct rpma_conn_req **req_ptr)
 {
 	struct rpma_conn_req *req = malloc(sizeof(*req));
 	if (req == NULL)
 		return RPMAI_FAIL_NOMEM();
 
-	*req = (struct rpma_conn_req){ .conn = conn, .is_passive = is_passive };
+	*req = (struct rpma_conn_req){ .conn = conn, .is_passive = is_passive, .params = *params };
 	*req_ptr = req;
 	return 0;
 }
@@ -85,17 +94,22 @@ rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, co
 		return RPMAI_FAIL_NULL();
 
 	const struct rdma_api *rdma = peer->rdma;
+	const struct conn_params params = rpmai_conn_cfg_params(cfg);
 	struct rdma_cm_id *id = NULL;
-	int ret = resolve(rdma, addr, port, rpmai_conn_cfg_params(cfg).timeout_ms, &id);
+	int ret = resolve(rdma, addr, port, params.timeout_ms, &id);
 	if (ret)
 		return ret;
 
 	struct rpma_conn *conn;
-	ret = rpmai_conn_new(peer, id, cfg, &conn);
+	ret = rpmai_conn_new(peer, id, &params, &conn);
 	if (ret)
 		goto err_destroy_id;
 
-	ret = wrap(conn, false, req_ptr);
+	ret = rpmai_conn_make_queues(conn, &params, false);
+	if (ret)
+		goto err_delete_conn;
+
+	ret = wrap(conn, &params, false, req_ptr);
 	if (ret)
 		goto err_delete_conn;
 
@@ -115,16 +129,17 @@ rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
 	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
 {
 	const struct rdma_api *rdma = peer->rdma;
+	const struct conn_params params = rpmai_conn_cfg_params(cfg);
 	struct rpma_conn *conn;
-	int ret = rpmai_conn_new(peer, id, cfg, &conn);
+	int ret = rpmai_conn_new(peer, id, &params, &conn);
 	if (ret)
 		goto err_destroy_id;
 
-	ret = rpmai_conn_open_events(conn);
+	ret = rpmai_conn_open_events(conn, params.connect_timeout_ms);
 	if (ret)
 		goto err_delete_conn;
 
-	ret = wrap(conn, true, req_ptr);
+	ret = wrap(conn, &params, true, req_ptr);
 	if (ret)
 		goto err_delete_conn;
 
@@ -132,18 +147,63 @@ rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
 	return 0;
 
 err_destroy_id:
-	(void)rdma->reject(id, NULL, 0);
+	(void)rpmai_private_data_reject(rdma, id, NULL);
 	(void)rdma->destroy_id(id);
 	rpmai_private_data_free(pdata);
 	return ret;
 err_delete_conn:
-	(void)rdma->reject(id, NULL, 0);
+	(void)rpmai_private_data_reject(rdma, id, NULL);
 	(void)rpma_conn_delete(&conn);
 	rpmai_private_data_free(pdata);
 	return ret;
 }
 
+/* an incoming request's, made on first use */
+static int
+ensure_queues(struct rpma_conn_req *req)
+{
+	if (req->conn->cq)
+		return 0;
+	return rpmai_conn_make_queues(req->conn, &req->params, req->is_passive);
+}
+
 /* ---- its end: without a connection, or with one ---- */
+
+static int
+check_private_data(const struct rpma_conn_private_data *pdata, uint8_t max, const char *with)
+{
+	if (pdata == NULL)
+		return 0;
+	if (pdata->ptr == NULL || pdata->len == 0)
+		return RPMAI_FAIL(RPMA_E_INVAL, "private data without bytes: give NULL for none");
+	if (pdata->len > max)
+		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s",
+			pdata->len, max, with);
+	return 0;
+}
+
+/* says no to who has asked, and frees the request in any case */
+static int
+end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
+{
+	struct rpma_conn_req *req = *req_ptr;
+	*req_ptr = NULL;
+
+	int ret = 0;
+	struct rpma_conn *conn = req->conn;
+	if (req->is_passive) {
+		if (rpmai_private_data_reject(conn->peer->rdma, conn->id, reason)) {
+			/* as the kernel's connection manager says that nobody asks any more */
+			if (errno == EINVAL)
+				RPMAI_LOG(NOTICE, "a client gave up before its request was rejected");
+			else
+				ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_reject()");
+		}
+	}
+	ret = rpmai_first_error(ret, rpma_conn_delete(&conn));
+	free(req);
+	return ret;
+}
 
 int
 rpma_conn_req_delete(struct rpma_conn_req **req_ptr)
@@ -151,43 +211,33 @@ rpma_conn_req_delete(struct rpma_conn_req **req_ptr)
 	if (req_ptr == NULL)
 		return RPMAI_FAIL_NULL();
 
-	struct rpma_conn_req *req = *req_ptr;
-	if (req == NULL)
-		return 0;
-	*req_ptr = NULL;
+	return *req_ptr ? end(req_ptr, NULL) : 0;
+}
 
-	int ret = 0;
+int
+rpma_conn_req_reject(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *pdata)
+{
+	if (req_ptr == NULL || *req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	int ret;
+	if ((*req_ptr)->is_passive)
+		ret = check_private_data(pdata, (*req_ptr)->conn->peer->rdma->reject_data_max, "a rejection");
+	else
+		ret = RPMAI_FAIL(RPMA_E_INVAL, "an outgoing request is not there to be rejected");
+	return rpmai_first_error(ret, end(req_ptr, ret ? NULL : pdata));
+}
+
+static int
+connect_or_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata, uint8_t max)
+{
 	struct rpma_conn *conn = req->conn;
-	if (req->is_passive && conn->peer->rdma->reject(conn->id, NULL, 0))
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_reject()");
-	ret = rpmai_first_error(ret, rpma_conn_delete(&conn));
-	free(req);
-	return ret;
-}
-
-static int
-check_private_data(const struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata)
-{
-	if (pdata == NULL)
-		return 0;
-	if (pdata->ptr == NULL || pdata->len == 0)
-		return RPMAI_FAIL(RPMA_E_INVAL, "private data without bytes: give NULL for none");
-
-	const struct rdma_api *rdma = req->conn->peer->rdma;
-	const uint8_t max = req->is_passive ? rdma->accept_data_max : rdma->connect_data_max;
-	if (pdata->len > max)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s",
-			pdata->len, max, req->is_passive ? "an acceptance" : "a request");
-	return 0;
-}
-
-static int
-connect_or_accept(const struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata)
-{
-	const struct rdma_api *rdma = req->conn->peer->rdma;
+	const struct rdma_api *rdma = conn->peer->rdma;
+	uint8_t buf[UINT8_MAX];
+	const struct rpma_conn_private_data data = rpmai_private_data_prepare(rdma, pdata, buf, max);
 	struct rdma_conn_param param = {
-		.private_data = pdata ? pdata->ptr : NULL,
-		.private_data_len = pdata ? pdata->len : 0,
+		.private_data = data.ptr,
+		.private_data_len = data.len,
 		.responder_resources = RDMA_MAX_RESP_RES,
 		.initiator_depth = RDMA_MAX_INIT_DEPTH,
 		.flow_control = 1,
@@ -195,11 +245,20 @@ connect_or_accept(const struct rpma_conn_req *req, const struct rpma_conn_privat
 		.rnr_retry_count = RNR_RETRY_COUNT,
 	};
 
+	/* its completions may be there before this returns */
+	int ret = rpmai_conn_table_add(conn->peer->conns, conn);
+	if (ret)
+		return ret;
+	if (conn->connect_timer) {
+		ret = rpmai_connect_timer_start(conn->connect_timer);
+		if (ret)
+			return ret;
+	}
 	if (req->is_passive) {
-		if (rdma->accept(req->conn->id, &param))
+		if (rdma->accept(conn->id, &param))
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_accept()");
 	} else {
-		if (rdma->connect(req->conn->id, &param))
+		if (rdma->connect(conn->id, &param))
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_connect()");
 	}
 	return 0;
@@ -219,15 +278,20 @@ rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_pri
 		ret = RPMAI_FAIL_NULL();
 		goto err_delete_req;
 	}
-	ret = check_private_data(req, pdata);
+	const struct rdma_api *rdma = req->conn->peer->rdma;
+	const uint8_t max = req->is_passive ? rdma->accept_data_max : rdma->connect_data_max;
+	ret = check_private_data(pdata, max, req->is_passive ? "an acceptance" : "a request");
+	if (ret)
+		goto err_delete_req;
+	ret = ensure_queues(req);
 	if (ret)
 		goto err_delete_req;
 	if (!req->is_passive) {
-		ret = rpmai_conn_open_events(req->conn);
+		ret = rpmai_conn_open_events(req->conn, req->params.connect_timeout_ms);
 		if (ret)
 			goto err_delete_req;
 	}
-	ret = connect_or_accept(req, pdata);
+	ret = connect_or_accept(req, pdata, max);
 	if (ret)
 		goto err_delete_conn;
 
@@ -256,6 +320,9 @@ rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t 
 	if (req == NULL || dst == NULL)
 		return RPMAI_FAIL_NULL();
 
+	int ret = ensure_queues(req);
+	if (ret)
+		return ret;
 	return rpmai_op_recv(req->conn, dst, offset, len, op_context);
 }
 

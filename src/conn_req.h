@@ -9,8 +9,9 @@
 #include "conn.h"
 
 struct rpma_conn_req {
-	struct rpma_conn *conn; /* an outgoing request's has no events of its own yet */
+	struct rpma_conn *conn; /* outgoing: without events of its own; incoming: at first without queues */
 	bool is_passive;        /* an incoming request: it is accepted or rejected */
+	struct conn_params params; /* as the configuration was when the request was made */
 };
 
 /*

@@ -4,9 +4,13 @@
 /*
  * cq.c -- completion queues
  *
- * A queue is armed when it is made and after each event that is taken. Between an event and the arming
- * completions may come without an event of their own; they are there to be collected after the wait. So a
- * wait is followed by collecting until nothing is left, and may turn out to have been for nothing.
+ * A queue is armed when it is made and, unless the program does that itself, after each event that is taken.
+ * Between an event and the arming completions may come without an event of their own; they are there to be
+ * collected after the wait. So a wait is followed by collecting until nothing is left, and may turn out to
+ * have been for nothing.
+ *
+ * Events are acknowledged in batches, since each acknowledgement takes a mutex of libibverbs, and the rest
+ * before the queue is destroyed, which waits for them.
  */
 
 #include <errno.h>
@@ -14,6 +18,9 @@
 
 #include "cq.h"
 #include "err.h"
+#include "write_flush.h"
+
+#define ACK_BATCH 64
 
 int
 rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
@@ -22,7 +29,7 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 	const struct rdma_api *rdma = peer->rdma;
 	int ret;
 
-	struct rpma_cq *cq = malloc(sizeof(*cq));
+	struct rpma_cq *cq = calloc(1, sizeof(*cq));
 	if (cq == NULL)
 		return RPMAI_FAIL_NOMEM();
 
@@ -49,12 +56,13 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 		goto err_destroy_cq;
 	}
 
-	*cq = (struct rpma_cq){
-		.rdma = rdma,
-		.channel = channel,
-		.channel_is_shared = shared_channel != NULL,
-		.ibv_cq = ibv_cq,
-	};
+	cq->rdma = rdma;
+	cq->channel = channel;
+	cq->channel_is_shared = shared_channel != NULL;
+	cq->ibv_cq = ibv_cq;
+	atomic_init(&cq->auto_arm, true);
+	rpmai_turn_init(&cq->timed);
+	pthread_mutex_init(&cq->lock, NULL);
 	*cq_ptr = cq;
 	return 0;
 
@@ -68,6 +76,15 @@ err_free:
 	return ret;
 }
 
+/* all that have been taken */
+static void
+acknowledge(struct rpma_cq *cq)
+{
+	const unsigned int count = atomic_exchange(&cq->unacked, 0);
+	if (count)
+		cq->rdma->ack_cq_events(cq->ibv_cq, count);
+}
+
 int
 rpmai_cq_delete(struct rpma_cq **cq_ptr)
 {
@@ -77,6 +94,7 @@ rpmai_cq_delete(struct rpma_cq **cq_ptr)
 	*cq_ptr = NULL;
 
 	int ret = 0;
+	acknowledge(cq);
 	int errnum = cq->rdma->destroy_cq(cq->ibv_cq);
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_destroy_cq()");
@@ -87,9 +105,14 @@ rpmai_cq_delete(struct rpma_cq **cq_ptr)
 				RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
 					"ibv_destroy_comp_channel()"));
 	}
+	rpmai_write_parts_delete(&cq->write_parts);
+	pthread_mutex_destroy(&cq->lock);
+	rpmai_turn_fini(&cq->timed);
 	free(cq);
 	return ret;
 }
+
+/* ---- events ---- */
 
 int
 rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channel, struct ibv_cq **ibv_cq)
@@ -103,18 +126,50 @@ rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channe
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "ibv_get_cq_event()");
 	}
 
-	rdma->ack_cq_events(event_cq, 1); /* first of all: destroying a queue waits for it */
 	*ibv_cq = event_cq;
 	return 0;
 }
 
-int
-rpmai_cq_arm(struct rpma_cq *cq)
+void
+rpmai_cq_ack(struct rpma_cq *cq)
+{
+	rpmai_stats_add(&cq->stats.waits, 1);
+	if (atomic_fetch_add(&cq->unacked, 1) + 1 >= ACK_BATCH)
+		acknowledge(cq);
+}
+
+static int
+arm(struct rpma_cq *cq)
 {
 	int errnum = ibv_req_notify_cq(cq->ibv_cq, 0 /* for every completion */);
 	if (errnum)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_req_notify_cq()");
 	return 0;
+}
+
+int
+rpmai_cq_auto_arm(struct rpma_cq *cq)
+{
+	return atomic_load(&cq->auto_arm) ? arm(cq) : 0;
+}
+
+int
+rpma_cq_set_auto_arm(struct rpma_cq *cq, bool enabled)
+{
+	if (cq == NULL)
+		return RPMAI_FAIL_NULL();
+
+	atomic_store(&cq->auto_arm, enabled);
+	return 0;
+}
+
+int
+rpma_cq_arm(struct rpma_cq *cq)
+{
+	if (cq == NULL)
+		return RPMAI_FAIL_NULL();
+
+	return arm(cq);
 }
 
 int
@@ -127,20 +182,86 @@ rpma_cq_get_fd(const struct rpma_cq *cq, int *fd)
 	return 0;
 }
 
+static int
+take_own_event(struct rpma_cq *cq)
+{
+	struct ibv_cq *ibv_cq;
+	int ret = rpmai_cq_take_event(cq->rdma, cq->channel, &ibv_cq);
+	if (ret)
+		return ret;
+
+	rpmai_cq_ack(cq);
+	return rpmai_cq_auto_arm(cq);
+}
+
+static int
+refuse_shared(void)
+{
+	return rpmai_refuse(RPMA_E_SHARED_CHANNEL,
+		"the completion queue has no channel of its own: use rpma_conn_wait");
+}
+
 int
 rpma_cq_wait(struct rpma_cq *cq)
 {
 	if (cq == NULL)
 		return RPMAI_FAIL_NULL();
 	if (cq->channel_is_shared)
-		return RPMA_E_SHARED_CHANNEL;
+		return refuse_shared();
 
-	struct ibv_cq *ibv_cq;
-	int ret = rpmai_cq_take_event(cq->rdma, cq->channel, &ibv_cq);
+	return take_own_event(cq);
+}
+
+int
+rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
+{
+	if (cq == NULL)
+		return RPMAI_FAIL_NULL();
+	int ret = rpmai_timeout_check(timeout_ms);
 	if (ret)
 		return ret;
+	if (cq->channel_is_shared)
+		return refuse_shared();
 
-	return rpmai_cq_arm(cq);
+	const uint64_t deadline = rpmai_timeout_deadline(timeout_ms);
+	if (!rpmai_turn_take(&cq->timed, deadline))
+		return RPMA_E_NO_COMPLETION;
+	ret = rpmai_timeout_readable(cq->channel->fd, deadline);
+	if (ret >= 0)
+		ret = ret ? take_own_event(cq) : RPMA_E_NO_COMPLETION;
+	rpmai_turn_give(&cq->timed);
+	return ret;
+}
+
+/* ---- completions ---- */
+
+/* as ibv_poll_cq; a durable write has one completion, whatever becomes of its parts */
+static int
+collect(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	if (cq->write_parts == NULL)
+		return ibv_poll_cq(cq->ibv_cq, num_entries, wc);
+
+	int got, kept;
+	pthread_mutex_lock(&cq->lock);
+	do {
+		got = kept = ibv_poll_cq(cq->ibv_cq, num_entries, wc);
+		if (got > 0 && got <= num_entries)
+			kept = rpmai_write_parts_merge(cq->write_parts, wc, got);
+	} while (got > 0 && kept == 0);
+	pthread_mutex_unlock(&cq->lock);
+	return kept;
+}
+
+static void
+count_completions(struct rpma_cq *cq, const struct ibv_wc *wc, int count)
+{
+	uint64_t errors = 0;
+	for (int i = 0; i < count; i++)
+		errors += wc[i].status != IBV_WC_SUCCESS;
+	rpmai_stats_add(&cq->stats.completions, (uint64_t)count);
+	if (errors)
+		rpmai_stats_add(&cq->stats.errors, errors);
 }
 
 int
@@ -153,7 +274,7 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 	if (num_entries > 1 && num_entries_got == NULL)
 		return RPMAI_FAIL_NULL();
 
-	int got = ibv_poll_cq(cq->ibv_cq, num_entries, wc);
+	int got = collect(cq, num_entries, wc);
 	if (got == 0)
 		return RPMA_E_NO_COMPLETION;
 	if (got < 0)
@@ -162,6 +283,7 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 		return RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_poll_cq() gave %d completions into %d", got,
 			num_entries);
 
+	count_completions(cq, wc, got);
 	if (num_entries_got)
 		*num_entries_got = got;
 	return 0;

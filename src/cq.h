@@ -6,14 +6,28 @@
 #ifndef RPMAI_CQ_H
 #define RPMAI_CQ_H
 
-#include "peer.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
-/* never changes after rpmai_cq_new, so any thread may read it */
+#include "peer.h"
+#include "stats.h"
+#include "timeout.h"
+
+struct write_parts;
+
+/* but for its flags, counters and what the lock guards it never changes, so any thread may read it */
 struct rpma_cq {
 	const struct rdma_api *rdma;
 	struct ibv_comp_channel *channel;
 	bool channel_is_shared; /* then it is not the queue's */
 	struct ibv_cq *ibv_cq;
+
+	atomic_bool auto_arm; /* a wait arms it for its next event */
+	atomic_uint unacked;  /* events taken and not acknowledged yet */
+	struct turn timed;    /* one thread at a time waits with a timeout */
+	pthread_mutex_t lock; /* collecting is ordered, as merging needs it; of queues with write_parts */
+	struct write_parts *write_parts; /* NULL where no durable write completes */
+	struct cq_counters stats;
 };
 
 /*
@@ -27,13 +41,16 @@ int rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 int rpmai_cq_delete(struct rpma_cq **cq_ptr);
 
 /*
- * Takes one event of a completion channel, acknowledges it at once and says of which queue it is.
+ * Takes one event of a completion channel and says of which queue it is, whose rpmai_cq_ack comes next.
  * RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER
  */
 int rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channel,
 	struct ibv_cq **ibv_cq);
 
-/* arms it for its next event. RPMA_E_PROVIDER */
-int rpmai_cq_arm(struct rpma_cq *cq);
+/* acknowledges an event of it, now or together with later ones */
+void rpmai_cq_ack(struct rpma_cq *cq);
+
+/* arms it for its next event if that is for the library to do. RPMA_E_PROVIDER */
+int rpmai_cq_auto_arm(struct rpma_cq *cq);
 
 #endif /* RPMAI_CQ_H */

@@ -17,6 +17,7 @@
 #include "err.h"
 #include "info.h"
 #include "log.h"
+#include "timeout.h"
 
 #define BACKLOG 0 /* the kernel's and the device's own maximum */
 
@@ -143,7 +144,7 @@ take_client(struct rpma_ep *ep, struct client *client)
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
 	if (ret && client->id) {
 		rpmai_private_data_free(&client->pdata);
-		(void)rdma->reject(client->id, NULL, 0);
+		(void)rpmai_private_data_reject(rdma, client->id, NULL);
 		(void)rdma->destroy_id(client->id);
 	}
 	if (ret || is_request)
@@ -156,18 +157,42 @@ take_client(struct rpma_ep *ep, struct client *client)
 	return 0;
 }
 
+/* passes over who has given up; timed: waits for each event until the deadline, not in taking it */
+static int
+next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, bool timed, uint64_t deadline,
+	struct rpma_conn_req **req_ptr)
+{
+	struct client client = { 0 };
+	do {
+		int ret = timed ? rpmai_timeout_readable(ep->channel->fd, deadline) : 1;
+		if (ret <= 0)
+			return ret ? ret : RPMA_E_NO_EVENT;
+		ret = take_client(ep, &client);
+		if (ret)
+			return ret;
+	} while (client.id == NULL);
+
+	return rpmai_conn_req_new_passive(ep->peer, client.id, &client.pdata, cfg, req_ptr);
+}
+
 int
 rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
 {
 	if (ep == NULL || req_ptr == NULL)
 		return RPMAI_FAIL_NULL();
 
-	struct client client;
-	do {
-		int ret = take_client(ep, &client);
-		if (ret)
-			return ret;
-	} while (client.id == NULL);
+	return next_conn_req(ep, cfg, false, 0, req_ptr);
+}
 
-	return rpmai_conn_req_new_passive(ep->peer, client.id, &client.pdata, cfg, req_ptr);
+int
+rpma_ep_next_conn_req_timed(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, int timeout_ms,
+	struct rpma_conn_req **req_ptr)
+{
+	if (ep == NULL || req_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+	int ret = rpmai_timeout_check(timeout_ms);
+	if (ret)
+		return ret;
+
+	return next_conn_req(ep, cfg, true, rpmai_timeout_deadline(timeout_ms), req_ptr);
 }

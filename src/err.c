@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* err.c -- error codes in words, and how an error is decided */
+/* err.c -- error codes in words, how an error is decided, and what it was */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -39,16 +39,31 @@ rpma_err_2str(int ret)
 	}
 }
 
+/* what rpma_errormsg() says, of each thread */
+static _Thread_local char last_sentence[SENTENCE_MAX] = "no call of this thread has failed";
+
+const char *
+rpma_errormsg(void)
+{
+	return last_sentence;
+}
+
+int
+rpmai_refuse(int ret, const char *sentence)
+{
+	snprintf(last_sentence, sizeof(last_sentence), "%s", sentence);
+	return ret;
+}
+
 int
 rpmai_fail(int ret, const char *file, int line, const char *func, const char *fmt, ...)
 {
-	char sentence[SENTENCE_MAX];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(sentence, sizeof(sentence), fmt, ap);
+	vsnprintf(last_sentence, sizeof(last_sentence), fmt, ap);
 	va_end(ap);
 
-	rpmai_log(RPMA_LOG_LEVEL_ERROR, file, line, func, "%s", sentence);
+	rpmai_log(RPMA_LOG_LEVEL_ERROR, file, line, func, "%s", last_sentence);
 	return ret;
 }
 

@@ -9,13 +9,17 @@
 #include "public.h"
 
 /*
- * Says in the log why the call fails, and returns ret. Whoever decides an error calls one of these, exactly
- * once. rpmai_fail_errno adds the text of errnum and, unless NULL, what can be done about it.
+ * Says in the log, and to rpma_errormsg(), why the call fails, and returns ret. Whoever decides an error
+ * calls one of these, exactly once. rpmai_fail_errno adds the text of errnum and, unless NULL, what can be
+ * done about it.
  */
 int rpmai_fail(int ret, const char *file, int line, const char *func, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 int rpmai_fail_errno(int ret, int errnum, const char *file, int line, const char *func, const char *way_out,
 	const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+
+/* the same for what a program may well try without harm: only rpma_errormsg() tells it */
+int rpmai_refuse(int ret, const char *sentence);
 
 #define RPMAI_FAIL(ret, ...) rpmai_fail((ret), __FILE__, __LINE__, __func__, __VA_ARGS__)
 #define RPMAI_FAIL_ERRNO(ret, errnum, way_out, ...) \

@@ -14,13 +14,28 @@
 #include "flush.h"
 #include "op.h"
 
-static const struct flush_ops *
-choose(const struct rpma_conn *conn, const struct mr_descriptor *dst)
+/* may the region be read, and does that flush it? */
+static bool
+reading_will_do(const struct rpma_conn *conn, const struct mr_descriptor *dst, enum rpma_flush_type type)
 {
-	/* a region that tells no capabilities is the original's, which uses FLUSH where its device has it */
-	bool remote_is_native = !dst->has_caps || (dst->caps & MR_CAP_NATIVE_FLUSH);
+	return conn->peer->rdma->read_flushes && (dst->usage & RPMA_MR_USAGE_READ_SRC) &&
+		(type == RPMA_FLUSH_TYPE_VISIBILITY || atomic_load(&conn->direct_write_to_pmem));
+}
 
-	if (conn->qp_ex && (conn->peer->caps & PEER_CAP_NATIVE_FLUSH) && remote_is_native)
+static const struct flush_ops *
+choose(const struct rpma_conn *conn, const struct mr_descriptor *dst, enum rpma_flush_type type)
+{
+	bool remote_is_native = dst->caps & MR_CAP_NATIVE_FLUSH;
+
+	/*
+	 * A region that tells no capabilities is the original's, which allows FLUSH or lets itself be read
+	 * instead, as it was built. So FLUSH is for what reading cannot do: where it is not allowed it fails,
+	 * and says so.
+	 */
+	if (!dst->has_caps)
+		remote_is_native = !reading_will_do(conn, dst, type);
+
+	if (conn->qp_ex && (conn->peer->caps & RPMA_CAP_NATIVE_FLUSH) && remote_is_native)
 		return &rpmai_flush_native;
 	if (conn->peer->rdma->read_flushes)
 		return &rpmai_flush_raw;
@@ -28,18 +43,13 @@ choose(const struct rpma_conn *conn, const struct mr_descriptor *dst)
 }
 
 int
-rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
-	enum rpma_flush_type type, int flags, const void *op_context)
+rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_remote *dst,
+	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
-	if (conn == NULL || dst == NULL)
-		return RPMAI_FAIL_NULL();
 	if (type != RPMA_FLUSH_TYPE_PERSISTENT && type != RPMA_FLUSH_TYPE_VISIBILITY)
 		return RPMAI_FAIL(RPMA_E_INVAL, "%d is no type of flush", (int)type);
 
-	int ret = rpmai_op_check_flags(flags);
-	if (ret)
-		return ret;
-	ret = rpmai_op_check_remote(dst, dst_offset, len);
+	int ret = rpmai_op_check_remote(dst, dst_offset, len);
 	if (ret)
 		return ret;
 
@@ -52,14 +62,38 @@ rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset
 			"it so, or its memory cannot be made durable",
 			persistent ? "persistence" : "visibility");
 
-	const struct flush_ops *ops = choose(conn, &dst->desc);
+	const struct flush_ops *ops = choose(conn, &dst->desc, type);
 	if (ops == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the remote region's device has no flush operation, and reading does not flush "
 			"on this one");
-	ret = ops->check(conn, type);
+	ret = ops->check(conn, type, len);
 	if (ret)
 		return ret;
 
-	return ops->post(conn, &dst->desc, dst_offset, len, type, flags, op_context);
+	ops->build(conn, req, &dst->desc, dst_offset, len, type, flags, op_context);
+	return 0;
+}
+
+int
+rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
+	enum rpma_flush_type type, int flags, const void *op_context)
+{
+	if (conn == NULL || dst == NULL)
+		return RPMAI_FAIL_NULL();
+
+	int ret = rpmai_op_check_flags(flags);
+	if (ret)
+		return ret;
+
+	struct work_request req;
+	ret = rpmai_flush_prepare(conn, &req, dst, dst_offset, len, type, flags, op_context);
+	if (ret)
+		return ret;
+	ret = rpmai_post(conn, &req, 1, flags);
+	if (ret)
+		return ret;
+
+	rpmai_stats_add(&conn->stats.flushes, 1);
+	return 0;
 }

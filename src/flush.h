@@ -8,14 +8,20 @@
 
 #include "conn.h"
 #include "mr.h"
+#include "post.h"
 
 struct flush_ops {
-	/* does a flush of this type over this connection do what it says? 0 or RPMA_E_NOSUPP */
-	int (*check)(const struct rpma_conn *conn, enum rpma_flush_type type);
-	/* posts it; the range is inside the region. 0 or RPMA_E_PROVIDER */
-	int (*post)(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len,
-		enum rpma_flush_type type, int flags, const void *op_context);
+	/* does such a flush over this connection do what it says? 0, RPMA_E_INVAL or RPMA_E_NOSUPP */
+	int (*check)(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len);
+	/* makes the request; the range is inside the region */
+	void (*build)(const struct rpma_conn *conn, struct work_request *req, const struct mr_descriptor *dst,
+		size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context);
 };
+
+/* the request of a flush, with all its checks but that of the flags. RPMA_E_INVAL, RPMA_E_NOSUPP */
+int rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req,
+	const struct rpma_mr_remote *dst, size_t dst_offset, size_t len, enum rpma_flush_type type, int flags,
+	const void *op_context);
 
 /* the FLUSH operation of both devices */
 extern const struct flush_ops rpmai_flush_native;

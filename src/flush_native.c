@@ -3,30 +3,35 @@
 
 /* flush_native.c -- flushing by the FLUSH operation of both devices */
 
+#include "err.h"
 #include "flush.h"
 #include "op.h"
 
 /* the remote device does it before it acknowledges: nothing else must be known about the other side */
 static int
-check(const struct rpma_conn *conn, enum rpma_flush_type type)
+check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 {
-	(void)conn;
 	(void)type;
+	if (len > conn->peer->rdma->flush_max)
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes: more than this device flushes at once: flush pieces of less than 4 GiB",
+			len);
 	return 0;
 }
 
-static int
-post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len,
-	enum rpma_flush_type type, int flags, const void *op_context)
+static void
+build(const struct rpma_conn *conn, struct work_request *req, const struct mr_descriptor *dst,
+	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
-	const uint8_t placement =
-		type == RPMA_FLUSH_TYPE_PERSISTENT ? RPMAI_FLUSH_PERSISTENT : RPMAI_FLUSH_GLOBAL;
-	int errnum = conn->peer->rdma->post_flush(conn->qp_ex, (uintptr_t)op_context,
-		rpmai_op_send_flags(flags), dst->rkey, dst->raddr + dst_offset, len, placement);
-	return rpmai_op_posted("posting a flush", errnum);
+	(void)conn;
+	rpmai_op_init(req, RPMAI_WR_FLUSH, flags, op_context);
+	req->wr.wr.rdma.rkey = dst->rkey;
+	req->wr.wr.rdma.remote_addr = dst->raddr + dst_offset;
+	req->flush_len = len;
+	req->flush_type = type == RPMA_FLUSH_TYPE_PERSISTENT ? RPMAI_FLUSH_PERSISTENT : RPMAI_FLUSH_GLOBAL;
 }
 
 const struct flush_ops rpmai_flush_native = {
 	.check = check,
-	.post = post,
+	.build = build,
 };

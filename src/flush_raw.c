@@ -77,8 +77,9 @@ rpmai_flush_scratch_delete(struct flush_scratch **scratch_ptr)
 }
 
 static int
-check(const struct rpma_conn *conn, enum rpma_flush_type type)
+check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 {
+	(void)len;
 	if (type == RPMA_FLUSH_TYPE_PERSISTENT && !atomic_load(&conn->direct_write_to_pmem))
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the devices have no flush operation, and the other side has not declared "
@@ -86,9 +87,9 @@ check(const struct rpma_conn *conn, enum rpma_flush_type type)
 	return 0;
 }
 
-static int
-post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset, size_t len,
-	enum rpma_flush_type type, int flags, const void *op_context)
+static void
+build(const struct rpma_conn *conn, struct work_request *req, const struct mr_descriptor *dst,
+	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
 	(void)type; /* the same for both: what differs is what the other side's platform makes of it */
 
@@ -99,26 +100,20 @@ post(struct rpma_conn *conn, const struct mr_descriptor *dst, size_t dst_offset,
 			dst_offset--;
 	}
 
-	struct ibv_sge sge = {
+	rpmai_op_init(req, IBV_WR_RDMA_READ, flags, op_context);
+	req->sge = (struct ibv_sge){
 		.addr = (uintptr_t)conn->flush_scratch->mr->ibv_mr->addr,
 		.length = len < READ_MAX ? (uint32_t)len : READ_MAX,
 		.lkey = conn->flush_scratch->mr->ibv_mr->lkey,
 	};
-	struct ibv_send_wr wr = {
-		.wr_id = (uintptr_t)op_context,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_READ,
-		.send_flags = rpmai_op_send_flags(flags),
-		.wr.rdma = { .remote_addr = dst->raddr + dst_offset, .rkey = dst->rkey },
-	};
-	assert(rpmai_range_ok(dst->size, dst_offset, sge.length));
-
-	struct ibv_send_wr *bad_wr;
-	return rpmai_op_posted("posting the read of a flush", ibv_post_send(conn->id->qp, &wr, &bad_wr));
+	req->wr.sg_list = &req->sge;
+	req->wr.num_sge = 1;
+	req->wr.wr.rdma.remote_addr = dst->raddr + dst_offset;
+	req->wr.wr.rdma.rkey = dst->rkey;
+	assert(rpmai_range_ok(dst->size, dst_offset, req->sge.length));
 }
 
 const struct flush_ops rpmai_flush_raw = {
 	.check = check,
-	.post = post,
+	.build = build,
 };

@@ -23,7 +23,7 @@ static_assert(USAGE_ALL == UINT8_MAX, "the usage fills its byte of the descripto
 static bool
 allows_atomics(const struct rpma_peer *peer, int usage)
 {
-	return (peer->caps & PEER_CAP_ATOMICS) && (usage & USAGE_ATOMICS) == USAGE_ATOMICS;
+	return (peer->caps & RPMA_CAP_ATOMICS) && (usage & USAGE_ATOMICS) == USAGE_ATOMICS;
 }
 
 static int
@@ -46,7 +46,7 @@ usage_to_access(const struct rpma_peer *peer, int usage)
 	/* a client without native flush reads after writing: it finds the right of that as well */
 	if (usage & USAGE_FLUSH)
 		access |= IBV_ACCESS_REMOTE_READ;
-	if (peer->caps & PEER_CAP_NATIVE_FLUSH) {
+	if (peer->caps & RPMA_CAP_NATIVE_FLUSH) {
 		if (usage & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 			access |= RPMAI_ACCESS_FLUSH_GLOBAL;
 		if (usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
@@ -58,13 +58,32 @@ usage_to_access(const struct rpma_peer *peer, int usage)
 	return access;
 }
 
-/* with pinned pages, or on demand where pages cannot be pinned (file systems on DAX) */
+/* without the right of persistence if the device or the memory refuses it: *access is what was granted */
 static struct ibv_mr *
-reg_pinned_or_odp(const struct rpma_peer *peer, void *ptr, size_t size, int access)
+reg_durable_or_not(const struct rpma_peer *peer, void *ptr, size_t size, int *access)
 {
-	struct ibv_mr *mr = peer->rdma->reg_mr(peer->pd, ptr, size, access);
-	if (mr == NULL && errno == EOPNOTSUPP && (peer->caps & PEER_CAP_ODP))
-		mr = peer->rdma->reg_mr(peer->pd, ptr, size, access | IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *mr = peer->rdma->reg_mr(peer->pd, ptr, size, *access);
+	if (mr || !(*access & RPMAI_ACCESS_FLUSH_PERSISTENT) || (errno != EOPNOTSUPP && errno != EINVAL))
+		return mr;
+
+	*access &= ~RPMAI_ACCESS_FLUSH_PERSISTENT;
+	return peer->rdma->reg_mr(peer->pd, ptr, size, *access);
+}
+
+/*
+ * On demand is for what cannot be pinned at all (file systems on DAX), and not for what may merely not be
+ * flushed to persistence: where no page is at hand, a device cannot see that it is not persistent memory.
+ */
+static struct ibv_mr *
+reg_pinned_or_odp(const struct rpma_peer *peer, void *ptr, size_t size, int *access)
+{
+	int granted = *access;
+	struct ibv_mr *mr = reg_durable_or_not(peer, ptr, size, &granted);
+	if (mr == NULL && errno == EOPNOTSUPP && (peer->caps & RPMA_CAP_ODP)) {
+		granted = *access | IBV_ACCESS_ON_DEMAND;
+		mr = reg_durable_or_not(peer, ptr, size, &granted);
+	}
+	*access = granted;
 	return mr;
 }
 
@@ -77,10 +96,11 @@ reg_way_out(int errnum, const struct rpma_peer *peer)
 	case EPERM:
 		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK=)";
 	case EOPNOTSUPP:
-		return (peer->caps & PEER_CAP_ODP)
+		return (peer->caps & RPMA_CAP_ODP)
 			? NULL
-			: "the device has no on-demand paging, which memory of a file "
-			  "system on DAX needs: use a device DAX";
+			: "memory of a file system on DAX needs on-demand paging, which the device "
+			  "does not have, or not so that it can be relied on (SoftRoCE): use a "
+			  "device DAX";
 	case EFAULT:
 		return "the range must be mapped, and writable unless it is only a source";
 	default:
@@ -97,24 +117,21 @@ rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, st
 	if (mr == NULL)
 		return RPMAI_FAIL_NOMEM();
 
-	int access = usage_to_access(peer, usage);
-	struct ibv_mr *ibv_mr = reg_pinned_or_odp(peer, ptr, size, access);
-	if (ibv_mr == NULL && (access & RPMAI_ACCESS_FLUSH_PERSISTENT) &&
-		(errno == EOPNOTSUPP || errno == EINVAL)) {
-		ibv_mr = reg_pinned_or_odp(peer, ptr, size, access & ~RPMAI_ACCESS_FLUSH_PERSISTENT);
-		if (ibv_mr) {
-			usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
-			RPMAI_LOG(WARNING,
-				"%zu bytes cannot be made durable (no persistent memory, no shared mapping "
-				"of a file): registered, but rpma_flush() to persistence is not offered",
-				size);
-		}
-	}
+	const int wanted = usage_to_access(peer, usage);
+	int access = wanted;
+	struct ibv_mr *ibv_mr = reg_pinned_or_odp(peer, ptr, size, &access);
 	if (ibv_mr == NULL) {
 		int ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, reg_way_out(errno, peer),
 			"ibv_reg_mr() of %zu bytes", size);
 		free(mr);
 		return ret;
+	}
+	if (wanted & ~access & RPMAI_ACCESS_FLUSH_PERSISTENT) {
+		usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+		RPMAI_LOG(WARNING,
+			"%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
+			"file): registered, but rpma_flush() to persistence is not offered",
+			size);
 	}
 
 	*mr = (struct rpma_mr_local){ .peer = peer, .ibv_mr = ibv_mr, .usage = usage };
@@ -161,9 +178,9 @@ rpma_mr_get_descriptor(const struct rpma_mr_local *mr, void *desc)
 		return RPMAI_FAIL_NULL();
 
 	uint8_t caps = 0;
-	if (mr->peer->caps & PEER_CAP_NATIVE_FLUSH)
+	if (mr->peer->caps & RPMA_CAP_NATIVE_FLUSH)
 		caps |= MR_CAP_NATIVE_FLUSH;
-	if (mr->peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE)
+	if (mr->peer->caps & RPMA_CAP_NATIVE_ATOMIC_WRITE)
 		caps |= MR_CAP_NATIVE_ATOMIC_WRITE;
 	if (allows_atomics(mr->peer, mr->usage))
 		caps |= MR_CAP_REMOTE_ATOMICS;

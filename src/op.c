@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * op.c -- the operations: checked, translated into one work request each, posted
- *
- * Ranges are checked here because a remote access error would break the connection, and truncating a length
- * to the 32 bits of verbs would lose data in silence. An empty operation carries no scatter/gather entry: an
- * entry of length 0 means 2 GiB to some devices.
- */
+/* op.c -- what the calls that post operations have in common */
 
-#include <arpa/inet.h>
 #include <errno.h>
 
 #include "conn.h"
 #include "err.h"
 #include "op.h"
 
-static int
-check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
+int
+rpmai_op_check_flags(int flags)
 {
-	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len))
+	if ((flags & RPMA_F_COMPLETION_ALWAYS) == 0 ||
+		(flags & ~(RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE | RPMA_F_FENCE)))
 		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
-			mr->ibv_mr->length);
+			"flags 0x%x: RPMA_F_COMPLETION_* is missing, or a flag is unknown", (unsigned)flags);
 	return 0;
+}
+
+void
+rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_context)
+{
+	const int always = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
+
+	req->wr = (struct ibv_send_wr){
+		.wr_id = (uintptr_t)op_context,
+		.opcode = (enum ibv_wr_opcode)opcode,
+		.send_flags = ((flags & always) ? IBV_SEND_SIGNALED : 0) |
+			((flags & RPMA_F_FENCE) ? IBV_SEND_FENCE : 0),
+	};
 }
 
 int
@@ -36,40 +42,26 @@ rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len
 	return 0;
 }
 
+int
+rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, size_t offset, size_t len)
+{
+	int ret = rpmai_op_check_remote(mr, offset, len);
+	if (ret)
+		return ret;
+
+	req->wr.wr.rdma.remote_addr = mr->desc.raddr + offset;
+	req->wr.wr.rdma.rkey = mr->desc.rkey;
+	return 0;
+}
+
 static int
-check_message(const struct rpma_conn *conn, size_t len)
+check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
-	if (len > conn->max_msg_size)
+	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len))
 		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes: more than the %u bytes that the port transfers at once", len,
-			conn->max_msg_size);
+			"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
+			mr->ibv_mr->length);
 	return 0;
-}
-
-int
-rpmai_op_check_flags(int flags)
-{
-	if ((flags & RPMA_F_COMPLETION_ALWAYS) == 0 || (flags & ~RPMA_F_COMPLETION_ALWAYS))
-		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: not one of RPMA_F_COMPLETION_*",
-			(unsigned)flags);
-	return 0;
-}
-
-unsigned int
-rpmai_op_send_flags(int flags)
-{
-	return (flags & RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR) ? IBV_SEND_SIGNALED : 0;
-}
-
-int
-rpmai_op_posted(const char *call, int errnum)
-{
-	if (errnum == 0)
-		return 0;
-	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"
-				 : NULL,
-		"%s", call);
 }
 
 static struct ibv_sge
@@ -83,180 +75,21 @@ local_sge(const struct rpma_mr_local *mr, size_t offset, size_t len)
 }
 
 static int
-post_send(struct rpma_conn *conn, struct ibv_send_wr *wr)
+check_message(const struct rpma_conn *conn, size_t len)
 {
-	struct ibv_send_wr *bad_wr;
-	return rpmai_op_posted("ibv_post_send()", ibv_post_send(conn->id->qp, wr, &bad_wr));
-}
-
-/* a transfer between a local and a remote region, or of nothing if both are NULL */
-static int
-post_rdma(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *local,
-	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len,
-	unsigned int send_flags, int flags, uint32_t imm, const void *op_context)
-{
-	if (conn == NULL || (local == NULL) != (remote == NULL))
-		return RPMAI_FAIL_NULL();
-
-	int ret = rpmai_op_check_flags(flags);
-	if (ret)
-		return ret;
-
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = {
-		.wr_id = (uintptr_t)op_context,
-		.opcode = opcode,
-		.send_flags = send_flags | rpmai_op_send_flags(flags),
-		.imm_data = htonl(imm),
-	};
-
-	if (local == NULL) {
-		if (local_offset || remote_offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL,
-				"without memory regions offsets and length must be 0");
-		return post_send(conn, &wr);
-	}
-
-	ret = check_local(local, local_offset, len);
-	if (ret)
-		return ret;
-	ret = rpmai_op_check_remote(remote, remote_offset, len);
-	if (ret)
-		return ret;
-	ret = check_message(conn, len);
-	if (ret)
-		return ret;
-
-	wr.wr.rdma.remote_addr = remote->desc.raddr + remote_offset;
-	wr.wr.rdma.rkey = remote->desc.rkey;
-	if (len) {
-		sge = local_sge(local, local_offset, len);
-		wr.sg_list = &sge;
-		wr.num_sge = 1;
-	}
-	return post_send(conn, &wr);
-}
-
-int
-rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
-	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context)
-{
-	return post_rdma(conn, IBV_WR_RDMA_READ, dst, dst_offset, src, src_offset, len, 0, flags, 0,
-		op_context);
-}
-
-int
-rpma_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
-	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, const void *op_context)
-{
-	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset, len, 0, flags, 0,
-		op_context);
-}
-
-int
-rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
-	const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags, uint32_t imm,
-	const void *op_context)
-{
-	return post_rdma(conn, IBV_WR_RDMA_WRITE_WITH_IMM, src, src_offset, dst, dst_offset, len, 0, flags,
-		imm, op_context);
-}
-
-static int
-check_atomic_offset(size_t dst_offset)
-{
-	if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT)
-		return RPMAI_FAIL(RPMA_E_INVAL, "offset %zu is no multiple of %d", dst_offset,
-			RPMA_ATOMIC_WRITE_ALIGNMENT);
+	if (len > conn->max_msg_size)
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes: more than the %u bytes that the port transfers at once", len,
+			conn->max_msg_size);
 	return 0;
 }
 
-/*
- * The pointer that an atomic write moves must not become visible before the data it points to: the fence
- * holds it back until the flush (a read, where that is how it is done) before it is through.
- */
+/* nothing has no piece: an entry of length 0 means 2 GiB to some devices */
 int
-rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
-	int flags, const void *op_context)
+rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *mr,
+	size_t offset, size_t len)
 {
-	if (conn == NULL || dst == NULL || src == NULL)
-		return RPMAI_FAIL_NULL();
-
-	int ret = rpmai_op_check_flags(flags);
-	if (ret)
-		return ret;
-	ret = check_atomic_offset(dst_offset);
-	if (ret)
-		return ret;
-	ret = rpmai_op_check_remote(dst, dst_offset, RPMA_ATOMIC_WRITE_ALIGNMENT);
-	if (ret)
-		return ret;
-
-	const uint64_t remote_addr = dst->desc.raddr + dst_offset;
-	const unsigned int send_flags = IBV_SEND_FENCE | rpmai_op_send_flags(flags);
-
-	if (conn->qp_ex && (conn->peer->caps & PEER_CAP_NATIVE_ATOMIC_WRITE) &&
-		(dst->desc.caps & MR_CAP_NATIVE_ATOMIC_WRITE)) {
-		int errnum = conn->peer->rdma->post_atomic_write(conn->qp_ex, (uintptr_t)op_context,
-			send_flags, dst->desc.rkey, remote_addr, src);
-		return rpmai_op_posted("posting an atomic write", errnum);
-	}
-
-	/* inline: taken out of src before the call returns, so src needs no registration */
-	struct ibv_sge sge = { .addr = (uintptr_t)src, .length = RPMA_ATOMIC_WRITE_ALIGNMENT };
-	struct ibv_send_wr wr = {
-		.wr_id = (uintptr_t)op_context,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = send_flags | IBV_SEND_INLINE,
-		.wr.rdma = { .remote_addr = remote_addr, .rkey = dst->desc.rkey },
-	};
-	return post_send(conn, &wr);
-}
-
-int
-rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
-	const struct rpma_mr_local *src, size_t src_offset, int flags, const void *op_context)
-{
-	if (dst == NULL || src == NULL)
-		return RPMAI_FAIL_NULL();
-
-	int ret = check_atomic_offset(dst_offset);
-	if (ret)
-		return ret;
-
-	return post_rdma(conn, IBV_WR_RDMA_WRITE, src, src_offset, dst, dst_offset,
-		RPMA_ATOMIC_WRITE_ALIGNMENT, IBV_SEND_FENCE, flags, 0, op_context);
-}
-
-static int
-post_message(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *src,
-	size_t offset, size_t len, int flags, uint32_t imm, const void *op_context)
-{
-	if (conn == NULL)
-		return RPMAI_FAIL_NULL();
-
-	int ret = rpmai_op_check_flags(flags);
-	if (ret)
-		return ret;
-
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = {
-		.wr_id = (uintptr_t)op_context,
-		.opcode = opcode,
-		.send_flags = rpmai_op_send_flags(flags),
-		.imm_data = htonl(imm),
-	};
-
-	if (src == NULL) {
-		if (offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL,
-				"without a memory region offset and length must be 0");
-		return post_send(conn, &wr);
-	}
-
-	ret = check_local(src, offset, len);
+	int ret = check_local(mr, offset, len);
 	if (ret)
 		return ret;
 	ret = check_message(conn, len);
@@ -264,25 +97,70 @@ post_message(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpm
 		return ret;
 
 	if (len) {
-		sge = local_sge(src, offset, len);
-		wr.sg_list = &sge;
-		wr.num_sge = 1;
+		req->sge = local_sge(mr, offset, len);
+		req->wr.sg_list = &req->sge;
+		req->wr.num_sge = 1;
 	}
-	return post_send(conn, &wr);
+	return 0;
 }
 
 int
-rpma_send(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len, int flags,
-	const void *op_context)
+rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
+	const struct rpma_sge *pieces, int count, size_t *len)
 {
-	return post_message(conn, IBV_WR_SEND, src, offset, len, flags, 0, op_context);
+	if (count < 0 || (uint32_t)count > conn->max_sge)
+		return RPMAI_FAIL(RPMA_E_INVAL, "%d pieces: the connection was made for %u", count,
+			conn->max_sge);
+	if (count > 0 && pieces == NULL)
+		return RPMAI_FAIL_NULL();
+
+	size_t total = 0;
+	req->wr.sg_list = sges;
+	for (int i = 0; i < count; i++) {
+		const struct rpma_sge *piece = &pieces[i];
+		if (piece->mr == NULL)
+			return RPMAI_FAIL_NULL();
+		int ret = check_local(piece->mr, piece->offset, piece->len);
+		if (ret)
+			return ret;
+		ret = check_message(conn, piece->len); /* so that the total cannot wrap */
+		if (ret)
+			return ret;
+		total += piece->len;
+		if (piece->len)
+			sges[req->wr.num_sge++] = local_sge(piece->mr, piece->offset, piece->len);
+	}
+	*len = total;
+	return check_message(conn, total);
 }
 
 int
-rpma_send_with_imm(struct rpma_conn *conn, const struct rpma_mr_local *src, size_t offset, size_t len,
-	int flags, uint32_t imm, const void *op_context)
+rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, const void *src, size_t len)
 {
-	return post_message(conn, IBV_WR_SEND_WITH_IMM, src, offset, len, flags, imm, op_context);
+	if (len > conn->inline_size)
+		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: the connection was made for %u inline", len,
+			conn->inline_size);
+
+	req->wr.send_flags |= IBV_SEND_INLINE;
+	if (len) {
+		req->sge = (struct ibv_sge){ .addr = (uintptr_t)src, .length = (uint32_t)len };
+		req->wr.sg_list = &req->sge;
+		req->wr.num_sge = 1;
+	}
+	return 0;
+}
+
+/* ---- receives ---- */
+
+int
+rpmai_op_posted(const char *call, int errnum)
+{
+	if (errnum == 0)
+		return 0;
+	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
+		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"
+				 : NULL,
+		"%s", call);
 }
 
 int
@@ -327,15 +205,8 @@ rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t of
 		return ret;
 
 	struct ibv_recv_wr *bad_wr;
-	return rpmai_op_posted("ibv_post_recv()", ibv_post_recv(conn->id->qp, &wr, &bad_wr));
-}
-
-int
-rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len,
-	const void *op_context)
-{
-	if (conn == NULL)
-		return RPMAI_FAIL_NULL();
-
-	return rpmai_op_recv(conn, dst, offset, len, op_context);
+	ret = rpmai_op_posted("ibv_post_recv()", ibv_post_recv(conn->id->qp, &wr, &bad_wr));
+	if (ret == 0)
+		rpmai_stats_add(&conn->stats.recvs, 1);
+	return ret;
 }

@@ -6,12 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "conn_table.h"
 #include "err.h"
 #include "log.h"
 #include "peer.h"
 
 int
-rpmai_peer_query_caps(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t *caps_ptr)
+rpmai_peer_query(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t *caps_ptr, uint32_t *max_sge)
 {
 	struct ibv_device_attr_ex attr = { 0 };
 	int errnum = rdma->query_device_ex(ctx, NULL, &attr);
@@ -23,32 +24,39 @@ rpmai_peer_query_caps(const struct rdma_api *rdma, struct ibv_context *ctx, uint
 	uint32_t caps = 0;
 
 	if (rdma->is_soft)
-		caps |= PEER_CAP_SOFT;
+		caps |= RPMA_CAP_SOFT;
 	if ((attr.odp_caps.general_caps & IBV_ODP_SUPPORT) &&
 		(attr.odp_caps.per_transport_caps.rc_odp_caps & odp) == odp)
-		caps |= PEER_CAP_ODP;
+		caps |= RPMA_CAP_ODP;
 	if ((attr.device_cap_flags_ex & flush) == flush)
-		caps |= PEER_CAP_NATIVE_FLUSH;
+		caps |= RPMA_CAP_NATIVE_FLUSH;
 	if (attr.device_cap_flags_ex & RPMAI_CAP_ATOMIC_WRITE)
-		caps |= PEER_CAP_NATIVE_ATOMIC_WRITE;
+		caps |= RPMA_CAP_NATIVE_ATOMIC_WRITE;
 	if (attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE)
-		caps |= PEER_CAP_ATOMICS;
+		caps |= RPMA_CAP_ATOMICS;
 
 	*caps_ptr = caps;
+	if (max_sge)
+		*max_sge = attr.orig_attr.max_sge > 0 ? (uint32_t)attr.orig_attr.max_sge : 1;
 	return 0;
 }
 
 int
 rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma_peer **peer_ptr)
 {
-	uint32_t caps;
-	int ret = rpmai_peer_query_caps(rdma, ctx, &caps);
+	uint32_t caps, max_sge;
+	int ret = rpmai_peer_query(rdma, ctx, &caps, &max_sge);
 	if (ret)
 		return ret;
 
 	struct rpma_peer *peer = malloc(sizeof(*peer));
 	if (peer == NULL)
 		return RPMAI_FAIL_NOMEM();
+
+	struct conn_table *conns;
+	ret = rpmai_conn_table_new(&conns);
+	if (ret)
+		goto err_free;
 
 	errno = 0;
 	struct ibv_pd *pd = rdma->alloc_pd(ctx);
@@ -58,18 +66,22 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 		else
 			ret = RPMAI_FAIL_ERRNO(errno == ENOMEM ? RPMA_E_NOMEM : RPMA_E_PROVIDER, errno, NULL,
 				"ibv_alloc_pd()");
-		goto err_free;
+		goto err_delete_table;
 	}
 
 	*peer = (struct rpma_peer){
 		.rdma = rdma,
 		.pd = pd,
 		.caps = caps,
+		.max_sge = max_sge,
+		.conns = conns,
 		.is_iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP,
 	};
 	*peer_ptr = peer;
 	return 0;
 
+err_delete_table:
+	rpmai_conn_table_delete(conns);
 err_free:
 	free(peer);
 	return ret;
@@ -101,6 +113,32 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 			errnum == EBUSY ? "delete what was made from the peer first" : NULL,
 			"ibv_dealloc_pd()");
+	rpmai_conn_table_delete(peer->conns);
 	free(peer);
 	return ret;
+}
+
+int
+rpma_peer_get_caps(const struct rpma_peer *peer, uint32_t *caps)
+{
+	if (peer == NULL || caps == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*caps = peer->caps;
+	return 0;
+}
+
+int
+rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **conn_ptr)
+{
+	if (peer == NULL || conn_ptr == NULL)
+		return RPMAI_FAIL_NULL();
+
+	struct rpma_conn *conn = rpmai_conn_table_find(peer->conns, qp_num);
+	if (conn == NULL)
+		return rpmai_refuse(RPMA_E_INVAL,
+			"no connection of the peer has a queue pair of that number");
+
+	*conn_ptr = conn;
+	return 0;
 }

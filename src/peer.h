@@ -9,25 +9,20 @@
 #include "public.h"
 #include "rdma.h"
 
-/* what a device can do, as the library can use it */
-enum {
-	PEER_CAP_SOFT = 1 << 0,
-	PEER_CAP_ODP = 1 << 1,          /* on-demand paging, for reads and for writes */
-	PEER_CAP_NATIVE_FLUSH = 1 << 2, /* to visibility and to persistence */
-	PEER_CAP_NATIVE_ATOMIC_WRITE = 1 << 3,
-	PEER_CAP_ATOMICS = 1 << 4, /* compare-and-swap, fetch-and-add */
-};
+struct conn_table;
 
 /* never changes after rpma_peer_new, so any thread may read it */
 struct rpma_peer {
 	const struct rdma_api *rdma;
 	struct ibv_pd *pd;
-	uint32_t caps; /* PEER_CAP_* */
-	bool is_iwarp; /* an RDMA READ needs the right of a remote write on its destination */
+	uint32_t caps;            /* RPMA_CAP_* */
+	uint32_t max_sge;         /* pieces that an operation of the device can have */
+	bool is_iwarp;            /* an RDMA READ needs the right of a remote write on its destination */
+	struct conn_table *conns; /* made from it */
 };
 
-/* asks the device. RPMA_E_PROVIDER */
-int rpmai_peer_query_caps(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t *caps);
+/* asks the device for its capabilities and (unless NULL) its most pieces. RPMA_E_PROVIDER */
+int rpmai_peer_query(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t *caps, uint32_t *max_sge);
 
 /* rpma_peer_new with the table already found */
 int rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma_peer **peer_ptr);

@@ -7,8 +7,8 @@
  * The control calls of libibverbs and librdmacm that the library makes, as function pointers. A member has
  * the name (without the prefix), the signature and the meaning of its original. rdma_core.c fills the table
  * with the originals, rdma_soft.c with the software device, unit tests with mocks. What the verbs headers
- * define inline (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reaches the
- * device through the objects themselves and is called directly.
+ * define inline (ibv_post_send, ibv_wr_*, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq)
+ * reaches the device through the objects themselves and is called directly.
  *
  * Unless said otherwise: members are never NULL and may be called on any thread, several at once, with no
  * lock of the library held. Objects belong to the caller, who gives them back by the matching destroy call.
@@ -33,6 +33,8 @@
 #define RPMAI_CAP_ATOMIC_WRITE (1ULL << 40)
 #define RPMAI_QP_EX_WITH_FLUSH (1ULL << 11)
 #define RPMAI_QP_EX_WITH_ATOMIC_WRITE (1ULL << 12)
+#define RPMAI_WR_FLUSH 14
+#define RPMAI_WR_ATOMIC_WRITE 15
 #define RPMAI_WC_FLUSH 8
 #define RPMAI_WC_ATOMIC_WRITE 9
 #define RPMAI_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
@@ -54,9 +56,14 @@ struct rdma_api {
 	 * it.
 	 */
 	bool read_flushes;
-	/* most bytes of private data that travel with a connection request, and with its acceptance */
+	/* bytes that one FLUSH can have */
+	uint64_t flush_max;
+	/* most bytes of private data that travel with a connection request, its acceptance, its rejection */
 	uint8_t connect_data_max;
 	uint8_t accept_data_max;
+	uint8_t reject_data_max;
+	/* does private data arrive filled up with zeros to the most bytes? */
+	bool pads_private_data;
 
 	/* ---- addresses and connections ---- */
 
@@ -96,6 +103,9 @@ struct rdma_api {
 	 */
 	int (*create_qp_ex)(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 	void (*destroy_qp)(struct rdma_cm_id *id);
+
+	/* errnum */
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
 	/* all start something whose end is an event on the id's channel; conn_param is copied. errno. */
 	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
@@ -155,30 +165,22 @@ struct rdma_api {
 	/* ---- data path ---- */
 
 	/*
-	 * Posts an RDMA FLUSH of a range with one completion (if wr_flags has IBV_SEND_SIGNALED, or it
-	 * fails). type is RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Thread-safe as ibv_post_send is. Only
-	 * on queue pairs of devices whose query_device_ex reports both RPMAI_CAP_FLUSH_* bits. errnum.
+	 * ibv_wr_flush of a range, between ibv_wr_start and ibv_wr_complete: not every release of the headers
+	 * has it. type is RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Only on queue pairs of devices whose
+	 * query_device_ex reports both RPMAI_CAP_FLUSH_* bits.
 	 */
-	int (*post_flush)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-		uint64_t remote_addr, size_t len, uint8_t type);
-
-	/*
-	 * Posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns;
-	 * RPMAI_CAP_ATOMIC_WRITE likewise
-	 */
-	int (*post_atomic_write)(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-		uint64_t remote_addr, const void *src);
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type);
 };
 
 /* RDMA devices, by libibverbs and librdmacm */
 extern const struct rdma_api rpmai_rdma_core;
 
 /*
- * Its data-path member that not every release of the headers has, and the capabilities (device_cap_flags_ex)
- * that can be used with these headers; a device is not said to have others.
+ * Its data-path member, and the capabilities (device_cap_flags_ex) that can be used with these headers; a
+ * device is not said to have others.
  */
-int rpmai_rdma_core_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, size_t len, uint8_t type);
+void rpmai_rdma_core_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+	uint8_t type);
 extern const uint64_t rpmai_rdma_core_usable_caps;
 
 /* the software device, connected to the log of the library */

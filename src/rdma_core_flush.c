@@ -16,13 +16,8 @@ static_assert((int)IBV_WC_FLUSH == RPMAI_WC_FLUSH, "as the header has it");
 
 const uint64_t rpmai_rdma_core_usable_caps = UINT64_MAX;
 
-int
-rpmai_rdma_core_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, size_t len, uint8_t type)
+void
+rpmai_rdma_core_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type)
 {
-	ibv_wr_start(qp);
-	qp->wr_id = wr_id;
-	qp->wr_flags = wr_flags;
 	ibv_wr_flush(qp, rkey, remote_addr, len, type, IBV_FLUSH_RANGE);
-	return ibv_wr_complete(qp);
 }

@@ -3,22 +3,19 @@
 
 /* rdma_core_noflush.c -- RDMA FLUSH, which the verbs headers of this build cannot express */
 
-#include <errno.h>
+#include <assert.h>
 
 #include "rdma.h"
 
 const uint64_t rpmai_rdma_core_usable_caps = ~(RPMAI_CAP_FLUSH_GLOBAL | RPMAI_CAP_FLUSH_PERSISTENT);
 
-int
-rpmai_rdma_core_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, size_t len, uint8_t type)
+void
+rpmai_rdma_core_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type)
 {
 	(void)qp;
-	(void)wr_id;
-	(void)wr_flags;
 	(void)rkey;
 	(void)remote_addr;
 	(void)len;
 	(void)type;
-	return EOPNOTSUPP;
+	assert(false); /* without the capability nobody calls it */
 }

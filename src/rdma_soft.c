@@ -24,26 +24,15 @@ static_assert(RPMAI_WC_ATOMIC_WRITE == SOFTRDMA_WC_ATOMIC_WRITE, "one ABI");
 static_assert((int)RPMA_LOG_LEVEL_ERROR == SOFTRDMA_LOG_ERROR, "one scale of levels");
 static_assert((int)RPMA_LOG_LEVEL_DEBUG == SOFTRDMA_LOG_DEBUG, "one scale of levels");
 
-static int
-post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t remote_addr,
-	size_t len, uint8_t type)
-{
-	return softrdma_post_flush(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, len, type);
-}
-
-static int
-post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, const void *src)
-{
-	return softrdma_post_atomic_write(&qp->qp_base, wr_id, wr_flags, rkey, remote_addr, src);
-}
-
 static const struct rdma_api rdma_soft = {
 	.name = "softrdma",
 	.is_soft = true,
 	.read_flushes = false,
+	.flush_max = UINT64_MAX,
 	.connect_data_max = PRIVATE_DATA_MAX,
 	.accept_data_max = PRIVATE_DATA_MAX,
+	.reject_data_max = PRIVATE_DATA_MAX,
+	.pads_private_data = false,
 
 	.getaddrinfo = softrdma_rdma_getaddrinfo,
 	.freeaddrinfo = softrdma_rdma_freeaddrinfo,
@@ -58,6 +47,7 @@ static const struct rdma_api rdma_soft = {
 	.resolve_route = softrdma_rdma_resolve_route,
 	.create_qp_ex = softrdma_rdma_create_qp_ex,
 	.destroy_qp = softrdma_rdma_destroy_qp,
+	.modify_qp = softrdma_ibv_modify_qp,
 	.connect = softrdma_rdma_connect,
 	.listen = softrdma_rdma_listen,
 	.accept = softrdma_rdma_accept,
@@ -84,8 +74,7 @@ static const struct rdma_api rdma_soft = {
 	.destroy_srq = softrdma_ibv_destroy_srq,
 	.qp_to_qp_ex = softrdma_ibv_qp_to_qp_ex,
 
-	.post_flush = post_flush,
-	.post_atomic_write = post_atomic_write,
+	.wr_flush = softrdma_wr_flush,
 };
 
 static void

@@ -33,11 +33,21 @@ rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_c
 		return RPMAI_FAIL_NULL();
 
 	uint32_t caps;
-	int ret = rpmai_peer_query_caps(rpmai_rdma_api_of(ibv_ctx), ibv_ctx, &caps);
+	int ret = rpmai_peer_query(rpmai_rdma_api_of(ibv_ctx), ibv_ctx, &caps, NULL);
 	if (ret)
 		return ret;
 
-	*is_odp_capable = (caps & PEER_CAP_ODP) ? 1 : 0;
+	*is_odp_capable = (caps & RPMA_CAP_ODP) ? 1 : 0;
+	return 0;
+}
+
+int
+rpma_utils_ibv_context_is_soft(struct ibv_context *ibv_ctx, int *is_soft)
+{
+	if (ibv_ctx == NULL || is_soft == NULL)
+		return RPMAI_FAIL_NULL();
+
+	*is_soft = rpmai_rdma_api_of(ibv_ctx)->is_soft ? 1 : 0;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "io.h"
 #include "bounds.h"
 #include "memory.h"
+#include "post.h"
 #include "qp.h"
 #include "recv_queue.h"
 

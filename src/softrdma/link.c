@@ -276,23 +276,22 @@ begin_frame(struct softrdma_link *link)
 	return true;
 }
 
-/* the payload of a frame is complete; false: the peer breaks the protocol */
-static bool
+/* the payload of a frame is complete */
+static void
 end_frame(struct softrdma_link *link, const uint8_t *operand)
 {
 	struct softrdma_rx *rx = &link->rx;
 	enum softrdma_rx_state state = rx->state;
 	rx->state = SOFTRDMA_RX_HEADER;
 	if (state == SOFTRDMA_RX_DISCARDING)
-		return true;
+		return;
 	if (state == SOFTRDMA_RX_OPERAND)
 		softrdma_responder_operand(&link->responder, &rx->frame, operand);
 	else if (softrdma_opcode_is_request(rx->frame.opcode))
 		softrdma_responder_placed(&link->responder, &rx->frame);
-	else if (softrdma_requester_placed(&link->requester, &rx->frame) == SOFTRDMA_ANSWER_BAD)
-		return false;
+	else
+		softrdma_requester_placed(&link->requester, &rx->frame);
 	fail_together(link);
-	return true;
 }
 
 /* the pieces of the place from the done-th byte on, at most max of them */
@@ -347,11 +346,9 @@ softrdma_link_rx_fault(struct softrdma_link *link)
 	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 }
 
-/*
- * takes payload out of the stage; false: not all of the frame is there yet (or the protocol is broken: *bad)
- */
+/* takes payload out of the stage; false: not all of the frame is there yet */
 static bool
-payload_from_stage(struct softrdma_link *link, bool *bad)
+payload_from_stage(struct softrdma_link *link)
 {
 	struct softrdma_rx *rx = &link->rx;
 	uint32_t staged = rx->end - rx->begin;
@@ -367,8 +364,8 @@ payload_from_stage(struct softrdma_link *link, bool *bad)
 	rx->done += len;
 	if (len < wanted)
 		return false;
-	*bad = !end_frame(link, from);
-	return !*bad;
+	end_frame(link, from);
+	return true;
 }
 
 /* takes a header out of the stage; false: not all of it is there, or it is none (*bad) */
@@ -394,7 +391,7 @@ softrdma_link_rx_go_on(struct softrdma_link *link)
 	bool more = true;
 	while (more) {
 		if (rx->state != SOFTRDMA_RX_HEADER)
-			more = payload_from_stage(link, &bad);
+			more = payload_from_stage(link);
 		else
 			more = !link->responder.flushing && header_from_stage(link, &bad);
 	}

@@ -22,6 +22,11 @@ struct softrdma_qp {
 	struct softrdma_recv_queue recv_queue; /* unused with a shared one */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
+	struct {
+		uint32_t count; /* requests since ibv_wr_start, all committed */
+		int errnum;     /* the first mistake */
+		struct softrdma_send *current;
+	} batch; /* under the link's lock */
 };
 
 static inline struct softrdma_qp *
@@ -35,9 +40,5 @@ struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_e
 
 /* says DISCONNECT to the peer if it is connected; completions that are queued stay */
 void softrdma_qp_delete(struct softrdma_qp *qp);
-
-/* behind ibv_post_send and ibv_post_recv */
-int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 #endif /* SOFTRDMA_QP_H */

@@ -82,25 +82,40 @@ softrdma_requester_slot(struct softrdma_requester *req)
 	return send;
 }
 
-void
+uint32_t
 softrdma_requester_commit(struct softrdma_requester *req)
 {
 	assert(req->head - req->tail < req->capacity);
-	req->head++;
+	return req->head++;
 }
 
+void
+softrdma_requester_retract(struct softrdma_requester *req, uint32_t count)
+{
+	assert(count <= req->head - req->tx);
+	req->head -= count;
+}
+
+struct softrdma_send *
+softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq)
+{
+	assert(seq - req->tail < req->head - req->tail);
+	return send_at(req, seq);
+}
+
+uint64_t
+softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq)
+{
+	const struct softrdma_send *send = softrdma_requester_at(req, seq);
+	return send->opcode == SOFTRDMA_OP_FLUSH ? 0 : send->length;
+}
+
+/* does its answer bring more than an acknowledgement? */
 static bool
 is_rd_atom(const struct softrdma_send *send)
 {
 	return send->opcode == SOFTRDMA_OP_READ || send->opcode == SOFTRDMA_OP_COMPARE_SWAP ||
 		send->opcode == SOFTRDMA_OP_FETCH_ADD;
-}
-
-/* does its answer bring more than an acknowledgement? */
-static bool
-needs_data(const struct softrdma_send *send)
-{
-	return is_rd_atom(send);
 }
 
 static bool
@@ -194,15 +209,14 @@ softrdma_requester_drop(struct softrdma_requester *req)
 }
 
 /*
- * everything before seq was executed, for the responder works in order; false if data of a read is still
- * missing
+ * everything before seq was executed, for the responder works in order; false if one is a read or an atomic:
+ * these complete when their data is there
  */
 static bool
 complete_before(struct softrdma_requester *req, uint32_t seq)
 {
 	while (req->tail != seq) {
-		const struct softrdma_send *send = send_at(req, req->tail);
-		if (needs_data(send) && !send->answered)
+		if (is_rd_atom(send_at(req, req->tail)))
 			return false;
 		complete_oldest(req, IBV_WC_SUCCESS);
 	}
@@ -473,16 +487,12 @@ softrdma_requester_answer(struct softrdma_requester *req, const struct softrdma_
 	}
 }
 
-enum softrdma_answer
+void
 softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame)
 {
 	struct softrdma_send *send = send_at(req, frame->seq);
 	assert(req->tail == frame->seq);
-	if (send->opcode == SOFTRDMA_OP_READ) {
-		send->arrived += frame->length;
-		if (send->arrived < send->length)
-			return SOFTRDMA_ANSWER_DONE;
-	}
-	send->answered = true;
-	return complete_before(req, frame->seq + 1) ? SOFTRDMA_ANSWER_DONE : SOFTRDMA_ANSWER_BAD;
+	send->arrived += frame->length;
+	if (send->opcode != SOFTRDMA_OP_READ || send->arrived == send->length)
+		complete_oldest(req, IBV_WC_SUCCESS);
 }

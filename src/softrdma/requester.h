@@ -42,7 +42,6 @@ struct softrdma_send {
 	bool fenced;
 	bool solicited;
 	bool is_inline;
-	bool answered;       /* the data of a READ or an atomic has arrived */
 	uint64_t arrived;    /* bytes of a READ response so far */
 	uint64_t operand[2]; /* atomics: addend, or compare and swap; ATOMIC WRITE: the value's bytes */
 	int num_sge;
@@ -105,8 +104,15 @@ void softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint
 
 /* the slot for the next work request, its sge and inline_data set; NULL: the queue is full */
 struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
-/* the slot has been filled: it is a posted request now */
-void softrdma_requester_commit(struct softrdma_requester *req);
+/* the slot has been filled: it is a posted request now, of this number */
+uint32_t softrdma_requester_commit(struct softrdma_requester *req);
+/* takes back the last count requests, none of which has been transmitted */
+void softrdma_requester_retract(struct softrdma_requester *req, uint32_t count);
+
+/* a request that has been posted and is not complete */
+struct softrdma_send *softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq);
+/* bytes that it moves; a FLUSH moves none */
+uint64_t softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq);
 
 /*
  * The next frame. False: nothing to send now. A piece of local memory that is no longer registered fails the
@@ -120,8 +126,7 @@ bool softrdma_requester_next(struct softrdma_requester *req, struct softrdma_out
  */
 enum softrdma_answer softrdma_requester_answer(struct softrdma_requester *req,
 	const struct softrdma_frame *frame, struct softrdma_place *place);
-enum softrdma_answer softrdma_requester_placed(struct softrdma_requester *req,
-	const struct softrdma_frame *frame);
+void softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame);
 
 /*
  * Ends everything: the oldest request that is not complete gets first_status, all others IBV_WC_WR_FLUSH_ERR.

@@ -90,16 +90,10 @@ int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_
 	struct ibv_qp_init_attr *init_attr);
 
 /*
- * Posts an RDMA FLUSH of a range: what ibv_wr_start, ibv_wr_flush and ibv_wr_complete do where the header has
- * them. type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT; wr_flags as in ibv_qp_ex. 0 or an errno
- * value.
+ * ibv_wr_flush of a range, for programs built with headers that have no name for it: between ibv_wr_start and
+ * ibv_wr_complete. type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT.
  */
-int softrdma_post_flush(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, size_t len, uint8_t type);
-
-/* posts an 8-byte ATOMIC WRITE of the bytes at src, copied before the call returns; 0 or an errno value */
-int softrdma_post_atomic_write(struct ibv_qp *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t remote_addr, const void *src);
+void softrdma_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type);
 
 /* librdmacm */
 int softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,

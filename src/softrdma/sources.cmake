@@ -15,6 +15,8 @@ set(SOFTRDMA_SOURCES
 	softrdma/persist_dax.c
 	softrdma/persist_file.c
 	softrdma/persist_msync.c
+	softrdma/post.c
+	softrdma/post_ex.c
 	softrdma/qp.c
 	softrdma/recv_queue.c
 	softrdma/requester.c

@@ -14,6 +14,7 @@
 #define SEED 0xf1
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
+#define FOUR_GIB ((size_t)1 << 32)
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
@@ -138,8 +139,8 @@ many_initiator(struct role *r)
 /* ---- what must be refused when it is posted ---- */
 
 /*
- * anonymous memory, registered for both types: allowed, but only visibility is granted by the
- * software device
+ * anonymous memory, registered for both types: allowed, but only visibility is granted by a device that
+ * has a flush operation; another one reads instead, and does not know of what
  */
 static void
 anonymous_target(struct role *r)
@@ -159,21 +160,27 @@ static void
 anonymous_initiator(struct role *r)
 {
 	struct rpma_mr_remote *dst;
+	struct ibv_wc wc;
 	struct mem m;
+	int type = 0;
 
 	role_connect(r, NULL);
 	mem_new(r, &m, 4 * KIB, RPMA_MR_USAGE_WRITE_SRC);
 	mem_fill(&m, SEED);
 	dst = remote_take(r);
+	CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, m.len, ON_ERROR, NULL));
+	post_flush(r, dst, GUARD, m.len, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 1);
+	wc = expect_ok(r->cq, 1);
+	if (!r->soft && wc.opcode == IBV_WC_RDMA_READ)
+		check_skip(r, "this device flushes by reading");
+	CHECK_OK(rpma_mr_remote_get_flush_type(dst, &type));
+	CHECK_EQ(type, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
 	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
 		RPMA_E_NOSUPP);
 	/* a declaration of direct write changes nothing about that memory */
 	declare_direct_write(r);
 	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
 		RPMA_E_NOSUPP);
-	CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, m.len, ON_ERROR, NULL));
-	post_flush(r, dst, GUARD, m.len, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 1);
-	expect_ok(r->cq, 1);
 	expect_none(r->cq);
 	ctl_put(r, "flushed");
 	CHECK_OK(rpma_mr_remote_delete(&dst));
@@ -218,6 +225,57 @@ unasked_initiator(struct role *r)
 	CHECK_OK(rpma_mr_remote_delete(&none));
 	CHECK_OK(rpma_mr_remote_delete(&only_persistent));
 	role_close(r);
+}
+
+/* a range that the region does not have, by a descriptor that lies about its size */
+static void
+beyond_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, 64, USAGE);
+	desc_put(r, &m);
+	ctl_expect(r, "done");
+	expect_end(r->conn);
+	mem_delete(&m);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+/*
+ * So long a flush must fail when it is posted or when the target looks at it. Its length travels in 32 bits
+ * over hardware: cut to these it would be within the region, and be acknowledged.
+ */
+static void
+beyond_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	struct ibv_wc wc;
+	struct desc d;
+	int ret;
+
+	role_connect(r, NULL);
+	desc_take(r, &d);
+	desc_alter_size(&d, (int64_t)(2 * FOUR_GIB));
+	dst = desc_import(&d);
+	ret = rpma_flush(r->conn, dst, 0, FOUR_GIB + 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, CTX(1));
+	if (ret == 0) {
+		wc = next_wc(r->cq);
+		if (!r->soft && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_READ)
+			check_skip(r, "this device flushes by reading, which has no range");
+		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
+	} else {
+		CHECK(!r->soft);
+		CHECK_RET(ret, RPMA_E_INVAL);
+	}
+	expect_none(r->cq);
+	ctl_put(r, "done");
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	conn_delete(&r->conn);
+	role_delete(r);
 }
 
 /*
@@ -324,8 +382,9 @@ static const struct scenario list[] = {
 	IN_SIZES("flush-visibility", visibility_target, &visibility),
 	IN_SIZES("flush-persistent", persistent_target, &persistent),
 	{ "smoke-flush-many", persistent_target, many_initiator, 64 * KIB, 0, NULL },
-	{ "smoke-flush-anonymous-memory", anonymous_target, anonymous_initiator, 4 * KIB, SOFT_ONLY, NULL },
+	{ "smoke-flush-anonymous-memory", anonymous_target, anonymous_initiator, 4 * KIB, 0, NULL },
 	{ "flush-type-not-registered", unasked_target, unasked_initiator, 64, 0, NULL },
+	{ "flush-beyond-4GiB", beyond_target, beyond_initiator, 64, 0, NULL },
 	{ "flush-truncated-file", truncated_target, truncated_initiator, MIB, SOFT_ONLY, NULL },
 	{ "flush-replaced-mapping", truncated_target, truncated_initiator, MIB, SOFT_ONLY, "replaced" },
 	{ "flush-memfd", memfd_target, flush_initiator, MIB, SOFT_ONLY, &persistent },

@@ -165,6 +165,52 @@ write_atomic_flush_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
+/*
+ * The word that declares a flushed record valid is never there without the flush, though nobody waits in
+ * between: a flush that the target refuses (its region has no such right, the descriptor lies) stops what is
+ * posted behind it.
+ */
+static void
+refused_flush_target(struct role *r)
+{
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_WRITE_DST);
+	desc_put(r, &m);
+	ctl_expect(r, "failed");
+	mem_check_untouched(&m);
+	expect_end(r->conn);
+	mem_delete(&m);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+static void
+refused_flush_initiator(struct role *r)
+{
+	struct rpma_mr_remote *remote;
+	struct ibv_wc wc;
+	struct desc d;
+
+	role_connect(r, NULL);
+	desc_take(r, &d);
+	desc_alter_usage(&d, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
+	remote = desc_import(&d);
+	post_flush(r, remote, GUARD, LEN, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 1);
+	CHECK_OK(rpma_atomic_write(r->conn, remote, GUARD, "is valid", ALWAYS, CTX(2)));
+	wc = next_wc(r->cq);
+	CHECK_EQ(wc.wr_id, 1);
+	CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
+	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
+	ctl_put(r, "failed");
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	CHECK_OK(rpma_mr_remote_delete(&remote));
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
 /* completions come in the order of the posts, whatever the operations are */
 static void
 mixed_initiator(struct role *r)
@@ -315,6 +361,7 @@ static const struct scenario list[] = {
 	{ "order-write-in-pieces", region_target, pieces_initiator, LEN, 0, &last_round },
 	{ "smoke-order-write-atomic-flush", region_target, write_atomic_flush_initiator, LEN, 0,
 		&last_round },
+	{ "order-word-behind-refused-flush", refused_flush_target, refused_flush_initiator, LEN, 0, NULL },
 	{ "order-completions-of-mixed-operations", region_target, mixed_initiator, LEN, 0, &last_round },
 	{ "order-message-behind-write", notified_target, notified_initiator, LEN, 0, NULL },
 	{ "smoke-order-of-messages", messages_target, messages_initiator, DEPTH *MSG_LEN, 0, NULL },

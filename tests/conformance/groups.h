@@ -24,5 +24,13 @@ extern const struct scenario_group group_cm;
 extern const struct scenario_group group_fds;
 extern const struct scenario_group group_threads;
 extern const struct scenario_group group_misc;
+extern const struct scenario_group group_vectors;
+extern const struct scenario_group group_inline;
+extern const struct scenario_group group_batch;
+extern const struct scenario_group group_write_flush;
+extern const struct scenario_group group_atomics;
+extern const struct scenario_group group_timeouts;
+extern const struct scenario_group group_answers;
+extern const struct scenario_group group_arming;
 
 #endif /* CONF_GROUPS_H */

@@ -4,7 +4,6 @@
 /* main.c -- the driver: which scenarios, over which address, in how many processes */
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <string.h>
 
 #include "deadline.h"
+#include "options.h"
 #include "remote.h"
 #include "run.h"
 
@@ -49,12 +49,9 @@ usage(int status)
 static unsigned long
 number(const char *text, unsigned long min, unsigned long max)
 {
-	char *end;
 	unsigned long value;
 
-	errno = 0;
-	value = strtoul(text, &end, 0);
-	if (errno || *end || end == text || value < min || value > max)
+	if (!option_number(text, min, max, &value))
 		usage(2);
 	return value;
 }
@@ -152,20 +149,6 @@ set_up_role(struct run_options *run)
 	}
 }
 
-/* does one of the patterns fit? */
-static bool
-wanted(const char *name, const char *only)
-{
-	char pattern[256];
-
-	for (const char *p = only; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL) {
-		snprintf(pattern, sizeof(pattern), "%.*s", (int)strcspn(p, "|"), p);
-		if (!fnmatch(pattern, name, 0))
-			return true;
-	}
-	return !only;
-}
-
 /* lines of a reason as one */
 static void
 flatten(char *why)
@@ -202,7 +185,7 @@ run_group(const struct scenario_group *group, const struct settings *s, struct t
 	for (size_t i = 0; i < group->count; i++) {
 		const struct scenario *sc = &group->list[i];
 
-		if (sc->size > s->max_size || !wanted(sc->name, s->only))
+		if (sc->size > s->max_size || !option_matches(s->only, sc->name))
 			continue;
 		if (s->list)
 			printf("%s\n", sc->name);

@@ -75,9 +75,9 @@ reg_file(struct role *r, struct mem *m, int usage)
 {
 	int ret = rpma_mr_reg(r->peer, m->base, m->mapped, usage, &m->mr);
 
-	/* not every kernel pins the page cache for a device */
-	if (ret && !r->soft)
-		check_skip(r, "this device cannot register a file mapping");
+	/* hardware cannot do without on-demand paging for DAX; and not every kernel pins the page cache */
+	if (ret == RPMA_E_PROVIDER && !r->soft && (errno == EOPNOTSUPP || errno == EFAULT))
+		check_skip(r, "this device cannot register a file mapping (%s)", strerror(errno));
 	CHECK_OK(ret);
 }
 

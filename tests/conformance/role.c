@@ -28,6 +28,12 @@ cfg_new(const struct conn_opts *opts)
 	CHECK_OK(rpma_conn_cfg_set_rcq_size(cfg, opts->rcq));
 	CHECK_OK(rpma_conn_cfg_set_sq_size(cfg, or_depth(opts->sq)));
 	CHECK_OK(rpma_conn_cfg_set_rq_size(cfg, or_depth(opts->rq)));
+	if (opts->max_sge)
+		CHECK_OK(rpma_conn_cfg_set_max_sge(cfg, opts->max_sge));
+	if (opts->inline_size)
+		CHECK_OK(rpma_conn_cfg_set_inline_size(cfg, opts->inline_size));
+	if (opts->connect_timeout)
+		CHECK_OK(rpma_conn_cfg_set_connect_timeout(cfg, opts->connect_timeout));
 	CHECK_OK(rpma_conn_cfg_set_compl_channel(cfg, opts->shared));
 	if (opts->srq)
 		CHECK_OK(rpma_conn_cfg_set_srq(cfg, opts->srq));
@@ -67,6 +73,15 @@ role_listen(struct role *r)
 	r->port[len] = '\0';
 }
 
+/* how much a device can do at once is its own affair; the software device has no excuse */
+static void
+check_made(int ret)
+{
+	if (ret == RPMA_E_NOSUPP && !check_role()->soft)
+		check_skip(check_role(), "not on this device: %s", rpma_errormsg());
+	CHECK_OK(ret);
+}
+
 struct rpma_conn *
 conn_request(struct role *r, const struct conn_opts *opts, const struct rpma_conn_private_data *pdata)
 {
@@ -74,7 +89,7 @@ conn_request(struct role *r, const struct conn_opts *opts, const struct rpma_con
 	struct rpma_conn_req *req = NULL;
 	struct rpma_conn *conn = NULL;
 
-	CHECK_OK(rpma_conn_req_new(r->peer, r->addr, r->port, cfg, &req));
+	check_made(rpma_conn_req_new(r->peer, r->addr, r->port, cfg, &req));
 	CHECK_OK(rpma_conn_cfg_delete(&cfg));
 	CHECK_OK(rpma_conn_req_connect(&req, pdata, &conn));
 	CHECK(req == NULL);
@@ -97,7 +112,7 @@ req_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata
 {
 	struct rpma_conn *conn = NULL;
 
-	CHECK_OK(rpma_conn_req_connect(&req, pdata, &conn));
+	check_made(rpma_conn_req_connect(&req, pdata, &conn));
 	CHECK(req == NULL);
 	return conn;
 }
@@ -320,4 +335,27 @@ wc_is_flush(const struct role *r, const struct ibv_wc *wc)
 		return true;
 	/* without native flush it is done by reading */
 	return !r->soft && wc->opcode == IBV_WC_RDMA_READ;
+}
+
+void
+post_write_flush(struct role *r, struct rpma_mr_remote *dst, const struct mem *src, size_t offset, size_t len,
+	enum rpma_flush_type type, int flags, uint64_t ctx)
+{
+	int ret = rpma_write_flush(r->conn, dst, offset, src->mr, offset, len, type, flags, CTX(ctx));
+
+	if (ret == RPMA_E_NOSUPP && !r->soft)
+		check_skip(r, "no such flush on this device");
+	CHECK_OK(ret);
+}
+
+void
+need_caps(struct role *r, uint32_t caps)
+{
+	uint32_t has = 0;
+
+	CHECK_OK(rpma_peer_get_caps(r->peer, &has));
+	if ((has & caps) == caps)
+		return;
+	CHECK(!r->soft);
+	check_skip(r, "the device lacks capabilities 0x%x", (unsigned)(caps & ~has));
 }

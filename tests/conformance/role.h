@@ -20,6 +20,9 @@ struct conn_opts {
 	uint32_t rcq;
 	uint32_t sq;
 	uint32_t rq;
+	uint32_t max_sge;     /* zero: the library's default, likewise of the next two */
+	uint32_t inline_size; /* bytes */
+	int connect_timeout;  /* ms */
 	bool shared;
 	struct rpma_srq *srq;
 };
@@ -36,7 +39,10 @@ void role_listen(struct role *r);
 /* one more connection, up to the event ESTABLISHED; the other role calls its counterpart */
 struct rpma_conn *conn_accept(struct role *r, const struct conn_opts *opts);
 struct rpma_conn *conn_connect(struct role *r, const struct conn_opts *opts);
-/* the first half of conn_connect: requested, no event yet */
+/*
+ * the first half of conn_connect: requested, no event yet. Skips the scenario where a hardware device cannot
+ * do as much at once as opts say; likewise req_accept
+ */
 struct rpma_conn *conn_request(struct role *r, const struct conn_opts *opts,
 	const struct rpma_conn_private_data *pdata);
 struct rpma_conn_req *req_next(struct role *r, const struct conn_opts *opts);
@@ -96,6 +102,11 @@ void declare_direct_write(struct role *r);
 /* a flush with all its parts; skips the scenario where a hardware device cannot do it */
 void post_flush(struct role *r, struct rpma_mr_remote *dst, size_t offset, size_t len,
 	enum rpma_flush_type type, int flags, uint64_t ctx);
+/* the same with the write before it, from and to the same offset */
+void post_write_flush(struct role *r, struct rpma_mr_remote *dst, const struct mem *src, size_t offset,
+	size_t len, enum rpma_flush_type type, int flags, uint64_t ctx);
 bool wc_is_flush(const struct role *r, const struct ibv_wc *wc);
+/* skips the scenario where the device has not all of these, enum rpma_cap */
+void need_caps(struct role *r, uint32_t caps);
 
 #endif /* CONF_ROLE_H */

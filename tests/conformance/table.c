@@ -22,5 +22,13 @@ const struct scenario_group *const scenario_groups[] = {
 	&group_fds,
 	&group_threads,
 	&group_misc,
+	&group_vectors,
+	&group_inline,
+	&group_batch,
+	&group_write_flush,
+	&group_atomics,
+	&group_timeouts,
+	&group_answers,
+	&group_arming,
 	NULL,
 };

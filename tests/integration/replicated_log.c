@@ -222,6 +222,17 @@ expect_end(struct proc *p, int status)
 		fail_msg("status %d instead of %d: %s", ended_with, status, last_words);
 }
 
+/* the writer that has ended said so of a replica */
+static void
+expect_told(unsigned i, const char *what)
+{
+	char port_and_what[128];
+
+	snprintf(port_and_what, sizeof(port_and_what), "%s %s\n", ports[i], what);
+	if (strstr(last_words, port_and_what) == NULL)
+		fail_msg("not said of replica %u: %s; but: %s", i, what, last_words);
+}
+
 static void
 write_log(const char *input, const char *options)
 {
@@ -509,7 +520,7 @@ a_writer_dies_and_another_one_goes_on(void **state)
 }
 
 static void
-a_second_writer_is_refused(void **state)
+a_second_writer_is_rejected(void **state)
 {
 	static struct proc second;
 
@@ -531,6 +542,26 @@ a_second_writer_is_refused(void **state)
 	write_log("three", "");
 	write_file("input", "one\ntwo\nthree\n", 14);
 	expect_logs("input");
+}
+
+/* a replica that is busy says so when it rejects; a port where nobody listens says nothing */
+static void
+a_busy_replica_is_told_from_one_that_is_gone(void **state)
+{
+	static struct proc second;
+
+	(void)state;
+	start_replicas();
+	start_writer(NULL, "");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	proc_kill(&replicas[1]);
+	proc_kill(&replicas[2]);
+	start_writer_with(&second, "/dev/null", "--timeout 1");
+	expect_end(&second, 1);
+	expect_told(0, "serves another writer");
+	expect_told(1, "is not there");
+	expect_told(2, "is not there");
 }
 
 static void
@@ -837,7 +868,8 @@ main(int argc, char *argv[])
 		TEST(the_writer_does_not_wait_for_ever),
 		TEST(one_replica_is_not_enough),
 		TEST(a_writer_dies_and_another_one_goes_on),
-		TEST(a_second_writer_is_refused),
+		TEST(a_second_writer_is_rejected),
+		TEST(a_busy_replica_is_told_from_one_that_is_gone),
 		TEST(a_full_log_is_an_error),
 		TEST(foreign_short_and_damaged_files_are_refused),
 		TEST(the_right_log_is_recovered),

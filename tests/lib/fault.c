@@ -16,6 +16,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -41,7 +43,7 @@
 static struct {
 	pthread_mutex_t lock;
 	bool armed;
-	unsigned long k;
+	unsigned long k, also;
 	enum fault_mode mode;
 	unsigned domains;
 	unsigned variant;
@@ -63,11 +65,20 @@ fault_arm(unsigned long k, enum fault_mode mode, unsigned domains, unsigned vari
 	pthread_mutex_lock(&state.lock);
 	state.armed = true;
 	state.k = k;
+	state.also = 0;
 	state.mode = mode;
 	state.domains = domains;
 	state.variant = variant;
 	state.calls = 0;
 	state.call = NULL;
+	pthread_mutex_unlock(&state.lock);
+}
+
+void
+fault_also(unsigned long k)
+{
+	pthread_mutex_lock(&state.lock);
+	state.also = k;
 	pthread_mutex_unlock(&state.lock);
 }
 
@@ -145,7 +156,7 @@ fault_hits(enum fault_domain domain, const char *call, const int *errnos)
 	if (state.armed && (state.domains & domain)) {
 		unsigned long n = ++state.calls;
 
-		if (state.k && (n == state.k || (n > state.k && state.mode == FAULT_FROM)))
+		if (n == state.k || n == state.also || (state.k && n > state.k && state.mode == FAULT_FROM))
 			error = errnos[(state.variant + n) % length_of(errnos)];
 		/* a signal comes in between, not for ever */
 		if (error == EINTR && interrupted)
@@ -476,6 +487,8 @@ int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int max, int timeout);
 int __wrap_eventfd(unsigned value, int flags);
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
+int __wrap_timerfd_create(clockid_t clock, int flags);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 ssize_t __wrap_read(int fd, void *buf, size_t len);
 ssize_t __wrap_write(int fd, const void *buf, size_t len);
@@ -509,6 +522,19 @@ int
 __wrap_eventfd(unsigned value, int flags)
 {
 	return HITS("eventfd", EMFILE, ENFILE, ENOMEM) ? -1 : eventfd(value, flags);
+}
+
+/* it allocates, in the C library; an element that is there already is found all the same, but none is here */
+void *
+__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+	return HITS("tsearch", ENOMEM) ? NULL : tsearch(key, root, compare);
+}
+
+int
+__wrap_timerfd_create(clockid_t clock, int flags)
+{
+	return HITS("timerfd_create", EMFILE, ENFILE, ENOMEM) ? -1 : timerfd_create(clock, flags);
 }
 
 int

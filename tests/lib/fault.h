@@ -35,6 +35,8 @@ enum fault_domain {
  * fail.
  */
 void fault_arm(unsigned long k, enum fault_mode mode, unsigned domains, unsigned variant);
+/* the k-th call fails too, once; to be said right after fault_arm() */
+void fault_also(unsigned long k);
 /* nothing fails any more; what was counted can still be asked for */
 void fault_disarm(void);
 

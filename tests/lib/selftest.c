@@ -3,6 +3,8 @@
 
 /* selftest.c -- do the tests' own tools see what they are there to see? */
 
+#include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +17,9 @@
 
 #include "count.h"
 #include "deadline.h"
+#include "fault.h"
 #include "net.h"
+#include "options.h"
 #include "pattern.h"
 #include "process.h"
 
@@ -134,6 +138,63 @@ deadline_names_the_test(void **state)
 	proc_kill(&p);
 }
 
+/* which of ten calls fail, as a bit mask */
+static unsigned
+failing_calls(enum fault_domain domain)
+{
+	static const int errnos[] = { EIO, 0 };
+	unsigned mask = 0;
+
+	for (unsigned n = 1; n <= 10; n++)
+		mask |= (fault_hits(domain, "call", errnos) == EIO ? 1u : 0u) << n;
+	return mask;
+}
+
+static void
+faults_hit_what_they_are_to_hit(void **state)
+{
+	(void)state;
+	fault_arm(0, FAULT_ONCE, FAULT_SYSTEM, 0);
+	assert_int_equal(failing_calls(FAULT_SYSTEM), 0);
+	assert_int_equal(fault_calls(), 10);
+	assert_false(fault_used());
+	fault_arm(3, FAULT_ONCE, FAULT_SYSTEM, 0);
+	assert_int_equal(failing_calls(FAULT_VERBS), 0);
+	assert_int_equal(failing_calls(FAULT_SYSTEM), 1 << 3);
+	assert_true(fault_used());
+	fault_arm(8, FAULT_FROM, FAULT_SYSTEM, 0);
+	assert_int_equal(failing_calls(FAULT_SYSTEM), 1 << 8 | 1 << 9 | 1 << 10);
+	fault_arm(2, FAULT_ONCE, FAULT_SYSTEM | FAULT_VERBS, 0);
+	fault_also(7);
+	assert_int_equal(failing_calls(FAULT_VERBS), 1 << 2 | 1 << 7);
+	fault_arm(4, FAULT_ONCE, FAULT_SYSTEM, 0); /* the second one is forgotten */
+	assert_int_equal(failing_calls(FAULT_SYSTEM), 1 << 4);
+	fault_disarm();
+	assert_int_equal(failing_calls(FAULT_SYSTEM), 0);
+}
+
+static void
+options_are_read(void **state)
+{
+	unsigned long value = 0;
+
+	(void)state;
+	assert_true(option_number("7", 7, 7, &value));
+	assert_int_equal(value, 7);
+	assert_true(option_number("0x10", 0, 100, &value));
+	assert_int_equal(value, 16);
+	assert_false(option_number("", 0, 100, &value));
+	assert_false(option_number("7s", 0, 100, &value));
+	assert_false(option_number("6", 7, 8, &value));
+	assert_false(option_number("9", 7, 8, &value));
+	assert_false(option_number("99999999999999999999", 0, ULONG_MAX, &value));
+	assert_true(option_matches(NULL, "write"));
+	assert_true(option_matches("read|wr*", "write"));
+	assert_true(option_matches("write|read", "write"));
+	assert_false(option_matches("rite|read*", "write"));
+	assert_false(option_matches("", "write"));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -144,6 +205,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(process_is_killed),
 		cmocka_unit_test(ports_differ),
 		cmocka_unit_test(deadline_names_the_test),
+		cmocka_unit_test(faults_hit_what_they_are_to_hit),
+		cmocka_unit_test(options_are_read),
 	};
 
 	(void)argv;

@@ -30,9 +30,16 @@ wait_event(struct rpma_conn *conn, enum rpma_conn_event *event, int timeout_ms)
 
 	if (ret)
 		return ret;
-	if (!wait_readable(fd, timeout_ms))
-		return RPMA_E_NO_EVENT;
-	return rpma_conn_next_event(conn, event);
+	/* a signal may come in between, and an event may be none for the user */
+	const int64_t end = now_ms() + timeout_ms;
+	do {
+		int64_t left = end - now_ms();
+
+		if (!wait_readable(fd, left > 0 ? (int)left : 0))
+			return RPMA_E_NO_EVENT;
+		ret = rpma_conn_next_event(conn, event);
+	} while (ret == RPMA_E_NO_EVENT && now_ms() < end);
+	return ret;
 }
 
 int

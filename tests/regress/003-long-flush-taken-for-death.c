@@ -8,6 +8,7 @@
 
 #include <netinet/tcp.h>
 
+#include "extended.h"
 #include "raw_peer.h"
 
 static unsigned
@@ -29,8 +30,8 @@ test_patience_behind_a_flush(void **state)
 
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 1, 100);
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_PEER_TIMEOUT_MS);
-	assert_int_equal(softrdma_post_flush(peer.id->qp, 2, IBV_SEND_SIGNALED, 0x77, 0x1000, 100,
-				 SOFTRDMA_FLUSH_PERSISTENT),
+	assert_int_equal(
+		post_flush(peer.id->qp, 2, IBV_SEND_SIGNALED, 0x77, 0x1000, 100, SOFTRDMA_FLUSH_PERSISTENT),
 		0);
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 3, 100);
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_FLUSH_TIMEOUT_MS);

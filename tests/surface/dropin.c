@@ -4,14 +4,20 @@
 /*
  * dropin.c -- a program of the original library, which runs on ours
  *
+ *	dropin                    both roles
+ *	dropin target PIPE        tells its port through it
+ *	dropin initiator PIPE
+ *
  * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
- * place. EXPECTED_LIBRARY names the folder from which it must have come.
+ * place. EXPECTED_LIBRARY names the folder from which it must have come. The target's memory is that of a
+ * file, or of the device DAX that DROPIN_DEVICE names.
  */
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <librpma.h>
 #include <signal.h>
+#include <stdbool.h>
 
 #include "two.h"
 
@@ -19,7 +25,7 @@
 #define TAIL_OFFSET 32768
 
 static void
-expect_our_library(void)
+expect_library(void)
 {
 	Dl_info info;
 	char real[PATH_MAX];
@@ -31,21 +37,45 @@ expect_our_library(void)
 	TRUE(strncmp(real, expected, strlen(expected)) == 0);
 }
 
+/* a device DAX is mapped in units of this; a file need not be that large */
+#define MAP_UNIT (2 << 20)
+
 static unsigned char *
-map_file(int *fd)
+map(const char *path, int flags)
 {
-	*fd = open("dropin.pmem", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	TRUE(*fd >= 0 && ftruncate(*fd, TWO_SIZE) == 0);
-	unsigned char *mem = mmap(NULL, TWO_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
+	TRUE(fd >= 0);
+	if (flags & O_CREAT)
+		TRUE(ftruncate(fd, MAP_UNIT) == 0);
+	unsigned char *mem = mmap(NULL, MAP_UNIT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	TRUE(mem != MAP_FAILED);
+	close(fd);
 	return mem;
+}
+
+/* what the medium has: a file is read, a device is mapped once more */
+static void
+read_medium(const char *path, bool is_device, unsigned char *copy)
+{
+	if (is_device) {
+		unsigned char *mem = map(path, 0);
+		memcpy(copy, mem, TWO_SIZE);
+		munmap(mem, MAP_UNIT);
+		return;
+	}
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	TRUE(fd >= 0 && read(fd, copy, TWO_SIZE) == TWO_SIZE);
+	close(fd);
 }
 
 static void
 target(int port_fd)
 {
-	int fd;
-	unsigned char *mem = map_file(&fd);
+	const char *device = getenv("DROPIN_DEVICE");
+	const char *path = device ? device : "dropin.pmem";
+	expect_library();
+	unsigned char *mem = map(path, device ? 0 : O_CREAT | O_TRUNC);
+	memset(mem, 0, TWO_SIZE);
 	char message[64];
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_LOCAL);
 	struct rpma_mr_local *mr, *message_mr;
@@ -70,7 +100,8 @@ target(int port_fd)
 	two_expect_completion(conn, message_mr, IBV_WC_RECV);
 	TRUE(strcmp(message, "written") == 0);
 	unsigned char *copy = malloc(TWO_SIZE);
-	TRUE(copy && pread(fd, copy, TWO_SIZE, 0) == TWO_SIZE);
+	TRUE(copy);
+	read_medium(path, device != NULL, copy);
 	TRUE(memcmp(mem, copy, TWO_SIZE) == 0);
 	TRUE(two_check(copy, 10000, SEED));
 	TRUE(memcmp(copy + TAIL_OFFSET, "8 bytes!", 8) == 0);
@@ -87,9 +118,9 @@ target(int port_fd)
 	ZERO(rpma_mr_dereg(&message_mr));
 	ZERO(rpma_mr_dereg(&mr));
 	ZERO(rpma_peer_delete(&peer));
-	munmap(mem, TWO_SIZE);
-	close(fd);
-	unlink("dropin.pmem");
+	munmap(mem, MAP_UNIT);
+	if (!device)
+		unlink(path);
 }
 
 static struct rpma_mr_remote *
@@ -122,7 +153,7 @@ apply_peer_cfg(struct rpma_conn *conn)
 static void
 initiator(const char *port)
 {
-	expect_our_library();
+	expect_library();
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
 	unsigned char *mem = calloc(1, TWO_SIZE);
 	struct rpma_mr_local *mr;
@@ -138,7 +169,8 @@ initiator(const char *port)
 	ZERO(rpma_write(conn, remote, 0, mr, 0, 10000, RPMA_F_COMPLETION_ON_ERROR, NULL));
 	ZERO(rpma_flush(conn, remote, 0, 10000, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS,
 		"flush"));
-	two_expect_completion(conn, "flush", (enum ibv_wc_opcode) - 1);
+	enum ibv_wc_opcode opcode = two_expect_completion(conn, "flush", (enum ibv_wc_opcode) - 1);
+	printf("flush: %s\n", opcode == IBV_WC_RDMA_READ ? "by a read" : "native");
 	ZERO(rpma_atomic_write(conn, remote, TAIL_OFFSET, "8 bytes!", RPMA_F_COMPLETION_ALWAYS, "atomic"));
 	two_expect_completion(conn, "atomic", (enum ibv_wc_opcode) - 1);
 	ZERO(rpma_flush(conn, remote, TAIL_OFFSET, 8, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS,
@@ -166,8 +198,34 @@ initiator(const char *port)
 	free(mem);
 }
 
-int
-main(void)
+/* the roles as programs of their own, each perhaps with another library; the pipe is a named one */
+static void
+target_alone(const char *path)
 {
-	return two_run(target, initiator);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	TRUE(fd >= 0);
+	target(fd);
+}
+
+static void
+initiator_alone(const char *path)
+{
+	char port[8] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	TRUE(fd >= 0 && read(fd, port, sizeof(port)) == sizeof(port));
+	close(fd);
+	initiator(port);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc != 3)
+		return two_run(target, initiator);
+	alarm(TWO_DEADLINE_S);
+	if (strcmp(argv[1], "target") == 0)
+		target_alone(argv[2]);
+	else
+		initiator_alone(argv[2]);
+	return 0;
 }

@@ -2,42 +2,84 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# manuals.sh <project>
+# manuals.sh <project> [<program of threads.c>]
 #
 # One list of names, in four places: what the header declares is what the map exports; each has a unit test, and a page
-# in section 3 of the manual, as the page's name or in its section NAME. Pages that are missing are listed, and are an
-# error from the day on that there is a doc/manuals.
+# in section 3 of the manual, whose NAME lists it. All pages of section 3 have the same sections. What a page refers to
+# is there. What librpma(7) says about threads is what the program tests, and ENVIRONMENT has the variables of the sources.
 
 set -euo pipefail
+here=$(realpath "$(dirname "$0")")
 cd "$1"
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
+failed=false
+
+part()
+{
+	awk -v "part=$1" -f "$here/manual.awk" "${@:2}"
+}
+
+# complain <what> <list>: the list should be empty
+complain()
+{
+	if [[ $2 ]]; then
+		printf '%s:\n%s\n' "$1" "$2"
+		failed=true
+	fi
+}
 
 gcc -fsyntax-only -aux-info "$dir/prototypes" -x c include/librpma.h
 sed -n 's|^/\* include/librpma.h:.*\*/ extern .*[ *]\(rpma_[a-z0-9_]*\) (.*$|\1|p' "$dir/prototypes" | sort -u >"$dir/header"
 awk '/^\t\t[a-z].*;$/ { sub(";", ""); print $1 }' src/librpma.map | sort -u >"$dir/map"
 diff -u --label include/librpma.h --label src/librpma.map "$dir/header" "$dir/map"
+complain 'no unit test names' "$(comm -23 "$dir/map" <(grep -oh '\brpma_[a-z0-9_]*' tests/unit/*.c | sort -u))"
 
-untested=$(comm -23 "$dir/map" <(grep -oh '\brpma_[a-z0-9_]*' tests/unit/*.c | sort -u))
-if [[ $untested ]]; then
-	printf 'no unit test names:\n%s\n' "$untested"
-	exit 1
+# names
+part names doc/manuals/*.md >"$dir/names"
+grep '\.3 ' "$dir/names" | cut -d' ' -f2 | sort >"$dir/manuals"
+complain 'without a manual' "$(comm -23 "$dir/map" <(uniq "$dir/manuals"))"
+complain 'a manual of what does not exist' "$(comm -13 "$dir/map" <(uniq "$dir/manuals"))"
+complain 'in two manuals' "$(uniq -d "$dir/manuals")"
+complain 'a page that does not list its own name' \
+	"$(comm -23 <(cd doc/manuals && printf '%s\n' *.md | sed 's/\.[0-9]\.md$//' | sort) \
+		<(cut -d' ' -f2 "$dir/names" | sort))"
+
+# sections
+part sections doc/manuals/*.3.md >"$dir/sections"
+for page in doc/manuals/*.3.md; do
+	found=$(grep "^$(basename "$page" .md) " "$dir/sections" | cut -d' ' -f2- | paste -sd,)
+	[[ $found == 'NAME,SYNOPSIS,DESCRIPTION,RETURN VALUE,ERRORS,THREAD SAFETY,EXAMPLE,SEE ALSO' ]] ||
+		complain "$page has other sections" "$found"
+done
+
+# references: ours by the list above, those of others by this one
+others=(
+	'epoll(7)' 'exec(3)' 'fcntl(2)' 'fork(2)' 'getaddrinfo(3)' 'ibv_advise_mr(3)' 'ibv_close_device(3)'
+	'ibv_fork_init(3)' 'ibv_poll_cq(3)' 'ibv_query_device_ex(3)' 'ibv_reg_mr(3)' 'msync(2)' 'ntohl(3)' 'poll(2)'
+	'printf(3)' 'rdma_cm(7)' 'secure_getenv(3)' 'setenv(3)' 'sysctl(8)' 'syslog(3)' 'tcp(7)'
+)
+{
+	printf '%s\n' "${others[@]}"
+	sed 's/^.*\.\([0-9]\) \(.*\)$/\2(\1)/' "$dir/names"
+} | sort -u >"$dir/targets"
+part refs doc/manuals/*.md | sed 's/^.* \(.*\) \(.*\)$/\1(\2)/' | sort -u >"$dir/refs"
+complain 'a reference to a page that is not there' "$(comm -23 "$dir/refs" "$dir/targets")"
+complain 'a page of others that nothing refers to' "$(comm -13 "$dir/refs" <(printf '%s\n' "${others[@]}" | sort -u))"
+
+# environment: what the sources ask for, and what is explained under ENVIRONMENT
+grep -rhoE '(secure_getenv|softrdma_setting)\("[A-Z_]+"' src | sed 's/^.*"\(.*\)"$/\1/' | sort -u >"$dir/asked"
+awk '/^# / { inside = /^# ENVIRONMENT$/ } inside' doc/manuals/librpma.7.md doc/manuals/softrdma.7.md |
+	sed -n 's/^\*\*\([A-Z_]*\)\*\*$/\1/p' | sort -u >"$dir/explained"
+diff -u --label 'variables in src' --label 'ENVIRONMENT of the manuals' "$dir/asked" "$dir/explained" || failed=true
+
+# threads
+if (($# > 1)); then
+	part table doc/manuals/librpma.7.md | sort >"$dir/table"
+	"$2" --list | sort >"$dir/tested"
+	diff -u --label librpma.7.md --label threads.c "$dir/table" "$dir/tested" || failed=true
+	cut -d' ' -f1 "$dir/table" | diff -u --label src/librpma.map --label 'the table of librpma.7.md' "$dir/map" - || failed=true
 fi
-
-# the words of NAME, and the pages themselves
-for page in doc/manuals/rpma_*.3.md; do
-	[[ -f $page ]] || continue
-	basename "$page" .3.md
-	awk '/^#+ / { inside = /NAME/ } inside' "$page" | grep -o '\brpma_[a-z0-9_]*' || true
-done | sort -u >"$dir/manuals"
 
 echo "$(wc -l <"$dir/map") names in header and map, $(comm -12 "$dir/map" "$dir/manuals" | wc -l) of them with a manual"
-missing=$(comm -23 "$dir/map" "$dir/manuals")
-unknown=$(comm -13 "$dir/map" "$dir/manuals")
-if [[ $missing ]]; then
-	printf 'without a manual:\n%s\n' "$missing"
-fi
-if [[ $unknown ]]; then
-	printf 'a manual of what does not exist:\n%s\n' "$unknown"
-fi
-[[ ! -d doc/manuals ]] || [[ -z $missing$unknown ]]
+! $failed

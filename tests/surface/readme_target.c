@@ -5,7 +5,7 @@
  * readme_target.c -- the other side of the README's program
  *
  * Serves a file as memory, its descriptor in the private data, starts the program with address and port, and
- *looks into the file when the program is done.
+ * looks into the file when the program is done.
  *
  *	readme_target <program> <text that the file must begin with>
  */
@@ -22,7 +22,7 @@ start(const char *program, const char *port)
 	TRUE(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		execl(program, program, TWO_ADDR, port, (char *)NULL);
+		execl(program, program, two_addr(), port, (char *)NULL);
 		exit(127);
 	}
 	return pid;

@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TWO_ADDR "127.0.0.1"
 #define TWO_SIZE 65536
 #define TWO_DEADLINE_S 60
 
@@ -45,6 +44,14 @@
 			exit(1); \
 		} \
 	} while (0)
+
+/* of the target; TWO_ADDR in the environment names the address of another device */
+static inline const char *
+two_addr(void)
+{
+	const char *addr = getenv("TWO_ADDR");
+	return addr ? addr : "127.0.0.1";
+}
 
 /* bytes that tell where they belong */
 static inline void
@@ -68,7 +75,7 @@ two_peer(enum rpma_util_ibv_context_type type)
 {
 	struct ibv_context *dev;
 	struct rpma_peer *peer;
-	ZERO(rpma_utils_get_ibv_context(TWO_ADDR, type, &dev));
+	ZERO(rpma_utils_get_ibv_context(two_addr(), type, &dev));
 	ZERO(rpma_peer_new(dev, &peer));
 	return peer;
 }
@@ -94,7 +101,7 @@ two_listen(struct rpma_peer *peer, char port[8])
 	int ret = -1;
 	for (int i = 0; ret && i < 10; i++) {
 		two_free_port(port);
-		ret = rpma_ep_listen(peer, TWO_ADDR, port, &ep);
+		ret = rpma_ep_listen(peer, two_addr(), port, &ep);
 	}
 	ZERO(ret);
 	return ep;
@@ -112,8 +119,8 @@ two_expect_event(struct rpma_conn *conn, enum rpma_conn_event expected)
 	}
 }
 
-/* the next completion of the connection, which must be a success of this operation */
-static inline void
+/* the next completion of the connection, which must be a success of this operation; its opcode */
+static inline enum ibv_wc_opcode
 two_expect_completion(struct rpma_conn *conn, const void *op_context, enum ibv_wc_opcode opcode)
 {
 	struct rpma_cq *cq;
@@ -128,6 +135,7 @@ two_expect_completion(struct rpma_conn *conn, const void *op_context, enum ibv_w
 	TRUE(wc.status == IBV_WC_SUCCESS);
 	TRUE(wc.wr_id == (uint64_t)(uintptr_t)op_context);
 	TRUE(opcode == (enum ibv_wc_opcode) - 1 || wc.opcode == opcode);
+	return wc.opcode;
 }
 
 /* the target waits for the initiator's request and accepts it with these bytes of private data */
@@ -150,7 +158,7 @@ two_connect(struct rpma_peer *peer, const char *port)
 {
 	struct rpma_conn_req *req;
 	struct rpma_conn *conn;
-	ZERO(rpma_conn_req_new(peer, TWO_ADDR, port, NULL, &req));
+	ZERO(rpma_conn_req_new(peer, two_addr(), port, NULL, &req));
 	ZERO(rpma_conn_req_connect(&req, NULL, &conn));
 	two_expect_event(conn, RPMA_CONN_ESTABLISHED);
 	return conn;

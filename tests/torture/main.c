@@ -3,16 +3,16 @@
 
 /* main.c -- which scenarios, which calls, and how many of them */
 
-#include <errno.h>
-#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "deadline.h"
+#include "options.h"
 #include "torture.h"
 
 #define SCENARIOS_MAX 512
@@ -22,11 +22,14 @@
 #define UNREACHED 3
 /* of a scenario with more calls than this not all of them fail, but so many, at the same distance */
 #define CALLS_MAX 1000
+/* the same for pairs of calls */
+#define PAIRS_MAX 20000
 #define BAR_WIDTH 30
 
 struct settings {
 	const char *only; /* patterns, separated by '|' */
 	bool all;
+	bool pairs;
 	bool list;
 	unsigned sample;  /* calls for each scenario */
 	unsigned seconds; /* 0: no limit */
@@ -34,13 +37,15 @@ struct settings {
 	unsigned seed;
 	unsigned long max_call; /* 0: no limit */
 	unsigned long call;     /* this one only; 0: not so */
+	unsigned long also;     /* and this one; 0: none */
 	int from;               /* the mode of it: 0, 1, -1 for both */
+	const char *resume;     /* the file that says what is done; NULL: none */
 	const char *dir;
 };
 
 struct totals {
 	unsigned long passed, failed, skipped;
-	unsigned long scenarios;
+	unsigned long scenarios; /* that can run */
 };
 
 struct entry {
@@ -48,17 +53,26 @@ struct entry {
 	char name[NAME_LEN];
 	unsigned long calls; /* when nothing fails */
 	bool usable;
+	bool done; /* before this program was started */
 };
 
 static struct entry entries[SCENARIOS_MAX];
 static size_t entry_count;
 
+/* what --pairs runs unless --only says otherwise: a connection, the ways to move data, durable memory, verbs
+ */
+static const char core_scenarios[] = "connect|write|send|flush-persistent-file|verbs-connect";
+
 static const char usage_text[] =
-	"usage: torture [--list] [--only PATTERN[|PATTERN...]] [--all [--max-call K]]\n"
-	"               [--sample N] [--seed S] [--seconds T] [--dir DIRECTORY]\n"
-	"               [--call K [--mode once|from]]\n"
-	"Runs each scenario again and again, each time with another call of the library failing. --all: every\n"
-	"call (a thousand of those that make more); else N random ones of each scenario, at most for T seconds.\n"
+	"usage: torture [--list] [--only PATTERN[|PATTERN...]] [--seed S] [--dir DIRECTORY]\n"
+	"               [--sample N [--seconds T]]\n"
+	"               [--all [--max-call K] | --pairs] [--resume FILE]\n"
+	"               [--call K [--and L] [--mode once|from]]\n"
+	"Runs each scenario again and again, each time with another call of the library failing: N random ones\n"
+	"of each scenario, at most for T seconds.\n"
+	"--all: every call, once and with all that follow (a thousand of those that make more).\n"
+	"--pairs: two calls, of five scenarios (20,000 pairs of those that have more).\n"
+	"--resume: FILE keeps what was finished without a failure, so that a run that is stopped goes on there.\n"
 	"--call: this one only, to look at a failure again (with its --seed).\n";
 
 static _Noreturn void
@@ -71,12 +85,9 @@ usage(int status)
 static unsigned long
 number(const char *text)
 {
-	char *end;
 	unsigned long value;
 
-	errno = 0;
-	value = strtoul(text, &end, 0);
-	if (errno || *end || end == text || value > UINT32_MAX)
+	if (!option_number(text, 0, UINT32_MAX, &value))
 		usage(2);
 	return value;
 }
@@ -93,6 +104,15 @@ take_option(struct settings *s, int opt)
 		break;
 	case 'a':
 		s->all = true;
+		break;
+	case 'p':
+		s->pairs = true;
+		break;
+	case 'r':
+		s->resume = optarg;
+		break;
+	case 'b':
+		s->also = number(optarg);
 		break;
 	case 'x':
 		s->max_call = number(optarg);
@@ -129,12 +149,15 @@ parse(struct settings *s, int argc, char **argv)
 		{ "list", no_argument, NULL, 'l' },
 		{ "only", required_argument, NULL, 'o' },
 		{ "all", no_argument, NULL, 'a' },
+		{ "pairs", no_argument, NULL, 'p' },
+		{ "resume", required_argument, NULL, 'r' },
 		{ "max-call", required_argument, NULL, 'x' },
 		{ "sample", required_argument, NULL, 'n' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "seconds", required_argument, NULL, 't' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ "call", required_argument, NULL, 'k' },
+		{ "and", required_argument, NULL, 'b' },
 		{ "mode", required_argument, NULL, 'm' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -147,22 +170,10 @@ parse(struct settings *s, int argc, char **argv)
 	s->dir = ".";
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
 		take_option(s, opt);
-	if (optind < argc)
+	if (optind < argc || (s->all && s->pairs) || (s->resume && !s->all && !s->pairs))
 		usage(2);
-}
-
-/* does one of the patterns fit? */
-static bool
-wanted(const char *name, const char *only)
-{
-	char pattern[256];
-
-	for (const char *p = only; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL) {
-		snprintf(pattern, sizeof(pattern), "%.*s", (int)strcspn(p, "|"), p);
-		if (!fnmatch(pattern, name, 0))
-			return true;
-	}
-	return !only;
+	if (s->pairs && !s->only)
+		s->only = core_scenarios;
 }
 
 static void
@@ -175,7 +186,7 @@ add(const struct torture_scenario *scenario, const char *prefix, const struct se
 		exit(EXIT_FAILURE);
 	}
 	snprintf(e->name, sizeof(e->name), "%s%s", prefix, scenario->name);
-	if (!wanted(e->name, s->only))
+	if (!option_matches(s->only, e->name))
 		return;
 	e->scenario = *scenario;
 	e->scenario.name = e->name;
@@ -196,6 +207,7 @@ add_all(const struct settings *s)
 	add_table(object_scenarios, s);
 	add_table(connection_scenarios, s);
 	add_table(operation_scenarios, s);
+	add_table(beyond_scenarios, s);
 	for (const struct scenario *c = conformance_next(NULL); c; c = conformance_next(c)) {
 		const struct torture_scenario wrapped = { .name = conformance_name(c), .conformance = c };
 
@@ -203,35 +215,40 @@ add_all(const struct settings *s)
 	}
 }
 
-/* on a terminal: what is going on */
+/* on a terminal: what is going on; the results may go elsewhere */
 static void
 show_progress(const struct entry *e, unsigned long done, unsigned long of)
 {
 	static int64_t last;
 	int filled = of ? (int)(done * BAR_WIDTH / of) : 0;
 
-	if (!isatty(STDOUT_FILENO) || now_ms() - last < 100)
+	if (!isatty(STDERR_FILENO) || now_ms() - last < 100)
 		return;
 	last = now_ms();
 	if (filled > BAR_WIDTH)
 		filled = BAR_WIDTH;
-	printf("\r[%.*s%*s] %lu/%lu %-32.32s", filled, "##############################", BAR_WIDTH - filled,
-		"", done, of, e->name);
-	fflush(stdout);
+	fprintf(stderr, "\r[%.*s%*s] %lu/%lu of %-32.32s (%zu/%zu)", filled, "##############################",
+		BAR_WIDTH - filled, "", done, of, e->name, (size_t)(e - entries) + 1, entry_count);
 }
 
 static void
 clear_progress(void)
 {
-	if (isatty(STDOUT_FILENO))
-		printf("\r%*s\r", BAR_WIDTH + 64, "");
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r%*s\r", BAR_WIDTH + 80, "");
 }
 
 /* one run; true: the call was reached */
 static bool
-run(struct entry *e, const struct settings *s, unsigned long k, bool from, struct totals *t)
+run_pair(struct entry *e, const struct settings *s, unsigned long k, unsigned long also, bool from,
+	struct totals *t)
 {
-	struct run r = { .scenario = &e->scenario, .k = k, .from = from, .seed = s->seed, .dir = s->dir };
+	struct run r = { .scenario = &e->scenario,
+		.k = k,
+		.also = also,
+		.from = from,
+		.seed = s->seed,
+		.dir = s->dir };
 
 	switch (run_one(&r)) {
 	case RUN_PASSED:
@@ -248,6 +265,12 @@ run(struct entry *e, const struct settings *s, unsigned long k, bool from, struc
 	if (k == 0)
 		e->calls = r.calls;
 	return r.used;
+}
+
+static bool
+run(struct entry *e, const struct settings *s, unsigned long k, bool from, struct totals *t)
+{
+	return run_pair(e, s, k, 0, from, t);
 }
 
 /* without a fault: what does not even pass that is left out of the rest */
@@ -281,21 +304,103 @@ run_all_calls(struct entry *e, const struct settings *s, bool from, struct total
 }
 
 static void
+run_pairs(struct entry *e, const struct settings *s, struct totals *t)
+{
+	unsigned long of = e->calls * (e->calls - 1) / 2, step = 1 + of / PAIRS_MAX, n = 0;
+
+	for (unsigned long k = 1; k < e->calls; k++) {
+		for (unsigned long also = k + 1; also <= e->calls; also++, n++) {
+			if (n % step != s->seed % step)
+				continue;
+			show_progress(e, n, of);
+			run_pair(e, s, k, also, false, t);
+		}
+	}
+}
+
+/* ---- what is done: a line for the run, and one for each scenario ---- */
+
+/* results hold for this program and these settings */
+static void
+name_run(const struct settings *s, char *line, size_t size)
+{
+	struct stat st;
+
+	if (stat("/proc/self/exe", &st)) {
+		perror("torture: /proc/self/exe");
+		exit(EXIT_FAILURE);
+	}
+	snprintf(line, size, "%s %ju %jd.%09ld max-call %lu", s->pairs ? "pairs" : "all",
+		(uintmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, s->max_call);
+}
+
+/* what an earlier run has done, and its seed; the file is begun anew if it was another program's */
+static void
+resume(struct settings *s, struct totals *t)
+{
+	char expected[128], line[128], name[NAME_LEN];
+	unsigned long runs;
+	FILE *f = fopen(s->resume, "re");
+	bool same;
+
+	name_run(s, expected, sizeof(expected));
+	same = f && fgets(line, sizeof(line), f) && !strncmp(line, expected, strlen(expected)) &&
+		sscanf(line + strlen(expected), " seed %u", &s->seed) == 1;
+	while (same && fscanf(f, "%63s %lu", name, &runs) == 2) {
+		for (size_t i = 0; i < entry_count; i++) {
+			if (!strcmp(entries[i].name, name)) {
+				entries[i].done = true;
+				t->passed += runs;
+			}
+		}
+	}
+	if (f)
+		fclose(f);
+	if (same)
+		return;
+	f = fopen(s->resume, "we");
+	if (!f || fprintf(f, "%s seed %u\n", expected, s->seed) < 0 || fclose(f)) {
+		perror("torture: --resume");
+		exit(EXIT_FAILURE);
+	}
+}
+
+static void
+remember(const struct settings *s, const struct entry *e, unsigned long runs)
+{
+	FILE *f = fopen(s->resume, "ae");
+
+	if (!f || fprintf(f, "%s %lu\n", e->name, runs) < 0 || fclose(f)) {
+		perror("torture: --resume");
+		exit(EXIT_FAILURE);
+	}
+}
+
+static void
 run_everything(const struct settings *s, struct totals *t)
 {
 	for (size_t i = 0; i < entry_count; i++) {
 		struct entry *e = &entries[i];
-		unsigned long before = t->passed + t->failed, failed = t->failed;
+		unsigned long before = t->passed + t->failed, failed = t->failed, runs;
 
-		if (!e->usable)
+		if (!e->usable || e->done)
 			continue;
-		run_all_calls(e, s, false, t);
-		run_all_calls(e, s, true, t);
+		if (s->pairs) {
+			run_pairs(e, s, t);
+		} else {
+			run_all_calls(e, s, false, t);
+			run_all_calls(e, s, true, t);
+		}
 		clear_progress();
-		printf("%-40s %4lu calls, %4lu runs, %lu failed\n", e->name, e->calls,
-			t->passed + t->failed - before, t->failed - failed);
+		runs = t->passed + t->failed - before;
+		printf("%-40s %4lu calls, %4lu runs, %lu failed\n", e->name, e->calls, runs,
+			t->failed - failed);
 		fflush(stdout);
+		if (s->resume && t->failed == failed)
+			remember(s, e, runs);
 	}
+	if (s->resume && !t->failed)
+		unlink(s->resume);
 }
 
 /* each scenario gets its turn in each round, so that a limit of time is fair to all of them */
@@ -324,10 +429,11 @@ run_sample(const struct settings *s, struct totals *t)
 static void
 run_call(const struct settings *s, struct totals *t)
 {
+	t->scenarios = entry_count;
 	for (size_t i = 0; i < entry_count; i++) {
 		for (int from = 0; from < 2; from++) {
 			if (s->from < 0 || s->from == from)
-				run(&entries[i], s, s->call, from, t);
+				run_pair(&entries[i], s, s->call, s->also, from, t);
 		}
 	}
 }
@@ -349,18 +455,22 @@ main(int argc, char **argv)
 		printf("%s\n", entries[i].name);
 	if (s.list)
 		return 0;
+	if (s.resume)
+		resume(&s, &t);
 	printf("seed %u\n", s.seed);
 	if (s.call) {
 		run_call(&s, &t);
 	} else {
 		count_calls(&s, &t);
-		if (s.all)
+		if (s.all || s.pairs)
 			run_everything(&s, &t);
 		else
 			run_sample(&s, &t);
 		clear_progress();
 	}
-	printf("%lu scenarios of which each can run, %lu skipped\n", t.scenarios, t.skipped);
-	printf("%lu passed, %lu failed\n", t.passed, t.failed);
+	printf("%lu runs of %lu scenarios, %lu failures", t.passed + t.failed, t.scenarios, t.failed);
+	if (t.skipped)
+		printf(", %lu cannot run here", t.skipped);
+	putchar('\n');
 	return t.failed || !t.passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

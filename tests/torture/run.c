@@ -161,6 +161,8 @@ attempt(const struct run *run, unsigned long k)
 	if (run->scenario->conformance)
 		w.domains = FAULT_SYSTEM;
 	fault_arm(k, run->from ? FAULT_FROM : FAULT_ONCE, w.domains, run->seed);
+	if (k)
+		fault_also(run->also);
 	if (run->scenario->conformance)
 		conformance_run(run->scenario->conformance, run->dir);
 	else
@@ -239,10 +241,12 @@ show_log(int log)
 static void
 explain(const struct run *run, int status, bool timed_out, int log)
 {
-	printf("not ok - %s: call %lu fails %s, seed %u%s: %s (%s)\n", run->scenario->name, run->k,
-		run->from ? "and all that follow" : "once", run->seed,
-		shared->again ? ", in the attempt after it" : "", shared->call,
-		shared->error ? strerror(shared->error) : "no fault");
+	printf("not ok - %s: call %lu fails %s", run->scenario->name, run->k,
+		run->from ? "and all that follow" : "once");
+	if (run->also)
+		printf(", and call %lu", run->also);
+	printf(", seed %u%s: %s (%s)\n", run->seed, shared->again ? ", in the attempt after it" : "",
+		shared->call, shared->error ? strerror(shared->error) : "no fault");
 	if (timed_out)
 		printf("  it hangs\n");
 	else if (WIFSIGNALED(status))

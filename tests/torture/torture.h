@@ -41,9 +41,12 @@ struct plan {
 	size_t size;             /* of the payload: 64 bytes */
 	uint8_t pdata;           /* bytes of private data, each way */
 	bool rcq, shared, srq, srq_without_rcq;
-	bool faulty_verbs; /* the library over a device whose every verb may fail */
-	bool read_flushes; /* that device has no flush of its own */
-	int detail;        /* what the scenario makes of it */
+	uint32_t max_sge;     /* of the client's connection; 0: the library's default, likewise below */
+	uint32_t inline_size; /* bytes, likewise */
+	int connect_timeout;  /* ms, of both connections */
+	bool faulty_verbs;    /* the library over a device whose every verb may fail */
+	bool read_flushes;    /* that device has no flush of its own */
+	int detail;           /* what the scenario makes of it */
 };
 
 struct scenario;
@@ -94,9 +97,10 @@ enum run_result {
 
 struct run {
 	const struct torture_scenario *scenario;
-	unsigned long k; /* the call that fails; 0: none */
-	bool from;       /* it and all that follow */
-	unsigned seed;   /* of how it fails */
+	unsigned long k;    /* the call that fails; 0: none */
+	unsigned long also; /* a later one that fails too; 0: none */
+	bool from;          /* it and all that follow */
+	unsigned seed;      /* of how it fails */
 	const char *dir;
 	/* results */
 	unsigned long calls;
@@ -146,6 +150,8 @@ bool world_req_recv(struct world *w, struct side *s, uint64_t ctx);
 bool world_connect(struct world *w, struct side *s);
 /* takes the client's request */
 bool world_next_req(struct world *w);
+/* client, server, and the client's request */
+bool world_ask(struct world *w);
 /* the next event of one of the connections; false also if it is none that belongs to a working connection */
 bool world_event(struct world *w, struct side *s, enum rpma_conn_event expected);
 /* both ways: ESTABLISHED on both sides */
@@ -182,5 +188,6 @@ int faulty_peer_new(struct ibv_context *ctx, bool read_flushes, struct rpma_peer
 extern const struct torture_scenario object_scenarios[];
 extern const struct torture_scenario connection_scenarios[];
 extern const struct torture_scenario operation_scenarios[];
+extern const struct torture_scenario beyond_scenarios[];
 
 #endif /* TORTURE_H */

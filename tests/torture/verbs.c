@@ -273,22 +273,27 @@ faulty_destroy_srq(struct ibv_srq *srq)
 	return error ? error : ret;
 }
 
-static int
-faulty_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t addr,
-	size_t len, uint8_t type)
-{
-	int error = HITS("ibv_wr_flush", ENOMEM, EINVAL);
+static int (*soft_wr_complete)(struct ibv_qp_ex *qp);
 
-	return error ? error : soft->post_flush(qp, wr_id, wr_flags, rkey, addr, len, type);
+static int
+faulty_wr_complete(struct ibv_qp_ex *qp)
+{
+	int error = HITS("ibv_wr_complete", ENOMEM, EINVAL);
+
+	if (error == 0)
+		return soft_wr_complete(qp);
+	ibv_wr_abort(qp);
+	return error;
 }
 
-static int
-faulty_post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t addr, const void *src)
+static struct ibv_qp_ex *
+faulty_qp_to_qp_ex(struct ibv_qp *ibv_qp)
 {
-	int error = HITS("ibv_wr_atomic_write", ENOMEM, EINVAL);
+	struct ibv_qp_ex *qp = soft->qp_to_qp_ex(ibv_qp);
 
-	return error ? error : soft->post_atomic_write(qp, wr_id, wr_flags, rkey, addr, src);
+	soft_wr_complete = qp->wr_complete;
+	qp->wr_complete = faulty_wr_complete;
+	return qp;
 }
 
 /* without the flush of its own, as hardware is */
@@ -337,8 +342,7 @@ fill(struct rdma_api *api)
 	api->get_cq_event = faulty_get_cq_event;
 	api->create_srq = faulty_create_srq;
 	api->destroy_srq = faulty_destroy_srq;
-	api->post_flush = faulty_post_flush;
-	api->post_atomic_write = faulty_post_atomic_write;
+	api->qp_to_qp_ex = faulty_qp_to_qp_ex;
 }
 
 int

@@ -260,6 +260,12 @@ world_cfg(struct world *w, struct side *s)
 	rpma_conn_cfg_set_rq_size(s->cfg, DEPTH);
 	rpma_conn_cfg_set_rcq_size(s->cfg, w->plan.rcq ? DEPTH : 0);
 	rpma_conn_cfg_set_compl_channel(s->cfg, w->plan.shared);
+	if (w->plan.max_sge && s == &w->client)
+		rpma_conn_cfg_set_max_sge(s->cfg, w->plan.max_sge);
+	if (w->plan.inline_size && s == &w->client)
+		rpma_conn_cfg_set_inline_size(s->cfg, w->plan.inline_size);
+	if (w->plan.connect_timeout)
+		rpma_conn_cfg_set_connect_timeout(s->cfg, w->plan.connect_timeout);
 	if (s->srq)
 		rpma_conn_cfg_set_srq(s->cfg, s->srq);
 	return true;
@@ -396,6 +402,14 @@ world_next_req(struct world *w)
 		ret = rpma_ep_next_conn_req(w->ep, w->server.cfg, &out);
 	} while (ret == RPMA_E_NO_EVENT && fault_used());
 	return MAKES("rpma_ep_next_conn_req", ret, out, w->server.req);
+}
+
+bool
+world_ask(struct world *w)
+{
+	return world_peer(w, &w->server) && world_cfg(w, &w->server) && world_listen(w) &&
+		world_peer(w, &w->client) && world_cfg(w, &w->client) && world_req_new(w, &w->client) &&
+		world_connect(w, &w->client);
 }
 
 bool

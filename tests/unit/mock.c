@@ -5,9 +5,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 #include "mock.h"
@@ -24,8 +27,20 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off);
 int __real_munmap(void *addr, size_t len);
 int __wrap_munmap(void *addr, size_t len);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 struct tm *__real_localtime_r(const time_t *when, struct tm *tm);
 struct tm *__wrap_localtime_r(const time_t *when, struct tm *tm);
+void *__real_tsearch(const void *key, void **root, int (*compare)(const void *a, const void *b));
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *a, const void *b));
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __real_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags);
+int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
 static void
 trace(const char *call)
@@ -81,7 +96,7 @@ __wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	return fails("mmap") ? MAP_FAILED : __real_mmap(addr, len, prot, flags, fd, off);
 }
 
-/* these two fail by name only: nothing that is made depends on them. The page goes all the same. */
+/* from here on by name only. The page goes all the same. */
 int
 __wrap_munmap(void *addr, size_t len)
 {
@@ -92,10 +107,59 @@ __wrap_munmap(void *addr, size_t len)
 	return -1;
 }
 
+int
+__wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	if (!is_named("poll"))
+		return __real_poll(fds, count, timeout);
+	errno = mock.fail_errno ? mock.fail_errno : EIO;
+	return -1;
+}
+
 struct tm *
 __wrap_localtime_r(const time_t *when, struct tm *tm)
 {
 	return is_named("localtime_r") ? NULL : __real_localtime_r(when, tm);
+}
+
+void *
+__wrap_tsearch(const void *key, void **root, int (*compare)(const void *a, const void *b))
+{
+	return is_named("tsearch") ? NULL : __real_tsearch(key, root, compare);
+}
+
+/* these say that they failed, and do nothing */
+static bool
+is_refused(const char *call)
+{
+	if (!is_named(call))
+		return false;
+	errno = mock.fail_errno ? mock.fail_errno : EIO;
+	return true;
+}
+
+int
+__wrap_timerfd_create(int clock, int flags)
+{
+	return is_refused("timerfd_create") ? -1 : __real_timerfd_create(clock, flags);
+}
+
+int
+__wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
+{
+	return is_refused("timerfd_settime") ? -1 : __real_timerfd_settime(fd, flags, when, before);
+}
+
+int
+__wrap_epoll_create1(int flags)
+{
+	return is_refused("epoll_create1") ? -1 : __real_epoll_create1(flags);
+}
+
+int
+__wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	return is_refused("epoll_ctl") ? -1 : __real_epoll_ctl(epoll, op, fd, event);
 }
 
 static void *
@@ -119,6 +183,203 @@ static int
 errnum(const char *call)
 {
 	return fails(call) ? errno : 0;
+}
+
+/* ---- what reaches the send queue ---- */
+
+static void
+keep_send(const struct ibv_send_wr *wr)
+{
+	mock.send_wr = *wr;
+	if (wr->num_sge)
+		mock.send_sge = wr->sg_list[0];
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge) {
+		assert_in_range(wr->sg_list[0].length, 1, sizeof(mock.send_inline));
+		memcpy(mock.send_inline, (const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length);
+	}
+	if (mock.chained < MOCK_CHAIN) {
+		mock.chain[mock.chained].wr = *wr;
+		assert_in_range(wr->num_sge, 0, MOCK_SGE);
+		if (wr->num_sge)
+			memcpy(mock.chain[mock.chained].sge, wr->sg_list,
+				(size_t)wr->num_sge * sizeof(*wr->sg_list));
+		memcpy(mock.chain[mock.chained].inline_data, mock.send_inline, sizeof(mock.send_inline));
+		mock.chained++;
+	}
+	mock.sends += (int)wr->opcode != RPMAI_WR_FLUSH && (int)wr->opcode != RPMAI_WR_ATOMIC_WRITE;
+}
+
+/* takes the first of a chain only, if send_limit says so */
+static int
+m_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	(void)qp;
+	mock.rung++;
+	int ret = errnum("post_send");
+	for (; wr && ret == 0; wr = wr->next) {
+		if (mock.send_limit && mock.sends >= mock.send_limit)
+			ret = ENOMEM;
+		else
+			keep_send(wr);
+		if (ret)
+			break;
+	}
+	*bad_wr = wr;
+	return ret;
+}
+
+/* ---- extended operations ---- */
+
+static struct {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[MOCK_SGE];
+	size_t flush_len;
+	uint8_t flush_type;
+} batch[MOCK_CHAIN];
+static int batched;
+
+static void
+begin(struct ibv_qp_ex *qp, int opcode, uint32_t rkey, uint64_t raddr)
+{
+	assert_in_range(batched, 0, MOCK_CHAIN - 1);
+	memset(&batch[batched], 0, sizeof(batch[batched]));
+	batch[batched++].wr = (struct ibv_send_wr){
+		.wr_id = qp->wr_id,
+		.opcode = (enum ibv_wr_opcode)opcode,
+		.send_flags = qp->wr_flags,
+		.wr.rdma = { .remote_addr = raddr, .rkey = rkey },
+	};
+}
+
+static void
+m_wr_start(struct ibv_qp_ex *qp)
+{
+	(void)qp;
+	batched = 0;
+}
+
+static void
+m_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr)
+{
+	begin(qp, IBV_WR_RDMA_WRITE, rkey, raddr);
+}
+
+static void
+m_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr, __be32 imm)
+{
+	begin(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, raddr);
+	batch[batched - 1].wr.imm_data = imm;
+}
+
+static void
+m_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr)
+{
+	begin(qp, IBV_WR_RDMA_READ, rkey, raddr);
+}
+
+static void
+m_wr_send(struct ibv_qp_ex *qp)
+{
+	begin(qp, IBV_WR_SEND, 0, 0);
+}
+
+static void
+m_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm)
+{
+	begin(qp, IBV_WR_SEND_WITH_IMM, 0, 0);
+	batch[batched - 1].wr.imm_data = imm;
+}
+
+static void
+m_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr, uint64_t compare, uint64_t swap)
+{
+	begin(qp, IBV_WR_ATOMIC_CMP_AND_SWP, 0, 0);
+	batch[batched - 1].wr.wr.atomic.remote_addr = raddr;
+	batch[batched - 1].wr.wr.atomic.rkey = rkey;
+	batch[batched - 1].wr.wr.atomic.compare_add = compare;
+	batch[batched - 1].wr.wr.atomic.swap = swap;
+}
+
+static void
+m_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr, uint64_t add)
+{
+	begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0);
+	batch[batched - 1].wr.wr.atomic.remote_addr = raddr;
+	batch[batched - 1].wr.wr.atomic.rkey = rkey;
+	batch[batched - 1].wr.wr.atomic.compare_add = add;
+}
+
+static void
+m_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr, const void *src)
+{
+	begin(qp, RPMAI_WR_ATOMIC_WRITE, rkey, raddr);
+	mock.flush.wr_id = qp->wr_id;
+	mock.flush.rkey = rkey;
+	mock.flush.raddr = raddr;
+	mock.atomic_flags = qp->wr_flags;
+	memcpy(mock.atomic, src, sizeof(mock.atomic));
+	mock.atomics++;
+}
+
+static void
+m_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t raddr, size_t len, uint8_t type)
+{
+	begin(qp, RPMAI_WR_FLUSH, rkey, raddr);
+	mock.flush.wr_id = qp->wr_id;
+	mock.flush.flags = qp->wr_flags;
+	mock.flush.rkey = rkey;
+	mock.flush.raddr = raddr;
+	mock.flush.len = len;
+	mock.flush.type = type;
+	mock.flushes++;
+}
+
+static void
+m_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sges)
+{
+	(void)qp;
+	assert_in_range(num_sge, 1, MOCK_SGE);
+	memcpy(batch[batched - 1].sge, sges, num_sge * sizeof(*sges));
+	batch[batched - 1].wr.num_sge = (int)num_sge;
+	batch[batched - 1].wr.sg_list = batch[batched - 1].sge;
+}
+
+static void
+m_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t len)
+{
+	const struct ibv_sge sge = { .addr = (uintptr_t)addr, .length = (uint32_t)len };
+	m_wr_set_sge_list(qp, 1, &sge);
+	assert_true(batch[batched - 1].wr.send_flags & IBV_SEND_INLINE); /* SoftRoCE knows it from there */
+}
+
+/* all or nothing, as providers do */
+static int
+m_wr_complete(struct ibv_qp_ex *qp)
+{
+	(void)qp;
+	assert_in_range(batched, 1, MOCK_CHAIN);
+	mock.rung++;
+	int ret = errnum("wr_complete");
+	for (int i = 0; i < batched && ret == 0; i++)
+		keep_send(&batch[i].wr);
+	return ret;
+}
+
+static void
+give_extended_operations(struct ibv_qp_ex *qp)
+{
+	qp->wr_start = m_wr_start;
+	qp->wr_complete = m_wr_complete;
+	qp->wr_rdma_write = m_wr_rdma_write;
+	qp->wr_rdma_write_imm = m_wr_rdma_write_imm;
+	qp->wr_rdma_read = m_wr_rdma_read;
+	qp->wr_send = m_wr_send;
+	qp->wr_send_imm = m_wr_send_imm;
+	qp->wr_atomic_cmp_swp = m_wr_atomic_cmp_swp;
+	qp->wr_atomic_fetch_add = m_wr_atomic_fetch_add;
+	qp->wr_atomic_write = m_wr_atomic_write;
+	qp->wr_set_sge_list = m_wr_set_sge_list;
+	qp->wr_set_inline_data = m_wr_set_inline_data;
 }
 
 /* ---- librdmacm ---- */
@@ -186,7 +447,7 @@ m_create_event_channel(void)
 	if (fails("create_event_channel"))
 		return NULL;
 	struct rdma_event_channel *channel = make(sizeof(*channel));
-	channel->fd = 1000;
+	channel->fd = mock.channel_fd ? mock.channel_fd : 1000;
 	return channel;
 }
 
@@ -260,6 +521,7 @@ m_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	struct ibv_qp_ex *qp = make(sizeof(*qp));
 	qp->qp_base.context = id->verbs;
 	qp->qp_base.qp_num = MOCK_QP_NUM;
+	give_extended_operations(qp);
 	id->qp = &qp->qp_base;
 	return 0;
 }
@@ -270,6 +532,15 @@ m_destroy_qp(struct rdma_cm_id *id)
 	trace("destroy_qp");
 	unmake(id->qp);
 	id->qp = NULL;
+}
+
+static int
+m_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	assert_non_null(qp);
+	mock.modified = *attr;
+	mock.modified_mask = attr_mask;
+	return errnum("modify_qp");
 }
 
 static int
@@ -306,8 +577,9 @@ static int
 m_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 {
 	(void)id;
-	(void)data;
-	(void)len;
+	mock.param_data_len = len;
+	if (len)
+		memcpy(mock.param_data, data, len);
 	return fails("reject") ? -1 : 0;
 }
 
@@ -398,7 +670,7 @@ m_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 	mock.registrations++;
 	if (fails("reg_mr"))
 		return NULL;
-	if (access & mock.fail_access) {
+	if ((access & mock.fail_access) || (mock.fail_without & ~access)) {
 		errno = mock.fail_errno;
 		return NULL;
 	}
@@ -437,7 +709,7 @@ m_create_comp_channel(struct ibv_context *context)
 	if (fails("create_comp_channel"))
 		return NULL;
 	struct ibv_comp_channel *channel = make(sizeof(*channel));
-	channel->fd = 2000;
+	channel->fd = mock.channel_fd ? mock.channel_fd : 2000;
 	return channel;
 }
 
@@ -491,7 +763,7 @@ m_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_c
 static void
 m_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	assert_ptr_equal(cq, mock.cq_event);
+	assert_non_null(cq);
 	mock.cq_events_acked += (int)nevents;
 }
 
@@ -521,54 +793,7 @@ m_qp_to_qp_ex(struct ibv_qp *qp)
 	return mock.no_qp_ex ? NULL : (struct ibv_qp_ex *)qp;
 }
 
-static int
-m_post_flush(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey, uint64_t raddr,
-	size_t len, uint8_t type)
-{
-	assert_non_null(qp);
-	mock.flush.wr_id = wr_id;
-	mock.flush.flags = wr_flags;
-	mock.flush.rkey = rkey;
-	mock.flush.raddr = raddr;
-	mock.flush.len = len;
-	mock.flush.type = type;
-	mock.flushes++;
-	return errnum("post_flush");
-}
-
-static int
-m_post_atomic_write(struct ibv_qp_ex *qp, uint64_t wr_id, unsigned int wr_flags, uint32_t rkey,
-	uint64_t raddr, const void *src)
-{
-	assert_non_null(qp);
-	mock.flush.wr_id = wr_id;
-	mock.flush.rkey = rkey;
-	mock.flush.raddr = raddr;
-	mock.atomic_flags = wr_flags;
-	memcpy(mock.atomic, src, sizeof(mock.atomic));
-	mock.atomics++;
-	return errnum("post_atomic_write");
-}
-
 /* ---- operations of the context ---- */
-
-static int
-m_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
-{
-	(void)qp;
-	assert_null(wr->next);
-	mock.sends++;
-	mock.send_wr = *wr;
-	if (wr->num_sge) {
-		assert_int_equal(wr->num_sge, 1);
-		mock.send_sge = wr->sg_list[0];
-		if (wr->send_flags & IBV_SEND_INLINE)
-			memcpy(mock.send_inline, (const void *)(uintptr_t)wr->sg_list[0].addr,
-				wr->sg_list[0].length);
-	}
-	*bad_wr = wr;
-	return errnum("post_send");
-}
 
 static void
 keep_recv(struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -605,6 +830,8 @@ m_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	int n = mock.wcs;
 	for (int i = 0; i < n && i < num_entries; i++)
 		wc[i] = mock.wc[i];
+	if (mock.wcs_once)
+		mock.wcs = 0;
 	return n;
 }
 
@@ -623,8 +850,10 @@ static const struct rdma_api working = {
 	.name = "mock",
 	.is_soft = false,
 	.read_flushes = true,
+	.flush_max = UINT64_MAX,
 	.connect_data_max = 56,
 	.accept_data_max = 196,
+	.reject_data_max = 148,
 	.getaddrinfo = m_getaddrinfo,
 	.freeaddrinfo = m_freeaddrinfo,
 	.get_devices = m_get_devices,
@@ -638,6 +867,7 @@ static const struct rdma_api working = {
 	.resolve_route = m_resolve_route,
 	.create_qp_ex = m_create_qp_ex,
 	.destroy_qp = m_destroy_qp,
+	.modify_qp = m_modify_qp,
 	.connect = m_connect,
 	.listen = m_listen,
 	.accept = m_accept,
@@ -662,8 +892,7 @@ static const struct rdma_api working = {
 	.create_srq = m_create_srq,
 	.destroy_srq = m_destroy_srq,
 	.qp_to_qp_ex = m_qp_to_qp_ex,
-	.post_flush = m_post_flush,
-	.post_atomic_write = m_post_atomic_write,
+	.wr_flush = m_wr_flush,
 };
 
 /* ---- for the tests ---- */

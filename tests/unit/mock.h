@@ -33,6 +33,9 @@
 #define MOCK_LKEY 0x11223344u
 #define MOCK_QP_NUM 77
 #define MOCK_MAX_MSG 4096
+#define MOCK_CHAIN 300
+#define MOCK_SGE 16
+#define MOCK_INLINE 256
 
 struct mock {
 	/* what there is */
@@ -52,7 +55,9 @@ struct mock {
 	struct ibv_cq *cq_event; /* the next event of any completion channel */
 	int cq_events_acked;
 	struct ibv_wc wc[MOCK_EVENTS];
-	int wcs; /* what poll_cq returns */
+	int wcs;        /* what poll_cq returns */
+	bool wcs_once;  /* and then nothing more */
+	int channel_fd; /* of channels; 0: a number that is no descriptor */
 
 	/* what fails */
 	const char *fail_call; /* this one ... */
@@ -60,8 +65,10 @@ struct mock {
 	int fail_errno;
 	int fail_getaddrinfo; /* an EAI_* value, with errno 0 */
 	int fail_access;      /* registrations with one of these rights */
+	int fail_without;     /* registrations without one of these rights */
 	int fail_kth;         /* the k-th fallible call, from 1 on */
 	int malloc_skip;      /* -1: never fails */
+	int send_limit;       /* entries of the send queue; 0: as many as are posted */
 
 	/* what happened */
 	int live;     /* objects that were not given back */
@@ -72,15 +79,25 @@ struct mock {
 	int registrations;
 	struct rdma_conn_param param; /* of connect or accept */
 	uint8_t param_data[256];
+	uint8_t param_data_len; /* of reject */
 	struct ibv_qp_init_attr_ex qp_attr;
+	struct ibv_qp_attr modified; /* by modify_qp */
+	int modified_mask;
 	struct ibv_srq_init_attr srq_attr;
 	int cqe[4];
 	int cqs;
 	int timeout_ms;
 	struct ibv_send_wr send_wr;
 	struct ibv_sge send_sge;
-	uint8_t send_inline[16];
+	uint8_t send_inline[MOCK_INLINE];
 	int sends;
+	struct {
+		struct ibv_send_wr wr;
+		struct ibv_sge sge[MOCK_SGE];
+		uint8_t inline_data[MOCK_INLINE];
+	} chain[MOCK_CHAIN]; /* all that was taken, first to last */
+	int chained;
+	int rung; /* doorbells */
 	struct ibv_recv_wr recv_wr;
 	struct ibv_sge recv_sge;
 	int recvs;

@@ -46,7 +46,10 @@ arguments(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_get_completion_fd(NULL, &fd));
 	assert_fails(RPMA_E_INVAL, rpma_conn_get_completion_fd(f.conn, NULL));
 	assert_int_equal(rpma_conn_completion_get(f.conn, &cmpl), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_cq_get_completion(f.cq, &cmpl), RPMA_E_NO_COMPLETION);
 	assert_int_equal(rpma_conn_completion_wait(f.conn), RPMA_E_NO_COMPLETION);
+	mock.fail_call = "get_cq_event";
+	assert_fails(RPMA_E_PROVIDER, rpma_conn_completion_wait(f.conn));
 	mock.cq_event = f.cq->ibv_cq;
 	assert_ok(rpma_conn_completion_wait(f.conn));
 	assert_ok(rpma_conn_get_completion_fd(f.conn, &fd));
@@ -120,6 +123,14 @@ an_opcode_without_a_name(void **state)
 	assert_fails(RPMA_E_PROVIDER, rpma_conn_completion_get(f.conn, &cmpl));
 	mock.wcs = 2;
 	assert_fails(RPMA_E_UNKNOWN, rpma_conn_completion_get(f.conn, &cmpl));
+
+	mock.wcs = 1;
+	assert_fails(RPMA_E_NOSUPP, rpma_cq_get_completion(f.cq, &cmpl));
+	mock.wcs = -1;
+	assert_fails(RPMA_E_PROVIDER, rpma_cq_get_completion(f.cq, &cmpl));
+	mock.wcs = 2;
+	assert_fails(RPMA_E_UNKNOWN, rpma_cq_get_completion(f.cq, &cmpl));
+	assert_int_equal(cmpl.byte_len, 5);
 }
 
 static void

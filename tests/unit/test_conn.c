@@ -3,6 +3,10 @@
 
 /* test_conn.c -- a connection: its queues, its events, its end */
 
+#include <limits.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "mock.h"
 
 static void
@@ -38,7 +42,7 @@ arguments(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_get_compl_fd(conn, NULL));
 	assert_fails(RPMA_E_INVAL, rpma_conn_wait(NULL, 0, &cq, &is_rcq));
 	assert_fails(RPMA_E_INVAL, rpma_conn_wait(conn, 0, NULL, &is_rcq));
-	assert_fails(RPMA_E_INVAL, rpma_conn_wait(conn, 1 << 1, &cq, &is_rcq));
+	assert_fails(RPMA_E_INVAL, rpma_conn_wait(conn, 1 << 2, &cq, &is_rcq));
 	assert_fails(RPMA_E_INVAL, rpma_conn_disconnect(NULL));
 	assert_fails(RPMA_E_INVAL, rpma_conn_delete(NULL));
 	assert_ok(rpma_conn_delete(&none));
@@ -261,6 +265,32 @@ private_data_comes_with_the_first_acceptance(void **state)
 }
 
 static void
+messages_without_a_receive_are_soon_repeated(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	enum rpma_conn_event event;
+	for (int fails = 0; fails < 2; fails++) {
+		struct rpma_conn *conn = mock_conn(peer, NULL);
+		mock.traced = 0;
+		mock.events_queued = mock.events_taken = mock.events_acked = 0;
+		mock_queue_event(RDMA_CM_EVENT_ESTABLISHED, conn->id, NULL, 0);
+		mock_queue_event(RDMA_CM_EVENT_DISCONNECTED, conn->id, NULL, 0);
+		mock.fail_call = fails ? "modify_qp" : NULL;
+		mock.fail_skip = 0;
+		assert_ok(rpma_conn_next_event(conn, &event));
+		assert_int_equal(event, RPMA_CONN_ESTABLISHED);
+		assert_ok(rpma_conn_next_event(conn, &event));
+		assert_int_equal(mock_count("modify_qp"), 1);
+		assert_int_equal(mock.modified_mask, IBV_QP_MIN_RNR_TIMER);
+		/* 0 is the longest; the others grow with their number */
+		assert_in_range(mock.modified.min_rnr_timer, 1, 20);
+		assert_ok(rpma_conn_delete(&conn));
+	}
+	rpma_peer_delete(&peer);
+}
+
+static void
 waiting_on_a_shared_channel(void **state)
 {
 	(void)state;
@@ -293,8 +323,14 @@ waiting_on_a_shared_channel(void **state)
 	assert_ptr_equal(cq, rcq);
 	assert_true(is_rcq);
 	assert_ok(rpma_conn_wait(conn, 0, &cq, NULL));
-	assert_int_equal(mock.cq_events_acked, 3);
+	assert_int_equal(mock.cq_events_acked, 0); /* in batches */
 	assert_int_equal(mock.notified, 3);
+
+	/* whoever arms by himself */
+	assert_ok(rpma_conn_wait(conn, RPMA_W_NO_ARM, &cq, NULL));
+	assert_int_equal(mock.notified, 3);
+	assert_ok(rpma_cq_arm(cq));
+	assert_int_equal(mock.notified, 4);
 
 	/*
 	 * Of a queue that is not the connection's: acknowledged all the same, or destroying that queue would
@@ -304,13 +340,14 @@ waiting_on_a_shared_channel(void **state)
 	cq = NULL;
 	mock.cq_event = &stranger;
 	assert_fails(RPMA_E_UNKNOWN, rpma_conn_wait(conn, 0, &cq, &is_rcq));
-	assert_int_equal(mock.cq_events_acked, 4);
+	assert_int_equal(mock.cq_events_acked, 1);
 
 	mock.cq_event = rcq->ibv_cq;
 	mock.fail_call = "req_notify_cq";
 	assert_fails(RPMA_E_PROVIDER, rpma_conn_wait(conn, 0, &cq, &is_rcq));
 	assert_null(cq);
 	assert_ok(rpma_conn_delete(&conn));
+	assert_int_equal(mock.cq_events_acked, 6); /* before the queues are destroyed, which waits for it */
 	rpma_conn_cfg_delete(&cfg);
 	rpma_peer_delete(&peer);
 }
@@ -360,6 +397,168 @@ deleting_goes_on_after_an_error(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* why it was rejected is there afterwards, exactly as long as it was */
+static void
+private_data_comes_with_a_rejection(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	uint8_t padded[148];
+	const struct rpma_conn_private_data reason = { (void *)"no room", 7 };
+	assert_int_equal(rpmai_private_data_pad(&reason, padded, sizeof(padded)), sizeof(padded));
+	for (int pads = 0; pads < 2; pads++) {
+		struct rpma_conn *conn = mock_conn(peer, NULL);
+		struct rpma_conn_private_data pdata = { NULL, 0 };
+		enum rpma_conn_event event;
+		mock.events_queued = mock.events_taken = mock.events_acked = 0;
+		if (pads)
+			mock_queue_event(RDMA_CM_EVENT_REJECTED, conn->id, padded, sizeof(padded));
+		else
+			mock_queue_event(RDMA_CM_EVENT_REJECTED, conn->id, "no room", 7);
+		assert_ok(rpma_conn_next_event(conn, &event));
+		assert_int_equal(event, RPMA_CONN_REJECTED);
+		assert_ok(rpma_conn_get_private_data(conn, &pdata));
+		assert_int_equal(pdata.len, 7);
+		assert_memory_equal(pdata.ptr, "no room", 7);
+		assert_int_equal(mock_count("modify_qp"), 0);
+		assert_ok(rpma_conn_delete(&conn));
+	}
+
+	struct rpma_conn *conn = mock_conn(peer, NULL);
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	mock_queue_event(RDMA_CM_EVENT_REJECTED, conn->id, "no room", 7);
+	mock.malloc_skip = 0;
+	assert_fails(RPMA_E_NOMEM, rpma_conn_next_event(conn, &event));
+	assert_int_equal(event, RPMA_CONN_UNDEFINED);
+	assert_ok(rpma_conn_delete(&conn));
+	rpma_peer_delete(&peer);
+}
+
+static void
+events_in_time(void **state)
+{
+	(void)state;
+	int channel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	mock.channel_fd = channel;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn *conn = mock_conn(peer, NULL);
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(NULL, 0, &event));
+	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(conn, 0, NULL));
+	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(conn, -2, &event));
+	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(conn, INT_MIN, &event));
+
+	/* nothing comes: a channel that would block is not asked */
+	assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
+	assert_int_equal(rpma_conn_next_event_timed(conn, 1, &event), RPMA_E_NO_EVENT);
+	assert_int_equal(mock_count("get_cm_event"), 0);
+	assert_int_equal(event, RPMA_CONN_UNDEFINED);
+
+	assert_int_equal(eventfd_write(channel, 1), 0);
+	mock_queue_event(RDMA_CM_EVENT_ESTABLISHED, conn->id, NULL, 0);
+	mock_queue_event(RDMA_CM_EVENT_DISCONNECTED, conn->id, NULL, 0);
+	mock_queue_event(RDMA_CM_EVENT_TIMEWAIT_EXIT, conn->id, NULL, 0);
+	mock_queue_event(RDMA_CM_EVENT_ADDR_CHANGE, conn->id, NULL, 0);
+	assert_ok(rpma_conn_next_event_timed(conn, -1, &event));
+	assert_int_equal(event, RPMA_CONN_ESTABLISHED);
+	assert_ok(rpma_conn_next_event_timed(conn, INT_MAX, &event));
+	assert_int_equal(event, RPMA_CONN_CLOSED);
+	/* the end is told once: the next in the queue counts */
+	assert_int_equal(rpma_conn_next_event_timed(conn, 1, &event), RPMA_E_UNKNOWN);
+	assert_int_equal(mock.events_acked, 4);
+	assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
+	assert_ok(rpma_conn_delete(&conn));
+	rpma_peer_delete(&peer);
+	close(channel);
+}
+
+static void
+waiting_on_a_shared_channel_for_a_time(void **state)
+{
+	(void)state;
+	int channel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	mock.channel_fd = channel;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_cfg *cfg = NULL;
+	struct rpma_cq *cq = NULL, *main_cq = NULL;
+	bool is_rcq = true;
+	assert_ok(rpma_conn_cfg_new(&cfg));
+	struct rpma_conn *conn = mock_conn(peer, cfg);
+	assert_int_equal(rpma_conn_wait_timed(conn, 0, 0, &cq, &is_rcq), RPMA_E_NOT_SHARED_CHNL);
+	assert_ok(rpma_conn_delete(&conn));
+
+	assert_ok(rpma_conn_cfg_set_compl_channel(cfg, true));
+	conn = mock_conn(peer, cfg);
+	assert_ok(rpma_conn_get_cq(conn, &main_cq));
+	mock.cq_event = main_cq->ibv_cq;
+	mock.notified = 0;
+	assert_fails(RPMA_E_INVAL, rpma_conn_wait_timed(NULL, 0, 0, &cq, &is_rcq));
+	assert_fails(RPMA_E_INVAL, rpma_conn_wait_timed(conn, 0, 0, NULL, &is_rcq));
+	assert_fails(RPMA_E_INVAL, rpma_conn_wait_timed(conn, 1 << 2, 0, &cq, &is_rcq));
+	assert_fails(RPMA_E_INVAL, rpma_conn_wait_timed(conn, 0, -2, &cq, &is_rcq));
+	assert_int_equal(rpma_conn_wait_timed(conn, 0, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_conn_wait_timed(conn, 0, 1, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
+	assert_int_equal(mock_count("get_cq_event"), 0);
+	assert_null(cq);
+
+	assert_int_equal(eventfd_write(channel, 1), 0);
+	assert_ok(rpma_conn_wait_timed(conn, RPMA_W_WAIT_FOR_COMPLETION, -1, &cq, &is_rcq));
+	assert_ptr_equal(cq, main_cq);
+	assert_false(is_rcq);
+	assert_int_equal(mock.notified, 1);
+	assert_ok(rpma_conn_wait_timed(conn, RPMA_W_NO_ARM, INT_MAX, &cq, NULL));
+	assert_int_equal(mock.notified, 1);
+	assert_ok(rpma_cq_set_auto_arm(cq, false));
+	assert_ok(rpma_conn_wait_timed(conn, 0, 0, &cq, NULL));
+	assert_int_equal(mock.notified, 1);
+
+	/* somebody else is waiting, for longer */
+	assert_true(rpmai_turn_take(&main_cq->timed, DEADLINE_NEVER));
+	assert_int_equal(rpma_conn_wait_timed(conn, 0, 1, &cq, NULL), RPMA_E_NO_COMPLETION);
+	rpmai_turn_give(&main_cq->timed);
+	assert_ok(rpma_conn_wait_timed(conn, 0, 0, &cq, NULL));
+	assert_ok(rpma_conn_delete(&conn));
+	assert_int_equal(mock.cq_events_acked, 4);
+	assert_ok(rpma_conn_cfg_delete(&cfg));
+	rpma_peer_delete(&peer);
+	close(channel);
+}
+
+/* what a connection will use of the extended operations, and nothing that its device does not have */
+static void
+extended_operations_asked_for(void **state)
+{
+	const uint64_t usual = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+		IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	const uint64_t atomics = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	const uint64_t flush = RPMAI_CAP_FLUSH_GLOBAL | RPMAI_CAP_FLUSH_PERSISTENT;
+	const struct {
+		uint64_t device;
+		enum ibv_atomic_cap atomic_cap;
+		uint64_t ops;
+	} table[] = {
+		{ 0, IBV_ATOMIC_NONE, 0 },
+		{ 0, IBV_ATOMIC_HCA, 0 },
+		{ flush, IBV_ATOMIC_NONE, RPMAI_QP_EX_WITH_FLUSH | usual },
+		{ RPMAI_CAP_ATOMIC_WRITE, IBV_ATOMIC_NONE, RPMAI_QP_EX_WITH_ATOMIC_WRITE | usual },
+		{ flush | RPMAI_CAP_ATOMIC_WRITE, IBV_ATOMIC_GLOB,
+			RPMAI_QP_EX_WITH_FLUSH | RPMAI_QP_EX_WITH_ATOMIC_WRITE | usual | atomics },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		mock_setup(state);
+		mock.attr.device_cap_flags_ex = table[i].device;
+		mock.attr.orig_attr.atomic_cap = table[i].atomic_cap;
+		struct rpma_peer *peer = mock_peer();
+		struct rpma_conn *conn = mock_conn(peer, NULL);
+		assert_true(mock.qp_attr.send_ops_flags == table[i].ops);
+		assert_int_equal((mock.qp_attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0,
+			table[i].ops != 0);
+		assert_int_equal(conn->qp_ex != NULL, table[i].ops != 0);
+		assert_ok(rpma_conn_delete(&conn));
+		rpma_peer_delete(&peer);
+	}
+}
+
 int
 main(void)
 {
@@ -371,9 +570,14 @@ main(void)
 		rpma_test(closing_is_reported_once),
 		rpma_test(no_event),
 		rpma_test(private_data_comes_with_the_first_acceptance),
+		rpma_test(messages_without_a_receive_are_soon_repeated),
 		rpma_test(waiting_on_a_shared_channel),
 		rpma_test(disconnecting),
 		rpma_test(deleting_goes_on_after_an_error),
+		rpma_test(private_data_comes_with_a_rejection),
+		rpma_test(events_in_time),
+		rpma_test(waiting_on_a_shared_channel_for_a_time),
+		rpma_test(extended_operations_asked_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

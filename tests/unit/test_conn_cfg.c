@@ -24,6 +24,7 @@ sizes(void **state)
 		{ rpma_conn_cfg_set_rcq_size, rpma_conn_cfg_get_rcq_size, 0 },
 		{ rpma_conn_cfg_set_sq_size, rpma_conn_cfg_get_sq_size, 10 },
 		{ rpma_conn_cfg_set_rq_size, rpma_conn_cfg_get_rq_size, 10 },
+		{ rpma_conn_cfg_set_inline_size, rpma_conn_cfg_get_inline_size, 8 },
 	};
 	struct rpma_conn_cfg *cfg = NULL;
 	assert_ok(rpma_conn_cfg_new(&cfg));
@@ -78,6 +79,32 @@ the_rest(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_timeout(NULL, &timeout_ms));
 	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_timeout(cfg, NULL));
 
+	assert_ok(rpma_conn_cfg_get_connect_timeout(cfg, &timeout_ms));
+	assert_int_equal(timeout_ms, -1);
+	static const int timeouts[] = { 0, 1, INT_MAX, -1 };
+	for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+		assert_ok(rpma_conn_cfg_set_connect_timeout(cfg, timeouts[i]));
+		assert_ok(rpma_conn_cfg_get_connect_timeout(cfg, &timeout_ms));
+		assert_int_equal(timeout_ms, timeouts[i]);
+	}
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_set_connect_timeout(cfg, -2));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_set_connect_timeout(cfg, INT_MIN));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_set_connect_timeout(NULL, 1));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_connect_timeout(NULL, &timeout_ms));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_connect_timeout(cfg, NULL));
+
+	/* an operation has at least one piece */
+	uint32_t max_sge = 0;
+	assert_ok(rpma_conn_cfg_get_max_sge(cfg, &max_sge));
+	assert_int_equal(max_sge, 1);
+	assert_ok(rpma_conn_cfg_set_max_sge(cfg, UINT32_MAX));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_set_max_sge(cfg, 0));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_set_max_sge(NULL, 1));
+	assert_ok(rpma_conn_cfg_get_max_sge(cfg, &max_sge));
+	assert_true(max_sge == UINT32_MAX);
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_max_sge(NULL, &max_sge));
+	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_max_sge(cfg, NULL));
+
 	assert_ok(rpma_conn_cfg_get_compl_channel(cfg, &shared));
 	assert_false(shared);
 	assert_ok(rpma_conn_cfg_set_compl_channel(cfg, true));
@@ -110,6 +137,9 @@ params(void **state)
 	assert_int_equal(p.rcqe, 0);
 	assert_int_equal(p.sq_size, 10);
 	assert_int_equal(p.rq_size, 10);
+	assert_int_equal(p.max_sge, 1);
+	assert_int_equal(p.inline_size, 8);
+	assert_int_equal(p.connect_timeout_ms, -1);
 	assert_false(p.shared_channel);
 	assert_null(p.srq);
 
@@ -117,7 +147,13 @@ params(void **state)
 	assert_ok(rpma_conn_cfg_set_cq_size(cfg, UINT32_MAX));
 	assert_ok(rpma_conn_cfg_set_rcq_size(cfg, (uint32_t)INT_MAX + 1));
 	assert_ok(rpma_conn_cfg_set_sq_size(cfg, UINT32_MAX));
+	assert_ok(rpma_conn_cfg_set_max_sge(cfg, 5));
+	assert_ok(rpma_conn_cfg_set_inline_size(cfg, 6));
+	assert_ok(rpma_conn_cfg_set_connect_timeout(cfg, 7));
 	p = rpmai_conn_cfg_params(cfg);
+	assert_int_equal(p.max_sge, 5);
+	assert_int_equal(p.inline_size, 6);
+	assert_int_equal(p.connect_timeout_ms, 7);
 	assert_int_equal(p.cqe, INT_MAX);
 	assert_int_equal(p.rcqe, INT_MAX);
 	assert_true(p.sq_size == UINT32_MAX);

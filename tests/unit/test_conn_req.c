@@ -59,6 +59,8 @@ arguments(void **state)
 	assert_ok(rpma_conn_req_recv(req, mr, 1, 63, &mr));
 	assert_int_equal(mock.recvs, 1);
 	assert_true(mock.recv_wr.wr_id == (uintptr_t)&mr && mock.recv_sge.length == 63);
+	mock.fail_call = "post_recv";
+	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_recv(req, mr, 0, 64, NULL));
 
 	assert_ok(rpma_conn_req_get_private_data(req, &pdata));
 	assert_null(pdata.ptr);
@@ -111,7 +113,8 @@ private_data_to_send(void **state)
 			assert_memory_equal(mock.param_data, bytes, table[i].len);
 			assert_int_equal(mock.param.responder_resources, RDMA_MAX_RESP_RES);
 			assert_int_equal(mock.param.initiator_depth, RDMA_MAX_INIT_DEPTH);
-			assert_int_equal(mock.param.retry_count, 7);
+			/* 7 is for ever on SoftRoCE */
+			assert_int_equal(mock.param.retry_count, 6);
 			assert_int_equal(mock.param.rnr_retry_count, 7);
 			assert_int_equal(mock.param.flow_control, 1);
 			assert_int_equal(mock_count("connect"), !table[i].is_passive);
@@ -158,12 +161,19 @@ an_incoming_request(void **state)
 	mock.fail_call = "reject";
 	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_delete(&req));
 	assert_null(req);
+
+	/* who has given up meanwhile needs no answer */
+	req = passive(peer, NULL, 0);
+	mock.fail_skip = 0;
+	mock.fail_errno = EINVAL;
+	assert_ok(rpma_conn_req_delete(&req));
+	assert_null(req);
 	mock.fail_call = NULL;
 
 	req = passive(peer, NULL, 0);
 	assert_fails(RPMA_E_INVAL, rpma_conn_req_connect(&req, NULL, NULL));
 	assert_null(req);
-	assert_int_equal(mock_count("reject"), 3);
+	assert_int_equal(mock_count("reject"), 4);
 	mock.events_acked = mock.events_taken;
 	rpma_peer_delete(&peer);
 }
@@ -184,7 +194,7 @@ failures_of_an_outgoing_request(void **state)
 		assert_fails(RPMA_E_PROVIDER, rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
 		assert_int_equal(mock.live, live);
 	}
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 7; i++) {
 		mock.malloc_skip = i;
 		assert_fails(RPMA_E_NOMEM, rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
 		assert_int_equal(mock.live, live);
@@ -231,46 +241,117 @@ static void
 failures_of_an_incoming_request(void **state)
 {
 	(void)state;
-	static const struct {
-		const char *call;
-		int ret;
-	} calls[] = {
-		{ "query_port", RPMA_E_PROVIDER },
-		{ "create_comp_channel", RPMA_E_PROVIDER },
-		{ "create_cq", RPMA_E_PROVIDER },
-		{ "create_qp_ex", RPMA_E_PROVIDER },
-		{ "mmap", RPMA_E_NOMEM },
-		{ "reg_mr", RPMA_E_PROVIDER },
-		{ "create_event_channel", RPMA_E_PROVIDER },
-		{ "migrate_id", RPMA_E_PROVIDER },
-	};
-	const int n = sizeof(calls) / sizeof(calls[0]);
+	static const char *const calls[] = { "create_event_channel", "migrate_id" };
 	struct rpma_peer *peer = mock_peer();
 	const int live = mock.live;
-	for (int i = 0; i < n; i++) {
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		mock.traced = 0;
-		mock.fail_call = calls[i].call;
+		mock.fail_call = calls[i];
 		mock.fail_skip = 0;
-		passive(peer, NULL, calls[i].ret);
+		passive(peer, NULL, RPMA_E_PROVIDER);
 		assert_int_equal(mock_count("reject"), 1);
 		assert_int_equal(mock.live, live);
 	}
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 2; i++) {
 		mock.traced = 0;
 		mock.malloc_skip = i;
 		passive(peer, NULL, RPMA_E_NOMEM);
 		assert_int_equal(mock_count("reject"), 1);
 		assert_int_equal(mock.live, live);
 	}
+	rpma_peer_delete(&peer);
+}
 
-	struct rpma_conn_req *req = passive(peer, NULL, 0);
+static void
+failures_of_an_acceptance(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *call;
+		int ret;
+		int rejected; /* an acceptance that failed cannot be followed by a rejection */
+	} calls[] = {
+		{ "query_port", RPMA_E_PROVIDER, 1 },
+		{ "create_comp_channel", RPMA_E_PROVIDER, 1 },
+		{ "create_cq", RPMA_E_PROVIDER, 1 },
+		{ "req_notify_cq", RPMA_E_PROVIDER, 1 },
+		{ "create_qp_ex", RPMA_E_PROVIDER, 1 },
+		{ "mmap", RPMA_E_NOMEM, 1 },
+		{ "reg_mr", RPMA_E_PROVIDER, 1 },
+		{ "accept", RPMA_E_PROVIDER, 0 },
+	};
+	struct rpma_peer *peer = mock_peer();
 	struct rpma_conn *conn = NULL;
-	mock.fail_call = "accept";
+	const int live = mock.live;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct rpma_conn_req *req = passive(peer, NULL, 0);
+		mock.traced = 0;
+		mock.fail_call = calls[i].call;
+		mock.fail_skip = 0;
+		mock.fail_errno = EIO;
+		assert_fails(calls[i].ret, rpma_conn_req_connect(&req, NULL, &conn));
+		assert_null(req);
+		assert_null(conn);
+		assert_int_equal(mock_count("reject"), calls[i].rejected);
+		assert_int_equal(mock.live, live);
+	}
+	for (int i = 0; i < 5; i++) {
+		struct rpma_conn_req *req = passive(peer, NULL, 0);
+		mock.traced = 0;
+		mock.malloc_skip = i;
+		assert_fails(RPMA_E_NOMEM, rpma_conn_req_connect(&req, NULL, &conn));
+		mock.malloc_skip = -1;
+		assert_int_equal(mock_count("reject"), 1);
+		assert_int_equal(mock.live, live);
+	}
+	rpma_peer_delete(&peer);
+}
+
+static void
+queues_of_an_incoming_request(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_mr_local *mr = NULL;
+	struct rpma_conn *conn = NULL;
+	assert_ok(rpma_mr_reg(peer, memory, sizeof(memory), RPMA_MR_USAGE_RECV, &mr));
+
+	/* who only asks has none; the configuration of the moment counts, even if it is gone when they are
+	 * made */
+	struct rpma_conn_cfg *cfg = NULL;
+	assert_ok(rpma_conn_cfg_new(&cfg));
+	assert_ok(rpma_conn_cfg_set_sq_size(cfg, 33));
+	struct rpma_conn_req *req = passive(peer, cfg, 0);
+	assert_int_equal(mock_count("create_qp_ex") + mock_count("create_cq"), 0);
+	assert_ok(rpma_conn_cfg_delete(&cfg));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_int_equal(mock_count("create_qp_ex"), 1);
+	assert_int_equal(mock.qp_attr.cap.max_send_wr, 33);
+	assert_ok(rpma_conn_delete(&conn));
+
+	/* a receive needs them; a failure leaves the request as it was, and they are made only once */
+	req = passive(peer, NULL, 0);
+	mock.traced = 0;
+	mock.fail_call = "create_qp_ex";
 	mock.fail_skip = 0;
-	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_connect(&req, NULL, &conn));
-	assert_null(req);
-	assert_null(conn);
+	mock.fail_errno = EINVAL;
+	const int live = mock.live;
+	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_recv(req, mr, 0, 64, NULL));
+	assert_non_null(strstr(mock.last_log, "given up"));
 	assert_int_equal(mock.live, live);
+	mock.fail_call = NULL;
+	mock.malloc_skip = 0;
+	assert_fails(RPMA_E_NOMEM, rpma_conn_req_recv(req, mr, 0, 64, NULL));
+	mock.malloc_skip = -1;
+	assert_int_equal(mock.live, live);
+	assert_ok(rpma_conn_req_recv(req, mr, 0, 64, NULL));
+	assert_ok(rpma_conn_req_recv(req, mr, 0, 64, NULL));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_int_equal(mock_count("create_qp_ex"), 2);
+	assert_ok(rpma_conn_delete(&conn));
+
+	assert_ok(rpma_mr_dereg(&mr));
+	mock.events_acked = mock.events_taken;
 	rpma_peer_delete(&peer);
 }
 
@@ -288,6 +369,235 @@ an_address_of_another_device(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* ---- rejecting ---- */
+
+static void
+rejecting(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	uint8_t bytes[255];
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i + 1);
+	const struct {
+		void *ptr;
+		uint8_t len;
+		int ret;
+	} table[] = {
+		{ bytes, 1, 0 },
+		{ bytes, 142, 0 },
+		{ bytes, 148, 0 },
+		{ bytes, 149, RPMA_E_INVAL },
+		{ bytes, 255, RPMA_E_INVAL },
+		{ bytes, 0, RPMA_E_INVAL },
+		{ NULL, 5, RPMA_E_INVAL },
+		{ NULL, 0, RPMA_E_INVAL },
+	};
+	for (int pads = 0; pads < 2; pads++) {
+		mock_rdma.pads_private_data = pads;
+		for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+			const struct rpma_conn_private_data pdata = { table[i].ptr, table[i].len };
+			const int live = mock.live;
+			struct rpma_conn_req *req = passive(peer, NULL, 0);
+			mock.traced = 0;
+			memset(mock.param_data, 0, sizeof(mock.param_data));
+			if (table[i].ret)
+				assert_fails(table[i].ret, rpma_conn_req_reject(&req, &pdata));
+			else
+				assert_ok(rpma_conn_req_reject(&req, &pdata));
+
+			/* consumed and rejected in any case, its id not left behind */
+			assert_null(req);
+			assert_int_equal(mock_count("reject"), 1);
+			assert_in_range(mock_last("reject"), 0, mock_last("destroy_id"));
+			assert_int_equal(mock.live, live);
+
+			struct rpma_conn_private_data got = { NULL, 0 };
+			const uint8_t len = table[i].ret ? 0 : table[i].len;
+			assert_int_equal(mock.param_data_len, pads && len <= 142 ? 148 : len);
+			assert_ok(rpmai_private_data_copy(mock.param_data, mock.param_data_len, &got));
+			assert_int_equal(got.len, len);
+			if (len)
+				assert_memory_equal(got.ptr, bytes, len);
+			rpmai_private_data_free(&got);
+		}
+
+		/* for no reason */
+		struct rpma_conn_req *req = passive(peer, NULL, 0);
+		assert_ok(rpma_conn_req_reject(&req, NULL));
+		assert_null(req);
+		assert_int_equal(mock.param_data_len, pads ? 148 : 0);
+	}
+	mock.events_acked = mock.events_taken;
+	rpma_peer_delete(&peer);
+}
+
+static void
+what_is_not_there_to_be_rejected(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_req *req = NULL;
+	struct rpma_conn_private_data pdata = { memory, 4 };
+	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(NULL, &pdata));
+	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(&req, &pdata));
+
+	/* an outgoing one: consumed all the same */
+	const int live = mock.live;
+	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
+	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(&req, NULL));
+	assert_null(req);
+	assert_int_equal(mock_count("reject"), 0);
+	assert_int_equal(mock.live, live);
+
+	req = passive(peer, NULL, 0);
+	mock.fail_call = "reject";
+	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_reject(&req, &pdata));
+	assert_null(req);
+	assert_int_equal(mock.live, live);
+	mock.events_acked = mock.events_taken;
+	rpma_peer_delete(&peer);
+}
+
+/* a device that sends a buffer of the greatest length: it tells how much of it is meant */
+static void
+padded_private_data(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	mock_rdma.pads_private_data = true;
+	for (int is_passive = 0; is_passive < 2; is_passive++) {
+		const int max = is_passive ? 196 : 56;
+		for (int len = 0; len <= max; len++) {
+			uint8_t bytes[196];
+			memset(bytes, len + 1, sizeof(bytes));
+			struct rpma_conn_private_data pdata = { bytes, (uint8_t)len }, got = { NULL, 0 };
+			struct rpma_conn_req *req = NULL;
+			struct rpma_conn *conn = NULL;
+			mock.traced = 0;
+			if (is_passive)
+				req = passive(peer, NULL, 0);
+			else
+				assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
+			assert_ok(rpma_conn_req_connect(&req, len ? &pdata : NULL, &conn));
+			const bool fits = len + PRIVATE_DATA_TRAILER <= max;
+			assert_int_equal(mock.param.private_data_len, fits ? max : len);
+			assert_memory_equal(mock.param_data, bytes, (size_t)len);
+			assert_ok(
+				rpmai_private_data_copy(mock.param_data, mock.param.private_data_len, &got));
+			assert_int_equal(got.len, len);
+			rpmai_private_data_free(&got);
+			assert_ok(rpma_conn_delete(&conn));
+		}
+	}
+	mock.events_acked = mock.events_taken;
+	rpma_peer_delete(&peer);
+}
+
+/* ---- limits of the device ---- */
+
+static void
+more_than_the_device_can_do(void **state)
+{
+	(void)state;
+	static const struct {
+		int device;
+		uint32_t asked;
+		int ret;
+	} table[] = {
+		{ 0, 1, 0 }, /* a device that does not say */
+		{ 0, 2, RPMA_E_NOSUPP },
+		{ 1, 1, 0 },
+		{ 4, 4, 0 },
+		{ 4, 5, RPMA_E_NOSUPP },
+		{ 4, UINT32_MAX, RPMA_E_NOSUPP },
+		{ 1000, 64, 0 },
+		{ 1000, 65, RPMA_E_NOSUPP },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		mock.attr.orig_attr.max_sge = table[i].device;
+		struct rpma_peer *peer = mock_peer();
+		struct rpma_conn_cfg *cfg = NULL;
+		struct rpma_conn_req *req = NULL;
+		assert_ok(rpma_conn_cfg_new(&cfg));
+		assert_ok(rpma_conn_cfg_set_max_sge(cfg, table[i].asked));
+		const int live = mock.live;
+		mock.traced = 0;
+		if (table[i].ret) {
+			assert_fails(RPMA_E_NOSUPP, rpma_conn_req_new(peer, "192.0.2.1", "7204", cfg, &req));
+			assert_non_null(strstr(rpma_errormsg(), "rpma_conn_cfg_set_max_sge"));
+			assert_int_equal(mock_count("create_qp_ex") + mock_count("create_cq"), 0);
+			assert_int_equal(mock.live, live);
+			/* an incoming one is rejected */
+			passive(peer, cfg, RPMA_E_NOSUPP);
+			assert_int_equal(mock_count("reject"), 1);
+			assert_int_equal(mock.live, live);
+		} else {
+			assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", cfg, &req));
+			assert_int_equal(mock.qp_attr.cap.max_send_sge, table[i].asked);
+			assert_ok(rpma_conn_req_delete(&req));
+		}
+		assert_ok(rpma_conn_cfg_delete(&cfg));
+		mock.events_acked = mock.events_taken;
+		rpma_peer_delete(&peer);
+	}
+}
+
+/* devices do not tell how much they take inline: they refuse the queue pair */
+static void
+more_inline_than_the_device_takes(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t inline_size;
+		int errnum, ret;
+	} table[] = {
+		{ 9, EINVAL, RPMA_E_NOSUPP },
+		{ 4096, ENOMEM, RPMA_E_NOSUPP },
+		{ 4096, EIO, RPMA_E_PROVIDER },
+		{ 8, EINVAL, RPMA_E_PROVIDER },
+		{ 0, ENOMEM, RPMA_E_PROVIDER },
+	};
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_cfg *cfg = NULL;
+	struct rpma_conn_req *req = NULL;
+	assert_ok(rpma_conn_cfg_new(&cfg));
+	const int live = mock.live;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		assert_ok(rpma_conn_cfg_set_inline_size(cfg, table[i].inline_size));
+		mock.fail_call = "create_qp_ex";
+		mock.fail_skip = 0;
+		mock.fail_errno = table[i].errnum;
+		assert_fails(table[i].ret, rpma_conn_req_new(peer, "192.0.2.1", "7204", cfg, &req));
+		assert_int_equal(strstr(rpma_errormsg(), "rpma_conn_cfg_set_inline_size") != NULL,
+			table[i].ret == RPMA_E_NOSUPP);
+		assert_null(req);
+		assert_int_equal(mock.live, live);
+	}
+	assert_ok(rpma_conn_cfg_delete(&cfg));
+	rpma_peer_delete(&peer);
+}
+
+/* what does not fit into the table of connections is not connected */
+static void
+no_memory_to_be_found(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_req *req = NULL;
+	struct rpma_conn *conn = NULL;
+	const int live = mock.live;
+	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
+	mock.fail_call = "tsearch";
+	mock.fail_skip = 0;
+	assert_fails(RPMA_E_NOMEM, rpma_conn_req_connect(&req, NULL, &conn));
+	assert_null(req);
+	assert_null(conn);
+	assert_int_equal(mock_count("connect"), 0);
+	assert_int_equal(mock.live, live);
+	rpma_peer_delete(&peer);
+}
+
 int
 main(void)
 {
@@ -298,7 +608,15 @@ main(void)
 		rpma_test(failures_of_an_outgoing_request),
 		rpma_test(each_call_fails_once),
 		rpma_test(failures_of_an_incoming_request),
+		rpma_test(failures_of_an_acceptance),
+		rpma_test(queues_of_an_incoming_request),
 		rpma_test(an_address_of_another_device),
+		rpma_test(rejecting),
+		rpma_test(what_is_not_there_to_be_rejected),
+		rpma_test(padded_private_data),
+		rpma_test(more_than_the_device_can_do),
+		rpma_test(more_inline_than_the_device_takes),
+		rpma_test(no_memory_to_be_found),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,11 @@
 
 /* test_cq.c -- completion queues */
 
+#include <limits.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "cq.h"
 #include "mock.h"
 
@@ -89,14 +94,148 @@ waiting(void **state)
 
 	mock.cq_event = cq->ibv_cq;
 	assert_ok(rpma_cq_wait(cq));
-	assert_int_equal(mock.cq_events_acked, 1);
 	assert_int_equal(mock.notified, 2);
 
 	mock.fail_call = "req_notify_cq";
 	mock.fail_skip = 0;
 	assert_fails(RPMA_E_PROVIDER, rpma_cq_wait(cq));
-	assert_int_equal(mock.cq_events_acked, 2);
+	mock.fail_call = NULL;
+
+	/* acknowledged in batches, and the rest before the queue is destroyed, which waits for it */
+	assert_int_equal(mock.cq_events_acked, 0);
+	for (int i = 2; i < 64; i++)
+		assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.cq_events_acked, 64);
+	assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.cq_events_acked, 64);
 	rpmai_cq_delete(&cq);
+	assert_int_equal(mock.cq_events_acked, 65);
+	rpma_peer_delete(&peer);
+}
+
+static void
+who_arms_it(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	assert_fails(RPMA_E_INVAL, rpma_cq_set_auto_arm(NULL, true));
+	assert_fails(RPMA_E_INVAL, rpma_cq_arm(NULL));
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+	mock.cq_event = cq->ibv_cq;
+	mock.notified = 0;
+	assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.notified, 1);
+
+	assert_ok(rpma_cq_set_auto_arm(cq, false));
+	assert_int_equal(mock.notified, 1);
+	assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.notified, 1);
+	assert_ok(rpma_cq_arm(cq));
+	assert_int_equal(mock.notified, 2);
+	mock.fail_call = "req_notify_cq";
+	assert_fails(RPMA_E_PROVIDER, rpma_cq_arm(cq));
+
+	assert_ok(rpma_cq_set_auto_arm(cq, true));
+	mock.notified = 0;
+	assert_ok(rpma_cq_wait(cq));
+	assert_int_equal(mock.notified, 1);
+	assert_ok(rpma_cq_arm(cq)); /* does no harm */
+	assert_ok(rpmai_cq_delete(&cq));
+	rpma_peer_delete(&peer);
+}
+
+static void
+waiting_for_a_time(void **state)
+{
+	(void)state;
+	int channel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	mock.channel_fd = channel;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+	mock.cq_event = cq->ibv_cq;
+	mock.notified = 0;
+	assert_fails(RPMA_E_INVAL, rpma_cq_wait_timed(NULL, 0));
+	assert_fails(RPMA_E_INVAL, rpma_cq_wait_timed(cq, -2));
+	assert_fails(RPMA_E_INVAL, rpma_cq_wait_timed(cq, INT_MIN));
+
+	/* nothing is there: a channel that would block is not asked */
+	assert_int_equal(rpma_cq_wait_timed(cq, 0), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_cq_wait_timed(cq, 1), RPMA_E_NO_COMPLETION);
+	assert_int_equal(mock_count("get_cq_event"), 0);
+	assert_int_equal(mock.notified, 0);
+
+	assert_int_equal(eventfd_write(channel, 1), 0);
+	static const int timeouts[] = { -1, 0, 1, INT_MAX };
+	for (int i = 0; i < 4; i++) {
+		assert_ok(rpma_cq_wait_timed(cq, timeouts[i]));
+		assert_int_equal(mock.notified, i + 1);
+	}
+	assert_ok(rpma_cq_set_auto_arm(cq, false));
+	assert_ok(rpma_cq_wait_timed(cq, -1));
+	assert_int_equal(mock.notified, 4);
+
+	mock.fail_call = "get_cq_event";
+	mock.fail_errno = EBADF;
+	assert_fails(RPMA_E_PROVIDER, rpma_cq_wait_timed(cq, -1));
+	mock.fail_skip = 0;
+	mock.fail_errno = EINTR;
+	assert_int_equal(rpma_cq_wait_timed(cq, -1), RPMA_E_NO_COMPLETION);
+
+	/* somebody else is waiting, for longer */
+	assert_true(rpmai_turn_take(&cq->timed, DEADLINE_NEVER));
+	assert_int_equal(rpma_cq_wait_timed(cq, 0), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_cq_wait_timed(cq, 1), RPMA_E_NO_COMPLETION);
+	rpmai_turn_give(&cq->timed);
+	assert_ok(rpma_cq_wait_timed(cq, 0)); /* nobody keeps his turn */
+
+	assert_ok(rpmai_cq_delete(&cq));
+	rpma_peer_delete(&peer);
+	close(channel);
+}
+
+/* events of several threads are all acknowledged, and counted, once */
+#define THREADS 4
+#define WAITS 1000
+
+static struct {
+	struct rpma_cq *cq;
+	atomic_int acked;
+} busy;
+
+static void
+count_acked(struct ibv_cq *cq, unsigned int nevents)
+{
+	(void)cq;
+	busy.acked += (int)nevents;
+}
+
+static void *
+ack_many(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < WAITS; i++)
+		rpmai_cq_ack(busy.cq);
+	return NULL;
+}
+
+static void
+threads_take_events(void **state)
+{
+	(void)state;
+	pthread_t threads[THREADS];
+	struct rpma_peer *peer = mock_peer();
+	mock_rdma.ack_cq_events = count_acked;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &busy.cq));
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ack_many, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_in_range(busy.acked, 1, THREADS * WAITS);
+	assert_int_equal(rpmai_stats_get(&busy.cq->stats.waits), THREADS * WAITS);
+	assert_ok(rpmai_cq_delete(&busy.cq));
+	assert_int_equal(busy.acked, THREADS * WAITS);
 	rpma_peer_delete(&peer);
 }
 
@@ -109,6 +248,7 @@ a_shared_channel_is_not_the_queues(void **state)
 	struct rpma_cq *cq = NULL;
 	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, channel, &cq));
 	assert_int_equal(rpma_cq_wait(cq), RPMA_E_SHARED_CHANNEL);
+	assert_int_equal(rpma_cq_wait_timed(cq, -1), RPMA_E_SHARED_CHANNEL);
 	assert_ok(rpmai_cq_delete(&cq));
 	assert_int_equal(mock_rdma.destroy_comp_channel(channel), 0);
 	rpma_peer_delete(&peer);
@@ -157,6 +297,9 @@ main(void)
 		rpma_test(arguments),
 		rpma_test(collecting),
 		rpma_test(waiting),
+		rpma_test(who_arms_it),
+		rpma_test(waiting_for_a_time),
+		rpma_test(threads_take_events),
 		rpma_test(a_shared_channel_is_not_the_queues),
 		rpma_test(failures),
 	};

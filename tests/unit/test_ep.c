@@ -3,6 +3,10 @@
 
 /* test_ep.c -- endpoints */
 
+#include <limits.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "conn_req.h"
 #include "mock.h"
 
@@ -149,8 +153,7 @@ static void
 a_client_that_cannot_be_kept_is_rejected(void **state)
 {
 	(void)state;
-	static const char *const calls[] = { "ack_cm_event", "query_port", "create_comp_channel", "create_cq",
-		"req_notify_cq", "create_qp_ex", "reg_mr", "create_event_channel", "migrate_id" };
+	static const char *const calls[] = { "ack_cm_event", "create_event_channel", "migrate_id" };
 	struct rpma_peer *peer = mock_peer();
 	struct rpma_ep *ep = NULL;
 	struct rpma_conn_req *req = NULL;
@@ -167,7 +170,7 @@ a_client_that_cannot_be_kept_is_rejected(void **state)
 		assert_int_equal(mock_count("reject"), ++rejected);
 		assert_int_equal(mock.live, live);
 	}
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 3; i++) {
 		mock.events_queued = mock.events_taken = mock.events_acked = 0;
 		mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, id_of(ep), "abc", 3);
 		mock.malloc_skip = i;
@@ -181,6 +184,51 @@ a_client_that_cannot_be_kept_is_rejected(void **state)
 	rpma_peer_delete(&peer);
 }
 
+static void
+a_request_in_time(void **state)
+{
+	(void)state;
+	int channel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	mock.channel_fd = channel;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_ep *ep = NULL;
+	struct rpma_conn_req *req = NULL;
+	struct rdma_cm_id client = { 0 };
+	assert_ok(rpma_ep_listen(peer, "192.0.2.1", "7204", &ep));
+	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(NULL, NULL, 0, &req));
+	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, 0, NULL));
+	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, -2, &req));
+	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, INT_MIN, &req));
+
+	/* nothing comes: a channel that would block is not asked */
+	assert_int_equal(rpma_ep_next_conn_req_timed(ep, NULL, 0, &req), RPMA_E_NO_EVENT);
+	assert_int_equal(rpma_ep_next_conn_req_timed(ep, NULL, 1, &req), RPMA_E_NO_EVENT);
+	assert_int_equal(mock_count("get_cm_event"), 0);
+	assert_int_equal(eventfd_write(channel, 1), 0);
+	assert_int_equal(rpma_ep_next_conn_req_timed(ep, NULL, -1, &req), RPMA_E_NO_EVENT); /* another's */
+	assert_null(req);
+
+	static const int timeouts[] = { -1, 0, 1, INT_MAX };
+	for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+		struct rpma_conn_private_data pdata;
+		mock.events_queued = mock.events_taken = mock.events_acked = 0;
+		mock_queue_event(RDMA_CM_EVENT_REJECTED, &client, NULL, 0); /* of who gave up */
+		mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, id_of(ep), "abc", 3);
+		assert_ok(rpma_ep_next_conn_req_timed(ep, NULL, timeouts[i], &req));
+		assert_int_equal(mock.events_acked, 2);
+		assert_ok(rpma_conn_req_get_private_data(req, &pdata));
+		assert_int_equal(pdata.len, 3);
+		assert_ok(rpma_conn_req_delete(&req));
+	}
+
+	mock_queue_event(RDMA_CM_EVENT_DEVICE_REMOVAL, id_of(ep), NULL, 0);
+	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, -1, &req));
+	assert_null(req);
+	assert_ok(rpma_ep_shutdown(&ep));
+	rpma_peer_delete(&peer);
+	close(channel);
+}
+
 int
 main(void)
 {
@@ -191,6 +239,7 @@ main(void)
 		rpma_test(no_event),
 		rpma_test(other_events),
 		rpma_test(a_client_that_cannot_be_kept_is_rejected),
+		rpma_test(a_request_in_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 
 /* test_err.c -- texts of errors, and that an error says itself once */
 
+#include <pthread.h>
+
 #include "err.h"
 #include "mock.h"
 
@@ -57,6 +59,117 @@ the_first_error_is_kept(void **state)
 	assert_int_equal(rpmai_first_error(-1, 0), -1);
 }
 
+/* ---- the last failure as a sentence ---- */
+
+static void *
+of_a_thread(void *arg)
+{
+	(void)arg;
+	bool right = rpma_errormsg() != NULL && strstr(rpma_errormsg(), "has failed") != NULL;
+	right &= rpma_conn_delete(NULL) == RPMA_E_INVAL;
+	right &= strstr(rpma_errormsg(), "NULL") != NULL;
+	return right ? NULL : arg;
+}
+
+static void
+each_thread_has_its_own(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	void *wrong = NULL;
+	int argument;
+	assert_fails(RPMA_E_PROVIDER, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, ENOENT, "make one", "call()"));
+	assert_string_equal(rpma_errormsg(), "call() failed: No such file or directory: make one");
+	assert_int_equal(pthread_create(&thread, NULL, of_a_thread, &argument), 0);
+	assert_int_equal(pthread_join(thread, &wrong), 0);
+	assert_null(wrong);
+	assert_string_equal(rpma_errormsg(), "call() failed: No such file or directory: make one");
+}
+
+/* what succeeds, and what merely has nothing to give, leaves it */
+static void
+only_failures_change_it(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn *conn = mock_conn(peer, NULL);
+	struct rpma_cq *cq = NULL;
+	enum rpma_conn_event event;
+	struct ibv_wc wc;
+	assert_fails(RPMA_E_INVAL, RPMAI_FAIL(RPMA_E_INVAL, "%d of %s", 3, "them"));
+	assert_ok(rpma_conn_get_cq(conn, &cq));
+	assert_int_equal(rpma_cq_get_wc(cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_cq_wait(cq), RPMA_E_NO_COMPLETION);
+	assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
+	assert_string_equal(rpma_errormsg(), "3 of them");
+	assert_ok(rpma_conn_delete(&conn));
+	assert_ok(rpma_peer_delete(&peer));
+	assert_string_equal(rpma_errormsg(), "3 of them");
+}
+
+/* what a program may try without harm is not in the log, and has its sentence all the same */
+static void
+refusals_have_a_sentence(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_cfg *cfg = NULL;
+	struct rpma_cq *cq = NULL;
+	int fd;
+	assert_ok(rpma_conn_cfg_new(&cfg));
+	for (int shared = 0; shared < 2; shared++) {
+		assert_ok(rpma_conn_cfg_set_compl_channel(cfg, shared));
+		struct rpma_conn *conn = mock_conn(peer, cfg);
+		assert_ok(rpma_conn_get_cq(conn, &cq));
+		const int errors = mock.logged[RPMA_LOG_LEVEL_ERROR];
+		if (shared) {
+			assert_int_equal(rpma_cq_wait(cq), RPMA_E_SHARED_CHANNEL);
+			assert_non_null(strstr(rpma_errormsg(), "rpma_conn_wait"));
+			assert_int_equal(rpma_cq_wait_timed(cq, 0), RPMA_E_SHARED_CHANNEL);
+		} else {
+			assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), RPMA_E_NOT_SHARED_CHNL);
+			assert_non_null(strstr(rpma_errormsg(), "rpma_cq_wait"));
+			rpmai_refuse(0, "");
+			assert_int_equal(rpma_conn_wait(conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
+			assert_non_null(strstr(rpma_errormsg(), "rpma_cq_wait"));
+		}
+		assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], errors);
+		mock_queue_event(RDMA_CM_EVENT_ADDR_CHANGE, conn->id, NULL, 0);
+		enum rpma_conn_event event;
+		assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);
+		assert_non_null(strstr(rpma_errormsg(), "no name"));
+		assert_ok(rpma_conn_delete(&conn));
+	}
+	assert_ok(rpma_conn_cfg_delete(&cfg));
+	rpma_peer_delete(&peer);
+}
+
+/* longer than there is room for: cut off, and still a string */
+static void
+a_long_sentence(void **state)
+{
+	(void)state;
+	char text[2000];
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	assert_fails(RPMA_E_INVAL, RPMAI_FAIL(RPMA_E_INVAL, "%s", text));
+	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
+	assert_fails(RPMA_E_PROVIDER, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EIO, text, "%s", text));
+	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
+	assert_int_equal(rpmai_refuse(RPMA_E_INVAL, text), RPMA_E_INVAL);
+	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
+}
+
+/* it is there without a log too */
+static void
+without_a_log(void **state)
+{
+	(void)state;
+	assert_ok(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED));
+	assert_int_equal(rpma_conn_delete(NULL), RPMA_E_INVAL);
+	assert_non_null(strstr(rpma_errormsg(), "NULL"));
+}
+
 int
 main(void)
 {
@@ -64,6 +177,11 @@ main(void)
 		rpma_test(texts),
 		rpma_test(a_failure_is_logged_once),
 		rpma_test(the_first_error_is_kept),
+		rpma_test(each_thread_has_its_own),
+		rpma_test(only_failures_change_it),
+		rpma_test(refusals_have_a_sentence),
+		rpma_test(a_long_sentence),
+		rpma_test(without_a_log),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ arguments(void **state)
 		{ NULL, mr, 0, 64, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, RPMA_E_INVAL },
 		{ conn, NULL, 0, 64, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, RPMA_E_INVAL },
 		{ conn, mr, 0, 64, RPMA_FLUSH_TYPE_VISIBILITY, 0, RPMA_E_INVAL },
-		{ conn, mr, 0, 64, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS | 1 << 2, RPMA_E_INVAL },
+		{ conn, mr, 0, 64, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS | 1 << 4, RPMA_E_INVAL },
 		{ conn, mr, 0, 64, 2, ALWAYS, RPMA_E_INVAL },
 		{ conn, mr, 0, 64, -1, ALWAYS, RPMA_E_INVAL },
 		{ conn, mr, 0, 65, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, RPMA_E_INVAL },
@@ -120,6 +120,49 @@ the_way(void **state)
 	}
 }
 
+/*
+ * Our device has FLUSH, and the region is the original's: whether it allows FLUSH is not known. One that may
+ * be read is flushed by reading.
+ */
+static void
+the_way_to_the_original(void **state)
+{
+	static const struct {
+		bool readable, direct;
+		bool visible_native, durable_native;
+	} table[] = {
+		{ false, false, true, true },
+		{ false, true, true, true },
+		{ true, false, false, true },
+		{ true, true, false, false },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		mock_setup(state);
+		mock_native();
+		struct rpma_peer *peer = mock_peer();
+		struct rpma_conn *conn = mock_conn(peer, NULL);
+		struct rpma_mr_remote *mr = mock_remote(64,
+			VISIBILITY | PERSISTENT | (table[i].readable ? RPMA_MR_USAGE_READ_SRC : 0), false, 0);
+		declare_direct_write(conn, table[i].direct);
+
+		mock.sends = mock.flushes = 0;
+		assert_int_equal(rpma_flush(conn, mr, 8, 40, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &context),
+			0);
+		assert_int_equal(mock.flushes, table[i].visible_native);
+		assert_int_equal(mock.sends, !table[i].visible_native);
+		mock.sends = mock.flushes = 0;
+		assert_int_equal(rpma_flush(conn, mr, 8, 40, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &context),
+			0);
+		assert_int_equal(mock.flushes, table[i].durable_native);
+		assert_int_equal(mock.sends, !table[i].durable_native);
+
+		rpma_mr_remote_delete(&mr);
+		rpma_conn_delete(&conn);
+		rpma_peer_delete(&peer);
+		assert_int_equal(mock.live, 0);
+	}
+}
+
 static void
 native_posts_the_range(void **state)
 {
@@ -138,9 +181,12 @@ native_posts_the_range(void **state)
 	assert_ok(rpma_flush(conn, mr, 0, 1, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ON_ERROR, NULL));
 	assert_int_equal(mock.flush.flags, 0);
 
-	mock.fail_call = "post_flush";
+	mock.fail_call = "wr_complete";
 	mock.fail_errno = ENOMEM;
 	assert_fails(RPMA_E_PROVIDER, rpma_flush(conn, mr, 0, 1, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL));
+	mock_rdma.flush_max = len - 1;
+	assert_fails(RPMA_E_INVAL, rpma_flush(conn, mr, 0, len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL));
+	assert_non_null(strstr(mock.last_log, "4 GiB"));
 	rpma_mr_remote_delete(&mr);
 	rpma_conn_delete(&conn);
 	rpma_peer_delete(&peer);
@@ -241,6 +287,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		rpma_test(arguments),
 		rpma_test(the_way),
+		rpma_test(the_way_to_the_original),
 		rpma_test(native_posts_the_range),
 		rpma_test(no_extended_queue_pair),
 		rpma_test(a_read_stays_inside),

@@ -171,6 +171,48 @@ what_cannot_be_durable_is_not_advertised(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* what can be pinned is pinned: a device sees only of pinned pages whether they are persistent */
+static void
+on_demand_paging_does_not_make_it_durable(void **state)
+{
+	(void)state;
+	const int odp = IBV_ACCESS_ON_DEMAND, persistent = RPMAI_ACCESS_FLUSH_PERSISTENT;
+	mock_native();
+	mock.attr.odp_caps.general_caps = IBV_ODP_SUPPORT;
+	mock.attr.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+	struct rpma_peer *peer = mock_peer();
+	mock.fail_errno = EOPNOTSUPP;
+
+	/* DRAM: the right is refused, not the memory */
+	mock.fail_access = persistent;
+	struct rpma_mr_local *mr = reg(peer, USAGE_ALL);
+	assert_int_equal(mock.registrations, 2);
+	assert_false(mock.access[1] & (odp | persistent));
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], 1);
+	assert_false(mr->usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+	rpma_mr_dereg(&mr);
+
+	/* a file system on DAX: nothing but on demand will do, and it is durable */
+	mock.fail_access = 0;
+	mock.fail_without = odp;
+	mock.registrations = 0;
+	mr = reg(peer, USAGE_ALL);
+	assert_int_equal(mock.registrations, 3);
+	assert_int_equal(mock.access[2], mock.access[0] | odp);
+	assert_int_equal(mock.access[2] & persistent, persistent);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], 1);
+	assert_true(mr->usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+	rpma_mr_dereg(&mr);
+
+	/* a device that cannot do so: the sentence names what can be used */
+	peer->caps &= ~(uint32_t)RPMA_CAP_ODP;
+	assert_fails(RPMA_E_PROVIDER, rpma_mr_reg(peer, memory, 64, USAGE_ALL, &mr));
+	assert_non_null(strstr(mock.last_log, "on-demand paging"));
+	assert_non_null(strstr(mock.last_log, "use a device DAX"));
+	assert_null(mr);
+	rpma_peer_delete(&peer);
+}
+
 static void
 a_descriptor_tells_all(void **state)
 {
@@ -290,6 +332,7 @@ main(void)
 		rpma_test(usage_becomes_access),
 		rpma_test(on_demand_paging_is_the_second_try),
 		rpma_test(what_cannot_be_durable_is_not_advertised),
+		rpma_test(on_demand_paging_does_not_make_it_durable),
 		rpma_test(a_descriptor_tells_all),
 		rpma_test(advice),
 		rpma_test(failures),

@@ -46,9 +46,152 @@ no_memory(void **state)
 	assert_null(pdata.ptr);
 }
 
+/* ---- the length at the end of a buffer that is always sent whole ---- */
+
+static const uint8_t limits[] = { 1, 5, 6, 7, 56, 148, 196, 255 };
+
+/* what the other side makes of a buffer */
+static void
+assert_copied(const uint8_t *buf, uint8_t len, const uint8_t *expected, uint8_t expected_len)
+{
+	struct rpma_conn_private_data pdata = { NULL, 9 };
+	assert_ok(rpmai_private_data_copy(buf, len, &pdata));
+	assert_int_equal(pdata.len, expected_len);
+	assert_int_equal(pdata.ptr == NULL, expected_len == 0);
+	if (expected_len)
+		assert_memory_equal(pdata.ptr, expected, expected_len);
+	rpmai_private_data_free(&pdata);
+}
+
+/* every length: exact where it leaves room, padded with zeros where it does not, and never moved */
+static void
+each_length_travels(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(limits); i++) {
+		const uint8_t max = limits[i];
+		for (int len = 0; len <= max; len++) {
+			uint8_t bytes[255], buf[255], wire[255] = { 0 };
+			for (int b = 0; b < 255; b++)
+				bytes[b] = (uint8_t)(b * 7 + len + 1);
+			memset(buf, 0xEE, sizeof(buf));
+			const struct rpma_conn_private_data pdata = { bytes, (uint8_t)len };
+			const bool fits = len + PRIVATE_DATA_TRAILER <= max;
+			const uint8_t sent = rpmai_private_data_pad(len ? &pdata : NULL, buf, max);
+			assert_int_equal(sent, fits ? max : len);
+			assert_memory_equal(buf, bytes, (size_t)len);
+			for (int b = sent; b < 255; b++)
+				assert_int_equal(buf[b], 0xEE); /* nothing behind it */
+
+			/* the device fills it up */
+			memcpy(wire, buf, sent);
+			memcpy(bytes + len, (const uint8_t[6]){ 0 }, len <= 249 ? 6 : (size_t)(255 - len));
+			assert_copied(wire, max, bytes, fits ? (uint8_t)len : max);
+			if (!fits)
+				assert_copied(buf, sent, bytes, sent); /* over a device that does not */
+
+			/* who does not know the trailer finds zeros behind the bytes, and then the trailer */
+			if (fits)
+				for (int b = len; b < max - PRIVATE_DATA_TRAILER; b++)
+					assert_int_equal(buf[b], 0);
+		}
+	}
+}
+
+/* bytes that end in zeros, or in what looks like a trailer, are the user's all the same */
+static void
+bytes_that_mislead(void **state)
+{
+	(void)state;
+	uint8_t bytes[50] = { 1 }, buf[56];
+	struct rpma_conn_private_data pdata = { bytes, sizeof(bytes) };
+	assert_int_equal(rpmai_private_data_pad(&pdata, buf, 56), 56);
+	assert_copied(buf, 56, bytes, 50);
+	pdata.len = 20;
+	assert_int_equal(rpmai_private_data_pad(&pdata, buf, 56), 56);
+	assert_copied(buf, 56, bytes, 20);
+
+	/* a whole buffer of another one as data */
+	uint8_t inner[50], outer[56];
+	pdata = (struct rpma_conn_private_data){ bytes, 3 };
+	assert_int_equal(rpmai_private_data_pad(&pdata, inner, 50), 50);
+	pdata = (struct rpma_conn_private_data){ inner, 50 };
+	assert_int_equal(rpmai_private_data_pad(&pdata, outer, 56), 56);
+	assert_copied(outer, 56, inner, 50);
+}
+
+/* anything that does not fit together is no trailer, and nothing is cut off */
+static void
+false_trailers(void **state)
+{
+	(void)state;
+	uint8_t bytes[10], good[56], bad[56];
+	memset(bytes, 0x5A, sizeof(bytes));
+	const struct rpma_conn_private_data pdata = { bytes, sizeof(bytes) };
+	assert_int_equal(rpmai_private_data_pad(&pdata, good, 56), 56);
+	assert_copied(good, 56, bytes, 10);
+
+	/* any bit of the trailer, any byte between */
+	for (int bit = 8 * 10; bit < 8 * 56; bit++) {
+		memcpy(bad, good, sizeof(bad));
+		bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_copied(bad, 56, bad, 56);
+	}
+	/* a length that agrees with its inverse, and with nothing else */
+	for (int told = 0; told < 256; told++) {
+		memcpy(bad, good, sizeof(bad));
+		bad[54] = (uint8_t)told;
+		bad[55] = (uint8_t)~told;
+		/* less cuts the user's bytes, more than there is room for is none */
+		const bool fits = told >= 10 && told <= 50;
+		assert_copied(bad, 56, bad, fits ? (uint8_t)told : 56);
+	}
+	/* a byte less of it */
+	assert_copied(good, 55, good, 55);
+	for (uint8_t len = 1; len < PRIVATE_DATA_TRAILER; len++)
+		assert_copied(good + 50, len, good + 50, len);
+	assert_copied(good + 51, 5, good + 51, 5);
+}
+
+/* the trailer alone, as who sends nothing sends it */
+static void
+nothing_is_nothing(void **state)
+{
+	(void)state;
+	uint8_t buf[255];
+	for (size_t i = 0; i < sizeof(limits); i++) {
+		const uint8_t sent = rpmai_private_data_pad(NULL, buf, limits[i]);
+		assert_int_equal(sent, limits[i] >= PRIVATE_DATA_TRAILER ? limits[i] : 0);
+		assert_copied(buf, sent, NULL, 0);
+	}
+	mock.malloc_skip = 0; /* not even memory */
+	rpmai_private_data_pad(NULL, buf, 56);
+	assert_copied(buf, 56, NULL, 0);
+	assert_int_equal(mock.malloc_skip, 0);
+}
+
+/* the original's: no trailer, zeros up to the limit, which may have been meant */
+static void
+data_of_the_original(void **state)
+{
+	(void)state;
+	uint8_t buf[56] = { 'a', 'b', 'c' };
+	assert_copied(buf, 56, buf, 56);
+	assert_copied(buf, 3, buf, 3);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = { rpma_test(copies), rpma_test(nothing), rpma_test(no_memory) };
+	const struct CMUnitTest tests[] = {
+		rpma_test(copies),
+		rpma_test(nothing),
+		rpma_test(no_memory),
+		rpma_test(each_length_travels),
+		rpma_test(bytes_that_mislead),
+		rpma_test(false_trailers),
+		rpma_test(nothing_is_nothing),
+		rpma_test(data_of_the_original),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,8 @@ arguments(void **state)
 		rpma_utils_get_ibv_context("192.0.2.1", (enum rpma_util_ibv_context_type)2, &ctx));
 	assert_fails(RPMA_E_INVAL, rpma_utils_ibv_context_is_odp_capable(NULL, &odp));
 	assert_fails(RPMA_E_INVAL, rpma_utils_ibv_context_is_odp_capable(&mock.ctx, NULL));
+	assert_fails(RPMA_E_INVAL, rpma_utils_ibv_context_is_soft(NULL, &odp));
+	assert_fails(RPMA_E_INVAL, rpma_utils_ibv_context_is_soft(&mock.ctx, NULL));
 	assert_null(ctx);
 }
 
@@ -43,14 +45,22 @@ the_software_device(void **state)
 	struct rpma_peer *peer = NULL;
 	int odp = -1;
 	setenv("RPMA_DEVICE", "soft", 1);
+	assert_fails(RPMA_E_PROVIDER,
+		rpma_utils_get_ibv_context("192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx));
+	assert_null(ctx);
 	assert_ok(rpma_utils_get_ibv_context("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx));
 	unsetenv("RPMA_DEVICE");
 	assert_ok(rpma_utils_ibv_context_is_odp_capable(ctx, &odp));
 	assert_int_equal(odp, 0);
+	int soft = -1;
+	assert_ok(rpma_utils_ibv_context_is_soft(ctx, &soft));
+	assert_int_equal(soft, 1);
+	assert_ok(rpma_utils_ibv_context_is_soft(&mock.ctx, &soft)); /* somebody else's */
+	assert_int_equal(soft, 0);
 	assert_ok(rpma_peer_new(ctx, &peer));
 	assert_ptr_equal(peer->rdma, rpmai_rdma_soft());
-	assert_true(peer->caps & PEER_CAP_SOFT);
-	assert_true(peer->caps & PEER_CAP_NATIVE_FLUSH);
+	assert_true(peer->caps & RPMA_CAP_SOFT);
+	assert_true(peer->caps & RPMA_CAP_NATIVE_FLUSH);
 	assert_ok(rpma_peer_delete(&peer));
 }
 

@@ -334,6 +334,13 @@ new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
 	return id;
 }
 
+/* an error is set by the device's own thread */
+static inline void
+expect_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	assert_int_equal(locked(softrdma_qp_of(qp)->link, qp->state), state);
+}
+
 /* both sides of a connection, each with a channel of its own */
 struct pair_of_ids {
 	struct listener listener;

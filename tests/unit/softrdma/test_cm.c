@@ -497,7 +497,7 @@ test_id_before_queue_pair(void **state)
 	struct ibv_qp *qp = p.active->qp;
 	assert_int_equal(softrdma_rdma_destroy_id(p.active), 0);
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	assert_true(locked(softrdma_qp_of(qp)->link, qp->state == IBV_QPS_ERR));
+	expect_state(qp, IBV_QPS_ERR);
 	softrdma_qp_delete(softrdma_qp_of(qp));
 	destroy(p.passive);
 	softrdma_rdma_destroy_event_channel(p.channel);

@@ -962,7 +962,7 @@ test_queue_pair_in_error(void **state)
 	uint8_t buf[BUF_MAX];
 	raw_send(s.fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, ""));
 	expect_event(s.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-	assert_int_equal(s.id->qp->state, IBV_QPS_ERR);
+	expect_state(s.id->qp, IBV_QPS_ERR);
 	server_fini(&s);
 }
 

@@ -266,7 +266,8 @@ post_write(struct ibv_qp *qp, uint64_t wr_id, size_t len)
 		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED },
 			   *bad;
-	wr.wr.rdma.remote_addr = (uintptr_t)the_mem;
+	/* elsewhere than from where it comes: that may still be read when it is there */
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096;
 	wr.wr.rdma.rkey = the_mr->rkey;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
@@ -344,7 +345,7 @@ test_memory_gone_when_receiving(void **state)
 		sent += (size_t)n;
 	}
 	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 100);
-	assert_int_equal(p.id->qp->state, IBV_QPS_ERR);
+	expect_state(p.id->qp, IBV_QPS_ERR);
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
 	raw_peer_fini(&p);
 }
@@ -356,8 +357,10 @@ test_memory_gone_when_reading(void **state)
 	(void)state;
 	struct raw_peer p;
 	raw_peer_init(&p);
+	pthread_mutex_lock(&p.link->lock);
 	softrdma_link_rx_fault(p.link);
-	assert_int_equal(p.id->qp->state, IBV_QPS_RTS);
+	pthread_mutex_unlock(&p.link->lock);
+	expect_state(p.id->qp, IBV_QPS_RTS);
 	const uint32_t size = SOFTRDMA_SEGMENT_MAX;
 	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
@@ -608,7 +611,7 @@ test_receiver_not_ready(void **state)
 	wait_until(locked(link, link->rnr_deadline != 0));
 	clock_forward_ms(1400);
 	expect_wc(2, IBV_WC_RNR_RETRY_EXC_ERR);
-	assert_int_equal(p.active->qp->state, IBV_QPS_ERR);
+	expect_state(p.active->qp, IBV_QPS_ERR);
 	pair_fini(&p);
 
 	/* destroyed while it waits: the timer goes too */
@@ -757,7 +760,7 @@ test_poller_does_not_wait(void **state)
 	/* a queue pair without a connection costs nothing */
 	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(link->fd < 0 || readable(link->fd, 0));
+	wait_until(locked(link, link->fd < 0 || readable(link->fd, 0)));
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	pair_fini(&p);
 }
@@ -919,7 +922,7 @@ test_flush_fails(void **state)
 	fail_call(FAIL_ANY, "msync", 0, 1, EIO);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 100);
-	assert_int_equal(p.id->qp->state, IBV_QPS_ERR);
+	expect_state(p.id->qp, IBV_QPS_ERR);
 	raw_peer_fini(&p);
 	file_region_fini(&r);
 }

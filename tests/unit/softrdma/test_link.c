@@ -797,7 +797,7 @@ test_revoke_while_sending(void **state)
 	}
 }
 
-/* a region that is not on its way, and one that is posted but not looked at yet */
+/* a region that is not on its way, here or there, and one that is posted but not looked at yet */
 static void
 test_revoke_of_something_else(void **state)
 {
@@ -810,6 +810,14 @@ test_revoke_of_something_else(void **state)
 	assert_true(softrdma_link_tx_fill(here->link));
 	softrdma_mr_remove(other);
 	assert_false(softrdma_link_revoke(here->link, other));
+	softrdma_mr_delete(other);
+	other = softrdma_mr_new(there->pd, there->mem, 4096, ALL_RIGHTS);
+	run_sender(p, 0);
+	p->cut = SOFTRDMA_FRAME_SIZE + 50;
+	assert_true(receive_some(p, 1));
+	assert_int_equal(there->link->rx.state, SOFTRDMA_RX_PLACING);
+	softrdma_mr_remove(other);
+	assert_false(softrdma_link_revoke(there->link, other));
 	softrdma_mr_delete(other);
 	run(p);
 	expect_wc(here->send_cq, 1, IBV_WC_SUCCESS);

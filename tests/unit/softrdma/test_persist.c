@@ -477,7 +477,7 @@ test_unprivileged(void **state)
 static void
 overlay(void)
 {
-	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+	if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, ""))
 		_exit(EXIT_SKIP);
 	const char *dirs[] = { "overlay", "overlay/lower", "overlay/upper", "overlay/work",
 		"overlay/merged" };
@@ -680,6 +680,11 @@ test_several_files_side_by_side(void **state)
 
 	assert_int_equal(softrdma_persist_new(r->mem + 10, PAGES(8) - 20, &both), 0);
 	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGES(8) - 20), 0);
+	assert_int_equal(msync_addr, r->mem + PAGES(6));
+	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGE), 0); /* the first file alone */
+	assert_int_equal(msync_addr, r->mem);
+	assert_int_equal(softrdma_persist_flush(both, r->mem + PAGES(7), 1), 0);
+	assert_int_equal(msync_addr, r->mem + PAGES(7));
 	assert_int_equal(truncate(path, (off_t)PAGE), 0);
 	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGES(7) - 10), 0);
 	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGES(7) - 9), ENXIO);

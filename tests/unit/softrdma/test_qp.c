@@ -7,6 +7,7 @@
  * What becomes of the requests is tested elsewhere; here it matters which are taken.
  */
 
+#include "extended.h"
 #include "connected.h"
 
 /* --- creating --- */
@@ -206,8 +207,8 @@ test_not_connected(void **state)
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .wr_id = 1 };
 	refuse_send(&qp->qp, &wr, EINVAL);
 	uint64_t value = 1;
-	assert_int_equal(softrdma_post_atomic_write(&qp->qp, 1, 0, 1, 8, &value), EINVAL);
-	assert_int_equal(softrdma_post_flush(&qp->qp, 1, 0, 1, 8, 8, SOFTRDMA_FLUSH_GLOBAL), EINVAL);
+	assert_int_equal(post_atomic_write(&qp->qp, 1, 0, 1, 8, &value), EINVAL);
+	assert_int_equal(post_flush(&qp->qp, 1, 0, 1, 8, 8, SOFTRDMA_FLUSH_GLOBAL), EINVAL);
 
 	struct ibv_sge sge[3] = { sge_of(1), sge_of(1), sge_of(1) };
 	struct ibv_recv_wr second = { .wr_id = 3, .sg_list = sge, .num_sge = 3 };
@@ -262,8 +263,8 @@ test_send_arguments(void **state)
 	expect_nothing();
 
 	uint8_t both = SOFTRDMA_FLUSH_GLOBAL | SOFTRDMA_FLUSH_PERSISTENT;
-	assert_int_equal(softrdma_post_flush(qp, 1, 0, the_mr->rkey, 0, 0, both), EINVAL);
-	assert_int_equal(softrdma_post_flush(qp, 1, 0, the_mr->rkey, 0, 0, 0), EINVAL);
+	assert_int_equal(post_flush(qp, 1, 0, the_mr->rkey, 0, 0, both), EINVAL);
+	assert_int_equal(post_flush(qp, 1, 0, the_mr->rkey, 0, 0, 0), EINVAL);
 
 	/* the first of a list is taken, the second is not and is told */
 	struct ibv_send_wr good = { .wr_id = 9,
@@ -288,7 +289,9 @@ test_each_opcode(void **state)
 	pair_init(&p);
 	struct ibv_qp *qp = p.active->qp;
 	struct ibv_sge sge[2] = { sge_of(8), sge_of(0) };
-	struct ibv_recv_wr recv_wr = { .wr_id = 100, .sg_list = sge, .num_sge = 1 }, *bad_recv;
+	/* not where the message is sent from: that would be written while the socket may still read it */
+	struct ibv_sge recv_sge = { .addr = (uintptr_t)the_mem + 128, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr recv_wr = { .wr_id = 100, .sg_list = &recv_sge, .num_sge = 1 }, *bad_recv;
 	static const enum ibv_wr_opcode opcodes[] = {
 		IBV_WR_SEND,
 		IBV_WR_SEND_WITH_IMM,
@@ -332,12 +335,10 @@ test_each_opcode(void **state)
 	}
 	uint64_t value = 0x1122334455667788u;
 	uint64_t addr = (uintptr_t)the_mem + 64;
-	assert_int_equal(softrdma_post_atomic_write(qp, 50, IBV_SEND_SIGNALED, the_mr->rkey, addr, &value),
-		0);
+	assert_int_equal(post_atomic_write(qp, 50, IBV_SEND_SIGNALED, the_mr->rkey, addr, &value), 0);
 	assert_int_equal(next_wc().wr_id, 50);
 	assert_memory_equal(the_mem + 64, &value, 8);
-	assert_int_equal(
-		softrdma_post_flush(qp, 51, IBV_SEND_SIGNALED, the_mr->rkey, addr, 8, SOFTRDMA_FLUSH_GLOBAL),
+	assert_int_equal(post_flush(qp, 51, IBV_SEND_SIGNALED, the_mr->rkey, addr, 8, SOFTRDMA_FLUSH_GLOBAL),
 		0);
 	struct ibv_wc wc = next_wc();
 	assert_int_equal(wc.wr_id, 51);
@@ -357,7 +358,7 @@ test_full_queue(void **state)
 		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
 	refuse_send(p.active->qp, &wr, ENOMEM);
 	uint64_t value = 0;
-	assert_int_equal(softrdma_post_atomic_write(p.active->qp, 2, 0, 1, 8, &value), ENOMEM);
+	assert_int_equal(post_atomic_write(p.active->qp, 2, 0, 1, 8, &value), ENOMEM);
 	pair_fini(&p);
 	expect_nothing(); /* what is posted vanishes with its queue pair */
 }
@@ -407,6 +408,7 @@ test_modify(void **state)
 	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), EOPNOTSUPP);
 	attr.qp_state = IBV_QPS_ERR;
 	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EOPNOTSUPP);
+	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
 	assert_int_equal(qp->qp.state, IBV_QPS_INIT);
 	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);
 	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);

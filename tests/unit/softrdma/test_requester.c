@@ -122,7 +122,7 @@ placed(struct fixture *f, uint32_t seq, uint32_t len)
 	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_READ_RESPONSE,
 		.seq = f->first + seq,
 		.length = len };
-	assert_int_equal(softrdma_requester_placed(f->req, &frame), SOFTRDMA_ANSWER_DONE);
+	softrdma_requester_placed(f->req, &frame);
 }
 
 static void
@@ -771,6 +771,46 @@ test_overrun_is_noticed(void **state)
 	free(f);
 }
 
+/* what was posted last is taken back; numbers and room are as if it had not been posted */
+static void
+test_taking_back(void **state)
+{
+	struct fixture *f = *state;
+	softrdma_requester_retract(f->req, 0);
+	post(f, SOFTRDMA_OP_WRITE, 1, 8);
+	leaves(f, SOFTRDMA_OP_WRITE, 0);
+	for (uint64_t i = 2; i <= QUEUE_DEPTH; i++)
+		post(f, SOFTRDMA_OP_WRITE, i, 8);
+	assert_null(softrdma_requester_slot(f->req));
+	for (uint32_t i = 0; i < QUEUE_DEPTH; i++)
+		assert_int_equal(softrdma_requester_at(f->req, f->first + i)->wr_id, 1 + i);
+
+	softrdma_requester_retract(f->req, 3);
+	softrdma_requester_retract(f->req, QUEUE_DEPTH - 4);
+	nothing_leaves(f); /* and what has left stays */
+	assert_int_equal(softrdma_requester_at(f->req, f->first)->wr_id, 1);
+	struct softrdma_send *send = softrdma_requester_slot(f->req);
+	assert_non_null(send);
+	assert_int_equal(send->wr_id, 0);
+	post(f, SOFTRDMA_OP_READ, 20, 8);
+	assert_int_equal(softrdma_requester_at(f->req, f->first + 1)->wr_id, 20);
+	leaves(f, SOFTRDMA_OP_READ, 1);
+	nothing_leaves(f);
+}
+
+/* a FLUSH moves none of the bytes of its range */
+static void
+test_length(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 100);
+	post(f, SOFTRDMA_OP_FLUSH, 2, 100);
+	post(f, SOFTRDMA_OP_READ, 3, 0);
+	assert_int_equal(softrdma_requester_length(f->req, f->first), 100);
+	assert_int_equal(softrdma_requester_length(f->req, f->first + 1), 0);
+	assert_int_equal(softrdma_requester_length(f->req, f->first + 2), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -801,6 +841,8 @@ main(void)
 		TEST(test_failing_at_one),
 		TEST(test_dropping),
 		TEST(test_overrun_is_noticed),
+		TEST(test_taking_back),
+		TEST(test_length),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * post.c -- work requests on their way to the device: posted at once, or held back to be rung together
+ *
+ * The usual request goes straight to ibv_post_send. What RPMA_F_MORE holds back is copied, with its pieces
+ * and its inline data, into a list that is made when it is first needed; whoever posts without the flag rings
+ * it, or the list itself when it is full. A chain with operations that only extended verbs have is posted by
+ * ibv_wr_*, which takes all or nothing; any other by ibv_post_send, which may take the first part.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn.h"
+#include "err.h"
+#include "log.h"
+#include "op.h"
+#include "post.h"
+
+#define CAPACITY_MAX 256 /* a doorbell for more would hold up what could be under way */
+
+struct held_post {
+	struct work_request req;
+	struct ibv_sge *sges; /* room for the connection's max_sge */
+	uint8_t *inline_data; /* room for the connection's inline size */
+};
+
+void
+rpmai_post_init(struct held_posts *held)
+{
+	pthread_mutex_init(&held->lock, NULL);
+	atomic_init(&held->count, 0);
+	held->capacity = 0;
+	held->list = NULL;
+}
+
+void
+rpmai_post_fini(struct held_posts *held)
+{
+	free(held->list);
+	pthread_mutex_destroy(&held->lock);
+}
+
+/* ---- to the device ---- */
+
+static bool
+is_extended(const struct ibv_send_wr *wr)
+{
+	return (int)wr->opcode == RPMAI_WR_FLUSH || (int)wr->opcode == RPMAI_WR_ATOMIC_WRITE;
+}
+
+static void
+set_pieces(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
+{
+	if (wr->num_sge == 0)
+		return;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		ibv_wr_set_inline_data(qp, (void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length);
+	else
+		ibv_wr_set_sge_list(qp, (size_t)wr->num_sge, wr->sg_list);
+}
+
+static void
+build_extended(const struct rdma_api *rdma, struct ibv_qp_ex *qp, const struct work_request *req)
+{
+	const struct ibv_send_wr *wr = &req->wr;
+	const uint32_t rkey = wr->wr.rdma.rkey;
+	const uint64_t raddr = wr->wr.rdma.remote_addr;
+
+	qp->wr_id = wr->wr_id;
+	/*
+	 * ibv_wr_set_inline_data() says it as well, but the provider of SoftRoCE goes by the flag alone. The
+	 * data of an atomic write is part of its request in any case.
+	 */
+	qp->wr_flags = wr->send_flags;
+	if ((int)wr->opcode == RPMAI_WR_ATOMIC_WRITE)
+		qp->wr_flags &= ~(unsigned)IBV_SEND_INLINE;
+	switch ((int)wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		ibv_wr_rdma_write(qp, rkey, raddr);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		ibv_wr_rdma_write_imm(qp, rkey, raddr, wr->imm_data);
+		break;
+	case IBV_WR_RDMA_READ:
+		ibv_wr_rdma_read(qp, rkey, raddr);
+		break;
+	case IBV_WR_SEND:
+		ibv_wr_send(qp);
+		break;
+	case IBV_WR_SEND_WITH_IMM:
+		ibv_wr_send_imm(qp, wr->imm_data);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		ibv_wr_atomic_cmp_swp(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+			wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		ibv_wr_atomic_fetch_add(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+			wr->wr.atomic.compare_add);
+		break;
+	case RPMAI_WR_ATOMIC_WRITE:
+		ibv_wr_atomic_write(qp, rkey, raddr, (const void *)(uintptr_t)wr->sg_list[0].addr);
+		return;
+	default:
+		assert((int)wr->opcode == RPMAI_WR_FLUSH);
+		rdma->wr_flush(qp, rkey, raddr, req->flush_len, req->flush_type);
+		return;
+	}
+	set_pieces(qp, wr);
+}
+
+/* posts a chain; *rest is what the device did not take, NULL if all. 0 or an errno value */
+static int
+ring(const struct rpma_conn *conn, struct work_request *first, struct ibv_send_wr **rest)
+{
+	bool extended = false;
+	for (const struct ibv_send_wr *wr = &first->wr; wr; wr = wr->next)
+		extended |= is_extended(wr);
+
+	*rest = NULL;
+	if (!extended)
+		return ibv_post_send(conn->id->qp, &first->wr, rest);
+
+	ibv_wr_start(conn->qp_ex);
+	for (const struct ibv_send_wr *wr = &first->wr; wr; wr = wr->next)
+		build_extended(conn->peer->rdma, conn->qp_ex, (const struct work_request *)(const void *)wr);
+	int errnum = ibv_wr_complete(conn->qp_ex);
+	if (errnum)
+		*rest = &first->wr;
+	return errnum;
+}
+
+/* ---- held back ---- */
+
+static int
+make_list(struct rpma_conn *conn)
+{
+	struct held_posts *held = &conn->held;
+	const size_t capacity = conn->sq_size < CAPACITY_MAX ? conn->sq_size : CAPACITY_MAX;
+	const size_t sges_size = conn->max_sge * sizeof(struct ibv_sge);
+	const size_t size = sizeof(struct held_post) + sges_size + conn->inline_size;
+
+	struct held_post *list = malloc(capacity * size);
+	if (list == NULL)
+		return RPMAI_FAIL_NOMEM();
+
+	uint8_t *room = (uint8_t *)(list + capacity);
+	for (size_t i = 0; i < capacity; i++, room += sges_size)
+		list[i].sges = (struct ibv_sge *)(void *)room;
+	for (size_t i = 0; i < capacity; i++, room += conn->inline_size)
+		list[i].inline_data = room;
+
+	held->list = list;
+	held->capacity = (int)capacity;
+	return 0;
+}
+
+/* there is room */
+static void
+hold(struct rpma_conn *conn, const struct work_request *req)
+{
+	struct held_posts *held = &conn->held;
+	int count = atomic_load_explicit(&held->count, memory_order_relaxed);
+	assert(count < held->capacity);
+
+	struct held_post *post = &held->list[count];
+	post->req = *req;
+	post->req.wr.sg_list = post->sges;
+	assert((uint32_t)req->wr.num_sge <= conn->max_sge);
+	if (req->wr.num_sge)
+		memcpy(post->sges, req->wr.sg_list, (size_t)req->wr.num_sge * sizeof(*post->sges));
+	if ((req->wr.send_flags & IBV_SEND_INLINE) && req->wr.num_sge) {
+		assert(post->sges[0].length <= conn->inline_size);
+		memcpy(post->inline_data, (const void *)(uintptr_t)post->sges[0].addr, post->sges[0].length);
+		post->sges[0].addr = (uintptr_t)post->inline_data;
+	}
+	atomic_store_explicit(&held->count, count + 1, memory_order_release);
+}
+
+/* moves what the device did not take to the front of the list */
+static void
+keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
+{
+	int count = atomic_load_explicit(&held->count, memory_order_relaxed);
+	int taken = 0;
+	while (taken < count && &held->list[taken].req.wr != rest)
+		taken++;
+	if (rest == NULL)
+		taken = count;
+
+	/* exchanged, not moved: each element owns its room */
+	for (int i = taken; i < count && taken > 0; i++) {
+		struct held_post post = held->list[i - taken];
+		held->list[i - taken] = held->list[i];
+		held->list[i] = post;
+	}
+	atomic_store_explicit(&held->count, count - taken, memory_order_release);
+}
+
+/* rings the list; what the device does not take stays in it */
+static int
+ring_held(struct rpma_conn *conn)
+{
+	struct held_posts *held = &conn->held;
+	const int count = atomic_load_explicit(&held->count, memory_order_relaxed);
+	if (count == 0)
+		return 0;
+
+	for (int i = 0; i < count; i++)
+		held->list[i].req.wr.next = i + 1 < count ? &held->list[i + 1].req.wr : NULL;
+	struct ibv_send_wr *rest;
+	int errnum = ring(conn, &held->list[0].req, &rest);
+	keep_from(held, errnum ? rest : NULL);
+	return rpmai_op_posted("posting to the send queue", errnum);
+}
+
+static int
+post_now(struct rpma_conn *conn, struct work_request *reqs, int count, int *taken)
+{
+	assert(count == 1 || count == 2);
+
+	struct ibv_send_wr *rest;
+	if (count == 2)
+		reqs[0].wr.next = &reqs[1].wr;
+	reqs[count - 1].wr.next = NULL;
+	int errnum = ring(conn, reqs, &rest);
+	*taken = errnum == 0 ? count : rest != &reqs[0].wr;
+	return rpmai_op_posted("posting to the send queue", errnum);
+}
+
+static int
+room(const struct held_posts *held)
+{
+	return held->capacity - atomic_load_explicit(&held->count, memory_order_relaxed);
+}
+
+int
+rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken)
+{
+	struct held_posts *held = &conn->held;
+	const bool more = flags & RPMA_F_MORE;
+	int ret;
+
+	*taken = 0;
+	if (!more && atomic_load_explicit(&held->count, memory_order_relaxed) == 0)
+		return post_now(conn, reqs, count, taken);
+
+	if (held->list == NULL) {
+		ret = make_list(conn);
+		if (ret)
+			return ret;
+	}
+	if (room(held) < count) {
+		ret = ring_held(conn);
+		/* another error than that of posts that are held: these are not */
+		if (ret && room(held) < count)
+			return rpmai_refuse(RPMA_E_AGAIN,
+				"no more operations can be held back, and the send queue is full: collect "
+				"completions, then post this one again");
+	}
+	if (held->capacity < count)
+		return post_now(conn, reqs, count, taken);
+
+	for (int i = 0; i < count; i++)
+		hold(conn, &reqs[i]);
+	*taken = count;
+	return more ? 0 : ring_held(conn);
+}
+
+int
+rpmai_post(struct rpma_conn *conn, struct work_request *reqs, int count, int flags)
+{
+	struct held_posts *held = &conn->held;
+	int taken;
+	if (!(flags & RPMA_F_MORE) && atomic_load_explicit(&held->count, memory_order_acquire) == 0)
+		return post_now(conn, reqs, count, &taken);
+
+	pthread_mutex_lock(&held->lock);
+	int ret = rpmai_post_locked(conn, reqs, count, flags, &taken);
+	pthread_mutex_unlock(&held->lock);
+	return ret;
+}
+
+int
+rpma_conn_submit(struct rpma_conn *conn)
+{
+	if (conn == NULL)
+		return RPMAI_FAIL_NULL();
+
+	pthread_mutex_lock(&conn->held.lock);
+	int ret = ring_held(conn);
+	pthread_mutex_unlock(&conn->held.lock);
+	return ret;
+}
+
+void
+rpmai_post_drop(struct rpma_conn *conn)
+{
+	struct held_posts *held = &conn->held;
+	pthread_mutex_lock(&held->lock);
+	int count = atomic_exchange(&held->count, 0);
+	pthread_mutex_unlock(&held->lock);
+	if (count)
+		RPMAI_LOG(NOTICE, "%d operations that were held back (RPMA_F_MORE) are dropped", count);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* stats.h -- what a connection counts: without a lock, each counter for itself */
+
+#ifndef RPMAI_STATS_H
+#define RPMAI_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t counter;
+
+/* of operations posted */
+struct conn_counters {
+	counter reads, writes, atomics, flushes, sends, recvs;
+	counter bytes_read, bytes_written, bytes_sent;
+};
+
+/* of a completion queue */
+struct cq_counters {
+	counter completions, errors, waits;
+};
+
+static inline void
+rpmai_stats_add(counter *c, uint64_t n)
+{
+	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+}
+
+static inline uint64_t
+rpmai_stats_get(const counter *c)
+{
+	return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+#endif /* RPMAI_STATS_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* options.c -- what the drivers of scenarios take on their command lines */
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+bool
+option_number(const char *text, unsigned long min, unsigned long max, unsigned long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoul(text, &end, 0);
+	return !errno && !*end && end != text && *value >= min && *value <= max;
+}
+
+bool
+option_matches(const char *patterns, const char *name)
+{
+	char pattern[256];
+
+	for (const char *p = patterns; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL) {
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)strcspn(p, "|"), p);
+		if (!fnmatch(pattern, name, 0))
+			return true;
+	}
+	return !patterns;
+}

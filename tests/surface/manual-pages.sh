@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# manual-pages.sh <project> <folder of man pages>
+#
+# The man pages that were built have no fault that mandoc calls an error, and each name of each page leads to it.
+
+set -euo pipefail
+here=$(realpath "$(dirname "$0")")
+project=$(realpath "$1")
+if [[ ! -d $2 ]]; then
+	echo 'SKIPPED: no man pages were built: pandoc is not installed, or BUILD_DOC is OFF'
+	exit 77
+fi
+if ! command -v mandoc >/dev/null; then
+	echo 'SKIPPED: mandoc is not installed'
+	exit 77
+fi
+cd "$2" # ".so man3/..." is looked for from here
+failed=false
+count=0
+
+mandoc -T lint -W error man*/* || failed=true
+
+while read -r page name; do
+	file=man${page##*.}/$name.${page##*.}
+	if ! mandoc -T ascii "$file" | col -b | awk '/^NAME/ { inside = 1; next } /^[A-Z]/ { inside = 0 } inside' |
+		grep -qw "$name"; then
+		echo "$file does not lead to the page of $name"
+		failed=true
+	fi
+	count=$((count + 1))
+done < <(awk -v part=names -f "$here/manual.awk" "$project"/doc/manuals/*.md)
+echo "$count names lead to their pages"
+! $failed
