@@ -442,14 +442,15 @@ test_sending_fails(void **state)
 }
 
 static pthread_mutex_t tick_gate = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint ticks;
+static atomic_bool at_gate; /* the progress thread is; it is told under the lock that it no longer is */
 
 static void
 tick_through_gate(uint64_t now_ns)
 {
 	(void)now_ns;
-	ticks++;
+	at_gate = true;
 	pthread_mutex_lock(&tick_gate);
+	at_gate = false;
 	pthread_mutex_unlock(&tick_gate);
 }
 
@@ -465,10 +466,9 @@ test_more_than_one_turn(void **state)
 	pair_init(&a);
 	pair_init(&b);
 	pthread_mutex_lock(&tick_gate);
-	ticks = 0;
 	softrdma_io_set_ticker(tick_through_gate);
 	softrdma_io_timed(1);
-	wait_until(ticks == 1);
+	wait_until(at_gate);
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
 	post_write(a.active->qp, 1, 8);
 	post_write(b.active->qp, 2, 8);
@@ -483,9 +483,8 @@ test_more_than_one_turn(void **state)
 
 	/* and the list is emptied when the device stops, whatever is in it */
 	pthread_mutex_lock(&tick_gate);
-	ticks = 0;
 	softrdma_io_timed(1);
-	wait_until(ticks == 1);
+	wait_until(at_gate);
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
 	post_write(b.active->qp, 2, 8);
 	fail_nothing();
