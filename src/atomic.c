@@ -87,7 +87,7 @@ rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 	ret = rpmai_op_add_local(conn, &req, src, src_offset, ATOMIC_SIZE);
 	if (ret)
 		return ret;
-	return count_atomic(conn, rpmai_post(conn, &req, 1, flags));
+	return count_atomic(conn, rpmai_op_post(conn, &req, flags));
 }
 
 /* ---- read, modify and write ---- */
@@ -125,7 +125,7 @@ post_fetching(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rp
 	req.wr.wr.atomic.rkey = dst->desc.rkey;
 	req.wr.wr.atomic.compare_add = compare_add;
 	req.wr.wr.atomic.swap = swap;
-	return count_atomic(conn, rpmai_post(conn, &req, 1, flags));
+	return count_atomic(conn, rpmai_op_post(conn, &req, flags));
 }
 
 int

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "cq.h"
 #include "err.h"
@@ -62,6 +63,7 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 	cq->ibv_cq = ibv_cq;
 	atomic_init(&cq->auto_arm, true);
 	rpmai_turn_init(&cq->timed);
+	atomic_init(&cq->collectors, 0);
 	pthread_mutex_init(&cq->lock, NULL);
 	*cq_ptr = cq;
 	return 0;
@@ -235,13 +237,30 @@ rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
 
 /* ---- completions ---- */
 
-/* as ibv_poll_cq; a durable write has one completion, whatever becomes of its parts */
-static int
-collect(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
-{
-	if (cq->write_parts == NULL)
-		return ibv_poll_cq(cq->ibv_cq, num_entries, wc);
+/*
+ * Most queues never see a durable write, and collecting from them takes no lock: who does so is only counted,
+ * in the lower bits of collectors. The first durable write sets IN_ORDER, after which the lock is taken, and
+ * waits for those who are still at it without.
+ */
+#define IN_ORDER (1u << 31)
 
+void
+rpmai_cq_keep_order(struct rpma_cq *cq)
+{
+	const struct timespec moment = { .tv_nsec = 1000 };
+
+	if (atomic_load(&cq->collectors) & IN_ORDER)
+		return;
+	atomic_fetch_or(&cq->collectors, IN_ORDER);
+	/* sleeping, not yielding: they may be of a lower priority. They do not block */
+	while (atomic_load(&cq->collectors) != IN_ORDER)
+		nanosleep(&moment, NULL);
+}
+
+/* a durable write has one completion, whatever becomes of its parts */
+static int
+collect_in_order(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
+{
 	int got, kept;
 	pthread_mutex_lock(&cq->lock);
 	do {
@@ -253,15 +272,31 @@ collect(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
 	return kept;
 }
 
+/* as ibv_poll_cq */
+static int
+collect(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	const bool in_order = atomic_fetch_add(&cq->collectors, 1) & IN_ORDER;
+	const int got = in_order ? 0 : ibv_poll_cq(cq->ibv_cq, num_entries, wc);
+
+	atomic_fetch_sub(&cq->collectors, 1);
+	return __builtin_expect(in_order, 0) ? collect_in_order(cq, num_entries, wc) : got;
+}
+
 static void
 count_completions(struct rpma_cq *cq, const struct ibv_wc *wc, int count)
 {
-	uint64_t errors = 0;
+	unsigned any = IBV_WC_SUCCESS;
+
 	for (int i = 0; i < count; i++)
-		errors += wc[i].status != IBV_WC_SUCCESS;
+		any |= wc[i].status;
 	rpmai_stats_add(&cq->stats.completions, (uint64_t)count);
-	if (errors)
-		rpmai_stats_add(&cq->stats.errors, errors);
+	if (any == IBV_WC_SUCCESS)
+		return;
+
+	for (int i = 0; i < count; i++)
+		if (wc[i].status != IBV_WC_SUCCESS)
+			rpmai_stats_add(&cq->stats.errors, 1);
 }
 
 int

@@ -22,10 +22,11 @@ struct rpma_cq {
 	bool channel_is_shared; /* then it is not the queue's */
 	struct ibv_cq *ibv_cq;
 
-	atomic_bool auto_arm; /* a wait arms it for its next event */
-	atomic_uint unacked;  /* events taken and not acknowledged yet */
-	struct turn timed;    /* one thread at a time waits with a timeout */
-	pthread_mutex_t lock; /* collecting is ordered, as merging needs it; of queues with write_parts */
+	atomic_bool auto_arm;   /* a wait arms it for its next event */
+	atomic_uint unacked;    /* events taken and not acknowledged yet */
+	struct turn timed;      /* one thread at a time waits with a timeout */
+	atomic_uint collectors; /* threads that collect without the lock, and whether one still may */
+	pthread_mutex_t lock;   /* collecting is ordered, as merging needs it */
 	struct write_parts *write_parts; /* NULL where no durable write completes */
 	struct cq_counters stats;
 };
@@ -49,6 +50,12 @@ int rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *ch
 
 /* acknowledges an event of it, now or together with later ones */
 void rpmai_cq_ack(struct rpma_cq *cq);
+
+/*
+ * From now on completions are collected one thread after the other, as merging those of durable writes needs
+ * it. Of a queue with write_parts
+ */
+void rpmai_cq_keep_order(struct rpma_cq *cq);
 
 /* arms it for its next event if that is for the library to do. RPMA_E_PROVIDER */
 int rpmai_cq_auto_arm(struct rpma_cq *cq);

@@ -14,9 +14,9 @@
  * done about it.
  */
 int rpmai_fail(int ret, const char *file, int line, const char *func, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+	__attribute__((cold, format(printf, 5, 6)));
 int rpmai_fail_errno(int ret, int errnum, const char *file, int line, const char *func, const char *way_out,
-	const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+	const char *fmt, ...) __attribute__((cold, format(printf, 7, 8)));
 
 /* the same for what a program may well try without harm: only rpma_errormsg() tells it */
 int rpmai_refuse(int ret, const char *sentence);

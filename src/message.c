@@ -9,10 +9,10 @@
 #include "err.h"
 #include "op.h"
 
-static int
+ALWAYS_INLINE int
 post_message(struct rpma_conn *conn, struct work_request *req, size_t len, int flags)
 {
-	int ret = rpmai_post(conn, req, 1, flags);
+	int ret = rpmai_op_post(conn, req, flags);
 	if (ret == 0) {
 		rpmai_stats_add(&conn->stats.sends, 1);
 		rpmai_stats_add(&conn->stats.bytes_sent, len);
@@ -20,7 +20,7 @@ post_message(struct rpma_conn *conn, struct work_request *req, size_t len, int f
 	return ret;
 }
 
-static int
+ALWAYS_INLINE int
 send_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_local *src, size_t offset,
 	size_t len, int flags, uint32_t imm, const void *op_context)
 {
@@ -33,7 +33,8 @@ send_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma
 
 	struct work_request req;
 	rpmai_op_init(&req, (int)opcode, flags, op_context);
-	req.wr.imm_data = htonl(imm);
+	if (opcode == IBV_WR_SEND_WITH_IMM)
+		req.wr.imm_data = htonl(imm);
 	if (src == NULL) {
 		if (offset || len)
 			return RPMAI_FAIL(RPMA_E_INVAL,

@@ -28,7 +28,9 @@ int rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage
 static inline bool
 rpmai_range_ok(uint64_t size, uint64_t offset, uint64_t len)
 {
-	return offset <= size && len <= size - offset;
+	uint64_t rest;
+
+	return !__builtin_sub_overflow(size, offset, &rest) && len <= rest;
 }
 
 #endif /* RPMAI_MR_H */

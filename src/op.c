@@ -5,104 +5,49 @@
 
 #include <errno.h>
 
-#include "conn.h"
 #include "err.h"
 #include "op.h"
 
+/* ---- why not ---- */
+
 int
-rpmai_op_check_flags(int flags)
+rpmai_op_refuse_flags(int flags)
 {
-	if ((flags & RPMA_F_COMPLETION_ALWAYS) == 0 ||
-		(flags & ~(RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE | RPMA_F_FENCE)))
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"flags 0x%x: RPMA_F_COMPLETION_* is missing, or a flag is unknown", (unsigned)flags);
-	return 0;
-}
-
-void
-rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_context)
-{
-	const int always = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
-
-	req->wr = (struct ibv_send_wr){
-		.wr_id = (uintptr_t)op_context,
-		.opcode = (enum ibv_wr_opcode)opcode,
-		.send_flags = ((flags & always) ? IBV_SEND_SIGNALED : 0) |
-			((flags & RPMA_F_FENCE) ? IBV_SEND_FENCE : 0),
-	};
+	return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: RPMA_F_COMPLETION_* is missing, or a flag is unknown",
+		(unsigned)flags);
 }
 
 int
-rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
+rpmai_op_refuse_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
 {
-	if (!rpmai_range_ok(mr->desc.size, offset, len))
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes at offset %zu: not within the %llu bytes of the remote region", len,
-			offset, (unsigned long long)mr->desc.size);
-	return 0;
+	return RPMAI_FAIL(RPMA_E_INVAL,
+		"%zu bytes at offset %zu: not within the %llu bytes of the remote region", len, offset,
+		(unsigned long long)mr->desc.size);
 }
 
 int
-rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, size_t offset, size_t len)
+rpmai_op_refuse_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
-	int ret = rpmai_op_check_remote(mr, offset, len);
-	if (ret)
-		return ret;
-
-	req->wr.wr.rdma.remote_addr = mr->desc.raddr + offset;
-	req->wr.wr.rdma.rkey = mr->desc.rkey;
-	return 0;
+	return RPMAI_FAIL(RPMA_E_INVAL,
+		"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
+		mr->ibv_mr->length);
 }
 
-static int
-check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
-{
-	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len))
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
-			mr->ibv_mr->length);
-	return 0;
-}
-
-static struct ibv_sge
-local_sge(const struct rpma_mr_local *mr, size_t offset, size_t len)
-{
-	return (struct ibv_sge){
-		.addr = (uintptr_t)mr->ibv_mr->addr + offset,
-		.length = (uint32_t)len,
-		.lkey = mr->ibv_mr->lkey,
-	};
-}
-
-static int
-check_message(const struct rpma_conn *conn, size_t len)
-{
-	if (len > conn->max_msg_size)
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes: more than the %u bytes that the port transfers at once", len,
-			conn->max_msg_size);
-	return 0;
-}
-
-/* nothing has no piece: an entry of length 0 means 2 GiB to some devices */
 int
-rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *mr,
-	size_t offset, size_t len)
+rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len)
 {
-	int ret = check_local(mr, offset, len);
-	if (ret)
-		return ret;
-	ret = check_message(conn, len);
-	if (ret)
-		return ret;
-
-	if (len) {
-		req->sge = local_sge(mr, offset, len);
-		req->wr.sg_list = &req->sge;
-		req->wr.num_sge = 1;
-	}
-	return 0;
+	return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: more than the %u bytes that the port transfers at once",
+		len, conn->max_msg_size);
 }
+
+int
+rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len)
+{
+	return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: the connection was made for %u inline", len,
+		conn->inline_size);
+}
+
+/* ---- pieces ---- */
 
 int
 rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
@@ -120,34 +65,18 @@ rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, stru
 		const struct rpma_sge *piece = &pieces[i];
 		if (piece->mr == NULL)
 			return RPMAI_FAIL_NULL();
-		int ret = check_local(piece->mr, piece->offset, piece->len);
+		int ret = rpmai_op_check_local(piece->mr, piece->offset, piece->len);
 		if (ret)
 			return ret;
-		ret = check_message(conn, piece->len); /* so that the total cannot wrap */
+		ret = rpmai_op_check_message(conn, piece->len); /* so that the total cannot wrap */
 		if (ret)
 			return ret;
 		total += piece->len;
 		if (piece->len)
-			sges[req->wr.num_sge++] = local_sge(piece->mr, piece->offset, piece->len);
+			sges[req->wr.num_sge++] = rpmai_op_sge(piece->mr, piece->offset, piece->len);
 	}
 	*len = total;
-	return check_message(conn, total);
-}
-
-int
-rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, const void *src, size_t len)
-{
-	if (len > conn->inline_size)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: the connection was made for %u inline", len,
-			conn->inline_size);
-
-	req->wr.send_flags |= IBV_SEND_INLINE;
-	if (len) {
-		req->sge = (struct ibv_sge){ .addr = (uintptr_t)src, .length = (uint32_t)len };
-		req->wr.sg_list = &req->sge;
-		req->wr.num_sge = 1;
-	}
-	return 0;
+	return rpmai_op_check_message(conn, total);
 }
 
 /* ---- receives ---- */
@@ -176,14 +105,14 @@ rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len
 		return 0;
 	}
 
-	int ret = check_local(dst, offset, len);
+	int ret = rpmai_op_check_local(dst, offset, len);
 	if (ret)
 		return ret;
 	if (len > UINT32_MAX)
 		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: more than a receive can take", len);
 
 	if (len) {
-		*sge = local_sge(dst, offset, len);
+		*sge = rpmai_op_sge(dst, offset, len);
 		wr->sg_list = sge;
 		wr->num_sge = 1;
 	}

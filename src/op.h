@@ -7,32 +7,125 @@
  * A work request is begun by rpmai_op_init, gets its remote range and its local memory, and is posted. Ranges
  * are checked here because a remote access error would break the connection, and truncating a length to the
  * 32 bits of verbs would lose data in silence.
+ *
+ * What every operation goes through is inline: the library may cost a device of a microsecond a few dozen
+ * instructions. What says why an operation is refused is not.
  */
 
 #ifndef RPMAI_OP_H
 #define RPMAI_OP_H
 
+#include "conn.h"
 #include "mr.h"
 #include "post.h"
 
+/* for the few functions between a call of the user and its post, which have many arguments */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* say why, and return RPMA_E_INVAL */
+int rpmai_op_refuse_flags(int flags) __attribute__((cold));
+int rpmai_op_refuse_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len) __attribute__((cold));
+int rpmai_op_refuse_local(const struct rpma_mr_local *mr, size_t offset, size_t len) __attribute__((cold));
+int rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len) __attribute__((cold));
+int rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len) __attribute__((cold));
+
 /* at least one RPMA_F_COMPLETION_* bit and nothing unknown? RPMA_E_INVAL */
-int rpmai_op_check_flags(int flags);
+static inline int
+rpmai_op_check_flags(int flags)
+{
+	if ((flags & RPMA_F_COMPLETION_ALWAYS) == 0 ||
+		(flags & ~(RPMA_F_COMPLETION_ALWAYS | RPMA_F_MORE | RPMA_F_FENCE)))
+		return rpmai_op_refuse_flags(flags);
+	return 0;
+}
 
 /* a request without memory, with the verbs flags that the (checked) flags mean */
-void rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_context);
+static inline void
+rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_context)
+{
+	const int always = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
+
+	/* only what the device looks at: to zero all of it would take longer than the rest */
+	req->wr.wr_id = (uintptr_t)op_context;
+	req->wr.next = NULL;
+	req->wr.num_sge = 0;
+	req->wr.opcode = (enum ibv_wr_opcode)opcode;
+	req->wr.send_flags =
+		((flags & always) ? IBV_SEND_SIGNALED : 0) | ((flags & RPMA_F_FENCE) ? IBV_SEND_FENCE : 0);
+}
 
 /* is the range inside the remote region? RPMA_E_INVAL */
-int rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len);
+static inline int
+rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
+{
+	if (!rpmai_range_ok(mr->desc.size, offset, len))
+		return rpmai_op_refuse_remote(mr, offset, len);
+	return 0;
+}
 
 /* where it acts on the other side. RPMA_E_INVAL: not inside the region */
-int rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, size_t offset, size_t len);
+static inline int
+rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, size_t offset, size_t len)
+{
+	int ret = rpmai_op_check_remote(mr, offset, len);
+	if (ret)
+		return ret;
+
+	req->wr.wr.rdma.remote_addr = mr->desc.raddr + offset;
+	req->wr.wr.rdma.rkey = mr->desc.rkey;
+	return 0;
+}
+
+/* is the range inside the local region? RPMA_E_INVAL */
+static inline int
+rpmai_op_check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
+{
+	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len))
+		return rpmai_op_refuse_local(mr, offset, len);
+	return 0;
+}
+
+/* does the port transfer so much at once? RPMA_E_INVAL */
+static inline int
+rpmai_op_check_message(const struct rpma_conn *conn, size_t len)
+{
+	return len > conn->max_msg_size ? rpmai_op_refuse_message(conn, len) : 0;
+}
+
+/* a piece of a local region; range and length are checked */
+static inline struct ibv_sge
+rpmai_op_sge(const struct rpma_mr_local *mr, size_t offset, size_t len)
+{
+	return (struct ibv_sge){
+		.addr = (uintptr_t)mr->ibv_mr->addr + offset,
+		.length = (uint32_t)len,
+		.lkey = mr->ibv_mr->lkey,
+	};
+}
 
 /*
  * The memory of this side, one registered range. RPMA_E_INVAL: not inside the region, or more than the port
  * transfers at once
  */
-int rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *mr,
-	size_t offset, size_t len);
+static inline int
+rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *mr,
+	size_t offset, size_t len)
+{
+	int ret = rpmai_op_check_local(mr, offset, len);
+	if (ret)
+		return ret;
+	ret = rpmai_op_check_message(conn, len);
+	if (ret)
+		return ret;
+
+	/* nothing has no piece: an entry of length 0 means 2 GiB to some devices */
+	if (__builtin_expect(len != 0, 1)) {
+		req->sge = rpmai_op_sge(mr, offset, len);
+		req->wr.sg_list = &req->sge;
+		req->wr.num_sge = 1;
+	}
+	return 0;
+}
 
 /*
  * The same in pieces, which go to sges (room for the connection's max_sge); *len is the sum of their lengths.
@@ -42,7 +135,36 @@ int rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, 
 	const struct rpma_sge *pieces, int count, size_t *len);
 
 /* data that is copied when the request is posted. RPMA_E_INVAL: longer than the connection takes it */
-int rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, const void *src, size_t len);
+static inline int
+rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, const void *src, size_t len)
+{
+	if (len > conn->inline_size)
+		return rpmai_op_refuse_inline(conn, len);
+
+	req->wr.send_flags |= IBV_SEND_INLINE;
+	if (len) {
+		req->sge = (struct ibv_sge){ .addr = (uintptr_t)src, .length = (uint32_t)len };
+		req->wr.sg_list = &req->sge;
+		req->wr.num_sge = 1;
+	}
+	return 0;
+}
+
+/* the result of a verbs call that posts: 0, or RPMA_E_PROVIDER with a sentence */
+int rpmai_op_posted(const char *call, int errnum) __attribute__((cold));
+
+/* as rpmai_post of one request that ibv_post_send knows; straight to the device if nothing is in the way */
+static inline int
+rpmai_op_post(struct rpma_conn *conn, struct work_request *req, int flags)
+{
+	const int held = atomic_load_explicit(&conn->held.count, memory_order_acquire);
+	if (__builtin_expect((flags & RPMA_F_MORE) || held, 0))
+		return rpmai_post(conn, req, 1, flags);
+
+	struct ibv_send_wr *rest;
+	int errnum = ibv_post_send(conn->id->qp, &req->wr, &rest);
+	return errnum ? rpmai_op_posted("posting to the send queue", errnum) : 0;
+}
 
 /*
  * Fills wr (which points to sge) for a receive into [offset, offset + len) of dst; dst NULL with offset and
@@ -54,8 +176,5 @@ int rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t
 /* posts a receive on a connection, or on what is to become one. RPMA_E_INVAL, RPMA_E_PROVIDER */
 int rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context);
-
-/* the result of a verbs call that posts: 0, or RPMA_E_PROVIDER with a sentence */
-int rpmai_op_posted(const char *call, int errnum);
 
 #endif /* RPMAI_OP_H */

@@ -10,7 +10,7 @@
 #include "op.h"
 
 /* counts what was posted, unless it failed */
-static int
+ALWAYS_INLINE int
 count_read(struct rpma_conn *conn, int ret, size_t len)
 {
 	if (ret == 0) {
@@ -20,7 +20,7 @@ count_read(struct rpma_conn *conn, int ret, size_t len)
 	return ret;
 }
 
-static int
+ALWAYS_INLINE int
 count_write(struct rpma_conn *conn, int ret, size_t len)
 {
 	if (ret == 0) {
@@ -30,32 +30,42 @@ count_write(struct rpma_conn *conn, int ret, size_t len)
 	return ret;
 }
 
-/* a transfer between a local and a remote region, or of nothing if both are NULL */
+/* a transfer without memory, which has a completion like any other */
 static int
+post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *local,
+	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len, int flags)
+{
+	if (local || remote)
+		return RPMAI_FAIL_NULL();
+	if (local_offset || remote_offset || len)
+		return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions offsets and length must be 0");
+	req->wr.wr.rdma.remote_addr = 0;
+	req->wr.wr.rdma.rkey = 0;
+	return rpmai_op_post(conn, req, flags);
+}
+
+/* between a local and a remote region, or of nothing if both are NULL */
+ALWAYS_INLINE int
 post_transfer(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *local,
 	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len, int flags)
 {
-	int ret;
-	if (local == NULL) {
-		if (local_offset || remote_offset || len)
-			return RPMAI_FAIL(RPMA_E_INVAL,
-				"without memory regions offsets and length must be 0");
-	} else {
-		ret = rpmai_op_add_local(conn, req, local, local_offset, len);
-		if (ret)
-			return ret;
-		ret = rpmai_op_add_remote(req, remote, remote_offset, len);
-		if (ret)
-			return ret;
-	}
-	return rpmai_post(conn, req, 1, flags);
+	if (local == NULL || remote == NULL)
+		return post_nothing(conn, req, local, local_offset, remote, remote_offset, len, flags);
+
+	int ret = rpmai_op_add_local(conn, req, local, local_offset, len);
+	if (ret)
+		return ret;
+	ret = rpmai_op_add_remote(req, remote, remote_offset, len);
+	if (ret)
+		return ret;
+	return rpmai_op_post(conn, req, flags);
 }
 
 int
 rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
 	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context)
 {
-	if (conn == NULL || (dst == NULL) != (src == NULL))
+	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
 
 	int ret = rpmai_op_check_flags(flags);
@@ -68,12 +78,12 @@ rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
 	return count_read(conn, ret, len);
 }
 
-static int
+ALWAYS_INLINE int
 write_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma_mr_remote *dst,
 	size_t dst_offset, const struct rpma_mr_local *src, size_t src_offset, size_t len, int flags,
 	uint32_t imm, const void *op_context)
 {
-	if (conn == NULL || (dst == NULL) != (src == NULL))
+	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
 
 	int ret = rpmai_op_check_flags(flags);
@@ -82,7 +92,8 @@ write_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpm
 
 	struct work_request req;
 	rpmai_op_init(&req, (int)opcode, flags, op_context);
-	req.wr.imm_data = htonl(imm);
+	if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		req.wr.imm_data = htonl(imm);
 	ret = post_transfer(conn, &req, src, src_offset, dst, dst_offset, len, flags);
 	return count_write(conn, ret, len);
 }
@@ -117,7 +128,7 @@ post_pieces(struct rpma_conn *conn, struct work_request *req, const struct rpma_
 	ret = rpmai_op_add_remote(req, remote, remote_offset, *len);
 	if (ret)
 		return ret;
-	return rpmai_post(conn, req, 1, flags);
+	return rpmai_op_post(conn, req, flags);
 }
 
 int
@@ -171,14 +182,15 @@ write_inline(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpm
 
 	struct work_request req;
 	rpmai_op_init(&req, (int)opcode, flags, op_context);
-	req.wr.imm_data = htonl(imm);
+	if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		req.wr.imm_data = htonl(imm);
 	ret = rpmai_op_add_inline(conn, &req, src, len);
 	if (ret)
 		return ret;
 	ret = rpmai_op_add_remote(&req, dst, dst_offset, len);
 	if (ret)
 		return ret;
-	return count_write(conn, rpmai_post(conn, &req, 1, flags), len);
+	return count_write(conn, rpmai_op_post(conn, &req, flags), len);
 }
 
 int

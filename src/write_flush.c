@@ -128,6 +128,7 @@ rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_
 
 	struct write_parts *parts = conn->cq->write_parts;
 	int taken;
+	rpmai_cq_keep_order(conn->cq);
 	pthread_mutex_lock(&conn->held.lock);
 	struct write_part *part = &parts->list[parts->next];
 	part->op_context = (uintptr_t)op_context;

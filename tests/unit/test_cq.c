@@ -5,6 +5,9 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -290,6 +293,74 @@ failures(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* ---- the order of collecting ---- */
+
+static atomic_bool is_polling, may_leave, is_ordered;
+
+static int
+poll_slowly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	(void)cq;
+	(void)num_entries;
+	memset(wc, 0, sizeof(*wc));
+	is_polling = true;
+	while (!may_leave)
+		sched_yield();
+	return 1;
+}
+
+static void *
+collect_slowly(void *arg)
+{
+	struct ibv_wc wc;
+	int ret = rpma_cq_get_wc(arg, 1, &wc, NULL);
+
+	return (void *)(intptr_t)ret;
+}
+
+static void *
+keep_order(void *arg)
+{
+	rpmai_cq_keep_order(arg);
+	is_ordered = true;
+	return NULL;
+}
+
+/* who collects without the lock may hold the first part of a durable write: it is waited for */
+static void
+order_begins_when_all_have_left(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_cq *cq = NULL;
+	pthread_t collector, writer;
+	void *ret;
+	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
+	mock.ctx.ops.poll_cq = poll_slowly;
+	is_polling = may_leave = is_ordered = false;
+
+	assert_int_equal(pthread_create(&collector, NULL, collect_slowly, cq), 0);
+	while (!is_polling)
+		sched_yield();
+	assert_int_equal(pthread_create(&writer, NULL, keep_order, cq), 0);
+	while (atomic_load(&cq->collectors) == 1)
+		sched_yield();
+	/* from here on newcomers take the lock, and the writer still waits */
+	for (int i = 0; i < 1000; i++) {
+		assert_false(is_ordered);
+		sched_yield();
+	}
+	may_leave = true;
+	assert_int_equal(pthread_join(collector, &ret), 0);
+	assert_null(ret);
+	assert_int_equal(pthread_join(writer, NULL), 0);
+	assert_true(is_ordered);
+	rpmai_cq_keep_order(cq); /* again costs nothing */
+
+	assert_ok(rpmai_cq_delete(&cq));
+	rpma_peer_delete(&peer);
+}
+
 int
 main(void)
 {
@@ -302,6 +373,7 @@ main(void)
 		rpma_test(threads_take_events),
 		rpma_test(a_shared_channel_is_not_the_queues),
 		rpma_test(failures),
+		rpma_test(order_begins_when_all_have_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
