@@ -3,7 +3,7 @@
 
 # header, libraries, librpma.pc, the CMake package, and the way back
 #
-# Components: runtime, devel, doc; utils and others may follow. packages.cmake makes packages of them.
+# Components: runtime, devel, doc, utils; others may follow. packages.cmake makes packages of them.
 
 include(CMakePackageConfigHelpers)
 

@@ -78,7 +78,8 @@ package(devel DEB librpma-dev RPM librpma-devel SECTION libdevel SUMMARY "develo
 	"This package has what is needed to build programs: header, static library,\nfiles for pkg-config and CMake, and the manuals.")
 package(doc DEB librpma-doc RPM librpma-doc SECTION doc SUMMARY "documentation and examples" TEXT
 	"This package has the documentation and the examples.")
-package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT "This package has the tools.")
+package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT
+	"This package has rpma-info, which shows what devices, addresses and memory of a\nmachine can do, and rpma-perf, which measures how fast they are.")
 package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software device for other programs" TEXT
 	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm.")
 # what others install without naming a component: the manuals
@@ -109,6 +110,10 @@ set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_DEPENDS
 	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev")
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_SUGGESTS "librpma-doc")
 set(CPACK_DEBIAN_LIBRPMA-DOC_PACKAGE_ARCHITECTURE all)
+# where programs are packed dpkg-shlibdeps looks for the library, on a machine that may have none, or that of the original:
+# then it asks for a version of that, which is too old
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src)
+set(CPACK_DEBIAN_LIBRPMA-UTILS_PACKAGE_DEPENDS "librpma0 (= ${deb_version})")
 set(CPACK_DEBIAN_LIBRPMA-UTILS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBSOFTRDMA0_PACKAGE_SHLIBDEPS ON)
 
@@ -132,6 +137,7 @@ set(CPACK_RPM_LIBRPMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldco
 set(CPACK_RPM_LIBRPMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
 	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel")
+set(CPACK_RPM_LIBRPMA-UTILS_PACKAGE_REQUIRES "librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}")
 set(CPACK_RPM_LIBRPMA-DOC_PACKAGE_ARCHITECTURE noarch)
 # folders that packages of the system own
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION

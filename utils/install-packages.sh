@@ -8,13 +8,13 @@
 # Nothing is called that changes the machine unless a package is missing.
 
 # to build the library, the examples and the tools
-build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev)
+build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev libjansson-dev)
 
 # to build and run the tests: a second compiler with its sanitizers, the test framework, the library that ours takes the
-# place of, what one of the examples speaks, and what makes the manuals and looks for faults in them (a build without
-# those leaves them out)
+# place of, what one of the examples speaks, what makes the manuals and looks for faults in them (a build without those
+# leaves them out), and what reads the JSON of the tools
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler pandoc
-	mandoc)
+	mandoc jq)
 
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)

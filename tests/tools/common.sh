@@ -67,6 +67,17 @@ until_true()
 	done
 }
 
+# in_manual <page>: it explains the options that --help, in what was said last, has, and no other ones
+# shellcheck disable=SC2154 # "here" is of those who source it
+in_manual()
+{
+	local help manual
+	help=$(grep -o -- '--[a-z-]\+' "$work/out" | sort -u)
+	manual=$(sed 's/\\-/-/g; /^# SEE ALSO/,$d' "$here/../../doc/manuals/$1" | sed -n '/^\*\*--/p' |
+		grep -o -- '\*\*--[a-z-]\+' | tr -d '*' | sort -u)
+	[[ $help == "$manual" ]] || fail "--help and $1 differ: $(diff <(echo "$help") <(echo "$manual"))"
+}
+
 # what holds for every result
 # shellcheck disable=SC2034 # for those who source it
 sane='(.results | length) > 0 and all(.results[];

@@ -69,6 +69,7 @@ RPMA_DEVICE=nonsense expect 0 "" "$info"
 grep -qF "now it is nonsense" "$work/out" || fail "the variable is not shown"
 
 expect 0 "" "$info" --help
+in_manual rpma-info.1.md
 expect 0 "" "$info" --version
 expect 2 "is no option" "$info" --nonsense
 expect 2 "needs a value" "$info" --path

@@ -64,4 +64,5 @@ done
 while read -r option; do
 	grep -qE -- "--$option\b" "$work/out" || fail "--help has no --$option"
 done < <(sed -n 's/^\t{ "\([a-z-]*\)", .*/\1/p' "$here/../../tools/perf/options.c")
+in_manual rpma-perf.1.md
 expect 0 "" "$perf" --version
