@@ -12,9 +12,9 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 
 # to build and run the tests: a second compiler with its sanitizers, the test framework, the library that ours takes the
 # place of, what one of the examples speaks, what makes the manuals and looks for faults in them (a build without those
-# leaves them out), and what reads the JSON of the tools
+# leaves them out), what reads the JSON of the tools, and pkill for the examples that are killed
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler pandoc
-	mandoc jq)
+	mandoc jq procps)
 
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
