@@ -12,9 +12,14 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 # rdma-core numbers its libraries 1.<abi>.<release>: 44 is Debian 12's
-pkg_check_modules(LIBIBVERBS REQUIRED IMPORTED_TARGET libibverbs>=1.14.44)
-pkg_check_modules(LIBRDMACM REQUIRED IMPORTED_TARGET librdmacm>=1.3.44)
-pkg_check_modules(LIBPMEM2 REQUIRED IMPORTED_TARGET libpmem2)
+pkg_check_modules(LIBIBVERBS IMPORTED_TARGET libibverbs>=1.14.44)
+pkg_check_modules(LIBRDMACM IMPORTED_TARGET librdmacm>=1.3.44)
+pkg_check_modules(LIBPMEM2 IMPORTED_TARGET libpmem2)
+if(NOT LIBIBVERBS_FOUND OR NOT LIBRDMACM_FOUND OR NOT LIBPMEM2_FOUND)
+	message(FATAL_ERROR "A library is missing, or too old (see above). On Debian or Ubuntu:\n"
+		"  apt-get install libibverbs-dev librdmacm-dev libpmem2-dev\n"
+		"elsewhere: rdma-core 44 or later and libpmem2, with what is needed to build with them.")
+endif()
 
 cmake_push_check_state(RESET)
 set(CMAKE_REQUIRED_LIBRARIES PkgConfig::LIBIBVERBS)

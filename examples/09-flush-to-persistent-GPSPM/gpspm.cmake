@@ -6,7 +6,7 @@
 set(GPSPM_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(add_gpspm prefix completions)
-	pkg_check_modules(EXAMPLE_LIBPMEM2 REQUIRED IMPORTED_TARGET libpmem2)
+	example_needs(EXAMPLE_LIBPMEM2 libpmem2 libpmem2-dev)
 	pkg_check_modules(EXAMPLE_PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
 	find_program(PROTOC_C NAMES protoc-c)
 	if(NOT EXAMPLE_PROTOBUF_C_FOUND OR NOT PROTOC_C)

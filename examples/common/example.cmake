@@ -9,6 +9,15 @@ include_guard(GLOBAL)
 
 find_package(PkgConfig REQUIRED)
 
+# example_needs(<prefix> <module of pkg-config> <package of Debian>): the target PkgConfig::<prefix>
+function(example_needs prefix module package)
+	pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${module})
+	if(NOT ${prefix}_FOUND)
+		message(FATAL_ERROR "The example ${PROJECT_NAME} needs ${module}, which pkg-config does not find. Debian and "
+			"Ubuntu have it in ${package}.")
+	endif()
+endfunction()
+
 if(NOT TARGET librpma::rpma AND TARGET rpma)
 	add_library(librpma::rpma ALIAS rpma)
 endif()
@@ -16,10 +25,14 @@ if(NOT TARGET librpma::rpma)
 	find_package(librpma QUIET)
 endif()
 if(NOT TARGET librpma::rpma)
-	pkg_check_modules(LIBRPMA REQUIRED IMPORTED_TARGET GLOBAL librpma)
+	pkg_check_modules(LIBRPMA QUIET IMPORTED_TARGET GLOBAL librpma)
+	if(NOT LIBRPMA_FOUND)
+		message(FATAL_ERROR "librpma is not installed, or in a place that pkg-config does not know (PKG_CONFIG_PATH). "
+			"How to install it: README.md of the sources.")
+	endif()
 	add_library(librpma::rpma ALIAS PkgConfig::LIBRPMA)
 endif()
-pkg_check_modules(EXAMPLE_LIBIBVERBS REQUIRED IMPORTED_TARGET GLOBAL libibverbs)
+example_needs(EXAMPLE_LIBIBVERBS libibverbs libibverbs-dev)
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
