@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# readme.sh <README.md> <output.c>: the C program of the README, so that it stays one
+# readme.sh <README.md> <number> <output.c>: the first or second C program of the README, so that it stays one
 
 set -euo pipefail
-awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$1" >"$2.new"
-lines=$(wc -l <"$2.new")
+awk -v number="$2" '/^```c$/ { inside = 1; count++; next } /^```$/ { inside = 0 } inside && count == number' "$1" >"$3.new"
+lines=$(wc -l <"$3.new")
 if ((lines == 0 || lines > 45)); then
-	echo "the README's program has $lines lines"
+	echo "program $2 of the README has $lines lines"
 	exit 1
 fi
-mv "$2.new" "$2"
+mv "$3.new" "$3"
