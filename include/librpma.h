@@ -554,8 +554,9 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
  * Operations are posted and run in order; op_context comes back in the completion (ibv_wc.wr_id). Ranges are
  * checked against the local and the remote region before anything is posted, a transfer also against the
  * largest message of the port: RPMA_E_INVAL. RPMA_E_PROVIDER is most often a full send queue. RPMA_E_NOMEM
- * and RPMA_E_AGAIN come with RPMA_F_MORE only. Memory that an operation uses must stay untouched
- * until it has completed, which a later completion of the same connection tells as well as its own does.
+ * comes with RPMA_F_MORE only, and RPMA_E_AGAIN only while operations are held back by it. Memory that an
+ * operation uses must stay untouched until it has completed, which a later completion of the same connection
+ * tells as well as its own does.
  *
  * flags: one of RPMA_F_COMPLETION_*, with | any of the others
  */
