@@ -202,9 +202,10 @@ struct rpma_mr_remote; /* memory of the other side, as its descriptor tells */
 
 /*
  * Registers size bytes at ptr, which stay the caller's and must stay mapped until rpma_mr_dereg. WRITE_DST
- * together with READ_SRC also allows remote atomics where the device has them. Memory that cannot be made
- * durable, asked for FLUSH_TYPE_PERSISTENT, is registered with a WARNING and without that usage in its
- * descriptor. RPMA_E_INVAL (also: size 0, usage 0 or unknown bits), RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * together with READ_SRC also allows remote atomics where the device has them, FLUSH_TYPE_* also reading.
+ * Memory that cannot be made durable, asked for FLUSH_TYPE_PERSISTENT, is registered with a WARNING and
+ * without that usage in its descriptor. RPMA_E_INVAL (also: size 0, usage 0 or unknown bits), RPMA_E_NOMEM,
+ * RPMA_E_PROVIDER
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
