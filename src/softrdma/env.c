@@ -11,9 +11,11 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "bounds.h"
 #include "env.h"
 
 #define LOG_TEXT_MAX 512
+#define NS_PER_MS 1000000u
 
 static uint64_t
 monotonic_ns(void)
@@ -103,6 +105,13 @@ softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def)
 	return value;
 }
 
+static void
+write_line(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text)
+{
+	const char *base = strrchr(file, '/');
+	env.log(level, base ? base + 1 : file, line, func, text);
+}
+
 void
 softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func,
 	const char *fmt, ...)
@@ -113,7 +122,47 @@ softrdma_log_line(enum softrdma_log_level level, const char *file, int line, con
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	const char *base = strrchr(file, '/');
-	env.log(level, base ? base + 1 : file, line, func, text);
+	write_line(level, file, line, func, text);
+	errno = saved_errno;
+}
+
+/* is there room for another line? Then how many were left out before it. */
+static bool
+one_more(struct softrdma_log_limit *limit, unsigned *left_out)
+{
+	uint64_t now_ns = softrdma_now_ns();
+	pthread_mutex_lock(&limit->lock);
+	if (now_ns - limit->since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * NS_PER_MS) {
+		limit->since_ns = now_ns;
+		limit->lines = 0;
+	}
+	bool room = limit->lines < SOFTRDMA_LOG_LINES;
+	*left_out = limit->left_out;
+	if (room) {
+		limit->lines++;
+		limit->left_out = 0;
+	} else {
+		limit->left_out++;
+	}
+	pthread_mutex_unlock(&limit->lock);
+	return room;
+}
+
+void
+softrdma_log_few(struct softrdma_log_limit *limit, enum softrdma_log_level level, const char *file, int line,
+	const char *func, const char *fmt, ...)
+{
+	char text[LOG_TEXT_MAX];
+	int saved_errno = errno;
+	unsigned left_out;
+	if (!one_more(limit, &left_out))
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	int len = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (left_out && len >= 0 && (size_t)len < sizeof(text))
+		snprintf(text + len, sizeof(text) - (size_t)len, " (and %u more like it)", left_out);
+	write_line(level, file, line, func, text);
 	errno = saved_errno;
 }

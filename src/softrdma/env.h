@@ -6,6 +6,7 @@
 #ifndef SOFTRDMA_ENV_H
 #define SOFTRDMA_ENV_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "softrdma.h"
@@ -29,5 +30,27 @@ void softrdma_log_line(enum softrdma_log_level level, const char *file, int line
 
 #define SOFTRDMA_LOG(level, ...) \
 	softrdma_log_line(SOFTRDMA_LOG_##level, __FILE__, __LINE__, __func__, __VA_ARGS__)
+
+/*
+ * Lines that a stranger can cause, as many as he likes: of one kind SOFTRDMA_LOG_LINES are written in an
+ * interval, and the first one of a later interval tells how many were left out. Static, begins as
+ * SOFTRDMA_LOG_LIMIT. Any thread.
+ */
+struct softrdma_log_limit {
+	pthread_mutex_t lock;
+	uint64_t since_ns;
+	unsigned lines, left_out;
+};
+
+#define SOFTRDMA_LOG_LIMIT \
+	{ \
+		.lock = PTHREAD_MUTEX_INITIALIZER \
+	}
+
+void softrdma_log_few(struct softrdma_log_limit *limit, enum softrdma_log_level level, const char *file,
+	int line, const char *func, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+#define SOFTRDMA_LOG_FEW(limit, level, ...) \
+	softrdma_log_few(limit, SOFTRDMA_LOG_##level, __FILE__, __LINE__, __func__, __VA_ARGS__)
 
 #endif /* SOFTRDMA_ENV_H */

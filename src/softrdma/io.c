@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 
 #include "env.h"
 #include "io.h"
+#include "source.h"
 #include "workers.h"
 
 #define NS_PER_MS 1000000u
@@ -134,7 +136,8 @@ start_flush(struct softrdma_link *link)
 static void
 protocol_broken(struct softrdma_link *link)
 {
-	SOFTRDMA_LOG(ERROR,
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	SOFTRDMA_LOG_FEW(&limit, ERROR,
 		"a peer sent what is no frame of the protocol, or none that fits here: connection closed");
 	stream_ended(link);
 }
@@ -280,6 +283,28 @@ softrdma_io_send(struct softrdma_link *link)
 	update_rnr_deadline(link);
 }
 
+/* one wrong key, range or right is enough: there may be guessing behind it. The refusal is still told. */
+static void
+expel_trespasser(struct softrdma_link *link)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (!link->responder.trespassed || link->state != SOFTRDMA_LINK_UP || link->fd < 0)
+		return;
+	char host[NI_MAXHOST] = "an unknown address";
+	struct sockaddr_storage addr = { 0 };
+	socklen_t len = sizeof(addr);
+	if (getpeername(link->fd, (struct sockaddr *)&addr, &len) == 0)
+		getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
+	unsigned times = softrdma_source_accuse(&source, softrdma_now_ns());
+	SOFTRDMA_LOG_FEW(&limit, WARNING,
+		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
+		"number %u from there",
+		host, times);
+	softrdma_link_expel(link);
+	softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+}
+
 /* receives and sends what there is, in bounded time; true: something was received */
 static bool
 serve(struct softrdma_link *link)
@@ -288,6 +313,7 @@ serve(struct softrdma_link *link)
 	int turn = 0;
 	while (link->fd >= 0 && turn < SOFTRDMA_RX_TURNS && receive_once(link, &progress))
 		turn++;
+	expel_trespasser(link);
 	softrdma_io_send(link);
 	if (link->fd >= 0 && turn == SOFTRDMA_RX_TURNS)
 		queue_work(link);
@@ -683,8 +709,9 @@ static void
 look_at_deadline(struct softrdma_link *link, const void *arg)
 {
 	const uint64_t now_ns = *(const uint64_t *)arg;
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	if (link->deadline && now_ns >= link->deadline) {
-		SOFTRDMA_LOG(WARNING, "a peer did not answer in time: connection closed");
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not answer in time: connection closed");
 		stream_ended(link);
 	}
 	if (link->rnr_deadline && link->requester.waiting && now_ns >= link->rnr_deadline) {

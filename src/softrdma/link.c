@@ -129,6 +129,15 @@ softrdma_link_close(struct softrdma_link *link)
 }
 
 void
+softrdma_link_expel(struct softrdma_link *link)
+{
+	assert(link->state == SOFTRDMA_LINK_UP && link->failed);
+	link->state = SOFTRDMA_LINK_CLOSING;
+	if (!link->fin_due)
+		link->disconnect_due = true;
+}
+
+void
 softrdma_link_abandon(struct softrdma_link *link)
 {
 	link->ops = NULL;

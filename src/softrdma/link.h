@@ -147,6 +147,11 @@ void softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status);
 void softrdma_link_close(struct softrdma_link *link);
 /* as that, for a queue pair that is being destroyed: what is posted vanishes without completions */
 void softrdma_link_abandon(struct softrdma_link *link);
+/*
+ * the responder has refused an access (responder.trespassed): what it has to say leaves, the NAK as the last
+ * of it, then DISCONNECT. The connection is up and failed.
+ */
+void softrdma_link_expel(struct softrdma_link *link);
 /* the stream has ended */
 void softrdma_link_lost(struct softrdma_link *link);
 

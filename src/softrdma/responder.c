@@ -118,6 +118,7 @@ refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
 	send_nak(resp, nak, resp->expected);
 	resp->in_message = false;
 	resp->failed = true;
+	resp->trespassed = nak == SOFTRDMA_NAK_ACCESS;
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 

@@ -79,8 +79,9 @@ struct softrdma_responder {
 	uint8_t nak; /* enum softrdma_nak; 0: none so far, and there is never a second one */
 	uint32_t nak_seq;
 	bool nak_due;
-	bool failed;  /* the queue pair is in error: nothing is served */
-	bool overrun; /* the completion queue was */
+	bool failed;     /* the queue pair is in error: nothing is served */
+	bool trespassed; /* it failed because the peer reached for memory that it may not have */
+	bool overrun;    /* the completion queue was */
 };
 
 enum softrdma_service {

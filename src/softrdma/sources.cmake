@@ -21,6 +21,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/recv_queue.c
 	softrdma/requester.c
 	softrdma/responder.c
+	softrdma/source.c
 	softrdma/wire.c
 	softrdma/workers.c
 )

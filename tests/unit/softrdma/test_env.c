@@ -88,6 +88,38 @@ test_log_line(void **state)
 	assert_int_equal(strlen(log_text), 3 + 511 + 1); /* cut */
 }
 
+/* what strangers can cause does not fill a log, and what was left out is counted */
+static void
+test_few_log_lines(void **state)
+{
+	(void)state;
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT, other = SOFTRDMA_LOG_LIMIT;
+	char line[32];
+	errno = ESTALE;
+	for (int i = 0; i < SOFTRDMA_LOG_LINES + 5; i++) {
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "line %d.", i);
+		snprintf(line, sizeof(line), "line %d.\n", i);
+		assert_int_equal(log_has(line), i < SOFTRDMA_LOG_LINES);
+	}
+	assert_int_equal(errno, ESTALE);
+	assert_int_equal(log_worst, SOFTRDMA_LOG_WARNING);
+	SOFTRDMA_LOG_FEW(&other, WARNING, "another kind");
+	assert_true(log_has("another kind\n"));
+	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS);
+	SOFTRDMA_LOG_FEW(&limit, WARNING, "later");
+	assert_true(log_has("later (and 5 more like it)\n"));
+	SOFTRDMA_LOG_FEW(&limit, WARNING, "and again");
+	assert_true(log_has("and again\n"));
+
+	/* a line that is cut has no room for the number */
+	for (int i = 0; i < SOFTRDMA_LOG_LINES; i++)
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "more");
+	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS);
+	log_clear();
+	SOFTRDMA_LOG_FEW(&limit, WARNING, "%0600d", 1);
+	assert_int_equal(strlen(log_text), 511 + 1);
+}
+
 static void
 test_setting(void **state)
 {
@@ -129,6 +161,7 @@ main(void)
 		cmocka_unit_test(test_own_log),
 		device_test(test_embedder),
 		device_test(test_log_line),
+		device_test(test_few_log_lines),
 		device_test(test_setting),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown_device);

@@ -301,6 +301,56 @@ test_protocol_broken(void **state)
 	raw_peer_fini(&p);
 }
 
+/* one wrong key ends the connection; the refusal is told before, and from whom it came is counted */
+static void
+test_trespasser(void **state)
+{
+	(void)state;
+	for (unsigned times = 1; times <= 2; times++) {
+		struct raw_peer p;
+		raw_peer_init(&p);
+		raw_write(&p, the_mem, the_mr->rkey, 4);
+		raw_send(p.fd, "good", 4);
+		raw_write(&p, the_mem, the_mr->rkey + 1, 4);
+		raw_send(p.fd, "evil", 4);
+		raw_write(&p, the_mem, the_mr->rkey, 4);
+		raw_send(p.fd, "late", 4);
+		raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, 2, 101);
+		raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+		raw_expect_end(p.fd);
+		assert_memory_equal(the_mem, "good", 4);
+		wait_for_log("127.0.0.1 has reached for memory that it may not have");
+		wait_for_log(times == 1 ? "number 1 from there" : "number 2 from there");
+		/* the application hears of it as of any other end: when the peer answers, or does not */
+		expect_no_event(p.l.channel);
+		if (times == 1)
+			raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_DISCONNECT });
+		else
+			clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		raw_peer_fini(&p);
+	}
+}
+
+/* whoever cannot be named any more is expelled all the same */
+static void
+test_unknown_trespasser(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOTCONN);
+	raw_write(&p, the_mem, the_mr->rkey + 1, 0); /* of nothing: that is not refused */
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	raw_write(&p, the_mem, the_mr->rkey + 1, 4);
+	raw_send(p.fd, "evil", 4);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, 2, 101);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+	wait_for_log("an unknown address has reached for memory");
+	fail_nothing();
+	raw_peer_fini(&p);
+}
+
 static void
 test_receiving_fails(void **state)
 {
@@ -970,6 +1020,8 @@ main(void)
 		device_test(test_interrupted_wakes),
 		device_test(test_forgotten_without_thread),
 		device_test(test_protocol_broken),
+		device_test(test_trespasser),
+		device_test(test_unknown_trespasser),
 		device_test(test_receiving_fails),
 		device_test(test_memory_gone_when_receiving),
 		device_test(test_memory_gone_when_reading),

@@ -688,6 +688,62 @@ test_ready_and_disconnect(void **state)
 	}
 }
 
+/* what was admitted before the refusal is answered, then the refusal, then DISCONNECT */
+static void
+test_expelled(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	struct side *here = &p->side[0], *there = &p->side[1];
+	pattern_fill(here->mem, 100, 1, 0);
+	post(p, 1, SOFTRDMA_OP_READ, 1, 1000, 0, 100);
+	post(p, 1, SOFTRDMA_OP_WRITE, 2, 0, REGION_SIZE - 4, 8);
+	post(p, 1, SOFTRDMA_OP_WRITE, 3, 0, 0, 8);
+	assert_true(send_some(p, 1));
+	assert_true(receive_some(p, 0));
+	assert_true(here->link->responder.trespassed);
+	softrdma_link_expel(here->link);
+	run(p);
+	expect_wc(there->send_cq, 1, IBV_WC_SUCCESS);
+	expect_wc(there->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
+	expect_wc(there->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(pattern_check(there->mem + 1000, 100, 1, 0), -1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(p->disconnected[i], 1);
+		assert_int_equal(p->side[i].link->state, SOFTRDMA_LINK_DOWN);
+	}
+	free_pair(p);
+
+	/* other refusals are not the same, nor is memory that goes away under a READ */
+	p = new_pair();
+	post(p, 1, SOFTRDMA_OP_FETCH_ADD, 1, 0, 4, 8);
+	run(p);
+	assert_true(p->side[0].link->responder.failed);
+	assert_false(p->side[0].link->responder.trespassed);
+	free_pair(p);
+}
+
+/* a request of this side had left in part: there is no DISCONNECT behind that, but the end of the stream */
+static void
+test_expelled_in_the_middle(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	struct side *here = &p->side[0], *there = &p->side[1];
+	post(p, 0, SOFTRDMA_OP_WRITE, 1, 0, 0, 1000);
+	p->cut = 500;
+	assert_true(send_some(p, 0));
+	post(p, 1, SOFTRDMA_OP_WRITE, 2, 0, REGION_SIZE - 4, 8);
+	assert_true(send_some(p, 1));
+	assert_true(receive_some(p, 0));
+	softrdma_link_expel(here->link);
+	p->cut = EVERYTHING;
+	run(p);
+	expect_wc(here->send_cq, 1, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(there->send_cq, 2, IBV_WC_RETRY_EXC_ERR);
+	free_pair(p);
+}
+
 static void
 test_lost(void **state)
 {
@@ -1049,6 +1105,8 @@ main(void)
 		cmocka_unit_test(test_remote_errors),
 		cmocka_unit_test(test_failure_with_a_batch),
 		cmocka_unit_test(test_ready_and_disconnect),
+		cmocka_unit_test(test_expelled),
+		cmocka_unit_test(test_expelled_in_the_middle),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_revoke_while_receiving),
 		cmocka_unit_test(test_revoke_while_sending),
