@@ -49,8 +49,23 @@
 /* reads from one socket before another one gets its turn */
 #define SOFTRDMA_RX_TURNS 32
 
-/* incoming connections whose first message has not arrived, and requests that wait for the application */
-#define SOFTRDMA_HANDSHAKES_MAX 1024
+/*
+ * incoming connections whose first message has not arrived, and requests that wait for the application,
+ * unless the environment says otherwise; each holds a descriptor, so at most half of those go there by
+ * default
+ */
+#define SOFTRDMA_PENDING_DEFAULT 1024
+#define SOFTRDMA_PENDING_MAX 65536
+
+/* addresses of which it is known that they have reached for memory that is not theirs: 32 bytes each */
+#define SOFTRDMA_TRESPASSERS_MAX 1024
+
+/* after so long without another time it is forgotten */
+#define SOFTRDMA_TRESPASS_MEMORY_MS 60000
+
+/* lines of one kind that strangers can cause in one interval; more would let them fill a disk */
+#define SOFTRDMA_LOG_LINES 10
+#define SOFTRDMA_LOG_INTERVAL_MS 10000
 
 /* addresses of which it is known that they have reached for memory that is not theirs: 32 bytes each */
 #define SOFTRDMA_TRESPASSERS_MAX 1024

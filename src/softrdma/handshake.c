@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "env.h"
 #include "handshake.h"
 #include "io.h"
+#include "source.h"
 
 #define NS_PER_MS 1000000u
 /* connections taken in one go: others must get the manager's lock in a flood */
@@ -38,9 +40,10 @@ struct softrdma_handshaker {
 	enum role role;
 	int fd; /* -1: cancelled */
 	struct softrdma_id *id;
-	uint64_t deadline; /* ns, 0: none */
-	bool try_again;    /* a listener that has not accepted all there is: the ticker goes on */
-	bool peer_gone;    /* AWAITING_ANSWER: the other side has given up */
+	struct softrdma_source source; /* incoming ones: who it is */
+	uint64_t deadline;             /* ns, 0: none */
+	bool try_again;                /* a listener that has not accepted all there is: the ticker goes on */
+	bool peer_gone;                /* AWAITING_ANSWER: the other side has given up */
 
 	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
 	size_t length;
@@ -49,9 +52,20 @@ struct softrdma_handshaker {
 	struct softrdma_handshaker *next, *prev;
 };
 
-/* all handshakers, for deadlines and caps; guarded by the manager's lock as everything here */
+/* all handshakers, the newest first, for deadlines and caps; guarded by the manager's lock as everything here
+ */
 static struct softrdma_handshaker *all;
 static unsigned incoming; /* READING_REQUEST and AWAITING_ANSWER */
+
+/* caps on what comes in, from the environment when a listener is made */
+static struct {
+	unsigned pending, pending_per_address;
+	unsigned wrong_keys; /* of one address; 0: no cap */
+} caps;
+
+static struct softrdma_log_limit turned_away = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit too_late = SOFTRDMA_LOG_LIMIT;
 
 static bool
 is_incoming(const struct softrdma_handshaker *hand)
@@ -568,7 +582,8 @@ read_request(struct softrdma_handshaker *hand)
 		end(hand); /* looked whether somebody is at home, and left */
 		return;
 	case OTHER_VERSION:
-		SOFTRDMA_LOG(WARNING, "%s speaks version %u of the protocol, not %u: rejected",
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"%s speaks version %u of the protocol, not %u: rejected",
 			peer_name(hand->fd, name, sizeof(name)), hand->peer.version, SOFTRDMA_WIRE_VERSION);
 		send_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
 		read_away(hand->fd);
@@ -583,7 +598,8 @@ read_request(struct softrdma_handshaker *hand)
 	default:
 		break;
 	}
-	SOFTRDMA_LOG(WARNING, "%s does not speak the protocol of the software device: connection closed",
+	SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+		"%s does not speak the protocol of the software device: connection closed",
 		peer_name(hand->fd, name, sizeof(name)));
 	end(hand);
 }
@@ -599,10 +615,63 @@ watch_waiting_peer(struct softrdma_handshaker *hand)
 }
 
 static void
-take_socket(struct softrdma_handshaker *listener, int fd)
+read_caps(void)
+{
+	struct rlimit files = { .rlim_cur = RLIM_INFINITY };
+	uint64_t most = SOFTRDMA_PENDING_DEFAULT;
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_cur / 2 < most)
+		most = files.rlim_cur / 2 + 1;
+	caps.pending = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING", 1, SOFTRDMA_PENDING_MAX, most);
+	caps.pending_per_address = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING_PER_ADDRESS", 1,
+		SOFTRDMA_PENDING_MAX, (caps.pending + 1) / 2);
+	caps.wrong_keys = (unsigned)softrdma_setting("SOFTRDMA_MAX_WRONG_KEYS", 0, UINT32_MAX, 0);
+}
+
+/*
+ * Room for one more under the caps: whoever has been silent longest goes, for an honest client says what it
+ * wants as soon as it is connected. False: all that could go wait for the application.
+ */
+static bool
+make_room(const struct softrdma_source *source)
+{
+	struct softrdma_handshaker *silent = NULL, *silent_alike = NULL;
+	unsigned alike = 0;
+	for (struct softrdma_handshaker *hand = all; hand; hand = hand->next) {
+		if (!is_incoming(hand))
+			continue;
+		bool same = softrdma_source_equal(&hand->source, source);
+		alike += same;
+		if (hand->role != READING_REQUEST)
+			continue;
+		silent = hand;
+		if (same)
+			silent_alike = hand;
+	}
+	if (alike >= caps.pending_per_address)
+		silent = silent_alike;
+	else if (incoming < caps.pending)
+		return true;
+	if (silent)
+		end(silent);
+	return silent != NULL;
+}
+
+static void
+take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr *addr)
 {
 	int ret;
-	if (incoming >= SOFTRDMA_HANDSHAKES_MAX) {
+	char name[NAME_SIZE];
+	const struct softrdma_source source = softrdma_source_of(addr);
+	if (caps.wrong_keys && softrdma_source_accusations(&source, softrdma_now_ns()) >= caps.wrong_keys) {
+		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
+			name_of(addr, name, sizeof(name)));
+		close(fd);
+		return;
+	}
+	if (!make_room(&source)) {
+		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
+			name_of(addr, name, sizeof(name)));
 		send_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
 		read_away(fd);
 		close(fd);
@@ -610,9 +679,10 @@ take_socket(struct softrdma_handshaker *listener, int fd)
 	}
 	struct softrdma_handshaker *hand = new_handshaker(READING_REQUEST, fd, listener->id, &ret);
 	if (hand == NULL) {
-		SOFTRDMA_LOG(ERROR, "an incoming connection is dropped: %s", strerror(ret));
+		SOFTRDMA_LOG_FEW(&turned_away, ERROR, "an incoming connection is dropped: %s", strerror(ret));
 		return;
 	}
+	hand->source = source;
 	set_deadline(hand, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	read_request(hand);
 }
@@ -621,9 +691,11 @@ take_socket(struct softrdma_handshaker *listener, int fd)
 static bool
 accept_one(struct softrdma_handshaker *listener)
 {
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct sockaddr_storage addr = { 0 };
+	socklen_t len = sizeof(addr);
+	int fd = accept4(listener->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		take_socket(listener, fd);
+		take_socket(listener, fd, (const struct sockaddr *)&addr);
 		return true;
 	}
 	switch (errno) {
@@ -695,6 +767,7 @@ softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 		return errno;
 	int fd = id->bound_fd;
 	id->bound_fd = -1;
+	read_caps();
 	id->handshaker = new_handshaker(LISTENING, fd, id, &ret);
 	if (id->handshaker == NULL)
 		return ret;
@@ -823,7 +896,8 @@ deadline_passed(struct softrdma_handshaker *hand)
 		break;
 	default:
 		assert(hand->role == READING_REQUEST);
-		SOFTRDMA_LOG(WARNING, "%s did not finish its request in time: connection closed",
+		SOFTRDMA_LOG_FEW(&too_late, WARNING,
+			"%s did not finish its request in time: connection closed",
 			peer_name(hand->fd, name, sizeof(name)));
 		end(hand);
 		break;
@@ -837,10 +911,13 @@ tick(uint64_t now_ns)
 	struct softrdma_handshaker *next;
 	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
 		next = hand->next;
+		if (hand->deadline && now_ns >= hand->deadline)
+			deadline_passed(hand);
+	}
+	/* a listener stays, but may end others to make room */
+	for (struct softrdma_handshaker *hand = all; hand; hand = hand->next) {
 		if (hand->try_again)
 			accept_sockets(hand);
-		else if (hand->deadline && now_ns >= hand->deadline)
-			deadline_passed(hand);
 	}
 	softrdma_cm_unlock();
 }

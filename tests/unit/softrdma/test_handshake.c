@@ -13,6 +13,9 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include "softrdma/env.h"
+#include "softrdma/source.h"
+
 /* --- the passive side: what comes to a listener --- */
 
 /* the device closes the connection and the application hears nothing */
@@ -191,38 +194,156 @@ limit_files(rlim_t limit, rlim_t *before)
 	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
 }
 
-/* nobody can make the device hold more than so many unfinished requests; the rest is told so */
+static int
+raw_connect_from(const struct sockaddr_in *addr, unsigned host)
+{
+	struct sockaddr_in from = loopback(0);
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)addr, sizeof(*addr)), 0);
+	return fd;
+}
+
+/* a request, which the application has not answered yet */
+static struct rdma_cm_id *
+request_from(struct listener *l, unsigned host, int *fd)
+{
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	*fd = raw_connect_from(&l->addr, host);
+	raw_send(*fd, buf, len);
+	return expect_event(l->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+
+static void
+expect_not_ended(int fd)
+{
+	assert_false(readable(fd, 0));
+	close(fd);
+}
+
+/* nobody can make the device hold more than so many silent connections: who has been silent longest goes */
+static void
+test_too_many_silent(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_MAX_PENDING", "3", 1);
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "2", 1);
+	struct listener l;
+	listener_init(&l);
+	int first = raw_connect_from(&l.addr, 1);
+	int second = raw_connect_from(&l.addr, 1);
+	int third = raw_connect_from(&l.addr, 1); /* too many of this address */
+	raw_expect_end(first);
+	close(first);
+	int other = raw_connect_from(&l.addr, 2);
+	/* too many in all, the caller's own address has none */
+	int fd;
+	struct rdma_cm_id *id = request_from(&l, 3, &fd);
+	raw_expect_end(second);
+	close(second);
+	expect_not_ended(third);
+	expect_not_ended(other);
+	destroy(id);
+	close(fd);
+	expect_no_event(l.channel);
+	assert_int_equal(log_worst, 0);
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_MAX_PENDING");
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
+/* requests that the application has, or will get, do not make room: newcomers are told so */
 static void
 test_too_many_pending(void **state)
 {
 	(void)state;
-	rlim_t before;
-	if (!limit_files(2 * SOFTRDMA_HANDSHAKES_MAX + 100, &before)) {
-		print_message("skipped: %d descriptors are not allowed here\n", 2 * SOFTRDMA_HANDSHAKES_MAX);
-		skip();
-	}
+	setenv("SOFTRDMA_MAX_PENDING", "3", 1);
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "2", 1);
 	struct listener l;
 	listener_init(&l);
-	static int fds[SOFTRDMA_HANDSHAKES_MAX];
-	for (int i = 0; i < SOFTRDMA_HANDSHAKES_MAX; i++)
-		fds[i] = raw_connect(&l.addr);
-	int refused = raw_connect(&l.addr);
+	struct rdma_cm_id *ids[3];
+	int fds[3];
+	for (unsigned i = 0; i < 2; i++)
+		ids[i] = request_from(&l, 1, &fds[i]);
+	int refused = raw_connect_from(&l.addr, 1);
 	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
 	close(refused);
-	for (int i = 0; i < SOFTRDMA_HANDSHAKES_MAX; i++) {
-		assert_false(readable(fds[i], 0));
+	wait_for_log("is rejected: too many requests are pending");
+	ids[2] = request_from(&l, 2, &fds[2]);
+	refused = raw_connect_from(&l.addr, 3);
+	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
+	close(refused);
+
+	/* there is room again when one is answered */
+	assert_int_equal(softrdma_rdma_reject(ids[0], NULL, 0), 0);
+	int fd;
+	struct rdma_cm_id *id = request_from(&l, 1, &fd);
+	destroy(id);
+	close(fd);
+	for (unsigned i = 0; i < 3; i++) {
+		destroy(ids[i]);
 		close(fds[i]);
 	}
-	/* there is room again when the device has seen them go */
-	uint8_t buf[BUF_MAX];
-	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
-	wait_until(count_fds() <= fds_before + 16);
-	int fd = raw_connect(&l.addr);
-	raw_send(fd, buf, len);
-	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
-	close(fd);
+	expect_no_event(l.channel);
 	listener_fini(&l);
-	limit_files(before, NULL);
+	unsetenv("SOFTRDMA_MAX_PENDING");
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
+/* unless it is told otherwise the device leaves the application half of the descriptors */
+static void
+test_pending_and_descriptors(void **state)
+{
+	(void)state;
+	enum { FILES = 40, PENDING = FILES / 2 + 1, PER_ADDRESS = (PENDING + 1) / 2 };
+	int fds[PER_ADDRESS + 1];
+	rlim_t before;
+	struct listener l;
+	assert_true(limit_files(FILES, &before));
+	listener_init(&l);
+	assert_true(limit_files(before, NULL));
+	for (int i = 0; i < PER_ADDRESS; i++)
+		fds[i] = raw_connect(&l.addr);
+	fds[PER_ADDRESS] = raw_connect(&l.addr);
+	raw_expect_end(fds[0]);
+	close(fds[0]);
+	for (int i = 1; i <= PER_ADDRESS; i++)
+		expect_not_ended(fds[i]);
+	listener_fini(&l);
+}
+
+/* who has guessed too often is not heard any more, for a while */
+static void
+test_too_many_wrong_keys(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "2", 1);
+	struct listener l;
+	listener_init(&l);
+	struct sockaddr_in guesser = loopback(0);
+	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	int fd;
+	softrdma_source_accuse(&source, softrdma_now_ns());
+	destroy(request_from(&l, 9, &fd));
+	close(fd);
+	softrdma_source_accuse(&source, softrdma_now_ns());
+	fd = raw_connect_from(&l.addr, 9);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("127.0.0.9:");
+	wait_for_log("is not heard: too many wrong keys from there");
+	destroy(request_from(&l, 8, &fd));
+	close(fd);
+	clock_forward_ms(SOFTRDMA_TRESPASS_MEMORY_MS);
+	destroy(request_from(&l, 9, &fd));
+	close(fd);
+	expect_no_event(l.channel);
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
 /* no descriptor left: connections wait, and are served when there is one again */
@@ -1021,7 +1142,10 @@ main(void)
 		device_test(test_request_in_pieces),
 		device_test(test_unfinished_request),
 		device_test(test_listener_closed_meanwhile),
+		device_test(test_too_many_silent),
 		device_test(test_too_many_pending),
+		device_test(test_pending_and_descriptors),
+		device_test(test_too_many_wrong_keys),
 		device_test(test_no_descriptor_left),
 		device_test(test_accept_fails),
 		device_test(test_request_without_resources),
