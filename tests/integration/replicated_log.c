@@ -775,73 +775,6 @@ a_replica_ends_cleanly(void **state)
 	}
 }
 
-/* a moment of up to 5 ms: what is cut off by a kill must be as random as can be */
-static void
-random_pause(void)
-{
-	const struct timespec pause = { .tv_nsec = random() % 5000000 };
-
-	nanosleep(&pause, NULL);
-}
-
-static void
-kill_something(void)
-{
-	long what = random() % 4;
-
-	random_pause();
-	if (what != 3)
-		proc_kill(&replicas[what]);
-	if (random() % 2)
-		random_pause();
-	if (what == 3 || random() % 2)
-		kill_replicas();
-	if (random() % 2)
-		random_pause();
-	proc_kill(&writer);
-}
-
-/* one log, until about all of the input is in it */
-static void
-kill_and_resume(unsigned rounds)
-{
-	uint64_t records = 0;
-	uint64_t bytes;
-
-	start_replicas();
-	for (unsigned round = 0; round < rounds; round++) {
-		start_writer("input", "--resume");
-		if (records < 25000)
-			wait_acks(records + (uint64_t)random() % 2000);
-		kill_something();
-		for (unsigned i = 0; i < REPLICAS; i++)
-			if (replicas[i].pid == 0)
-				start_replica(i);
-		expect_acknowledged("input");
-		(void)read_acks(&records, &bytes);
-	}
-	write_log("input", "--resume");
-	expect_logs("input");
-	kill_replicas();
-	assert_int_equal(shell("rm -f replica* acks", NULL, NULL, NULL), 0);
-}
-
-/* everything at once, again and again: replicas and writers are killed at any moment */
-static void
-kills_at_random(void **state)
-{
-	const char *kills = getenv("REPLICATED_LOG_KILLS");
-	const unsigned cycles = (unsigned)(kills ? strtoul(kills, NULL, 10) : 20) / 10;
-	const unsigned seed = (unsigned)now_ms();
-
-	(void)state;
-	print_message("seed %u\n", seed);
-	srandom(seed);
-	write_lines("input", 0, 30000);
-	for (unsigned i = 0; i < cycles; i++)
-		kill_and_resume(10);
-}
-
 static int
 setup(void **state)
 {
@@ -889,7 +822,6 @@ main(int argc, char *argv[])
 		TEST(logs_are_not_mixed_up),
 		TEST(another_input_is_no_resumption),
 		TEST(a_replica_ends_cleanly),
-		TEST(kills_at_random),
 	};
 
 	/* one test of the table by its name */

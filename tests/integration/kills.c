@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * kills.c -- the replicated log under kill -9, of replicas, of the writer and of both, at any moment
+ *
+ * Each round lets a writer stream into three replicas, kills some of the four processes in the middle of it,
+ *looks at what is in the files, and starts them again. The page cache survives a kill, so a power cut is
+ *played as well: where the writer is dead, what no acknowledgement covers is damaged before the next start.
+ *Then:
+ *
+ *	- every log is sound from its beginning to its tail: no record is torn
+ *	- what is in a log is the input, in its order, and nothing else
+ *	- each acknowledged record is in the logs of a majority
+ *	- the next writer recovers it and goes on, and at the end all logs are the whole input
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "log_format.h"
+#include "options.h"
+#include "process.h"
+
+#define REPLICAS 3
+#define MAJORITY (REPLICAS / 2 + 1)
+#define SIZE "4M"
+#define LOG_SIZE ((size_t)4 << 20)
+#define LINES 30000
+#define LINE_MAX_LEN 128
+/* a log that has so many records is finished, and another one is begun */
+#define LINES_ENOUGH 25000
+#define TIME_MS 60000
+#define ROUND_S 120
+#define DAMAGE_MAX 65536
+#define FINISHERS_MAX 5
+
+static struct proc replicas[REPLICAS];
+static char ports[REPLICAS][16];
+static struct proc writer;
+static pid_t feeder; /* writes to its standard input */
+
+static char *input;
+static size_t input_len;
+static size_t ends[LINES + 1]; /* of the first n lines */
+
+static struct {
+	unsigned seed;
+	unsigned long rounds, replicas, writers, damaged, logs;
+	uint64_t acknowledged; /* records, of all logs */
+	int64_t ms;
+} total;
+
+static void
+fail(const char *what, unsigned replica)
+{
+	fprintf(stderr, "FAILED: %s (replica %u, round %lu, seed %u); the files are kept\n", what, replica,
+		total.rounds, total.seed);
+	exit(1);
+}
+
+static long
+random_below(long limit)
+{
+	return random() % limit;
+}
+
+static const char *
+log_of(unsigned i)
+{
+	static const char *const names[REPLICAS] = { "replica0", "replica1", "replica2" };
+
+	return names[i];
+}
+
+/* --- the programs --- */
+
+/* the first time on any free port, then on the same again */
+static void
+start_replica(unsigned i)
+{
+	char line[256];
+	char *argv[] = { REPLICA, "127.0.0.1", ports[i], (char *)(uintptr_t)log_of(i), SIZE, NULL };
+
+	if (ports[i][0] == '\0')
+		strcpy(ports[i], "0");
+	if (proc_start(&replicas[i], argv, NULL) ||
+		proc_wait_line(&replicas[i], "listening", line, sizeof(line), TIME_MS))
+		fail("a replica does not start", i);
+	snprintf(ports[i], sizeof(ports[i]), "%s", strstr(line, " port ") + 6);
+}
+
+static void
+start_dead_replicas(void)
+{
+	for (unsigned i = 0; i < REPLICAS; i++)
+		if (replicas[i].pid == 0)
+			start_replica(i);
+}
+
+/* what is known at once, the rest in small pieces: as fast as it can a writer would be through before it is
+ * killed */
+static _Noreturn void
+feed(int fd, size_t known)
+{
+	size_t at = 0;
+	unsigned line = 0;
+	size_t until = known;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (at < input_len) {
+		ssize_t n = write(fd, input + at, until - at);
+		if (n < 0)
+			_exit(1); /* the writer is dead */
+		at += (size_t)n;
+		if (at < until)
+			continue;
+		const struct timespec pause = { .tv_nsec = random_below(2000000) };
+		nanosleep(&pause, NULL);
+		while (line < LINES && ends[line] <= at)
+			line++;
+		line += (unsigned)random_below(50);
+		until = ends[line < LINES ? line : LINES];
+	}
+	_exit(0);
+}
+
+static void
+start_writer(uint64_t known)
+{
+	char command[512];
+
+	/*
+	 * Killed before anything was acknowledged, a log may be on one replica alone, and the others look as
+	 * if they had lost it: that they have not, the writer must be told. Its words do not go to a pipe
+	 * that nobody reads.
+	 */
+	snprintf(command, sizeof(command),
+		"exec '%s' -a acks --resume %s 127.0.0.1:%s,127.0.0.1:%s,127.0.0.1:%s >writer.out 2>&1",
+		WRITER, known ? "" : "--trust-empty", ports[0], ports[1], ports[2]);
+	char *argv[] = { "/bin/sh", "-c", command, NULL };
+	if (proc_start(&writer, argv, NULL))
+		fail("the writer does not start", 0);
+	feeder = fork();
+	if (feeder < 0)
+		fail("no process for the input", 0);
+	if (feeder == 0)
+		feed(writer.in, ends[known]);
+	proc_close_in(&writer);
+}
+
+/* it ends by itself as soon as its writer has */
+static void
+await_feeder(void)
+{
+	while (waitpid(feeder, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void
+kill_replica(unsigned i)
+{
+	if (replicas[i].pid) {
+		proc_kill(&replicas[i]);
+		total.replicas++;
+	}
+}
+
+static void
+kill_writer(void)
+{
+	if (writer.pid) {
+		proc_kill(&writer);
+		await_feeder();
+		total.writers++;
+	}
+}
+
+/* --- the oracle --- */
+
+static uint64_t
+acknowledged(void)
+{
+	uint64_t records = 0;
+	uint64_t bytes = 0;
+	FILE *f = fopen("acks", "r");
+
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%" SCNu64 " %" SCNu64, &records, &bytes) != 2)
+		records = 0;
+	fclose(f);
+	if (records > LINES || (records && bytes != ends[records]))
+		fail("the file of acknowledgements does not fit the input", 0);
+	return records;
+}
+
+static void
+wait_acknowledged(uint64_t wanted)
+{
+	const struct timespec pause = { .tv_nsec = 500000 };
+	const int64_t end = now_ms() + TIME_MS;
+
+	while (acknowledged() < wanted) {
+		if (now_ms() > end)
+			fail("nothing is acknowledged any more", 0);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* the records of a log, each of which must be the input's; boundary: the offset behind the first wanted ones
+ */
+static uint64_t
+check_log(unsigned i, uint64_t wanted, size_t *boundary)
+{
+	static uint8_t log[LOG_SIZE];
+	struct log_header header;
+	struct log_record record;
+	struct log_scan scan;
+	enum log_status status;
+	int fd = open(log_of(i), O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0; /* killed before it had made its file */
+	if (read(fd, log, sizeof(log)) != (ssize_t)sizeof(log))
+		fail("a log has lost its size", i);
+	close(fd);
+	if (log_header_decode(log, sizeof(log), sizeof(log), &header) != LOG_OK)
+		fail("the header of a log is damaged", i);
+	log_scan_init(&scan, log, header.tail);
+	*boundary = LOG_HEADER_SIZE;
+	while ((status = log_scan_next(&scan, &record)) == LOG_OK) {
+		if (scan.records > LINES || record.length != ends[scan.records] - ends[scan.records - 1] ||
+			memcmp(record.payload, input + ends[scan.records - 1], record.length) != 0)
+			fail("a record is not what was written", i);
+		if (scan.records == wanted)
+			*boundary = scan.offset;
+	}
+	if (status != LOG_END)
+		fail("a record is torn", i);
+	return scan.records;
+}
+
+static void
+put(int fd, const void *bytes, size_t len, size_t offset, unsigned i)
+{
+	if (pwrite(fd, bytes, len, (off_t)offset) != (ssize_t)len)
+		fail("the damage cannot be done", i);
+}
+
+/*
+ * What a power cut may leave of writes that nobody has acknowledged: the tail is where it was before, and
+ * behind it lie zeros, anything, or records that look good and are none.
+ */
+static void
+damage(unsigned i, size_t boundary)
+{
+	static uint8_t bytes[DAMAGE_MAX];
+	uint8_t word[LOG_WORD_SIZE];
+	size_t len = (size_t)random_below(DAMAGE_MAX);
+	int fd = open(log_of(i), O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (len > LOG_SIZE - boundary)
+		len = LOG_SIZE - boundary;
+	switch (random_below(3)) {
+	case 0:
+		memset(bytes, 0, len);
+		break;
+	case 1:
+		for (size_t at = 0; at < len; at++)
+			bytes[at] = (uint8_t)random();
+		break;
+	default:
+		if (pread(fd, bytes, len, LOG_HEADER_SIZE) != (ssize_t)len)
+			fail("a log cannot be read", i);
+	}
+	log_word_encode(word, LOG_WORD_TAIL, boundary);
+	put(fd, word, sizeof(word), LOG_WORD_TAIL, i);
+	put(fd, bytes, len, boundary, i);
+	if (close(fd))
+		fail("the damage cannot be done", i);
+	total.damaged++;
+}
+
+static void
+check_logs(void)
+{
+	const uint64_t records = acknowledged();
+	size_t boundaries[REPLICAS];
+	unsigned complete = 0;
+
+	for (unsigned i = 0; i < REPLICAS; i++) {
+		/* under a writer a log changes while it is read; it is looked at when that one is dead */
+		if (writer.pid && replicas[i].pid)
+			continue;
+		uint64_t have = check_log(i, records, &boundaries[i]);
+		complete += have >= records;
+		if (writer.pid == 0 && replicas[i].pid == 0 && have >= records && random_below(2))
+			damage(i, boundaries[i]);
+	}
+	if (writer.pid == 0 && complete < MAJORITY)
+		fail("an acknowledged record is lost", 0);
+}
+
+/* --- rounds --- */
+
+/* what is cut off by a kill must be as random as can be */
+static void
+random_pause(void)
+{
+	const struct timespec pause = { .tv_nsec = random_below(5000000) };
+
+	nanosleep(&pause, NULL);
+}
+
+/* one replica, several, all, the writer, or any of them and the writer, before or behind them */
+static void
+kill_something(void)
+{
+	const long victims = random_below(1 << REPLICAS);
+	const long of_writer = random_below(3);
+
+	random_pause();
+	if (of_writer == 1 || victims == 0)
+		kill_writer();
+	for (unsigned i = 0; i < REPLICAS; i++) {
+		if (random_below(2))
+			random_pause();
+		if (victims >> i & 1)
+			kill_replica(i);
+	}
+	if (of_writer == 2)
+		kill_writer();
+}
+
+static void
+one_round(void)
+{
+	deadline_start("a round of kills", ROUND_S);
+	const uint64_t before = acknowledged();
+	if (writer.pid == 0)
+		start_writer(before);
+	/* sometimes while it still recovers, or while a replica is brought up to date */
+	if (random_below(4))
+		wait_acknowledged(before + (uint64_t)random_below(600));
+	kill_something();
+	total.rounds++;
+	check_logs();
+	start_dead_replicas();
+	deadline_stop();
+}
+
+static void
+one_log(unsigned long rounds)
+{
+	const unsigned long end = total.rounds + rounds;
+	size_t boundary;
+
+	for (unsigned i = 0; i < REPLICAS; i++)
+		unlink(log_of(i));
+	unlink("acks");
+	memset(ports, 0, sizeof(ports));
+	start_dead_replicas();
+	while (total.rounds < end && acknowledged() < LINES_ENOUGH)
+		one_round();
+
+	/* a writer does not wait for a replica that is late when it has done its work: the next one brings it
+	 * the rest */
+	deadline_start("the end of a log", ROUND_S);
+	bool complete = false;
+	for (int tries = 0; tries < FINISHERS_MAX && !complete; tries++) {
+		if (writer.pid == 0)
+			start_writer(LINES);
+		if (proc_wait(&writer, TIME_MS) != 0)
+			fail("the writer does not come to its end (writer.out)", 0);
+		proc_kill(&writer);
+		await_feeder();
+		complete = true;
+		for (unsigned i = 0; i < REPLICAS; i++)
+			complete = check_log(i, 0, &boundary) == LINES && complete;
+	}
+	if (!complete)
+		fail("a log is not complete", 0);
+	for (unsigned i = 0; i < REPLICAS; i++)
+		proc_kill(&replicas[i]);
+	deadline_stop();
+	total.logs++;
+	total.acknowledged += LINES;
+}
+
+/* --- all of it --- */
+
+static void
+make_input(void)
+{
+	input = malloc((size_t)LINES * LINE_MAX_LEN);
+	if (input == NULL)
+		fail("no memory", 0);
+	for (unsigned i = 0; i < LINES; i++) {
+		ends[i] = input_len;
+		input_len += (size_t)snprintf(input + input_len, LINE_MAX_LEN, "line %u %*s\n", i,
+			(int)(i * 7919 % 100), "");
+	}
+	ends[LINES] = input_len;
+	FILE *f = fopen("input", "w");
+	if (f == NULL || fwrite(input, 1, input_len, f) != input_len || fclose(f))
+		fail("the input cannot be written", 0);
+}
+
+static void
+load(const char *path)
+{
+	FILE *f = path ? fopen(path, "r") : NULL;
+
+	if (f == NULL)
+		return;
+	if (fscanf(f, "%lu %lu %lu %lu %lu %" SCNu64 " %" SCNd64, &total.rounds, &total.replicas,
+		    &total.writers, &total.damaged, &total.logs, &total.acknowledged, &total.ms) != 7)
+		fail("the state cannot be read", 0);
+	fclose(f);
+}
+
+/* whole or not at all: this program may be stopped as well */
+static void
+save(const char *path)
+{
+	char name[4096];
+
+	if (path == NULL)
+		return;
+	snprintf(name, sizeof(name), "%s.new", path);
+	FILE *f = fopen(name, "w");
+	if (f == NULL ||
+		fprintf(f, "%lu %lu %lu %lu %lu %" PRIu64 " %" PRId64 "\n", total.rounds, total.replicas,
+			total.writers, total.damaged, total.logs, total.acknowledged, total.ms) < 0 ||
+		fclose(f) || rename(name, path))
+		fail("the state cannot be written", 0);
+}
+
+static int
+usage(void)
+{
+	fprintf(stderr,
+		"usage: kills [--rounds N] [--seed S] [--seconds T] [--resume FILE]\n"
+		"N rounds in all, those of the FILE included; in T seconds at the most\n");
+	return 2;
+}
+
+int
+main(int argc, char *argv[])
+{
+	static const struct option options[] = {
+		{ "rounds", required_argument, NULL, 'n' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "seconds", required_argument, NULL, 't' },
+		{ "resume", required_argument, NULL, 'r' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const int64_t begin = now_ms();
+	unsigned long rounds = 200;
+	unsigned long seed = (unsigned long)begin & UINT32_MAX;
+	unsigned long seconds = 0;
+	char *state = NULL;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		bool good = true;
+		switch (option) {
+		case 'n':
+			good = option_number(optarg, 1, UINT32_MAX, &rounds);
+			break;
+		case 's':
+			good = option_number(optarg, 0, UINT32_MAX, &seed);
+			break;
+		case 't':
+			good = option_number(optarg, 1, UINT32_MAX, &seconds);
+			break;
+		case 'r':
+			state = optarg;
+			break;
+		default:
+			good = false;
+		}
+		if (!good)
+			return usage();
+	}
+	if (optind != argc)
+		return usage();
+
+	char path[4096] = "";
+	if (state && state[0] != '/') {
+		if (getcwd(path, sizeof(path) - strlen(state) - 2) == NULL)
+			fail("no working directory", 0);
+		strcat(strcat(path, "/"), state);
+		state = path;
+	}
+	char dir[] = "kills.XXXXXX";
+	if (mkdtemp(dir) == NULL || chdir(dir))
+		fail("no directory", 0);
+	total.seed = (unsigned)seed;
+	srandom(total.seed);
+	load(state);
+	printf("seed %u, from round %lu on\n", total.seed, total.rounds);
+	fflush(stdout);
+	make_input();
+	const int64_t before_ms = total.ms;
+	while (total.rounds < rounds && (seconds == 0 || now_ms() - begin < (int64_t)seconds * 1000)) {
+		one_log(rounds - total.rounds);
+		total.ms = before_ms + now_ms() - begin;
+		save(state);
+	}
+	printf("%lu rounds: %lu replicas and %lu writers killed, %lu logs damaged behind what was acknowledged; "
+	       "%" PRIu64 " records in %lu logs, none lost, none torn; %" PRId64 " s\n",
+		total.rounds, total.replicas, total.writers, total.damaged, total.acknowledged, total.logs,
+		total.ms / 1000);
+	free(input);
+	if (chdir("..") == 0) {
+		static struct proc p;
+		char *rm[] = { "rm", "-rf", dir, NULL };
+		if (proc_start(&p, rm, NULL) == 0)
+			(void)proc_wait(&p, TIME_MS);
+		proc_kill(&p);
+	}
+	return 0;
+}
