@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* attacks.c -- what hostile peers do; each has addresses of its own, 127.0.0.<host> */
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attacks.h"
+#include "deadline.h"
+#include "raw.h"
+
+/* the server ends by itself what is unfinished after 5 s; this is how long one that hesitates is believed */
+#define PATIENCE_MS 15000
+#define SEGMENT_MAX 262144u
+#define MESSAGE_MAX 0x80000000u
+
+static int
+let_pass(const char *what)
+{
+	fprintf(stderr, "the server has let pass: %s\n", what);
+	return 1;
+}
+
+static bool
+over(int64_t end_ms)
+{
+	return now_ms() >= end_ms;
+}
+
+static void
+pause_ms(long ms)
+{
+	const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+static bool
+has_ended(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* --- connections that never say what they want --- */
+
+#define HALF_OPEN 1000
+
+/* as many as can be, from several addresses, and new ones for those that the server ends */
+static int
+half_open(uint16_t port, int64_t end_ms)
+{
+	static int fds[HALF_OPEN];
+
+	memset(fds, -1, sizeof(fds));
+	while (!over(end_ms)) {
+		for (unsigned i = 0; i < HALF_OPEN; i++) {
+			if (fds[i] >= 0 && has_ended(fds[i])) {
+				close(fds[i]);
+				fds[i] = -1;
+			}
+			if (fds[i] < 0)
+				fds[i] = raw_connect(10 + i % 4, port);
+		}
+		pause_ms(10);
+	}
+	for (unsigned i = 0; i < HALF_OPEN; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return 0;
+}
+
+#define LORISES 100
+
+/* a byte from time to time, and the last one never; none of them lives longer than the deadline */
+static int
+slow_loris(uint16_t port, int64_t end_ms)
+{
+	static struct {
+		int fd;
+		unsigned sent;
+		int64_t begin_ms;
+	} lorises[LORISES];
+	uint8_t message[RAW_HEADER];
+	int ret = 0;
+
+	raw_connect_message(message);
+	for (unsigned i = 0; i < LORISES; i++)
+		lorises[i].fd = -1;
+	while (!over(end_ms) && ret == 0) {
+		for (unsigned i = 0; i < LORISES; i++) {
+			if (lorises[i].fd >= 0 && has_ended(lorises[i].fd)) {
+				close(lorises[i].fd);
+				lorises[i].fd = -1;
+			}
+			if (lorises[i].fd < 0) {
+				lorises[i].fd = raw_connect(20 + i % 2, port);
+				lorises[i].sent = 0;
+				lorises[i].begin_ms = now_ms();
+			}
+			if (lorises[i].fd >= 0 && lorises[i].sent < RAW_HEADER - 1)
+				(void)raw_send(lorises[i].fd, &message[lorises[i].sent++], 1);
+			if (now_ms() - lorises[i].begin_ms > PATIENCE_MS)
+				ret = let_pass("a request that never gets finished");
+		}
+		pause_ms(50);
+	}
+	for (unsigned i = 0; i < LORISES; i++)
+		if (lorises[i].fd >= 0)
+			close(lorises[i].fd);
+	return ret;
+}
+
+/* --- memory that is not theirs --- */
+
+/* a request for it, and others behind it as if nothing had happened: refused, disconnected, and nothing else
+ */
+static int
+refused(int fd, const struct raw_frame *request, const struct raw_memory *memory)
+{
+	static uint8_t payload[64];
+	const struct raw_frame behind = { .opcode = RAW_READ,
+		.seq = request->seq + 1,
+		.key = memory->key,
+		.addr = memory->addr,
+		.arg = 8 };
+	uint64_t opcodes = 0;
+	uint16_t nak = 0;
+	int ret = 0;
+
+	if (!raw_send_frame(fd, request, request->length ? payload : NULL) ||
+		!raw_send_frame(fd, &behind, NULL))
+		ret = let_pass("nothing: it did not wait for the request");
+	else if (raw_expect_end(fd, PATIENCE_MS, &opcodes, &nak) != RAW_ENDED)
+		ret = let_pass("a connection that goes on after a wrong key");
+	else if (nak != 2 || opcodes != (UINT64_C(1) << RAW_NAK | UINT64_C(1) << RAW_DISCONNECT))
+		ret = let_pass("a request for memory that is not the client's");
+	close(fd);
+	return ret;
+}
+
+/* wrong keys, ranges and rights, one for each connection: there is no second one */
+static int
+wrong_keys(uint16_t port, int64_t end_ms)
+{
+	int ret = 0;
+
+	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
+		struct raw_memory memory;
+		int fd = raw_establish(30 + n % 2, port, &memory);
+		if (fd < 0)
+			continue;
+		struct raw_frame requests[] = {
+			{ .opcode = RAW_READ, .key = (uint32_t)random(), .addr = memory.addr, .arg = 64 },
+			{ .opcode = RAW_READ,
+				.key = memory.key ^ 1u << n % 32,
+				.addr = memory.addr,
+				.arg = 64 },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_WHOLE,
+				.length = 64,
+				.key = memory.key + 1,
+				.addr = memory.addr },
+			{ .opcode = RAW_READ, .key = memory.key, .addr = memory.addr - 1, .arg = 64 },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_WHOLE,
+				.length = 64,
+				.key = memory.key,
+				.addr = memory.addr + memory.size - 63 },
+			{ .opcode = RAW_READ, .key = memory.key, .addr = 0, .arg = 1 },
+			{ .opcode = RAW_READ, .key = 0, .addr = memory.addr, .arg = 1 },
+			/* the key is right, and the right is missing */
+			{ .opcode = RAW_FLUSH, .code = 2, .key = memory.key, .addr = memory.addr, .arg = 8 },
+			/* the end of the range wraps */
+			{ .opcode = RAW_READ, .key = memory.key, .addr = UINT64_MAX - 7, .arg = 16 },
+			{ .opcode = RAW_READ,
+				.key = memory.key,
+				.addr = memory.addr + memory.size,
+				.arg = MESSAGE_MAX },
+			{ .opcode = RAW_FLUSH,
+				.code = 1,
+				.key = memory.key,
+				.addr = memory.addr + 8,
+				.arg = UINT64_MAX - 7 },
+		};
+		struct raw_frame *request = &requests[n % (sizeof(requests) / sizeof(requests[0]))];
+		request->seq = RAW_SEQ;
+		ret = refused(fd, request, &memory);
+	}
+	return ret;
+}
+
+/* --- frames that there are not --- */
+
+/* the connection is closed without another word but for answers of this kind */
+static int
+broken(int fd, const void *bytes, size_t len, uint8_t answers, const char *what)
+{
+	uint64_t opcodes = 0;
+	int ret = 0;
+
+	/* it may be closed before all is sent */
+	(void)raw_send(fd, bytes, len);
+	if (raw_expect_end(fd, PATIENCE_MS, &opcodes, NULL) != RAW_ENDED)
+		ret = let_pass(what);
+	else if (opcodes & ~(UINT64_C(1) << answers))
+		ret = let_pass(what);
+	close(fd);
+	return ret;
+}
+
+/* lengths that are too long, that wrap, and that do not add up */
+static int
+wrong_lengths(uint16_t port, int64_t end_ms)
+{
+	int ret = 0;
+
+	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
+		struct raw_memory m;
+		int fd = raw_establish(40 + n % 2, port, &m);
+		if (fd < 0)
+			continue;
+		const struct raw_frame frames[] = {
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_WHOLE,
+				.length = SEGMENT_MAX + 1,
+				.key = m.key,
+				.addr = m.addr },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_WHOLE,
+				.length = UINT32_MAX,
+				.key = m.key,
+				.addr = m.addr },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_FIRST,
+				.length = 64,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = MESSAGE_MAX + UINT64_C(1) },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_FIRST,
+				.length = 64,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = UINT64_MAX },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_FIRST,
+				.length = 64,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = 64 },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_FIRST,
+				.length = 64,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = 1 },
+			{ .opcode = RAW_WRITE,
+				.flags = RAW_LAST,
+				.length = 64,
+				.key = m.key,
+				.addr = m.addr },
+			{ .opcode = RAW_WRITE, .flags = 0, .length = 64, .key = m.key, .addr = m.addr },
+			{ .opcode = RAW_SEND, .flags = RAW_WHOLE, .length = UINT32_MAX },
+			{ .opcode = RAW_READ,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = MESSAGE_MAX + UINT64_C(1) },
+			{ .opcode = RAW_READ, .key = m.key, .addr = m.addr, .arg = UINT64_MAX },
+			{ .opcode = RAW_READ, .length = 8, .key = m.key, .addr = m.addr, .arg = 8 },
+			{ .opcode = RAW_FETCH_ADD, .length = 16, .key = m.key, .addr = m.addr },
+			{ .opcode = RAW_FETCH_ADD, .length = 0, .key = m.key, .addr = m.addr },
+			{ .opcode = RAW_READ_RESPONSE, .flags = RAW_WHOLE, .length = 64 },
+			{ .opcode = RAW_ACK, .length = 0 },
+			{ .opcode = RAW_NAK, .code = 2 },
+		};
+		struct raw_frame frame = frames[n % (sizeof(frames) / sizeof(frames[0]))];
+		uint8_t bytes[RAW_HEADER + 64] = { 0 };
+		frame.seq = frame.opcode >= RAW_ACK ? (uint32_t)random() : RAW_SEQ;
+		raw_encode(&frame, bytes);
+		/* where a payload is due it comes, so that nothing but the length is wrong */
+		ret = broken(fd, bytes, sizeof(bytes), RAW_ACK, "a length that cannot be");
+	}
+	return ret;
+}
+
+/* what was right once, again: in the same connection, and out of another connection */
+static int
+replayed(uint16_t port, int64_t end_ms)
+{
+	uint8_t bytes[2 * RAW_HEADER];
+	uint32_t old_key = 0;
+	int ret = 0;
+
+	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
+		struct raw_memory m;
+		int fd = raw_establish(50, port, &m);
+		if (fd < 0)
+			continue;
+		/* a key of another client is good here too: the server's peer, and so the protection domain,
+		 * is one */
+		const struct raw_frame read = { .opcode = RAW_READ,
+			.seq = RAW_SEQ,
+			.key = n % 2 ? old_key : m.key,
+			.addr = m.addr,
+			.arg = 64 };
+		old_key = m.key;
+		raw_encode(&read, bytes);
+		memcpy(bytes + RAW_HEADER, bytes, RAW_HEADER);
+		if (read.key == m.key)
+			ret = broken(fd, bytes, sizeof(bytes), RAW_READ_RESPONSE,
+				"a request that was sent again");
+		else
+			ret = refused(fd, &read,
+				&m); /* the old key with an address that is not in its region */
+	}
+	return ret;
+}
+
+/* --- anything --- */
+
+static void
+fill(uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)random();
+}
+
+/* in the place of a request, behind one that is right, and in the place of frames */
+static int
+random_bytes(uint16_t port, int64_t end_ms)
+{
+	uint8_t bytes[4096];
+
+	for (unsigned n = 0; !over(end_ms); n++) {
+		struct raw_memory m;
+		const unsigned what = n % 3;
+		int fd = what == 2 ? raw_establish(60, port, &m) : raw_connect(60 + what, port);
+		if (fd < 0)
+			continue;
+		fill(bytes, sizeof(bytes));
+		if (what == 1)
+			raw_connect_message(bytes);
+		(void)raw_send(fd, bytes, 1 + (size_t)(random() % (long)sizeof(bytes)));
+		/* some wait for what comes, some do not */
+		if (n % 2)
+			(void)raw_expect_end(fd, 100, NULL, NULL);
+		close(fd);
+	}
+	return 0;
+}
+
+/* --- floods from one address --- */
+
+/* connect and be gone */
+static int
+flood_of_connections(uint16_t port, int64_t end_ms)
+{
+	while (!over(end_ms)) {
+		int fd = raw_connect(70, port);
+		if (fd >= 0)
+			close(fd);
+	}
+	return 0;
+}
+
+#define REQUESTS 600
+
+/* requests that are right, far more than are answered at once; then all of them are withdrawn */
+static int
+flood_of_requests(uint16_t port, int64_t end_ms)
+{
+	static int fds[REQUESTS];
+	uint8_t message[RAW_HEADER];
+
+	raw_connect_message(message);
+	while (!over(end_ms)) {
+		for (unsigned i = 0; i < REQUESTS; i++) {
+			fds[i] = raw_connect(80, port);
+			if (fds[i] >= 0)
+				(void)raw_send(fds[i], message, sizeof(message));
+		}
+		for (unsigned i = 0; i < REQUESTS; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+	}
+	return 0;
+}
+
+#define FLOODERS 8
+
+/* established, and each sends refused and empty requests as fast as the server takes them */
+static int
+flood_of_frames(uint16_t port, int64_t end_ms)
+{
+	static uint8_t frames[FLOODERS][512 * RAW_HEADER];
+	int fds[FLOODERS];
+	uint32_t seq[FLOODERS];
+	struct raw_memory m;
+
+	for (unsigned i = 0; i < FLOODERS; i++) {
+		fds[i] = raw_establish(90, port, &m);
+		seq[i] = RAW_SEQ;
+	}
+	while (!over(end_ms)) {
+		for (unsigned i = 0; i < FLOODERS; i++) {
+			uint8_t answers[65536];
+			if (fds[i] < 0)
+				continue;
+			for (unsigned k = 0; k < sizeof(frames[i]) / RAW_HEADER; k++) {
+				/* of no bytes: allowed everywhere */
+				const struct raw_frame frame = { .opcode = RAW_WRITE,
+					.flags = RAW_WHOLE,
+					.seq = seq[i]++ };
+				raw_encode(&frame, frames[i] + k * RAW_HEADER);
+			}
+			(void)raw_send(fds[i], frames[i], sizeof(frames[i]));
+			while (recv(fds[i], answers, sizeof(answers), MSG_DONTWAIT) > 0)
+				;
+		}
+	}
+	for (unsigned i = 0; i < FLOODERS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return 0;
+}
+
+/* all that was promised to be read is asked for, and nothing of it is ever read */
+static int
+never_reads(uint16_t port, int64_t end_ms)
+{
+	struct raw_memory m;
+	int fds[FLOODERS];
+
+	for (unsigned i = 0; i < FLOODERS; i++) {
+		fds[i] = raw_establish(100, port, &m);
+		for (uint32_t k = 0; fds[i] >= 0 && k < 8; k++) {
+			const struct raw_frame frame = { .opcode = RAW_READ,
+				.seq = RAW_SEQ + k,
+				.key = m.key,
+				.addr = m.addr,
+				.arg = m.size };
+			(void)raw_send_frame(fds[i], &frame, NULL);
+		}
+	}
+	while (!over(end_ms))
+		pause_ms(10);
+	for (unsigned i = 0; i < FLOODERS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return 0;
+}
+
+const struct attack attacks[] = {
+	{ "half-open", half_open },
+	{ "slow-loris", slow_loris },
+	{ "wrong-keys", wrong_keys },
+	{ "wrong-lengths", wrong_lengths },
+	{ "replayed", replayed },
+	{ "random-bytes", random_bytes },
+	{ "flood-of-connections", flood_of_connections },
+	{ "flood-of-requests", flood_of_requests },
+	{ "flood-of-frames", flood_of_frames },
+	{ "never-reads", never_reads },
+	{ NULL, NULL },
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* raw.c -- the protocol of the software device by hand */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "raw.h"
+
+#define TIME_MS 20000
+#define PAYLOAD_MAX 262144
+
+int
+raw_connect(unsigned host, uint16_t port)
+{
+	const int one = 1;
+	struct sockaddr_in from = { .sin_family = AF_INET };
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & 0xffffff00) | host);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
+		connect(fd, (struct sockaddr *)&to, sizeof(to))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static uint8_t *
+put(uint8_t *at, uint64_t value, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(value >> (8 * i));
+	return at + bytes;
+}
+
+static uint64_t
+get(const uint8_t *at, size_t bytes)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+void
+raw_encode(const struct raw_frame *frame, uint8_t bytes[static RAW_HEADER])
+{
+	bytes[0] = frame->opcode;
+	bytes[1] = frame->flags;
+	uint8_t *at = put(bytes + 2, frame->code, 2);
+	at = put(at, frame->seq, 4);
+	at = put(at, frame->length, 4);
+	at = put(at, frame->key, 4);
+	at = put(at, frame->addr, 8);
+	put(at, frame->arg, 8);
+}
+
+void
+raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame)
+{
+	frame->opcode = bytes[0];
+	frame->flags = bytes[1];
+	frame->code = (uint16_t)get(bytes + 2, 2);
+	frame->seq = (uint32_t)get(bytes + 4, 4);
+	frame->length = (uint32_t)get(bytes + 8, 4);
+	frame->key = (uint32_t)get(bytes + 12, 4);
+	frame->addr = get(bytes + 16, 8);
+	frame->arg = get(bytes + 24, 8);
+}
+
+void
+raw_connect_message(uint8_t bytes[static RAW_HEADER])
+{
+	memset(bytes, 0, RAW_HEADER);
+	memcpy(bytes, "SRDM", 4);
+	bytes[4] = 1;              /* version */
+	bytes[6] = 1;              /* CONNECT */
+	put(bytes + 8, 0x1234, 4); /* queue pair */
+	put(bytes + 12, RAW_SEQ, 4);
+	bytes[16] = bytes[17] = 8; /* READs and atomics each way */
+	bytes[18] = 7;
+}
+
+bool
+raw_send(int fd, const void *bytes, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+		ssize_t n = send(fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && errno == EAGAIN && poll(&pfd, 1, TIME_MS) != 1)
+			return false;
+		else if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return false;
+	}
+	return true;
+}
+
+bool
+raw_recv(int fd, void *bytes, size_t len, int timeout_ms)
+{
+	const int64_t end = now_ms() + timeout_ms;
+	size_t done = 0;
+
+	while (done < len) {
+		struct pollfd pfd = { .fd = fd, .events = POLLIN };
+		if (poll(&pfd, 1, left_ms(end)) != 1)
+			return false;
+		ssize_t n = recv(fd, (char *)bytes + done, len - done, MSG_DONTWAIT);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			return false;
+	}
+	return true;
+}
+
+bool
+raw_send_frame(int fd, const struct raw_frame *frame, const void *payload)
+{
+	uint8_t bytes[RAW_HEADER];
+
+	raw_encode(frame, bytes);
+	return raw_send(fd, bytes, sizeof(bytes)) &&
+		(payload == NULL || raw_send(fd, payload, frame->length));
+}
+
+int
+raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
+{
+	static const struct raw_frame ready = { .opcode = RAW_READY };
+	uint8_t message[RAW_MESSAGE_MAX];
+	int fd = raw_connect(host, port);
+
+	if (fd < 0)
+		return -1;
+	raw_connect_message(message);
+	if (!raw_send(fd, message, RAW_HEADER) || !raw_recv(fd, message, RAW_HEADER, TIME_MS) ||
+		message[6] != 2 || !raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
+		!raw_send_frame(fd, &ready, NULL)) {
+		close(fd);
+		return -1;
+	}
+	memory->addr = get(message + RAW_HEADER, 8);
+	memory->size = get(message + RAW_HEADER + 8, 8);
+	memory->key = (uint32_t)get(message + RAW_HEADER + 16, 4);
+	return fd;
+}
+
+enum raw_end
+raw_expect_end(int fd, int timeout_ms, uint64_t *opcodes, uint16_t *nak)
+{
+	static uint8_t payload[PAYLOAD_MAX];
+	const int64_t end = now_ms() + timeout_ms;
+	uint8_t bytes[RAW_HEADER];
+	struct raw_frame frame;
+
+	while (raw_recv(fd, bytes, sizeof(bytes), left_ms(end))) {
+		raw_decode(bytes, &frame);
+		if (opcodes && frame.opcode < 64)
+			*opcodes |= UINT64_C(1) << frame.opcode;
+		if (nak && frame.opcode == RAW_NAK)
+			*nak = frame.code;
+		if (frame.length > sizeof(payload) || !raw_recv(fd, payload, frame.length, left_ms(end)))
+			break;
+	}
+	return left_ms(end) > 0 ? RAW_ENDED : RAW_STILL_THERE;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * raw.h -- the protocol of the software device by hand, as doc/softrdma-protocol.md has it
+ *
+ * None of the product's code is used: who attacks does not ask it for permission. Sockets are plain TCP,
+ * bound to an address of the loopback network, so that one machine can be many.
+ */
+
+#ifndef RAW_H
+#define RAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RAW_HEADER 32
+#define RAW_MESSAGE_MAX (RAW_HEADER + 255)
+#define RAW_SEQ 100u
+
+enum raw_opcode {
+	RAW_SEND = 1,
+	RAW_WRITE = 2,
+	RAW_READ = 3,
+	RAW_ATOMIC_WRITE = 4,
+	RAW_COMPARE_SWAP = 5,
+	RAW_FETCH_ADD = 6,
+	RAW_FLUSH = 7,
+	RAW_ACK = 16,
+	RAW_READ_RESPONSE = 17,
+	RAW_NAK = 19,
+	RAW_READY = 32,
+	RAW_DISCONNECT = 33,
+};
+
+#define RAW_FIRST 1
+#define RAW_LAST 2
+#define RAW_WHOLE (RAW_FIRST | RAW_LAST)
+
+struct raw_frame {
+	uint8_t opcode;
+	uint8_t flags;
+	uint16_t code;
+	uint32_t seq;
+	uint32_t length;
+	uint32_t key;
+	uint64_t addr;
+	uint64_t arg;
+};
+
+/* what the server has given this connection */
+struct raw_memory {
+	uint64_t addr;
+	uint64_t size;
+	uint32_t key;
+};
+
+/* a socket on its way from 127.0.0.<host> to the port; -1: refused, or no port or descriptor is left */
+int raw_connect(unsigned host, uint16_t port);
+
+void raw_encode(const struct raw_frame *frame, uint8_t bytes[static RAW_HEADER]);
+void raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame);
+
+/* a CONNECT without private data */
+void raw_connect_message(uint8_t bytes[static RAW_HEADER]);
+
+/* so many bytes; false: the stream has ended or the time is over */
+bool raw_send(int fd, const void *bytes, size_t len);
+bool raw_recv(int fd, void *bytes, size_t len, int timeout_ms);
+bool raw_send_frame(int fd, const struct raw_frame *frame, const void *payload);
+
+/* connects and shakes hands until READY; -1: the server was busy, or too slow */
+int raw_establish(unsigned host, uint16_t port, struct raw_memory *memory);
+
+enum raw_end {
+	RAW_ENDED,
+	RAW_STILL_THERE, /* after the time */
+};
+
+/* throws away what comes; answer: is DISCONNECT answered? frames (may be NULL): one bit for each opcode that
+ * came */
+enum raw_end raw_expect_end(int fd, int timeout_ms, uint64_t *opcodes, uint16_t *nak);
+
+#endif /* RAW_H */
