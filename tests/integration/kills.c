@@ -40,13 +40,14 @@
 #define SIZE "4M"
 #define LOG_SIZE ((size_t)4 << 20)
 #define LINES 30000
-#define LINE_MAX_LEN 128
+#define LINE_MAX_LEN 256
 /* a log that has so many records is finished, and another one is begun */
 #define LINES_ENOUGH 25000
 #define TIME_MS 60000
 #define ROUND_S 120
 #define DAMAGE_MAX 65536
 #define FINISHERS_MAX 5
+#define TRIES_MAX 50
 
 static struct proc replicas[REPLICAS];
 static char ports[REPLICAS][16];
@@ -88,19 +89,41 @@ log_of(unsigned i)
 
 /* --- the programs --- */
 
-/* the first time on any free port, then on the same again */
+static bool
+try_replica(unsigned i, char line[static LINE_MAX_LEN])
+{
+	char *argv[] = { REPLICA, "127.0.0.1", ports[i], (char *)(uintptr_t)log_of(i), SIZE, NULL };
+
+	if (proc_start(&replicas[i], argv, NULL))
+		return false;
+	while (proc_read_line(&replicas[i], line, LINE_MAX_LEN, TIME_MS) >= 0)
+		if (strstr(line, "listening"))
+			return true;
+	proc_kill(&replicas[i]); /* line holds its last words */
+	return false;
+}
+
+/*
+ * The first time on any free port, then on the same again. The port is none of those that the kernel gives to
+ * connections: while a replica is dead its port would go to one, and it could not come back.
+ */
 static void
 start_replica(unsigned i)
 {
-	char line[256];
-	char *argv[] = { REPLICA, "127.0.0.1", ports[i], (char *)(uintptr_t)log_of(i), SIZE, NULL };
+	const struct timespec pause = { .tv_nsec = 100000000 };
+	const bool is_new = ports[i][0] == '\0';
+	char line[LINE_MAX_LEN] = "";
 
-	if (ports[i][0] == '\0')
-		strcpy(ports[i], "0");
-	if (proc_start(&replicas[i], argv, NULL) ||
-		proc_wait_line(&replicas[i], "listening", line, sizeof(line), TIME_MS))
-		fail("a replica does not start", i);
-	snprintf(ports[i], sizeof(ports[i]), "%s", strstr(line, " port ") + 6);
+	for (int tries = 0; tries < TRIES_MAX; tries++) {
+		if (is_new)
+			snprintf(ports[i], sizeof(ports[i]), "%ld", 20000 + random_below(12000));
+		else if (tries > 0)
+			nanosleep(&pause, NULL);
+		if (try_replica(i, line))
+			return;
+	}
+	fprintf(stderr, "%s\n", line);
+	fail("a replica does not start", i);
 }
 
 static void
