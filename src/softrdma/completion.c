@@ -15,6 +15,10 @@
 #include "io.h"
 #include "bounds.h"
 #include "notify.h"
+#include "waiter.h"
+
+/* the channel that the thread serves, as it waits for one of its events */
+static _Thread_local struct softrdma_comp_channel *served_channel;
 
 static struct softrdma_comp_channel *
 channel_of(struct ibv_comp_channel *channel)
@@ -90,8 +94,29 @@ raise_event(struct softrdma_cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (cq->events++ == 0)
 		enqueue_on_channel(channel, cq);
-	softrdma_notify_raise(channel->channel.fd);
+	if (channel == served_channel)
+		channel->untold++;
+	else
+		softrdma_notify_raise(channel->channel.fd);
 	pthread_mutex_unlock(&channel->lock);
+}
+
+void
+softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
+{
+	served_channel = channel;
+}
+
+/* an event less for the descriptor, which then counts all that are left; the channel's lock is held */
+static void
+take_from_descriptor(struct softrdma_comp_channel *channel)
+{
+	if (channel->untold == 0) {
+		softrdma_notify_take(channel->channel.fd);
+		return;
+	}
+	while (--channel->untold > 0)
+		softrdma_notify_raise(channel->channel.fd);
 }
 
 /* NULL when the channel has no event */
@@ -105,10 +130,51 @@ take_event(struct softrdma_comp_channel *channel)
 		cq->events_taken++;
 		if (--cq->events > 0)
 			enqueue_on_channel(channel, cq); /* others first: no queue starves another */
-		softrdma_notify_take(channel->channel.fd);
+		take_from_descriptor(channel);
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;
+}
+
+bool
+softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	bool has = channel->first != NULL;
+	pthread_mutex_unlock(&channel->lock);
+	return has;
+}
+
+/* its connections are added to the count of those that are there already; false: too many, or locked */
+static bool
+add_links(struct softrdma_cq *cq, struct softrdma_link **links, unsigned *count, unsigned max)
+{
+	/* tried only: events are raised, and this channel is locked, under the lock of the links */
+	if (pthread_mutex_trylock(&cq->links_lock) != 0)
+		return false;
+	bool fit = cq->link_count <= max - *count;
+	for (unsigned i = 0; fit && i < cq->link_count; i++) {
+		softrdma_link_get(cq->links[i]);
+		links[(*count)++] = cq->links[i];
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+	return fit;
+}
+
+unsigned
+softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links, unsigned max)
+{
+	unsigned count = 0;
+	bool all = true;
+	/* a queue stays while the lock of its channel is held: it leaves the channel before it is freed */
+	pthread_mutex_lock(&channel->lock);
+	for (struct softrdma_cq *cq = channel->members; cq && all; cq = cq->next_member)
+		all = add_links(cq, links, &count, max);
+	pthread_mutex_unlock(&channel->lock);
+
+	while (!all && count > 0)
+		softrdma_link_put(links[--count]);
+	return count;
 }
 
 int
@@ -118,7 +184,7 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 	struct softrdma_cq *cq;
 	while ((cq = take_event(channel)) == NULL) {
 		softrdma_io_about_to_wait();
-		int ret = softrdma_notify_wait(channel->channel.fd);
+		int ret = softrdma_waiter_wait(channel);
 		if (ret) {
 			errno = ret;
 			return -1;
@@ -164,6 +230,8 @@ softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	if (channel) {
 		pthread_mutex_lock(&channel_of(channel)->lock);
 		channel->refcnt++;
+		cq->next_member = channel_of(channel)->members;
+		channel_of(channel)->members = cq;
 		pthread_mutex_unlock(&channel_of(channel)->lock);
 	}
 	return &cq->cq;
@@ -185,10 +253,14 @@ leave_channel(struct softrdma_cq *cq)
 {
 	struct softrdma_comp_channel *channel = channel_of(cq->cq.channel);
 	pthread_mutex_lock(&channel->lock);
+	struct softrdma_cq **member = &channel->members;
+	while (*member != cq)
+		member = &(*member)->next_member;
+	*member = cq->next_member;
 	if (cq->events > 0)
 		unlink_from_channel(channel, cq);
 	for (; cq->events > 0; cq->events--)
-		softrdma_notify_take(channel->channel.fd);
+		take_from_descriptor(channel);
 	unsigned taken = cq->events_taken;
 	pthread_mutex_unlock(&channel->lock);
 

@@ -24,6 +24,8 @@ struct softrdma_comp_channel {
 	struct ibv_comp_channel channel;
 	pthread_mutex_t lock;
 	struct softrdma_cq *first, *last; /* queues that have events for the application */
+	struct softrdma_cq *members;      /* all its queues */
+	unsigned untold; /* events that the descriptor does not count: a waiter is about to take one */
 };
 
 struct softrdma_cq {
@@ -42,6 +44,7 @@ struct softrdma_cq {
 	unsigned events;          /* queued for the application */
 	unsigned events_taken;    /* handed out by get_cq_event since creation */
 	struct softrdma_cq *next; /* in the channel's list while events > 0 */
+	struct softrdma_cq *next_member;
 
 	/* connections that complete here, for whoever polls; the lock is held while they are served */
 	pthread_mutex_t links_lock;
@@ -69,6 +72,22 @@ int softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc);
 /* a connection begins or ends to complete here; 0 or ENOMEM */
 int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
 void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
+
+/*
+ * From now on the calling thread raises events of this channel for itself: it takes one next, so they need
+ * not go through the descriptor, which is told of those it leaves. NULL: no more.
+ */
+void softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
+
+/* has the channel an event for the application? No lock held. */
+bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);
+
+/*
+ * Up to max connections that complete in queues of the channel, each with a reference for the caller; 0 if
+ * there are more, or if somebody is at one of these queues just now. No lock held.
+ */
+unsigned softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links,
+	unsigned max);
 
 /* behind ibv_poll_cq and ibv_req_notify_cq */
 int softrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);

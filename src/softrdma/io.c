@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -102,6 +103,19 @@ queue_work(struct softrdma_link *link)
 	pthread_mutex_unlock(&engine.lock);
 	if (wake)
 		wake_thread();
+}
+
+/* tells the kernel what the progress thread waits for at the socket; what is there already it reports again
+ */
+static int
+watch_again(struct softrdma_link *link)
+{
+	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &link->watched };
+	if (!link->claimed && !link->lent)
+		ev.events |= EPOLLIN | EPOLLRDHUP;
+	if (!link->claimed && link->wants_space)
+		ev.events |= EPOLLOUT;
+	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
 }
 
 static void
@@ -247,6 +261,23 @@ update_patience(struct softrdma_link *link)
 	setsockopt(link->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
+/* the edge will tell, or a poller finds out */
+static void
+wait_for_space(struct softrdma_link *link)
+{
+	if (link->wants_space)
+		return;
+	link->wants_space = true;
+	if (!link->claimed)
+		watch_again(link);
+}
+
+static bool
+is_full(const struct softrdma_link *link)
+{
+	return link->tx.first != link->tx.count;
+}
+
 void
 softrdma_io_send(struct softrdma_link *link)
 {
@@ -263,7 +294,8 @@ softrdma_io_send(struct softrdma_link *link)
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
 		} else if (errno == EAGAIN) {
-			return; /* the edge will tell */
+			wait_for_space(link);
+			return;
 		} else if (errno == EFAULT) {
 			/* memory that was registered is mapped no more */
 			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
@@ -363,6 +395,7 @@ softrdma_io_attach(struct softrdma_link *link, int fd)
 	link->watched.handle = handle_link;
 	link->watched.release = release_link;
 	link->fd = fd;
+	link->wants_space = true; /* as all that is watched from the first */
 	softrdma_link_get(link);
 	int ret = softrdma_io_watch(fd, &link->watched);
 	if (ret) {
@@ -398,6 +431,9 @@ softrdma_io_detach(struct softrdma_link *link)
 	int fd = link->fd;
 	link->fd = -1;
 	link->tx.first = link->tx.count = 0;
+	/* as long as the waiter polls it, closing does not end the connection */
+	if (link->lent)
+		shutdown(fd, SHUT_RDWR);
 	softrdma_io_unwatch(fd, &link->watched);
 }
 
@@ -426,10 +462,11 @@ softrdma_io_receive_posted(struct softrdma_link *link)
 static void
 claim(struct softrdma_link *link)
 {
-	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &link->watched };
-	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev) != 0)
-		return;
 	link->claimed = true;
+	if (watch_again(link) != 0) {
+		link->claimed = false;
+		return;
+	}
 	__atomic_store_n(&link->requester.cq->claimed, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&link->responder.cq->claimed, true, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&engine.lock);
@@ -447,8 +484,8 @@ give_back(struct softrdma_link *link)
 		return;
 	unclaim(link);
 	link->idle_polls = 0;
-	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = &link->watched };
-	epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, link->fd, &ev);
+	link->wants_space = is_full(link);
+	watch_again(link);
 }
 
 void
@@ -490,6 +527,47 @@ softrdma_io_poll(struct softrdma_cq *cq)
 			poll_link(cq->links[i]);
 	}
 	pthread_mutex_unlock(&cq->links_lock);
+}
+
+/* --- waiting --- */
+
+int
+softrdma_io_lend(struct softrdma_link *link)
+{
+	int fd = -1;
+	pthread_mutex_lock(&link->lock);
+	if (link->fd >= 0 && !link->lent && !link->claimed && !link->flush_running) {
+		link->lent = true;
+		link->wants_space = is_full(link);
+		if (watch_again(link) == 0)
+			fd = link->fd;
+		else
+			link->lent = false;
+	}
+	pthread_mutex_unlock(&link->lock);
+	return fd;
+}
+
+bool
+softrdma_io_serve_lent(struct softrdma_link *link, short revents)
+{
+	pthread_mutex_lock(&link->lock);
+	if (revents & (POLLRDHUP | POLLHUP | POLLERR))
+		link->hung_up = true;
+	bool progress = link->fd >= 0 && serve(link);
+	pthread_mutex_unlock(&link->lock);
+	return progress;
+}
+
+void
+softrdma_io_take_back(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	link->lent = false;
+	link->wants_space = is_full(link);
+	if (link->fd >= 0)
+		watch_again(link);
+	pthread_mutex_unlock(&link->lock);
 }
 
 /* --- all connections --- */

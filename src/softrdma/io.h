@@ -7,7 +7,8 @@
  * One progress thread serves all sockets of the process, so that remote access needs no help of the
  * application. It lives from the first user to the last. Whoever polls a completion queue serves that queue's
  * connections too, and after a while of polling alone (the thread stops waiting for those sockets) until the
- * polling stops. A FLUSH that may block on a medium is made by a worker, so that other connections go on.
+ * polling stops. Whoever waits for a completion borrows the sockets for that time. A FLUSH that may block on
+ * a medium is made by a worker, so that other connections go on.
  *
  * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link,
  * receive queue, engine or workers, completion queue or id, channel.
@@ -75,6 +76,14 @@ void softrdma_io_poll(struct softrdma_cq *cq);
 void softrdma_io_stop_polling(struct softrdma_cq *cq);
 /* the same for all queues: a thread is about to wait on a channel. No lock held. */
 void softrdma_io_about_to_wait(void);
+/*
+ * A thread that waits for a completion of the link has the socket to read from until it gives it back; the
+ * result is the socket, or -1 if it cannot be had. serve_lent() says what poll(2) has found; false: nothing
+ * came, or no more can. No lock held.
+ */
+int softrdma_io_lend(struct softrdma_link *link);
+bool softrdma_io_serve_lent(struct softrdma_link *link, short revents);
+void softrdma_io_take_back(struct softrdma_link *link);
 /*
  * the region has left the table: when this returns no thread of the device touches it but running flushes do.
  * No lock.

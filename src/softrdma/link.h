@@ -97,8 +97,10 @@ struct softrdma_link {
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 
 	/* io.c only */
-	int fd;             /* -1: no socket */
-	bool claimed;       /* a poller serves the socket, the progress thread does not wait for it */
+	int fd;       /* -1: no socket */
+	bool claimed; /* a poller serves the socket, the progress thread does not wait for it */
+	bool lent;    /* a waiter serves it as soon as something comes, and the progress thread only sends */
+	bool wants_space;   /* the socket was full: whoever waits for it waits for room as well */
 	bool flush_running; /* a worker makes a range durable */
 	bool fin_sent;
 	bool hung_up;      /* the peer sends no more: read to the end */

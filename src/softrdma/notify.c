@@ -43,13 +43,20 @@ softrdma_notify_take(int fd)
 }
 
 int
-softrdma_notify_wait(int fd)
+softrdma_notify_may_wait(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
 		return errno;
-	if (flags & O_NONBLOCK)
-		return EAGAIN;
+	return flags & O_NONBLOCK ? EAGAIN : 0;
+}
+
+int
+softrdma_notify_wait(int fd)
+{
+	int ret = softrdma_notify_may_wait(fd);
+	if (ret)
+		return ret;
 
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	return poll(&pfd, 1, -1) < 0 ? errno : 0;

@@ -22,6 +22,10 @@ void softrdma_notify_raise(int fd);
 /* one event less is in the queue; the owner's lock is held */
 void softrdma_notify_take(int fd);
 
+/* 0 if waiting for the descriptor is what the application wants, EAGAIN if it has made it non-blocking, EBADF
+ */
+int softrdma_notify_may_wait(int fd);
+
 /*
  * The queue was seen empty: waits until the descriptor is readable (0), or gives EAGAIN if the application
  * has made it non-blocking, or EINTR. No lock is held.

@@ -22,6 +22,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/requester.c
 	softrdma/responder.c
 	softrdma/source.c
+	softrdma/waiter.c
 	softrdma/wire.c
 	softrdma/workers.c
 )

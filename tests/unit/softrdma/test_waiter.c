@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_waiter.c -- a thread that waits for a completion serves its connections itself */
+
+#include <sys/mman.h>
+
+#include "connected.h"
+#include "softrdma/waiter.h"
+
+#define LARGE ((size_t)32 << 20)
+
+/* --- the progress thread is kept busy, so that whatever happens is the waiter's doing --- */
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool at_gate;
+
+static void
+wait_at_gate(uint64_t now_ns)
+{
+	(void)now_ns;
+	at_gate = true;
+	pthread_mutex_lock(&gate);
+	at_gate = false;
+	pthread_mutex_unlock(&gate);
+}
+
+static void
+shut_gate(void)
+{
+	pthread_mutex_lock(&gate);
+	softrdma_io_set_ticker(wait_at_gate);
+	softrdma_io_timed(1);
+	wait_until(at_gate);
+}
+
+static void
+open_gate(void)
+{
+	softrdma_io_timed(-1);
+	pthread_mutex_unlock(&gate);
+}
+
+/* --- connections whose completions raise events --- */
+
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *event_cq;
+
+static void
+channel_init(void)
+{
+	channel = softrdma_ibv_create_comp_channel(softrdma_context());
+	assert_non_null(channel);
+	event_cq = softrdma_ibv_create_cq(softrdma_context(), 64, &channel, channel, 0);
+	assert_non_null(event_cq);
+}
+
+static void
+channel_fini(void)
+{
+	assert_int_equal(softrdma_ibv_destroy_cq(event_cq), 0);
+	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), 0);
+}
+
+/* a pair both of whose sides complete in this queue */
+static void
+pair_init_with(struct pair_of_ids *p, struct ibv_cq *cq)
+{
+	struct ibv_cq *usual = the_cq;
+	the_cq = cq;
+	pair_init(p);
+	the_cq = usual;
+}
+
+static void
+post_write(struct ibv_qp *qp, const struct ibv_mr *mr, size_t len, uint64_t wr_id)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr, .length = (uint32_t)len, .lkey = mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)mr->addr + mr->length / 2;
+	wr.wr.rdma.rkey = mr->rkey;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void
+expect_cq_event(struct ibv_cq *cq)
+{
+	struct ibv_cq *got = NULL;
+	void *context = NULL;
+	assert_int_equal(softrdma_ibv_get_cq_event(channel, &got, &context), 0);
+	assert_ptr_equal(got, cq);
+	softrdma_ibv_ack_cq_events(got, 1);
+}
+
+static void
+expect_wc(struct ibv_cq *cq, uint64_t wr_id)
+{
+	struct ibv_wc wc = { 0 };
+	assert_int_equal(softrdma_cq_pop(softrdma_cq_of(cq), 1, &wc), 1);
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+static struct softrdma_link *
+link_of(const struct rdma_cm_id *id)
+{
+	return softrdma_qp_of(id->qp)->link;
+}
+
+/* --- a waiter of its own --- */
+
+struct wait {
+	pthread_t thread;
+	int ret;
+};
+
+static void *
+wait_for_event(void *arg)
+{
+	struct wait *wait = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	wait->ret = softrdma_ibv_get_cq_event(channel, &cq, &context);
+	if (wait->ret == 0)
+		softrdma_ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+static void
+wait_begin(struct wait *wait)
+{
+	assert_int_equal(pthread_create(&wait->thread, NULL, wait_for_event, wait), 0);
+}
+
+static void
+wait_end(struct wait *wait)
+{
+	assert_int_equal(pthread_join(wait->thread, NULL), 0);
+	assert_int_equal(wait->ret, 0);
+}
+
+/* --- tests --- */
+
+/* both sides of the write are served by who waits for it */
+static void
+test_needs_no_other_thread(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	memset(the_mem, 0x17, 64);
+	memset(the_mem + MEM_SIZE / 2, 0, 64);
+
+	shut_gate();
+	for (uint64_t i = 1; i <= 3; i++) {
+		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+		post_write(p.active->qp, the_mr, 64, i);
+		expect_cq_event(event_cq);
+		expect_wc(event_cq, i);
+		/* and the descriptor counts no event that has been taken */
+		assert_false(readable(channel->fd, 0));
+	}
+	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 64);
+	assert_false(locked(link_of(p.active), link_of(p.active)->lent));
+	open_gate();
+
+	/* who does not wait is served by the progress thread again */
+	the_mem[0]++;
+	post_write(p.active->qp, the_mr, 64, 4);
+	wait_until(atomic_load((_Atomic uint8_t *)(the_mem + MEM_SIZE / 2)) == the_mem[0]);
+	wait_until(softrdma_cq_of(event_cq)->count == 1);
+	expect_wc(event_cq, 4);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a waiter takes one event; the descriptor tells of the other ones */
+static void
+test_more_events_than_one(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, q;
+	channel_init();
+	struct ibv_cq *other = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, channel, 0);
+	assert_non_null(other);
+	pair_init_with(&p, event_cq);
+	pair_init_with(&q, other);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(other, 0), 0);
+
+	struct softrdma_comp_channel *ch = (struct softrdma_comp_channel *)channel;
+	const struct ibv_wc wc = { .wr_id = 1 };
+	softrdma_comp_channel_serve(ch);
+	assert_true(softrdma_cq_push(softrdma_cq_of(event_cq), &wc, false));
+	assert_true(softrdma_cq_push(softrdma_cq_of(other), &wc, false));
+	softrdma_comp_channel_serve(NULL);
+	assert_false(readable(channel->fd, 0));
+	assert_true(softrdma_comp_channel_has_event(ch));
+	expect_cq_event(event_cq);
+	assert_true(readable(channel->fd, 0));
+	expect_cq_event(other);
+	assert_false(readable(channel->fd, 0));
+
+	/* the same when it is the queue that goes */
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(other, 0), 0);
+	softrdma_comp_channel_serve(ch);
+	assert_true(softrdma_cq_push(softrdma_cq_of(event_cq), &wc, false));
+	assert_true(softrdma_cq_push(softrdma_cq_of(other), &wc, false));
+	softrdma_comp_channel_serve(NULL);
+	pair_fini(&q);
+	assert_int_equal(softrdma_ibv_destroy_cq(other), 0);
+	assert_true(readable(channel->fd, 0));
+	expect_cq_event(event_cq);
+	assert_false(readable(channel->fd, 0));
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* what another thread posts meanwhile, more than the socket takes, leaves all the same */
+static void
+test_full_socket(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	void *mem = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	struct ibv_mr *mr =
+		softrdma_ibv_reg_mr(the_pd, mem, 2 * LARGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	memset(mem, 0x2a, LARGE);
+	channel_init();
+	pair_init_with(&p, event_cq);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	wait_begin(&wait);
+	wait_until(locked(link_of(p.active), link_of(p.active)->lent));
+
+	post_write(p.active->qp, mr, LARGE, 1);
+	wait_end(&wait);
+	expect_wc(event_cq, 1);
+	assert_memory_equal(mem, (char *)mem + LARGE, LARGE);
+	pair_fini(&p);
+	channel_fini();
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	munmap(mem, 2 * LARGE);
+}
+
+/* the end of a connection is no secret because a thread waits for it */
+static void
+test_connection_ends(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	wait_begin(&wait);
+	wait_until(locked(link_of(p.active), link_of(p.active)->lent));
+	wait_until(locked(link_of(p.passive), link_of(p.passive)->lent));
+	softrdma_rdma_destroy_qp(p.active);
+	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+
+	/* and who waits goes on waiting, until something completes */
+	struct ibv_recv_wr wr = { .wr_id = 5 };
+	struct ibv_recv_wr *bad;
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_int_equal(ibv_post_recv(p.passive->qp, &wr, &bad), 0);
+	assert_int_equal(softrdma_rdma_disconnect(p.passive), 0);
+	wait_end(&wait);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* what cannot be had, or is too much, is left to the progress thread */
+static void
+test_not_lent(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[3];
+	struct wait wait;
+	channel_init();
+	for (int i = 0; i < 3; i++)
+		pair_init_with(&p[i], event_cq);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	wait_begin(&wait);
+	post_write(p[0].active->qp, the_mr, 8, 1);
+	wait_end(&wait);
+	for (int i = 0; i < 3; i++)
+		assert_false(locked(link_of(p[i].active), link_of(p[i].active)->lent));
+	expect_wc(event_cq, 1);
+	pair_fini(&p[2]);
+	pair_fini(&p[1]);
+
+	/* its queue is in use just now */
+	struct softrdma_link *links[4];
+	struct softrdma_comp_channel *ch = (struct softrdma_comp_channel *)channel;
+	pthread_mutex_lock(&softrdma_cq_of(event_cq)->links_lock);
+	assert_int_equal(softrdma_comp_channel_links(ch, links, 4), 0);
+	pthread_mutex_unlock(&softrdma_cq_of(event_cq)->links_lock);
+
+	/* the kernel does not want to, somebody else has it, a flush is being made, it is not connected */
+	struct softrdma_link *link = link_of(p[0].active);
+	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_io_lend(link), -1);
+	assert_int_equal(fail_nothing(), 1);
+	assert_true(softrdma_io_lend(link) >= 0);
+	assert_int_equal(softrdma_io_lend(link), -1);
+	softrdma_io_take_back(link);
+	link->flush_running = true;
+	assert_int_equal(softrdma_io_lend(link), -1);
+	link->flush_running = false;
+	link->claimed = true;
+	assert_int_equal(softrdma_io_lend(link), -1);
+	link->claimed = false;
+	assert_int_equal(softrdma_rdma_disconnect(p[0].active), 0);
+	expect_event(p[0].channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(locked(link, link->fd) < 0);
+	assert_int_equal(softrdma_io_lend(link), -1);
+	assert_false(softrdma_io_serve_lent(link, POLLHUP));
+	softrdma_io_take_back(link);
+	pair_fini(&p[0]);
+	channel_fini();
+}
+
+static void
+test_waiting_fails(void **state)
+{
+	(void)state;
+	channel_init();
+	fail_call(FAIL_MINE, "poll", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel), EAGAIN);
+	channel_fini();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_needs_no_other_thread),
+		device_test(test_more_events_than_one),
+		device_test(test_full_socket),
+		device_test(test_connection_ends),
+		device_test(test_not_lent),
+		device_test(test_waiting_fails),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
