@@ -161,7 +161,7 @@ softrdma_log_few(struct softrdma_log_limit *limit, enum softrdma_log_level level
 	va_start(ap, fmt);
 	int len = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (left_out && len >= 0 && (size_t)len < sizeof(text))
+	if (left_out && (size_t)len < sizeof(text))
 		snprintf(text + len, sizeof(text) - (size_t)len, " (and %u more like it)", left_out);
 	write_line(level, file, line, func, text);
 	errno = saved_errno;

@@ -320,7 +320,7 @@ static void
 expel_trespasser(struct softrdma_link *link)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (!link->responder.trespassed || link->state != SOFTRDMA_LINK_UP || link->fd < 0)
+	if (!link->responder.trespassed || link->state != SOFTRDMA_LINK_UP)
 		return;
 	char host[NI_MAXHOST] = "an unknown address";
 	struct sockaddr_storage addr = { 0 };

@@ -315,6 +315,32 @@ test_pending_and_descriptors(void **state)
 	listener_fini(&l);
 }
 
+/* others get their turn in a flood; the rest is accepted at the next tick, and may end those who were silent
+ */
+static void
+test_more_than_one_go(void **state)
+{
+	(void)state;
+	enum { FLOOD = 100, ROOM = 80 };
+	int fds[FLOOD];
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "80", 1);
+	struct listener l;
+	listener_init(&l);
+	softrdma_cm_lock(); /* none is accepted before all are there */
+	for (int i = 0; i < FLOOD; i++)
+		fds[i] = raw_connect(&l.addr);
+	softrdma_cm_unlock();
+	for (int i = 0; i < FLOOD; i++) {
+		if (i < FLOOD - ROOM)
+			raw_expect_end(fds[i]);
+		else
+			assert_false(readable(fds[i], 0));
+		close(fds[i]);
+	}
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
 /* who has guessed too often is not heard any more, for a while */
 static void
 test_too_many_wrong_keys(void **state)
@@ -1145,6 +1171,7 @@ main(void)
 		device_test(test_too_many_silent),
 		device_test(test_too_many_pending),
 		device_test(test_pending_and_descriptors),
+		device_test(test_more_than_one_go),
 		device_test(test_too_many_wrong_keys),
 		device_test(test_no_descriptor_left),
 		device_test(test_accept_fails),
