@@ -41,9 +41,10 @@ struct softrdma_handshaker {
 	int fd; /* -1: cancelled */
 	struct softrdma_id *id;
 	struct softrdma_source source; /* incoming ones: who it is */
-	uint64_t deadline;             /* ns, 0: none */
-	bool try_again;                /* a listener that has not accepted all there is: the ticker goes on */
-	bool peer_gone;                /* AWAITING_ANSWER: the other side has given up */
+	unsigned rank;     /* incoming ones: how many of the source there were when it came, and itself */
+	uint64_t deadline; /* ns, 0: none */
+	bool try_again;    /* a listener that has not accepted all there is: the ticker goes on */
+	bool peer_gone;    /* AWAITING_ANSWER: the other side has given up */
 
 	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
 	size_t length;
@@ -629,11 +630,13 @@ read_caps(void)
 }
 
 /*
- * Room for one more under the caps: whoever has been silent longest goes, for an honest client says what it
- * wants as soon as it is connected. False: all that could go wait for the application.
+ * Room for one more under the caps, at the cost of one that is silent: an honest client says what it wants as
+ * soon as it is connected. Of the same source that is the oldest. Of all it is one of the source that has the
+ * most, and has come last there, by its rank; so whoever has one connection stays, however many others come
+ * meanwhile. False: all that could go wait for the application.
  */
 static bool
-make_room(const struct softrdma_source *source)
+make_room(const struct softrdma_source *source, unsigned *rank)
 {
 	struct softrdma_handshaker *silent = NULL, *silent_alike = NULL;
 	unsigned alike = 0;
@@ -644,10 +647,12 @@ make_room(const struct softrdma_source *source)
 		alike += same;
 		if (hand->role != READING_REQUEST)
 			continue;
-		silent = hand;
+		if (silent == NULL || hand->rank >= silent->rank)
+			silent = hand;
 		if (same)
 			silent_alike = hand;
 	}
+	*rank = alike + 1;
 	if (alike >= caps.pending_per_address)
 		silent = silent_alike;
 	else if (incoming < caps.pending)
@@ -661,6 +666,7 @@ static void
 take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr *addr)
 {
 	int ret;
+	unsigned rank;
 	char name[NAME_SIZE];
 	const struct softrdma_source source = softrdma_source_of(addr);
 	if (caps.wrong_keys && softrdma_source_accusations(&source, softrdma_now_ns()) >= caps.wrong_keys) {
@@ -669,7 +675,7 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 		close(fd);
 		return;
 	}
-	if (!make_room(&source)) {
+	if (!make_room(&source, &rank)) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
 			name_of(addr, name, sizeof(name)));
 		send_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
@@ -683,6 +689,7 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 		return;
 	}
 	hand->source = source;
+	hand->rank = rank;
 	set_deadline(hand, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	read_request(hand);
 }

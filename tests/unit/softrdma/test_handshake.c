@@ -224,7 +224,7 @@ expect_not_ended(int fd)
 	close(fd);
 }
 
-/* nobody can make the device hold more than so many silent connections: who has been silent longest goes */
+/* nobody can make the device hold more than so many silent connections: others make room */
 static void
 test_too_many_silent(void **state)
 {
@@ -239,13 +239,20 @@ test_too_many_silent(void **state)
 	raw_expect_end(first);
 	close(first);
 	int other = raw_connect_from(&l.addr, 2);
-	/* too many in all, the caller's own address has none */
+	/* too many in all, the caller's own address has none: of those who have the most the last one goes */
 	int fd;
 	struct rdma_cm_id *id = request_from(&l, 3, &fd);
+	raw_expect_end(third);
+	close(third);
+	int later = raw_connect_from(&l.addr, 4);
 	raw_expect_end(second);
 	close(second);
-	expect_not_ended(third);
-	expect_not_ended(other);
+	/* where each has one, the oldest */
+	int last = raw_connect_from(&l.addr, 5);
+	raw_expect_end(other);
+	close(other);
+	expect_not_ended(later);
+	expect_not_ended(last);
 	destroy(id);
 	close(fd);
 	expect_no_event(l.channel);
