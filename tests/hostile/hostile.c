@@ -106,9 +106,14 @@ struct usage {
 	unsigned fds, kib;
 };
 
+/* its log is read, or it would wait for that in the end */
 static struct usage
 server_usage(void)
 {
+	char line[256];
+
+	while (proc_read_line(&server, line, sizeof(line), 0) >= 0)
+		;
 	return (struct usage){ server_fds(), server_kib() };
 }
 

@@ -36,6 +36,7 @@ struct client {
 	struct rpma_conn *conn; /* NULL: free */
 	struct rpma_mr_local *mr;
 	uint8_t *slot;
+	bool established;
 };
 
 static struct client clients[CLIENTS_MAX];
@@ -96,7 +97,9 @@ end_client(struct client *c)
 
 	if (rpma_conn_get_event_fd(c->conn, &fd) == 0)
 		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	(void)rpma_conn_disconnect(c->conn);
+	if (c->established) /* else there is nothing to disconnect, and a line in the log for each that
+			       withdraws */
+		(void)rpma_conn_disconnect(c->conn);
 	must("delete a connection", rpma_conn_delete(&c->conn));
 }
 
@@ -121,6 +124,7 @@ accept_client(struct rpma_ep *ep)
 	must("size of a descriptor", rpma_mr_get_descriptor_size(c->mr, &len));
 	must("descriptor", rpma_mr_get_descriptor(c->mr, descriptor));
 	const struct rpma_conn_private_data pdata = { descriptor, (uint8_t)len };
+	c->established = false;
 	if (rpma_conn_req_connect(&req, &pdata, &c->conn))
 		return;
 	must("event descriptor", rpma_conn_get_event_fd(c->conn, &fd));
@@ -133,7 +137,9 @@ serve_client(struct client *c)
 	enum rpma_conn_event event;
 
 	while (c->conn && rpma_conn_next_event(c->conn, &event) == 0)
-		if (event != RPMA_CONN_ESTABLISHED)
+		if (event == RPMA_CONN_ESTABLISHED)
+			c->established = true;
+		else
 			end_client(c);
 }
 
