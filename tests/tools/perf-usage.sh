@@ -37,6 +37,7 @@ wrong "--depth takes" local --depth 1e3
 wrong "--depth takes" local --depth 100000
 wrong "--batch may not be more" local --depth 4 --batch 5
 wrong "--signal-every may not be more" local --depth 4 --signal-every 5
+wrong "no room for a batch" local --depth 10 --batch 4 --signal-every 10
 wrong "--threads may not be more" local --threads 2
 wrong "--pieces takes" local --pieces 65
 wrong "exclude each other" local --pieces 2 --inline 64

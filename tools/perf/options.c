@@ -311,6 +311,29 @@ parse_mode(const char *text, enum mode *mode)
 	return false;
 }
 
+static uint32_t
+common_divisor(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/*
+ * Could the operations in flight be such that none of them completes, and no batch fits beside them? Batches
+ * are posted as a whole, so what is behind the last that asked for a completion is a multiple of what both
+ * have in common.
+ */
+static bool
+can_get_stuck(const struct load *load)
+{
+	uint32_t silent_max = load->signal_every - common_divisor(load->batch, load->signal_every);
+	return silent_max > load->depth - load->batch;
+}
+
 /* what fits alone and not together */
 static bool
 check_together(struct options *o, char why[static WHY_MAX])
@@ -320,6 +343,9 @@ check_together(struct options *o, char why[static WHY_MAX])
 		return why_say(why, "--batch may not be more than --depth: a batch is in flight as a whole");
 	if (load->signal_every > load->depth)
 		return why_say(why, "--signal-every may not be more than --depth: nothing would complete");
+	if (can_get_stuck(load))
+		return why_say(why,
+			"--depth has no room for a batch beside operations that do not complete: see --signal-every");
 	if (load->threads > load->connections)
 		return why_say(why,
 			"--threads may not be more than --connections: a connection has one thread");
