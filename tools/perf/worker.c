@@ -120,7 +120,7 @@ next_lane(const struct worker *worker, struct lane *lane)
 	return next < initiator->load.connections ? &initiator->lanes[next] : NULL;
 }
 
-/* sleeps until there may be a completion */
+/* sleeps until there may be a completion, for a while */
 static void
 wait_for_any(const struct worker *worker, struct pollfd *pfds)
 {
@@ -138,6 +138,20 @@ wait_for_any(const struct worker *worker, struct pollfd *pfds)
 	for (struct lane *lane = only; lane; lane = next_lane(worker, lane))
 		if (pfds[count++].revents)
 			(void)rpma_cq_wait_timed(lane->cq, 0);
+}
+
+/*
+ * As programs do that wait. Something that completes is in flight, and it does so also when the connection
+ * breaks: no look at the phase is needed meanwhile.
+ */
+static void
+wait_for_more(const struct worker *worker, struct pollfd *pfds)
+{
+	struct lane *only = next_lane(worker, NULL);
+	if (next_lane(worker, only) == NULL)
+		(void)rpma_cq_wait(only->cq); /* what is wrong is found when collecting */
+	else
+		wait_for_any(worker, pfds);
 }
 
 /*
@@ -204,7 +218,7 @@ turn(struct worker *worker, struct pollfd *pfds, bool *is_over, char why[static 
 	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
 	*is_over = !progress && is_limit_reached(worker);
 	if (!progress && !*is_over && worker->run->initiator->load.wait)
-		wait_for_any(worker, pfds);
+		wait_for_more(worker, pfds);
 	return true;
 }
 
