@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# bench-programs.sh <one of them> -- the programs of the benchmarks end, and print as many numbers as they say
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+programs=$(dirname "$1")
+
+# prints <pattern of the line> <program> <argument...>
+prints()
+{
+	local pattern=$1 program=$2
+	shift 2
+	expect 0 "" "$programs/$program" "$@"
+	grep -qxE -e "$pattern" "$work/out" || fail "$program $*: $(cat "$work/out")"
+	(($(wc -l <"$work/out") == 1)) || fail "$program prints more than a line"
+}
+number='[0-9]+(\.[0-9]+)?'
+
+for mode in spin block; do
+	prints "$number" bench-tcp-pingpong $mode 64 0.01
+done
+prints "$number" bench-tcp-pingpong block 1048576 0.01
+prints "$number" bench-msync "$work" 4096 0.01
+[[ -z $(find "$work" -name 'bench-msync-*') ]] || fail "a file is left behind"
+prints "- - $number" bench-connections 1 0.01
+prints "$number $number $number" bench-connections 20 0
+if ! "$programs/bench-process-vm" 64 0.01 >"$work/out" 2>"$work/err"; then
+	grep -q "Operation not permitted" "$work/err" || fail "bench-process-vm: $(cat "$work/err")"
+else
+	prints "$number $number" bench-process-vm 1048576 0.01
+fi
+
+expect 1 "$work/none" "$programs/bench-msync" "$work/none" 4096 0.01
+# shellcheck disable=SC2086 # words of a command
+for wrong in "tcp-pingpong spin 0 1" "tcp-pingpong spin 64 x" "msync $work 4096k 1" "connections 0 1" "connections 1 nan" \
+	"process-vm 64 -1"; do
+	expect 2 "not a number from" "$programs/"bench-$wrong
+done
+# shellcheck disable=SC2086
+for wrong in "tcp-pingpong fly 64 1" "tcp-pingpong spin 64" "msync $work 4096" "connections 1" process-vm; do
+	expect 2 "usage: bench-" "$programs/"bench-$wrong
+done
