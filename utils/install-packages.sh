@@ -19,6 +19,9 @@ test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 
+# for benchmarks/run: what reads the JSON of rpma-perf, and what its figures are compared with
+benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
+
 # prints those of its arguments that are not installed, each once
 missing_packages()
 {

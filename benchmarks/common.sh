@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+
+# common.sh -- what the benchmarks share: how they are built, what the machine is, where tables go; to be sourced
+
+build=build/benchmarks
+
+# build_targets <target...>
+build_targets()
+{
+	mkdir -p build
+	cmake -S . -B "$build" -DBUILD_TESTS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_TOOLS=ON \
+		-DBUILD_BENCHMARKS=ON >"$build.log"
+	cmake --build "$build" -j "$(nproc)" --target "$@" >>"$build.log"
+}
+
+# processors, kernel, distribution
+describe_machine()
+{
+	local model
+	model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	echo "$(nproc) cores of ${model:-$(uname -m)}, Linux $(uname -r | cut -d- -f1), $(. /etc/os-release && echo "$PRETTY_NAME")"
+}
+
+# the load of the last minute: what else the machine has to do
+machine_load()
+{
+	cut -d' ' -f1 /proc/loadavg
+}
+
+# was so much else going on that figures mean little?
+is_busy()
+{
+	awk -v load="$1" 'BEGIN { exit load < 0.5 }'
+}
+
+# put_table <name> <file> <document>: between the lines <!-- begin name --> and <!-- end name --> of the document
+put_table()
+{
+	if ! grep -q "^<!-- begin $1 -->\$" "$3" || ! grep -q "^<!-- end $1 -->\$" "$3"; then
+		echo "$3 has no place for the table \"$1\"" >&2
+		return 1
+	fi
+	sed -i -e "/^<!-- begin $1 -->\$/,/^<!-- end $1 -->\$/{//!d}" -e "/^<!-- begin $1 -->\$/r $2" "$3"
+}

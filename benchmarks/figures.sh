@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # what the sourcing script sets is named below
+
+# figures.sh -- each figure of benchmarks/run, measured once; to be sourced
+#
+# figure_<name> prints one number; its unit is in the table of benchmarks/run. Latencies are means in microseconds, of
+# whole round trips; throughput is 10^6 bytes of payload per second. Whatever fails says so on standard error, and the
+# status tells it.
+# What is wanted of the sourcing script: $build, $addr, $directory and $seconds, how long one program measures.
+
+perf=$build/tools/rpma-perf
+programs=$build/benchmarks
+
+# in the foreground: an interrupt from the terminal reaches the program as well
+limited()
+{
+	timeout --foreground 60 "$@"
+}
+
+# ---- ours ----
+
+# ours <jq path in the result> <rpma-perf option...>
+ours()
+{
+	local what=$1
+	shift
+	limited "$perf" local "$addr" --device soft --duration "$seconds" --json "$@" | jq -e ".results[0].$what"
+}
+
+figure_write() { ours latency_us.mean; }
+figure_read() { ours latency_us.mean --op read; }
+figure_write_wait() { SOFTRDMA_SPIN_US=0 ours latency_us.mean --wait; }
+figure_write_wait_spin() { ours latency_us.mean --wait; }
+figure_write_rate() { ours ops_per_s --depth 64 --batch 16; }
+figure_write_1m() { ours mb_per_s --size 1m --depth 4; }
+figure_read_1m() { ours mb_per_s --op read --size 1m --depth 4; }
+figure_write_flush() { ours latency_us.mean --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
+
+# a file in memory, mapped shared, is what a file of persistent memory is to two processes
+figure_shared_write() { ours latency_us.mean --memory /dev/shm; }
+figure_shared_write_1m() { ours mb_per_s --size 1m --depth 4 --memory /dev/shm; }
+
+# connections need a few descriptors each
+many_descriptors()
+{
+	ulimit -Sn "$(ulimit -Hn)"
+}
+
+figure_rate_8() { ours ops_per_s --connections 8 --depth 16 --batch 16; }
+figure_rate_1000()
+{
+	(
+		many_descriptors
+		ours ops_per_s --connections 1000 --depth 16 --batch 16
+	)
+}
+
+# connections <field> <connections> <seconds idle>
+connections()
+{
+	(
+		many_descriptors
+		limited "$programs/bench-connections" "$2" "$3" | cut -d' ' -f"$1"
+	)
+}
+
+figure_connects() { connections 1 1000 0; }
+figure_idle_memory() { connections 2 1000 0; }
+figure_idle_cpu() { connections 3 1 2; }
+
+# ---- what the kernel takes, with nothing on top of it ----
+
+figure_tcp_spin() { limited "$programs/bench-tcp-pingpong" spin 64 "$seconds"; }
+figure_tcp_block() { limited "$programs/bench-tcp-pingpong" block 64 "$seconds"; }
+figure_msync() { limited "$programs/bench-msync" "$directory" 4096 "$seconds"; }
+figure_process_vm() { limited "$programs/bench-process-vm" 64 "$seconds" | cut -d' ' -f1; }
+figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds" | cut -d' ' -f2; }
+
+# ---- the peers ----
+
+server= # of a peer: one at a time
+stop_server()
+{
+	if [[ -n $server ]]; then
+		kill "$server" 2>/dev/null || true
+		wait "$server" 2>/dev/null || true
+		server=
+	fi
+}
+
+# against <server command> <client command>, each with the port as PORT: the client is tried until the server listens.
+# The servers do not tell a port that the kernel has given them, so it is a guess: below those that it gives to others.
+against()
+{
+	local port=$((20000 + RANDOM % 10000)) tries out
+	# shellcheck disable=SC2086 # words of a command
+	${1//PORT/$port} >/dev/null 2>&1 &
+	server=$!
+	trap stop_server EXIT # this is in a shell of its own: that of the figure
+	for ((tries = 0; tries < 50; tries++)); do
+		sleep 0.1
+		# shellcheck disable=SC2086
+		if out=$(limited ${2//PORT/$port} 2>&1); then
+			stop_server
+			echo "$out"
+			return
+		fi
+	done
+	stop_server
+	printf 'this does not work: %s\n%s\n' "$2" "$out" >&2
+	return 1
+}
+
+# libfabric <size> <transfers>: MB/s, and microseconds of a transfer, which is half a round trip
+libfabric()
+{
+	local command="fi_pingpong -p tcp -e msg -S $1 -I $2"
+	against "$command -B PORT" "$command -P PORT $addr" | awk 'END { print $(NF - 2), $(NF - 1) }'
+}
+
+figure_libfabric() { libfabric 64 40000 | awk '{ print 2 * $2 }'; }
+figure_libfabric_1m() { libfabric 1048576 1000 | awk '{ print $1 }'; }
+
+figure_iperf3()
+{
+	against "iperf3 -s -p PORT" "iperf3 -c $addr -p PORT -t $seconds -J" | jq -e '.end.sum_received.bits_per_second / 8e6'
+}
+
+# ucx <transports> <test> <size> <iterations> [option...]: microseconds of an operation, and operations per second; a
+# tenth more is not counted
+ucx()
+{
+	export UCX_TLS=$1 UCX_LOG_LEVEL=error
+	if [[ $1 == tcp ]]; then
+		export UCX_NET_DEVICES=lo
+	fi
+	against "ucx_perftest -p PORT" "ucx_perftest $addr -p PORT -t $2 -s $3 -n $4 -w $(($4 / 10)) ${*:5} -v" |
+		awk -F, 'END { print $4, $8 }'
+}
+
+# its MB are 2^20 bytes; ours are 10^6
+megabytes()
+{
+	awk -v size="$1" '{ print $2 * size / 1e6 }'
+}
+
+figure_ucx_rate() { ucx tcp ucp_put_bw 64 500000 | awk '{ print $2 }'; }
+figure_ucx_write_1m() { ucx tcp ucp_put_bw 1048576 500 -O 4 | megabytes 1048576; }
+figure_ucx_read_1m() { ucx tcp ucp_get 1048576 500 -O 4 | megabytes 1048576; }
+figure_ucx_shared() { ucx posix,cma ucp_put_lat 64 500000 | awk '{ print $1 }'; }
+figure_ucx_shared_1m() { ucx posix,cma ucp_put_bw 1048576 10000 | megabytes 1048576; }

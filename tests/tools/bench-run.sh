@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# shellcheck disable=SC2016 # what stands between backticks is no command
+
+# bench-run.sh -- what benchmarks/run makes of figures: medians, ratios, verdicts, and where the table goes
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+. "$here/common.sh"
+
+mkdir -p "$work/tree/"{doc,utils,build/benchmarks}
+cp -r "$here/../../benchmarks" "$work/tree/"
+cp "$here/../../utils/install-packages.sh" "$work/tree/utils/"
+run=$work/tree/benchmarks/run
+data=$work/tree/build/benchmarks/run.data
+
+expect 1 "nothing has been measured" "$run" --rounds 0
+expect 2 "no row \"nonsense\"" "$run" --only nonsense
+expect 2 "5 rounds at least" "$run" --write --rounds 4
+expect 2 "all rows" "$run" --write --only write
+expect 2 "" "$run" --rounds many
+expect 0 "" "$run" --list
+for name in write wait connections idle instructions; do
+	grep -q "^$name " "$work/out" || fail "--list has no $name"
+done
+
+# rounds <figure> <value...>
+rounds()
+{
+	local value
+	for value in "${@:2}"; do
+		echo "$1 $value" >>"$data"
+	done
+}
+echo "about 5 0.10" >"$data"
+rounds write 100 1 3 1.5 2
+rounds libfabric 4 5 4 1 4
+rounds tcp_spin 1 1 1 1 1
+rounds write_wait 1.1e1 11 11
+rounds tcp_block 10 10
+rounds write_wait_spin 8
+rounds write_rate 5000000
+rounds write_flush 10
+rounds msync 7
+rounds idle_memory 64.4
+rounds connects 2000
+rounds rate_1000 70
+rounds rate_8 100
+
+# has <text>: a line of the table
+has()
+{
+	grep -qF -- "$1" "$work/out" || fail "no \"$1\" in: $(cat "$work/out")"
+}
+expect 0 "" "$run" --rounds 0
+has '| 2.00 us | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 0.50 | <= 0.85 | yes |'
+has '| 2.00 us | 1.00 us (bare TCP ping-pong, both sides spin) | 2.00 | <= 1.3 | **no** |'
+# a goal that is just reached
+has '| 11.0 us | 10.0 us (bare TCP ping-pong, both sides block) | 1.10 | <= 1.1 | yes |'
+has '| 70.0 /s | 100 /s (the same over 8) | 0.70 | >= 0.7 | yes |'
+has '| 2000 /s | - | - | >= 2000 /s | yes |'
+has '| 64.4 KiB | - | - | <= 64 KiB | **no** |'
+# a sum; without a goal; without a yardstick, and without a figure
+has '| 10.0 us | 10.0 us (local `msync` + 1.5 x the 64 B write) | 1.00 | <= 1 | yes |'
+has '| 8.00 us | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 2.00 | - | - |'
+has '| 5000000 /s | `ucx_perftest -t ucp_put_bw`, tcp | - | >= 8 | not measured |'
+has '| 1 MiB writes, 4 in flight | - | `iperf3`, one stream | - | >= 0.95 | not measured |'
+has '| - | - | - | <= 10 ms | not measured |'
+has 'rounds: 5'
+! grep -q "Other programs ran" "$work/out" || fail "a machine that was idle is called busy"
+
+expect 1 "" "$run" --rounds 0 --strict
+expect 0 "" "$run" --rounds 0 --strict --only flush
+(($(grep -c '^|' "$work/out") == 3)) || fail "--only shows more than its row"
+expect 1 "" "$run" --rounds 0 --strict --only flush --only rate
+sed -i 's/^about.*/about 5 1.5/' "$data"
+expect 0 "" "$run" --rounds 0
+has 'Other programs ran at the same time'
+
+doc=$work/tree/doc/performance.md
+printf '%s\n' before '<!-- begin run -->' 'old table' '<!-- end run -->' after >"$doc"
+expect 0 "" "$run" --rounds 0 --write
+[[ $(head -n 2 "$doc")/$(tail -n 2 "$doc") == $'before\n<!-- begin run -->/<!-- end run -->\nafter' ]] ||
+	fail "the rest of the document has changed: $(cat "$doc")"
+! grep -q "old table" "$doc" || fail "the old table is still there"
+diff <(sed '/^<!-- begin/,/^<!-- end/!d;/^<!--/d' "$doc") "$work/out" || fail "the table is not what was printed"
+echo "no place" >"$doc"
+expect 1 "no place for the table" "$run" --rounds 0 --write
