@@ -506,6 +506,8 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		resp->nak_due = true;
 		resp->failed = true;
 		resp->count_waiting = 0;
+		/* the NAK is the last word, also to one behind it that found no receive */
+		resp->starving = resp->rnr_due = resp->ready_due = false;
 		memset(&out->frame, 0, sizeof(out->frame));
 	}
 	if (resp->nak_due) {

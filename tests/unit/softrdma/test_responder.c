@@ -697,6 +697,21 @@ test_feeding(void **state)
 	expect_wc(f->side.recv_cq, 1, IBV_WC_SUCCESS);
 }
 
+/* the refusal of a READ is the last word: a SEND behind it, which found no receive, is not told so as well */
+static void
+test_starving_behind_a_refusal(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 0), SOFTRDMA_SERVICE_DISCARD);
+	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 1), SOFTRDMA_SERVICE_DISCARD);
+	softrdma_responder_fed(f->resp);
+	softrdma_mr_remove(f->side.mr);
+	softrdma_mr_delete(f->side.mr);
+	f->side.mr = NULL;
+	says_nak(f, ACCESS, 0);
+	says_nothing(f);
+}
+
 /* one invitation is enough */
 static void
 test_fed_again(void **state)
@@ -953,6 +968,7 @@ main(void)
 		TEST(test_starving),
 		TEST(test_feeding),
 		TEST(test_fed_again),
+		TEST(test_starving_behind_a_refusal),
 		TEST(test_starving_at_the_end_of_a_write),
 		TEST(test_flush),
 		TEST(test_global_flush_is_done_at_once),
