@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * listener.c -- what a listening program gets to see of a client that sends any bytes
+ *
+ * The whole way in: a socket, the handshake, a request, its private data, and after it was accepted the
+ * stream. An input is a byte that says what the program does with a request, a byte that says where the
+ * client's bytes are cut in two, and the bytes. The first bytes of a client are more than a handshake needs,
+ * so nothing waits for deadlines: the client ends its stream, and the listener has nothing to wait for any
+ * more.
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <librpma.h>
+
+#include "fuzz.h"
+#include "pair.h"
+#include "wait.h"
+
+enum answer {
+	ANSWER_REJECT = 1 << 0,
+	ANSWER_DROP = 1 << 1, /* the request is deleted */
+};
+
+static const char addr[] = "127.0.0.1";
+static char port[NET_PORT_LEN];
+static struct rpma_peer *peer;
+static struct rpma_ep *ep;
+
+static void
+set_up(void)
+{
+	struct ibv_context *ctx = NULL;
+	int fd = -1;
+
+	fuzz_quieten();
+	setenv("RPMA_DEVICE", "soft", 1);
+	FUZZ_CHECK(rpma_utils_get_ibv_context(addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx) == 0);
+	FUZZ_CHECK(rpma_peer_new(ctx, &peer) == 0);
+	FUZZ_CHECK(pair_listen(peer, addr, port, &ep) == 0);
+	FUZZ_CHECK(rpma_ep_get_fd(ep, &fd) == 0);
+}
+
+static int
+connect_client(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	/* closing resets: ports are free again at once */
+	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, addr, &to.sin_addr);
+	FUZZ_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	return fd;
+}
+
+/* the listener may have closed the connection already */
+static void
+send_bytes(int fd, const uint8_t *bytes, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return;
+		bytes += n;
+		len -= (size_t)n;
+	}
+}
+
+/* true: nothing comes from the listener any more, false: a request has come */
+static bool
+await_end_or_request(int fd)
+{
+	struct pollfd pfd[2] = { { .fd = fd, .events = POLLIN }, { .events = POLLIN } };
+	uint8_t bytes[512];
+
+	FUZZ_CHECK(rpma_ep_get_fd(ep, &pfd[1].fd) == 0);
+	for (;;) {
+		int n = poll(pfd, 2, WAIT_MS);
+
+		FUZZ_CHECK(n > 0 || errno == EINTR);
+		if (pfd[1].revents)
+			return false;
+		if (pfd[0].revents && recv(fd, bytes, sizeof(bytes), 0) <= 0)
+			return true;
+	}
+}
+
+/* the request holds what the client has sent */
+static void
+check_request(struct rpma_conn_req *req, const uint8_t *bytes, size_t len)
+{
+	struct rpma_conn_private_data pdata = { NULL, 0 };
+
+	FUZZ_CHECK(rpma_conn_req_get_private_data(req, &pdata) == 0);
+	FUZZ_CHECK(len >= 32 && pdata.len <= bytes[7]);
+	FUZZ_CHECK(pdata.len == 0 || memcmp(pdata.ptr, bytes + 32, pdata.len) == 0);
+}
+
+/* whatever the client's stream is, the connection comes to its end when the stream does */
+static void
+accept_request(struct rpma_conn_req *req, int fd)
+{
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	struct rpma_conn *conn = NULL;
+	uint8_t bytes[512];
+	int ret = rpma_conn_req_connect(&req, NULL, &conn);
+
+	FUZZ_CHECK(req == NULL && (ret == 0) == (conn != NULL));
+	if (ret)
+		return;
+	shutdown(fd, SHUT_WR);
+	ret = wait_event(conn, &event, WAIT_MS);
+	if (ret == 0 && event == RPMA_CONN_ESTABLISHED)
+		ret = wait_event(conn, &event, WAIT_MS);
+	FUZZ_CHECK(ret == 0 && event != RPMA_CONN_ESTABLISHED);
+	rpma_conn_disconnect(conn);
+	FUZZ_CHECK(rpma_conn_delete(&conn) == 0);
+	while (recv(fd, bytes, sizeof(bytes), 0) > 0)
+		;
+}
+
+static void
+answer(int fd, unsigned how, const uint8_t *bytes, size_t len)
+{
+	struct rpma_conn_req *req = NULL;
+	int ret = rpma_ep_next_conn_req(ep, NULL, &req);
+
+	/* the client's end may have come before */
+	FUZZ_CHECK((ret == 0) == (req != NULL));
+	if (ret)
+		return;
+	check_request(req, bytes, len);
+	if (how & ANSWER_REJECT) {
+		ret = rpma_conn_req_reject(&req, NULL);
+		FUZZ_CHECK(req == NULL && (ret == 0 || ret == RPMA_E_PROVIDER));
+	} else if (how & ANSWER_DROP) {
+		rpma_conn_req_delete(&req);
+		FUZZ_CHECK(req == NULL);
+	} else {
+		accept_request(req, fd);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input in = { data, size };
+
+	if (peer == NULL)
+		set_up();
+	unsigned how = fuzz_u8(&in);
+	size_t cut = fuzz_u8(&in);
+	int fd = connect_client();
+	send_bytes(fd, in.at, in.left < cut ? in.left : cut);
+	if (in.left > cut)
+		send_bytes(fd, in.at + cut, in.left - cut);
+	/* a message that is complete makes a request, whatever follows; else the end of the stream ends it */
+	bool complete = in.left >= 32 && memcmp(in.at, "SRDM\1\0\1", 7) == 0 && in.left >= 32u + in.at[7];
+	if (!complete)
+		shutdown(fd, SHUT_WR);
+	if (!await_end_or_request(fd))
+		answer(fd, how, in.at, in.left);
+	close(fd);
+	return 0;
+}
