@@ -366,10 +366,35 @@ __wrap_listen(int fd, int backlog)
 	return HITS("listen", EADDRINUSE) ? -1 : listen(fd, backlog);
 }
 
+static fault_redirection *_Atomic redirection;
+
+void
+fault_redirect(fault_redirection *new_redirection)
+{
+	redirection = new_redirection;
+}
+
+/* others connect to learn their own address, and send nothing */
+static bool
+is_stream(int fd)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+}
+
 int
 __wrap_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	return HITS("connect", ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EPERM) ? -1 : connect(fd, addr, len);
+	fault_redirection *redirect = redirection;
+	struct sockaddr_storage via;
+
+	if (HITS("connect", ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EPERM))
+		return -1;
+	if (redirect && is_stream(fd) && redirect(addr, &via))
+		return connect(fd, (const struct sockaddr *)&via, len);
+	return connect(fd, addr, len);
 }
 
 int

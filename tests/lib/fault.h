@@ -28,6 +28,7 @@ enum fault_mode {
 enum fault_domain {
 	FAULT_SYSTEM = 1 << 0, /* libc and the kernel */
 	FAULT_VERBS = 1 << 1,  /* what a test gives to fault_hits() itself, as a table of verbs */
+	FAULT_STREAM = 1 << 2, /* bytes on their way, by a test that stands in between */
 };
 
 /*
@@ -60,6 +61,15 @@ int fault_hits(enum fault_domain domain, const char *call, const int *errnos);
  * once.
  */
 void fault_skip_time(unsigned ms);
+
+/*
+ * The product's connect() of a stream socket asks this function where to connect instead; false: it goes
+ * where it wanted. NULL: nobody is asked any more. Any thread of the product calls it.
+ */
+struct sockaddr;
+struct sockaddr_storage;
+typedef bool fault_redirection(const struct sockaddr *to, struct sockaddr_storage *via);
+void fault_redirect(fault_redirection *redirection);
 
 /* what the product holds: memory, address lists, streams, directories */
 struct fault_held {

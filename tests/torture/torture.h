@@ -46,6 +46,8 @@ struct plan {
 	int connect_timeout;  /* ms, of both connections */
 	bool faulty_verbs;    /* the library over a device whose every verb may fail */
 	bool read_flushes;    /* that device has no flush of its own */
+	bool silence;         /* the fault may be that the other side says nothing any more */
+	const char *ops;      /* operations by letters, of scenarios that have many kinds of them */
 	int detail;           /* what the scenario makes of it */
 };
 
@@ -71,7 +73,8 @@ struct side {
 	struct rpma_conn *conn;
 	struct rpma_cq *cq, *rcq;
 	bool established;
-	bool ended; /* the event of the connection's end has been seen */
+	bool ended;   /* the event of the connection's end has been seen */
+	bool gave_up; /* this side has ended the connection, for the other one was silent */
 	uint8_t *mem;
 	int fd;
 	struct rpma_mr_local *mr;
@@ -164,6 +167,14 @@ bool world_disconnect(struct world *w, struct side *s);
 bool world_completion(struct world *w, struct side *s, struct rpma_cq *cq, uint64_t ctx, struct ibv_wc *wc);
 /* waits for the descriptor; false: a scenario that waits in vain is wrong */
 void world_wait(int fd, const char *what);
+
+/* the index of the first of at most four descriptors that is readable; -1: none is in so many turns of
+ * patience */
+int world_wait_any(const int *fds, int count, int skips_max);
+/* of the connection's events, until its end has been told; -1: it has, or there is no connection */
+int world_event_fd(const struct side *s);
+/* whatever the event is: the connection is known to have come to its end, or not */
+void world_take_event(struct side *s);
 
 /* a call of the library: true: it has succeeded. What it may not return is wrong. */
 bool judge(const char *function, int ret);

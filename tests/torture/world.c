@@ -19,8 +19,10 @@
 /* how long something may be under way before time is made to pass faster, and how much of it then passes */
 #define PATIENCE_MS 200
 #define SKIP_MS 5000
-/* so often; the longest deadline of the device is a minute */
-#define SKIPS 40
+/* so long in all; the longest deadline of the device is a minute */
+#define PATIENCE_IN_ALL_MS 8000
+/* where the other side may have fallen silent, nothing is lost by acting on that early */
+#define PATIENCE_IN_SILENCE_MS 30
 
 #define DEPTH 16
 #define DESCRIPTOR_MAX 64
@@ -55,16 +57,17 @@ judge_output(const char *function, int ret, bool untouched)
 
 /* ---- waiting ---- */
 
-/* index of the first of the descriptors that is readable; -1: none will be */
-static int
-wait_any(const int *fds, int count)
+static int patience_ms = PATIENCE_MS;
+
+int
+world_wait_any(const int *fds, int count, int skips_max)
 {
 	struct pollfd pfd[4];
 
 	for (int i = 0; i < count; i++)
 		pfd[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-	for (int skips = 0; skips < SKIPS; skips++) {
-		if (poll(pfd, (nfds_t)count, PATIENCE_MS) > 0) {
+	for (int skips = 0; skips < skips_max; skips++) {
+		if (poll(pfd, (nfds_t)count, patience_ms) > 0) {
 			for (int i = 0; i < count; i++) {
 				if (pfd[i].revents)
 					return i;
@@ -77,6 +80,12 @@ wait_any(const int *fds, int count)
 	return -1;
 }
 
+static int
+wait_any(const int *fds, int count)
+{
+	return world_wait_any(fds, count, PATIENCE_IN_ALL_MS / patience_ms);
+}
+
 void
 world_wait(int fd, const char *what)
 {
@@ -84,8 +93,8 @@ world_wait(int fd, const char *what)
 		wrong("%s does not come", what);
 }
 
-static int
-event_fd(const struct side *s)
+int
+world_event_fd(const struct side *s)
 {
 	int fd = -1;
 
@@ -113,6 +122,7 @@ world_open(struct world *w, const struct plan *plan, const char *dir)
 		w->plan.addr = "127.0.0.1";
 	if (!w->plan.size)
 		w->plan.size = 64;
+	patience_ms = w->plan.silence ? PATIENCE_IN_SILENCE_MS : PATIENCE_MS;
 	w->domains = w->plan.faulty_verbs ? FAULT_VERBS : FAULT_SYSTEM;
 	setenv("RPMA_DEVICE", w->plan.device ? w->plan.device : "soft", 1);
 	side_open(&w->server);
@@ -160,9 +170,8 @@ delete_side(const struct world *w, struct side *s)
 		close(s->fd);
 }
 
-/* whatever the event is: the connection is known to have come to its end, or not */
-static void
-take_any_event(struct side *s)
+void
+world_take_event(struct side *s)
 {
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 	int ret = rpma_conn_next_event(s->conn, &event);
@@ -177,13 +186,43 @@ take_any_event(struct side *s)
 		s->ended = true;
 }
 
+/*
+ * A peer that says nothing any more may live, so the device waits for it; a program ends the connection when
+ * it likes. While the connection is being made there are deadlines.
+ */
+static bool
+may_give_up(const struct world *w, const struct side *s)
+{
+	return w->plan.silence && s->established && !s->gave_up;
+}
+
+/* as long as nothing has happened to the stream it waits on */
+static void
+give_up(const struct world *w, struct side *s)
+{
+	if (!may_give_up(w, s) || !fault_used())
+		return;
+	s->gave_up = true;
+	judge("rpma_conn_disconnect", rpma_conn_disconnect(s->conn));
+}
+
+static void
+await_event(const struct world *w, struct side *s, const char *what)
+{
+	int fd = world_event_fd(s);
+
+	while (may_give_up(w, s) && world_wait_any(&fd, 1, 1) < 0)
+		give_up(w, s);
+	world_wait(fd, what);
+}
+
 /* the other side is gone altogether: that must be told */
 static void
-await_end(struct side *s)
+await_end(const struct world *w, struct side *s)
 {
 	while (s->conn && !s->ended) {
-		world_wait(event_fd(s), "the event of a connection's end");
-		take_any_event(s);
+		await_event(w, s, "the event of a connection's end");
+		world_take_event(s);
 	}
 }
 
@@ -195,7 +234,7 @@ world_close(struct world *w)
 	delete_conn(w, &w->server);
 	ret = rpma_ep_shutdown(&w->ep);
 	deleted(w, "rpma_ep_shutdown", ret, w->ep == NULL);
-	await_end(&w->client);
+	await_end(w, &w->client);
 	delete_conn(w, &w->client);
 	delete_side(w, &w->server);
 	delete_side(w, &w->client);
@@ -387,7 +426,7 @@ world_next_req(struct world *w)
 	if (!judge("rpma_ep_get_fd", rpma_ep_get_fd(w->ep, &fds[0])))
 		return false;
 	do {
-		fds[1] = event_fd(&w->client);
+		fds[1] = world_event_fd(&w->client);
 		switch (wait_any(fds, 2)) {
 		case 0:
 			break;
@@ -418,9 +457,8 @@ world_event(struct world *w, struct side *s, enum rpma_conn_event expected)
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 	int ret;
 
-	(void)w;
 	do {
-		world_wait(event_fd(s), "the event of a connection");
+		await_event(w, s, "the event of a connection");
 		ret = rpma_conn_next_event(s->conn, &event);
 		if (ret && event != RPMA_CONN_UNDEFINED)
 			wrong("rpma_conn_next_event() fails and has touched its output");
@@ -462,7 +500,7 @@ world_established(struct world *w)
 		int i;
 
 		for (i = 0; i < 2; i++)
-			fds[i] = sides[i]->established ? -1 : event_fd(sides[i]);
+			fds[i] = sides[i]->established ? -1 : world_event_fd(sides[i]);
 		i = wait_any(fds, 2);
 		if (i < 0)
 			wrong("the %s hears nothing of its connection",
@@ -513,8 +551,8 @@ wait_for_completion(struct world *w, struct side *s, struct rpma_cq *cq)
 		ret = rpma_cq_get_fd(cq, &fds[0]);
 	if (ret)
 		wrong("a completion queue has no descriptor");
-	fds[1] = event_fd(s);
-	switch (wait_any(fds, 2)) {
+	fds[1] = world_event_fd(s);
+	switch (may_give_up(w, s) ? world_wait_any(fds, 2, 1) : wait_any(fds, 2)) {
 	case 0:
 		if (w->plan.shared) {
 			struct rpma_cq *which = SENTINEL;
@@ -527,10 +565,14 @@ wait_for_completion(struct world *w, struct side *s, struct rpma_cq *cq)
 		ret = rpma_cq_wait(cq);
 		return (ret == RPMA_E_NO_COMPLETION && fault_used()) || judge("rpma_cq_wait", ret);
 	case 1:
-		take_any_event(s);
+		world_take_event(s);
 		/* the receives stay until this side ends too */
 		return !s->ended || judge("rpma_conn_disconnect", rpma_conn_disconnect(s->conn));
 	default:
+		if (may_give_up(w, s)) {
+			give_up(w, s);
+			return true;
+		}
 		wrong("a completion does not come");
 	}
 }
