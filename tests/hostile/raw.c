@@ -103,11 +103,11 @@ raw_send(int fd, const void *bytes, size_t len)
 	while (done < len) {
 		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 		ssize_t n = send(fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n > 0)
+		if (n > 0) {
 			done += (size_t)n;
-		else if (n < 0 && errno == EAGAIN && poll(&pfd, 1, TIME_MS) != 1)
-			return false;
-		else if (n < 0 && errno != EAGAIN && errno != EINTR)
+			continue;
+		}
+		if (errno == EAGAIN ? poll(&pfd, 1, TIME_MS) != 1 : errno != EINTR)
 			return false;
 	}
 	return true;
