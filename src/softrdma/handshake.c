@@ -18,14 +18,13 @@
 #include "device.h"
 #include "env.h"
 #include "handshake.h"
+#include "hello.h"
 #include "io.h"
 #include "source.h"
 
 #define NS_PER_MS 1000000u
 /* connections taken in one go: others must get the manager's lock in a flood */
 #define ACCEPT_TURNS 64
-
-#define MESSAGE_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)
 
 enum role {
 	LISTENING,
@@ -46,9 +45,7 @@ struct softrdma_handshaker {
 	bool try_again;    /* a listener that has not accepted all there is: the ticker goes on */
 	bool peer_gone;    /* AWAITING_ANSWER: the other side has given up */
 
-	uint8_t message[MESSAGE_MAX]; /* received so far; CONNECTING: to be sent */
-	size_t length;
-	struct softrdma_handshake peer; /* decoded from the message's header, once that is there */
+	struct softrdma_hello hello; /* received so far; CONNECTING: to be sent */
 
 	struct softrdma_handshaker *next, *prev;
 };
@@ -165,33 +162,6 @@ end_but_socket(struct softrdma_handshaker *hand)
 	return fd;
 }
 
-/* HOST:PORT for log lines */
-static const char *
-name_of(const struct sockaddr *addr, char *buf, size_t size)
-{
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-	socklen_t len =
-		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) !=
-		0)
-		return "an unknown address";
-	bool v6 = addr->sa_family == AF_INET6;
-	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
-	return buf;
-}
-
-static const char *
-peer_name(int fd, char *buf, size_t size)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
-		return "an unknown address";
-	return name_of((const struct sockaddr *)&addr, buf, size);
-}
-
-#define NAME_SIZE (NI_MAXHOST + NI_MAXSERV + 4)
-
 /* --- messages --- */
 
 static uint8_t
@@ -212,88 +182,6 @@ fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *par
 	if (peer) {
 		hs->responder_resources = at_most(hs->responder_resources, peer->initiator_depth);
 		hs->initiator_depth = at_most(hs->initiator_depth, peer->responder_resources);
-	}
-}
-
-static size_t
-encode_message(uint8_t message[static MESSAGE_MAX], struct softrdma_handshake *hs, const void *private_data,
-	uint8_t private_len)
-{
-	hs->version = SOFTRDMA_WIRE_VERSION;
-	hs->private_len = private_len;
-	softrdma_handshake_encode(hs, message);
-	if (private_len)
-		memcpy(message + SOFTRDMA_HANDSHAKE_SIZE, private_data, private_len);
-	return SOFTRDMA_HANDSHAKE_SIZE + (size_t)private_len;
-}
-
-/* the first bytes of a connection always fit its buffer, so a short write is an error like any other */
-static int
-send_message(int fd, const uint8_t *message, size_t length)
-{
-	ssize_t n;
-	do {
-		n = send(fd, message, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n == (ssize_t)length)
-		return 0;
-	return n < 0 ? errno : EIO;
-}
-
-static void
-send_reject(int fd, enum softrdma_reject_reason reason, const void *private_data, uint8_t private_len)
-{
-	uint8_t message[MESSAGE_MAX];
-	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason };
-	size_t length = encode_message(message, &hs, private_data, private_len);
-	send_message(fd, message, length); /* whoever is not there any more need not know */
-}
-
-/* bytes that nobody has read would make the kernel reset the connection, and the reject be lost */
-static void
-read_away(int fd)
-{
-	uint8_t bytes[2 * MESSAGE_MAX];
-	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
-		;
-}
-
-enum reading {
-	COMPLETE,
-	INCOMPLETE,
-	ENDED, /* the stream, or an error of it */
-	NOT_OURS,
-	OTHER_VERSION,
-};
-
-/* never reads behind the message: what follows it is for the link */
-static enum reading
-read_message(struct softrdma_handshaker *hand)
-{
-	for (;;) {
-		size_t wanted = SOFTRDMA_HANDSHAKE_SIZE;
-		if (hand->length >= wanted)
-			wanted += hand->peer.private_len;
-		if (hand->length == wanted)
-			return COMPLETE;
-		ssize_t n = recv(hand->fd, hand->message + hand->length, wanted - hand->length, MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return INCOMPLETE;
-		if (n <= 0)
-			return ENDED;
-		hand->length += (size_t)n;
-		if (hand->length == SOFTRDMA_HANDSHAKE_SIZE) {
-			switch (softrdma_handshake_decode(hand->message, &hand->peer)) {
-			case SOFTRDMA_HANDSHAKE_OK:
-				break;
-			case SOFTRDMA_HANDSHAKE_OTHER_VERSION:
-				return OTHER_VERSION;
-			default:
-				return NOT_OURS;
-			}
-		}
 	}
 }
 
@@ -345,7 +233,7 @@ attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, i
 	struct softrdma_id *id = hand->id;
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	if (softrdma_id_post(id, type, status, hs, hand->message + SOFTRDMA_HANDSHAKE_SIZE, NULL))
+	if (softrdma_id_post(id, type, status, hs, hand->hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL))
 		SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
 	end(hand);
 }
@@ -353,8 +241,8 @@ attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, i
 static void
 socket_failed(struct softrdma_handshaker *hand, int error)
 {
-	char name[NAME_SIZE];
-	const char *server = name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (error == ECONNREFUSED) {
 		SOFTRDMA_LOG(WARNING, "no software device listens at %s%s%s", server,
 			*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
@@ -368,8 +256,9 @@ socket_failed(struct softrdma_handshaker *hand, int error)
 static void
 no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
 {
-	char name[NAME_SIZE];
-	SOFTRDMA_LOG(ERROR, "%s %s%s%s", name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG(ERROR, "%s %s%s%s",
+		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
 		*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
@@ -390,7 +279,7 @@ socket_connected(struct softrdma_handshaker *hand)
 		error = errno;
 	if (error == 0) {
 		remember_source(hand->id, hand->fd);
-		error = send_message(hand->fd, hand->message, hand->length);
+		error = softrdma_hello_send(hand->fd, &hand->hello);
 	}
 	if (error) {
 		socket_failed(hand, error);
@@ -398,9 +287,9 @@ socket_connected(struct softrdma_handshaker *hand)
 	}
 	hand->role = AWAITING_REPLY;
 	/* what was asked for is needed again when the answer comes */
-	softrdma_handshake_decode(hand->message, &hand->id->asked);
-	hand->length = 0;
-	memset(&hand->peer, 0, sizeof(hand->peer));
+	softrdma_handshake_decode(hand->hello.message, &hand->id->asked);
+	hand->hello.length = 0;
+	memset(&hand->hello.peer, 0, sizeof(hand->hello.peer));
 	set_deadline(hand, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
@@ -408,13 +297,13 @@ static void
 accepted(struct softrdma_handshaker *hand)
 {
 	struct softrdma_id *id = hand->id;
-	const struct softrdma_handshake peer = hand->peer;
+	const struct softrdma_handshake peer = hand->hello.peer;
 	struct softrdma_handshake own = id->asked;
 	own.responder_resources = at_most(own.responder_resources, peer.initiator_depth);
 	own.initiator_depth = at_most(own.initiator_depth, peer.responder_resources);
 
 	uint8_t data[SOFTRDMA_PRIVATE_DATA_MAX];
-	memcpy(data, hand->message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
+	memcpy(data, hand->hello.message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
 	id->handshaker = NULL;
 	int ret = hand_over(id, end_but_socket(hand), &own, &peer, data, true);
 	if (ret) {
@@ -428,37 +317,37 @@ accepted(struct softrdma_handshaker *hand)
 static void
 rejected(struct softrdma_handshaker *hand)
 {
-	char name[NAME_SIZE];
-	const char *server = name_of(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
-	if (hand->peer.reason == SOFTRDMA_REJECT_VERSION)
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (hand->hello.peer.reason == SOFTRDMA_REJECT_VERSION)
 		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
 			SOFTRDMA_WIRE_VERSION);
-	else if (hand->peer.reason == SOFTRDMA_REJECT_BUSY)
+	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_BUSY)
 		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
-	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->peer.reason, &hand->peer);
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->hello.peer.reason, &hand->hello.peer);
 }
 
 static void
 read_reply(struct softrdma_handshaker *hand)
 {
-	switch (read_message(hand)) {
-	case INCOMPLETE:
+	switch (softrdma_hello_read(hand->fd, &hand->hello)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
-	case ENDED:
+	case SOFTRDMA_HELLO_ENDED:
 		no_answer_of_ours(hand, "has closed the connection without an answer");
 		return;
-	case NOT_OURS:
+	case SOFTRDMA_HELLO_NOT_OURS:
 		no_answer_of_ours(hand, "does not speak the protocol of the software device");
 		return;
-	case OTHER_VERSION:
+	case SOFTRDMA_HELLO_OTHER_VERSION:
 		no_answer_of_ours(hand, "speaks another version of the protocol of the software device");
 		return;
 	default:
 		break;
 	}
-	if (hand->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+	if (hand->hello.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
 		accepted(hand);
-	else if (hand->peer.type == SOFTRDMA_HANDSHAKE_REJECT)
+	else if (hand->hello.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
 		rejected(hand);
 	else
 		no_answer_of_ours(hand, "has answered with a request");
@@ -521,7 +410,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		.seq = id->link->seq,
 	};
 	fill_parameters(&hs, param, NULL);
-	hand->length = encode_message(hand->message, &hs, param->private_data, param->private_data_len);
+	softrdma_hello_encode(&hand->hello, &hs, param->private_data, param->private_data_len);
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
 	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
@@ -561,37 +450,38 @@ request_complete(struct softrdma_handshaker *hand)
 	hand->role = AWAITING_ANSWER;
 	hand->id = id;
 	id->handshaker = hand;
-	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->peer,
-		    hand->message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
+	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->hello.peer,
+		    hand->hello.message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
 		return;
 	id->handshaker = NULL;
 	softrdma_id_free(id);
 err_busy:
 	SOFTRDMA_LOG(ERROR, "no memory for a connection request: rejected");
-	send_reject(hand->fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	end(hand);
 }
 
 static void
 read_request(struct softrdma_handshaker *hand)
 {
-	char name[NAME_SIZE];
-	switch (read_message(hand)) {
-	case INCOMPLETE:
+	char name[SOFTRDMA_NAME_SIZE];
+	switch (softrdma_hello_read(hand->fd, &hand->hello)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
-	case ENDED:
+	case SOFTRDMA_HELLO_ENDED:
 		end(hand); /* looked whether somebody is at home, and left */
 		return;
-	case OTHER_VERSION:
+	case SOFTRDMA_HELLO_OTHER_VERSION:
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s speaks version %u of the protocol, not %u: rejected",
-			peer_name(hand->fd, name, sizeof(name)), hand->peer.version, SOFTRDMA_WIRE_VERSION);
-		send_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
-		read_away(hand->fd);
+			softrdma_hello_peer_name(hand->fd, name, sizeof(name)), hand->hello.peer.version,
+			SOFTRDMA_WIRE_VERSION);
+		softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
+		softrdma_hello_read_away(hand->fd);
 		end(hand);
 		return;
-	case COMPLETE:
-		if (hand->peer.type == SOFTRDMA_HANDSHAKE_CONNECT) {
+	case SOFTRDMA_HELLO_COMPLETE:
+		if (hand->hello.peer.type == SOFTRDMA_HANDSHAKE_CONNECT) {
 			request_complete(hand);
 			return;
 		}
@@ -601,7 +491,7 @@ read_request(struct softrdma_handshaker *hand)
 	}
 	SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 		"%s does not speak the protocol of the software device: connection closed",
-		peer_name(hand->fd, name, sizeof(name)));
+		softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
 	end(hand);
 }
 
@@ -667,19 +557,19 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 {
 	int ret;
 	unsigned rank;
-	char name[NAME_SIZE];
+	char name[SOFTRDMA_NAME_SIZE];
 	const struct softrdma_source source = softrdma_source_of(addr);
 	if (caps.wrong_keys && softrdma_source_accusations(&source, softrdma_now_ns()) >= caps.wrong_keys) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
-			name_of(addr, name, sizeof(name)));
+			softrdma_hello_name(addr, name, sizeof(name)));
 		close(fd);
 		return;
 	}
 	if (!make_room(&source, &rank)) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
-			name_of(addr, name, sizeof(name)));
-		send_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
-		read_away(fd);
+			softrdma_hello_name(addr, name, sizeof(name)));
+		softrdma_hello_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+		softrdma_hello_read_away(fd);
 		close(fd);
 		return;
 	}
@@ -795,20 +685,20 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	if (softrdma_id_reserve(id))
 		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
-	uint8_t message[MESSAGE_MAX];
+	struct softrdma_hello answer;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
 		.qp_num = id->id.qp->qp_num,
 		.seq = id->link->seq,
 	};
-	fill_parameters(&hs, param, &hand->peer);
-	size_t length = encode_message(message, &hs, param->private_data, param->private_data_len);
-	const struct softrdma_handshake peer = hand->peer;
+	fill_parameters(&hs, param, &hand->hello.peer);
+	softrdma_hello_encode(&answer, &hs, param->private_data, param->private_data_len);
+	const struct softrdma_handshake peer = hand->hello.peer;
 	bool gone = hand->peer_gone;
 	int fd = end_but_socket(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	int ret = gone ? ECONNRESET : send_message(fd, message, length);
+	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, &answer);
 	if (ret == 0)
 		return hand_over(id, fd, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
@@ -823,7 +713,7 @@ softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint
 	if (id->state != SOFTRDMA_ID_REQUESTED)
 		return EINVAL;
 	assert(hand); /* as long as it is a request */
-	send_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
+	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -838,7 +728,7 @@ end_requests_of(const struct softrdma_id *listener)
 	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
 		next = hand->next;
 		if (hand->role == READING_REQUEST && hand->id == listener) {
-			send_reject(hand->fd, SOFTRDMA_REJECT_NO_LISTENER, NULL, 0);
+			softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_NO_LISTENER, NULL, 0);
 			end(hand);
 		}
 	}
@@ -853,7 +743,7 @@ softrdma_handshake_cancel(struct softrdma_id *id)
 	if (hand->role == LISTENING)
 		end_requests_of(id);
 	if (hand->role == AWAITING_ANSWER)
-		send_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+		softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -895,7 +785,7 @@ handle(struct softrdma_watched *watched, uint32_t events)
 static void
 deadline_passed(struct softrdma_handshaker *hand)
 {
-	char name[NAME_SIZE];
+	char name[SOFTRDMA_NAME_SIZE];
 	switch (hand->role) {
 	case CONNECTING:
 	case AWAITING_REPLY:
@@ -905,7 +795,7 @@ deadline_passed(struct softrdma_handshaker *hand)
 		assert(hand->role == READING_REQUEST);
 		SOFTRDMA_LOG_FEW(&too_late, WARNING,
 			"%s did not finish its request in time: connection closed",
-			peer_name(hand->fd, name, sizeof(name)));
+			softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
 		end(hand);
 		break;
 	}

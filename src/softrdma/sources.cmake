@@ -6,6 +6,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/device.c
 	softrdma/env.c
 	softrdma/handshake.c
+	softrdma/hello.c
 	softrdma/io.c
 	softrdma/link.c
 	softrdma/mapping.c

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* hello.c -- the messages that a connection begins with, on their way through a socket */
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hello.h"
+
+void
+softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *hs, const void *private_data,
+	uint8_t private_len)
+{
+	hs->version = SOFTRDMA_WIRE_VERSION;
+	hs->private_len = private_len;
+	softrdma_handshake_encode(hs, hello->message);
+	if (private_len)
+		memcpy(hello->message + SOFTRDMA_HANDSHAKE_SIZE, private_data, private_len);
+	hello->length = SOFTRDMA_HANDSHAKE_SIZE + (size_t)private_len;
+}
+
+int
+softrdma_hello_send(int fd, const struct softrdma_hello *hello)
+{
+	ssize_t n;
+	do {
+		n = send(fd, hello->message, hello->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)hello->length)
+		return 0;
+	return n < 0 ? errno : EIO;
+}
+
+void
+softrdma_hello_reject(int fd, enum softrdma_reject_reason reason, const void *private_data,
+	uint8_t private_len)
+{
+	struct softrdma_hello hello;
+	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason };
+	softrdma_hello_encode(&hello, &hs, private_data, private_len);
+	softrdma_hello_send(fd, &hello);
+}
+
+void
+softrdma_hello_read_away(int fd)
+{
+	uint8_t bytes[2 * SOFTRDMA_HELLO_MAX];
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
+		;
+}
+
+enum softrdma_hello_reading
+softrdma_hello_read(int fd, struct softrdma_hello *hello)
+{
+	for (;;) {
+		size_t wanted = SOFTRDMA_HANDSHAKE_SIZE;
+		if (hello->length >= wanted)
+			wanted += hello->peer.private_len;
+		if (hello->length == wanted)
+			return SOFTRDMA_HELLO_COMPLETE;
+		ssize_t n = recv(fd, hello->message + hello->length, wanted - hello->length, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return SOFTRDMA_HELLO_INCOMPLETE;
+		if (n <= 0)
+			return SOFTRDMA_HELLO_ENDED;
+		hello->length += (size_t)n;
+		if (hello->length == SOFTRDMA_HANDSHAKE_SIZE) {
+			switch (softrdma_handshake_decode(hello->message, &hello->peer)) {
+			case SOFTRDMA_HANDSHAKE_OK:
+				break;
+			case SOFTRDMA_HANDSHAKE_OTHER_VERSION:
+				return SOFTRDMA_HELLO_OTHER_VERSION;
+			default:
+				return SOFTRDMA_HELLO_NOT_OURS;
+			}
+		}
+	}
+}
+
+const char *
+softrdma_hello_name(const struct sockaddr *addr, char *buf, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	socklen_t len =
+		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) !=
+		0)
+		return "an unknown address";
+	bool v6 = addr->sa_family == AF_INET6;
+	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+	return buf;
+}
+
+const char *
+softrdma_hello_peer_name(int fd, char *buf, size_t size)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+		return "an unknown address";
+	return softrdma_hello_name((const struct sockaddr *)&addr, buf, size);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* hello.h -- the messages that a connection begins with, on their way through a socket */
+
+#ifndef SOFTRDMA_HELLO_H
+#define SOFTRDMA_HELLO_H
+
+#include <netdb.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "bounds.h"
+#include "wire.h"
+
+#define SOFTRDMA_HELLO_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)
+
+/* room for the name of an address in a log line */
+#define SOFTRDMA_NAME_SIZE (NI_MAXHOST + NI_MAXSERV + 4)
+
+/* a message, received so far or to be sent */
+struct softrdma_hello {
+	uint8_t message[SOFTRDMA_HELLO_MAX];
+	size_t length;
+	struct softrdma_handshake peer; /* decoded from the message's header, once that is there */
+};
+
+enum softrdma_hello_reading {
+	SOFTRDMA_HELLO_COMPLETE,
+	SOFTRDMA_HELLO_INCOMPLETE,
+	SOFTRDMA_HELLO_ENDED, /* the stream, or an error of it */
+	SOFTRDMA_HELLO_NOT_OURS,
+	SOFTRDMA_HELLO_OTHER_VERSION,
+};
+
+/* writes the message; version and length of the private data are filled in */
+void softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *hs,
+	const void *private_data, uint8_t private_len);
+
+/* 0 or an errno value; the first bytes of a connection always fit its buffer, so a short write is an error */
+int softrdma_hello_send(int fd, const struct softrdma_hello *hello);
+
+/* says no; whoever is not there any more need not know */
+void softrdma_hello_reject(int fd, enum softrdma_reject_reason reason, const void *private_data,
+	uint8_t private_len);
+
+/* never reads behind the message: what follows it is for the link */
+enum softrdma_hello_reading softrdma_hello_read(int fd, struct softrdma_hello *hello);
+
+/* bytes that nobody has read would make the kernel reset the connection, and what was said last be lost */
+void softrdma_hello_read_away(int fd);
+
+/* HOST:PORT for log lines; buf has SOFTRDMA_NAME_SIZE bytes */
+const char *softrdma_hello_name(const struct sockaddr *addr, char *buf, size_t size);
+const char *softrdma_hello_peer_name(int fd, char *buf, size_t size);
+
+#endif /* SOFTRDMA_HELLO_H */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_hello.c -- the messages that a connection begins with, on their way through a socket */
+
+#include "connected.h"
+#include "softrdma/hello.h"
+
+static int fds[2];
+
+static void
+open_pair(void)
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+}
+
+static void
+close_pair(void)
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static struct softrdma_hello
+a_hello(const char *private_data)
+{
+	struct softrdma_hello hello = { .length = 0 };
+	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_CONNECT, .qp_num = 5, .seq = 6 };
+	softrdma_hello_encode(&hello, &hs, private_data, (uint8_t)strlen(private_data));
+	return hello;
+}
+
+/* each byte by itself: complete with the last one and not before, and what follows stays in the socket */
+static void
+test_pieces(void **state)
+{
+	(void)state;
+	open_pair();
+	struct softrdma_hello sent = a_hello("private"), got = { .length = 0 };
+	assert_int_equal(sent.length, SOFTRDMA_HANDSHAKE_SIZE + 7);
+	for (size_t i = 0; i < sent.length; i++) {
+		assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_INCOMPLETE);
+		raw_send(fds[0], sent.message + i, 1);
+	}
+	raw_send(fds[0], "!", 1);
+	fail_call(FAIL_MINE, "recv", 0, 1, EINTR);
+	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_COMPLETE);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(got.length, sent.length);
+	assert_int_equal(got.peer.qp_num, 5);
+	assert_int_equal(got.peer.seq, 6);
+	assert_memory_equal(got.message, sent.message, sent.length);
+	char left;
+	raw_recv(fds[1], &left, 1);
+	assert_int_equal(left, '!');
+	close_pair();
+}
+
+/* the stream ends at every byte: never complete, never more than an end */
+static void
+test_truncated(void **state)
+{
+	(void)state;
+	struct softrdma_hello sent = a_hello("private");
+	for (size_t len = 0; len < sent.length; len++) {
+		struct softrdma_hello got = { .length = 0 };
+		open_pair();
+		if (len)
+			raw_send(fds[0], sent.message, len);
+		shutdown(fds[0], SHUT_WR);
+		assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_ENDED);
+		assert_int_equal(got.length, len);
+		close_pair();
+	}
+	struct softrdma_hello got = { .length = 0 };
+	open_pair();
+	fail_call(FAIL_MINE, "recv", 0, 1, ECONNRESET);
+	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_ENDED);
+	fail_nothing();
+	close_pair();
+}
+
+static void
+test_strangers(void **state)
+{
+	(void)state;
+	struct softrdma_hello sent = a_hello(""), got = { .length = 0 };
+	open_pair();
+	sent.message[0] ^= 1;
+	raw_send(fds[0], sent.message, sent.length);
+	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_NOT_OURS);
+	sent.message[0] ^= 1;
+	sent.message[4] = 9;
+	got.length = 0;
+	raw_send(fds[0], sent.message, sent.length);
+	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_OTHER_VERSION);
+	assert_int_equal(got.peer.version, 9);
+	close_pair();
+}
+
+static void
+test_send(void **state)
+{
+	(void)state;
+	struct softrdma_hello hello = a_hello("x");
+	open_pair();
+	fail_call(FAIL_MINE, "send", 0, 1, EINTR);
+	assert_int_equal(softrdma_hello_send(fds[0], &hello), 0);
+	fail_call(FAIL_MINE, "send", 0, 1, FAIL_SHORT);
+	assert_int_equal(softrdma_hello_send(fds[0], &hello), EIO);
+	fail_call(FAIL_MINE, "send", 0, 1, EPIPE);
+	assert_int_equal(softrdma_hello_send(fds[0], &hello), EPIPE);
+	fail_nothing();
+	softrdma_hello_read_away(fds[1]);
+	assert_false(readable(fds[1], 0));
+	softrdma_hello_reject(fds[0], SOFTRDMA_REJECT_BUSY, NULL, 0);
+	shutdown(fds[0], SHUT_WR);
+	raw_expect_reject(fds[1], SOFTRDMA_REJECT_BUSY);
+	close_pair();
+}
+
+static void
+test_names(void **state)
+{
+	(void)state;
+	char name[SOFTRDMA_NAME_SIZE];
+	struct sockaddr_in in = loopback(htons(7));
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+		.sin6_port = htons(8),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in, name, sizeof(name)), "127.0.0.1:7");
+	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in6, name, sizeof(name)), "[::1]:8");
+	fail_call(FAIL_MINE, "getnameinfo", 0, 1, EAI_MEMORY);
+	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in, name, sizeof(name)),
+		"an unknown address");
+	fail_nothing();
+	assert_string_equal(softrdma_hello_peer_name(-1, name, sizeof(name)), "an unknown address");
+
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	int fd = raw_connect(&addr);
+	char wanted[32];
+	snprintf(wanted, sizeof(wanted), "127.0.0.1:%u", ntohs(addr.sin_port));
+	assert_string_equal(softrdma_hello_peer_name(fd, name, sizeof(name)), wanted);
+	close(fd);
+	close(listening);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_pieces),
+		device_test(test_truncated),
+		device_test(test_strangers),
+		device_test(test_send),
+		device_test(test_names),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
