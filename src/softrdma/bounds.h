@@ -95,4 +95,18 @@
 /* threads that wait for a medium on behalf of a FLUSH */
 #define SOFTRDMA_FLUSH_THREADS_MAX 4
 
+/* GIDs of the port: the index travels in one byte, and a program asks for all of them */
+#define SOFTRDMA_GIDS_MAX 64
+
+/*
+ * How long the other side of a queue pair that is connected by hand may be absent: what the attributes timeout
+ * and retry_cnt say, but no less than a loaded machine needs, and no more than anybody would wait for.
+ */
+#define SOFTRDMA_ABSENCE_MIN_MS 1000
+#define SOFTRDMA_ABSENCE_MAX_MS 60000
+
+/* pauses between attempts to connect such a queue pair: the first one, doubled up to the last one */
+#define SOFTRDMA_PAUSE_MIN_MS 10
+#define SOFTRDMA_PAUSE_MAX_MS 1000
+
 #endif /* SOFTRDMA_BOUNDS_H */

@@ -9,6 +9,7 @@
 
 #include "completion.h"
 #include "device.h"
+#include "gid.h"
 #include "io.h"
 #include "bounds.h"
 #include "memory.h"
@@ -80,7 +81,7 @@ query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *
 	full.state = IBV_PORT_ACTIVE;
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = IBV_MTU_4096;
-	full.gid_tbl_len = 1;
+	full.gid_tbl_len = (int)softrdma_gid_count();
 	full.max_msg_sz = SOFTRDMA_MSG_MAX;
 	full.pkey_tbl_len = 1;
 	full.active_width = 1;

@@ -32,6 +32,8 @@
 #define SOFTRDMA_WC_ATOMIC_WRITE 9
 #define SOFTRDMA_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
 #define SOFTRDMA_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
+/* what libibverbs' ibv_query_gid_type() calls RoCE v2; its header for that is not installed */
+#define SOFTRDMA_GID_TYPE_SYSFS_ROCE_V2 1
 
 enum softrdma_log_level {
 	SOFTRDMA_LOG_ERROR = 1,
@@ -69,6 +71,16 @@ bool softrdma_owns(const struct ibv_context *context);
 int softrdma_ibv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr);
 int softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
+int softrdma_ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
+/* _ibv_query_gid_ex and _ibv_query_gid_table, which the inline functions call */
+int softrdma_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+ssize_t softrdma_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+	size_t max_entries, uint32_t flags, size_t entry_size);
+int softrdma_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+	unsigned int *type);
+int softrdma_ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
+int softrdma_ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 struct ibv_pd *softrdma_ibv_alloc_pd(struct ibv_context *context);
 int softrdma_ibv_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
@@ -84,10 +96,19 @@ int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **
 void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init);
 int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
+/* of queue pairs that the application moves through their states itself, without the connection manager */
+struct ibv_qp *softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init_attr);
+int softrdma_ibv_destroy_qp(struct ibv_qp *qp);
 struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
 int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr);
+
+/*
+ * The GIDs that were given out mean nothing any more: whoever opens the device again gets others. For when the
+ * last user has closed it; queue pairs that are still there stay as they are.
+ */
+void softrdma_release_gids(void);
 
 /*
  * ibv_wr_flush of a range, for programs built with headers that have no name for it: between ibv_wr_start and

@@ -5,6 +5,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/completion.c
 	softrdma/device.c
 	softrdma/env.c
+	softrdma/gid.c
 	softrdma/handshake.c
 	softrdma/hello.c
 	softrdma/io.c

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_gid.c -- the port's GIDs, and queue pair numbers that hold a port */
+
+#include "connected.h"
+#include "softrdma/gid.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+/* the machine's addresses are those that a test gives */
+static struct ifaddrs plan[80];
+static union softrdma_address plan_address[80];
+static unsigned plan_count;
+static int plan_error;
+
+int __wrap_getifaddrs(struct ifaddrs **all);
+void __wrap_freeifaddrs(struct ifaddrs *all);
+
+int
+__wrap_getifaddrs(struct ifaddrs **all)
+{
+	*all = plan_count ? plan : NULL;
+	errno = plan_error;
+	return plan_error ? -1 : 0;
+}
+
+void
+__wrap_freeifaddrs(struct ifaddrs *all)
+{
+	(void)all;
+}
+
+static void
+plan_clear(void)
+{
+	softrdma_release_gids();
+	plan_count = 0;
+	plan_error = 0;
+}
+
+static struct ifaddrs *
+plan_add(const char *text, unsigned flags)
+{
+	struct ifaddrs *at = &plan[plan_count];
+	union softrdma_address *address = &plan_address[plan_count];
+	static char name[] = "lo";
+	memset(at, 0, sizeof(*at));
+	memset(address, 0, sizeof(*address));
+	if (plan_count > 0)
+		plan[plan_count - 1].ifa_next = at;
+	plan_count++;
+	at->ifa_name = name;
+	at->ifa_flags = flags;
+	at->ifa_addr = &address->any;
+	if (inet_pton(AF_INET, text, &address->in.sin_addr) == 1)
+		address->in.sin_family = AF_INET;
+	else if (inet_pton(AF_INET6, text, &address->in6.sin6_addr) == 1)
+		address->in6.sin6_family = AF_INET6;
+	else
+		address->any.sa_family = AF_UNIX;
+	return at;
+}
+
+static union ibv_gid
+gid_at(unsigned index)
+{
+	union ibv_gid gid = { .global = { 0 } };
+	assert_int_equal(softrdma_gid_get(index, &gid), 0);
+	return gid;
+}
+
+/* addresses of other machines first, IPv4 first; what cannot be reached, or could be mistaken, is left out */
+static void
+test_table(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("::1", IFF_UP | IFF_LOOPBACK);
+	plan_add("127.0.0.1", IFF_UP | IFF_LOOPBACK);
+	plan_add("2001:db8::1", IFF_UP);
+	plan_add("127.0.0.2",
+		IFF_UP); /* as if of another machine: it must be one of this one's to be bound */
+	plan_add("127.0.0.2", IFF_UP); /* twice */
+	plan_add("2001:db8::1", IFF_UP);
+	plan_add("127.0.0.3", 0);
+	plan_add("fe80::1", IFF_UP);
+	plan_add("::ffff:127.0.0.1", IFF_UP);
+	plan_add("fc53::1", IFF_UP);
+	plan_add("a link", IFF_UP);
+	plan_add("127.0.0.4", IFF_UP)->ifa_addr = NULL;
+	assert_int_equal(softrdma_gid_count(), 4);
+
+	union ibv_gid gid = gid_at(0);
+	union softrdma_address where;
+	const uint8_t begin[] = { 0xfc, 0x53, 1, 0, 127, 0, 0, 2 };
+	assert_memory_equal(gid.raw, begin, sizeof(begin));
+	assert_true(gid.global.interface_id != 0);
+	assert_true(softrdma_gid_locate(&gid, 0, &where));
+	assert_int_equal(where.in.sin_family, AF_INET);
+	assert_int_equal(ntohl(where.in.sin_addr.s_addr), 0x7f000002);
+	assert_memory_equal(&where.in.sin_port, gid.raw + 8, 2);
+
+	struct in6_addr in6;
+	inet_pton(AF_INET6, "2001:db8::1", &in6);
+	gid = gid_at(1);
+	assert_memory_equal(gid.raw, &in6, 16);
+	assert_true(softrdma_gid_locate(&gid, 0x123456, &where));
+	assert_int_equal(where.in6.sin6_family, AF_INET6);
+	assert_int_equal(ntohs(where.in6.sin6_port), 0x1234);
+	assert_memory_equal(&where.in6.sin6_addr, &in6, 16);
+	assert_false(softrdma_gid_locate(&gid, 0xff, &where));
+	gid = gid_at(2);
+	assert_int_equal(gid.raw[3], 2);
+	assert_int_equal(gid.raw[7], 1);
+	gid = gid_at(3);
+	assert_memory_equal(gid.raw, &in6addr_loopback, 16);
+	assert_int_equal(softrdma_gid_get(4, &gid), EINVAL);
+	plan_clear();
+}
+
+/* the same until the device is closed; then another port and another secret */
+static void
+test_stays(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	union ibv_gid first = gid_at(0), again = gid_at(0);
+	assert_memory_equal(&first, &again, sizeof(first));
+	int fds = count_fds();
+	softrdma_release_gids();
+	assert_int_equal(count_fds(), fds - 1);
+	again = gid_at(0);
+	assert_memory_not_equal(first.raw + 10, again.raw + 10, 6);
+	plan_clear();
+}
+
+/* the port is this process's, and one socket beside the one that keeps it can listen there */
+static void
+test_port_is_kept(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	union ibv_gid gid = gid_at(0);
+	union softrdma_address where;
+	assert_true(softrdma_gid_locate(&gid, 0, &where));
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, &where.any, sizeof(where.in)), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	const int one = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fd, &where.any, sizeof(where.in)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	close(fd);
+	plan_clear();
+}
+
+static void
+test_foreign_gids(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	union ibv_gid gid = gid_at(0), other = gid;
+	union softrdma_address where;
+	other.raw[1]++;
+	assert_false(softrdma_gid_locate(&other, 0x123456, &where));
+	other = gid;
+	other.raw[2]++; /* of a later version */
+	assert_false(softrdma_gid_locate(&other, 0x123456, &where));
+	other = gid;
+	other.raw[8] = other.raw[9] = 0;
+	assert_false(softrdma_gid_locate(&other, 0x123456, &where));
+	plan_clear();
+}
+
+static void
+test_no_addresses(void **state)
+{
+	(void)state;
+	union ibv_gid gid;
+	plan_clear();
+	assert_int_equal(softrdma_gid_count(), 0);
+	assert_int_equal(softrdma_gid_get(0, &gid), EINVAL);
+	plan_clear();
+	plan_error = ENOBUFS;
+	assert_int_equal(softrdma_gid_count(), 0);
+	assert_true(log_has("the addresses of this machine cannot be read"));
+	/* it is tried again */
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	assert_int_equal(softrdma_gid_count(), 1);
+	plan_clear();
+}
+
+/* no more than a table of this length, whatever the machine has */
+static void
+test_many_addresses(void **state)
+{
+	(void)state;
+	plan_clear();
+	for (unsigned i = 0; i < SOFTRDMA_GIDS_MAX + 1; i++) {
+		char text[32];
+		snprintf(text, sizeof(text), "127.0.1.%u", i + 1);
+		plan_add(text, IFF_UP);
+	}
+	assert_int_equal(softrdma_gid_count(), SOFTRDMA_GIDS_MAX);
+	plan_clear();
+}
+
+static void
+test_binding_fails(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *call;
+		int error;
+	} faults[] = { { "socket", EMFILE }, { "setsockopt", EINVAL }, { "bind", EADDRNOTAVAIL },
+		{ "getsockname", ENOBUFS } };
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	union ibv_gid gid;
+	int fds = count_fds();
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		fail_call(FAIL_MINE, faults[i].call, 0, 1, faults[i].error);
+		assert_int_equal(softrdma_gid_get(0, &gid), faults[i].error);
+		assert_int_equal(fail_nothing(), 1);
+		assert_int_equal(count_fds(), fds);
+	}
+	random_error = EIO;
+	assert_int_equal(softrdma_gid_get(0, &gid), EIO);
+	random_error = 0;
+	assert_int_equal(softrdma_gid_get(0, &gid), 0);
+	plan_clear();
+}
+
+/* --- numbers --- */
+
+static void
+test_numbers_without_v6(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	uint32_t first, second;
+	int fds = count_fds();
+	assert_int_equal(softrdma_gid_take_qp_num(&first), 0);
+	assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
+	assert_int_not_equal(first, second);
+	assert_true(first > 1 && first <= 0xffffff);
+	softrdma_gid_put_qp_num(first); /* costs nothing */
+	assert_int_equal(count_fds(), fds);
+	random_error = EIO;
+	assert_int_equal(softrdma_gid_take_qp_num(&first), EIO);
+	random_error = 0;
+	plan_clear();
+}
+
+/* more than one port has numbers for: each is given once, and again when it was put back */
+static void
+test_numbers_with_v6(void **state)
+{
+	(void)state;
+	static uint32_t nums[600];
+	plan_clear();
+	plan_add("::1", IFF_UP);
+	plan_add("127.0.0.1", IFF_UP);
+	int fds = count_fds();
+	for (unsigned i = 0; i < 600; i++) {
+		int ret = softrdma_gid_take_qp_num(&nums[i]);
+		if (ret == EAFNOSUPPORT) {
+			print_message("SKIPPED: this machine has no IPv6\n");
+			plan_clear();
+			skip();
+		}
+		assert_int_equal(ret, 0);
+		assert_true(nums[i] >> 8 >= 1024 && nums[i] <= 0xffffff);
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(nums[k], nums[i]);
+	}
+	assert_int_equal(count_fds(), fds + 3);
+	uint32_t again;
+	softrdma_gid_put_qp_num(nums[3]);
+	softrdma_gid_put_qp_num(nums[3]); /* twice is once */
+	for (unsigned i = 0; i < 600 && i != 3; i++)
+		softrdma_gid_put_qp_num(nums[i]);
+	assert_int_equal(softrdma_gid_take_qp_num(&again), 0);
+	assert_int_equal(count_fds(), fds + 3);
+	/* what is in use keeps its port beyond the end of the GIDs */
+	softrdma_release_gids();
+	assert_true(count_fds() > fds);
+	for (unsigned i = 0; i < 600; i++)
+		softrdma_gid_put_qp_num(nums[i]);
+	softrdma_gid_put_qp_num(again);
+	softrdma_release_gids();
+	assert_int_equal(count_fds(), fds);
+	plan_clear();
+}
+
+static void
+test_numbers_fail(void **state)
+{
+	(void)state;
+	static const char *const calls[] = { "calloc", "socket", "setsockopt", "bind", "getsockname" };
+	plan_clear();
+	plan_add("::1", IFF_UP);
+	uint32_t num;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		fail_call(FAIL_MINE, calls[i], 0, 1, ENOMEM);
+		assert_int_equal(softrdma_gid_take_qp_num(&num), ENOMEM);
+		fail_nothing();
+	}
+	fail_call(FAIL_MINE, "setsockopt", 1, 1, ENOMEM);
+	assert_int_equal(softrdma_gid_take_qp_num(&num), ENOMEM);
+	fail_nothing();
+	random_error = EIO;
+	assert_int_equal(softrdma_gid_take_qp_num(&num), EIO);
+	random_error = 0;
+	plan_clear();
+}
+
+/* --- what programs ask --- */
+
+static void
+test_queries(void **state)
+{
+	(void)state;
+	struct ibv_context *ctx = softrdma_context();
+	union ibv_gid gid, wanted;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	plan_add("::1", IFF_UP);
+	wanted = gid_at(0);
+	assert_int_equal(softrdma_ibv_query_gid(ctx, 1, 0, &gid), 0);
+	assert_memory_equal(&gid, &wanted, sizeof(gid));
+	const struct {
+		uint8_t port;
+		int index;
+	} wrong[] = { { 0, 0 }, { 2, 0 }, { 1, -1 }, { 1, 2 } };
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		unsigned type;
+		errno = 0;
+		assert_int_equal(softrdma_ibv_query_gid(ctx, wrong[i].port, wrong[i].index, &gid), -1);
+		assert_int_equal(errno, EINVAL);
+		errno = 0;
+		assert_int_equal(
+			softrdma_ibv_query_gid_type(ctx, wrong[i].port, (unsigned)wrong[i].index, &type), -1);
+		assert_int_equal(errno, EINVAL);
+	}
+	unsigned type = 0;
+	assert_int_equal(softrdma_ibv_query_gid_type(ctx, 1, 1, &type), 0);
+	assert_int_equal(type, 1);
+
+	struct ibv_port_attr port;
+	assert_int_equal(softrdma_ibv_query_port(ctx, 1, &port), 0);
+	assert_int_equal(port.gid_tbl_len, 2);
+
+	__be16 pkey = 0;
+	assert_int_equal(softrdma_ibv_query_pkey(ctx, 1, 0, &pkey), 0);
+	assert_int_equal(pkey, 0xffff);
+	assert_int_equal(softrdma_ibv_query_pkey(ctx, 1, 1, &pkey), -1);
+	assert_int_equal(softrdma_ibv_query_pkey(ctx, 2, 0, &pkey), -1);
+	assert_int_equal(softrdma_ibv_get_pkey_index(ctx, 1, 0xffff), 0);
+	assert_int_equal(softrdma_ibv_get_pkey_index(ctx, 1, 0x7fff), -1);
+	assert_int_equal(softrdma_ibv_get_pkey_index(ctx, 2, 0xffff), -1);
+	assert_int_equal(errno, EINVAL);
+	plan_clear();
+}
+
+/* programs built with a shorter entry, or a longer one */
+static void
+test_entries(void **state)
+{
+	(void)state;
+	struct ibv_context *ctx = softrdma_context();
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	plan_add("::1", IFF_UP);
+	union ibv_gid gid = gid_at(0);
+	struct ibv_gid_entry entry[4];
+	memset(entry, 0xaa, sizeof(entry));
+	size_t shorter = offsetof(struct ibv_gid_entry, ndev_ifindex);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 0, entry, 0, shorter), 0);
+	assert_memory_equal(&entry[0].gid, &gid, sizeof(gid));
+	assert_int_equal(entry[0].gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_int_equal(entry[0].ndev_ifindex, 0xaaaaaaaa);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 1, entry, 0, sizeof(entry[0]) + 8), 0);
+	assert_int_equal(entry[0].gid_index, 1);
+	assert_int_equal(entry[0].port_num, 1);
+	assert_int_equal(entry[0].ndev_ifindex, if_nametoindex("lo"));
+	assert_int_equal(((uint8_t *)&entry[1])[7], 0);
+	assert_int_equal(((uint8_t *)&entry[1])[8], 0xaa);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 0, entry, 1, sizeof(entry[0])), EINVAL);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 2, 0, entry, 0, sizeof(entry[0])), EINVAL);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 2, entry, 0, sizeof(entry[0])), EINVAL);
+
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 0, sizeof(entry[0])), 2);
+	assert_memory_equal(&entry[0].gid, &gid, sizeof(gid));
+	assert_int_equal(entry[1].gid_index, 1);
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 1, 0, sizeof(entry[0])), -EINVAL);
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 1, sizeof(entry[0])), -EINVAL);
+	softrdma_release_gids();
+	fail_call(FAIL_MINE, "bind", 0, 1, EADDRNOTAVAIL);
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 0, sizeof(entry[0])), -EADDRNOTAVAIL);
+	fail_nothing();
+	plan_clear();
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 1, sizeof(entry[0])), -EINVAL);
+	plan_clear();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_table),
+		device_test(test_stays),
+		device_test(test_port_is_kept),
+		device_test(test_foreign_gids),
+		device_test(test_no_addresses),
+		device_test(test_many_addresses),
+		device_test(test_binding_fails),
+		device_test(test_numbers_without_v6),
+		device_test(test_numbers_with_v6),
+		device_test(test_numbers_fail),
+		device_test(test_queries),
+		device_test(test_entries),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
