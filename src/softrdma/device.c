@@ -108,6 +108,7 @@ advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, s
 static struct verbs_context the_context = {
 	.query_port = query_port,
 	.advise_mr = advise_mr,
+	.create_qp_ex = softrdma_ibv_create_qp_ex,
 	.query_device_ex = query_device_ex,
 	.sz = sizeof(struct verbs_context),
 	.context = {

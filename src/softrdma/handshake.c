@@ -122,7 +122,7 @@ new_handshaker(enum role role, int fd, struct softrdma_id *id, int *error)
 	all = hand;
 	if (is_incoming(hand))
 		incoming++;
-	softrdma_io_set_ticker(tick);
+	softrdma_io_add_ticker(tick);
 	return hand;
 }
 

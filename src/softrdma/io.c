@@ -39,6 +39,9 @@
 
 #define EVENTS_MAX 64
 
+/* the connection manager, and those who connect without it */
+#define TICKERS_MAX 2
+
 /* system calls for one connection before others get their turn */
 #define TX_TURNS 16
 
@@ -66,7 +69,7 @@ static struct {
 	unsigned claimed; /* links that pollers have to themselves; peeked at without the lock */
 	int timed;        /* things with a deadline */
 	uint64_t spin_ns;
-	void (*tick)(uint64_t now_ns);
+	void (*ticks[TICKERS_MAX])(uint64_t now_ns);
 } engine = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.users_lock = PTHREAD_MUTEX_INITIALIZER,
@@ -246,6 +249,19 @@ update_rnr_deadline(struct softrdma_link *link)
 	softrdma_io_timed(waits - had);
 }
 
+/* requests wait for a side that has not connected yet, or has gone without having been needed */
+static void
+update_absence_deadline(struct softrdma_link *link)
+{
+	bool had = link->absence_deadline != 0;
+	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
+	bool waits = link->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
+	if (waits != had)
+		link->absence_deadline =
+			waits ? softrdma_now_ns() + (uint64_t)link->absence_ms * NS_PER_MS : 0;
+	softrdma_io_timed(waits - had);
+}
+
 /*
  * A peer that makes memory durable does not read meanwhile. If more has been sent behind the flush than
  * buffers take, its window closes, and that is no sign of death.
@@ -281,6 +297,7 @@ is_full(const struct softrdma_link *link)
 void
 softrdma_io_send(struct softrdma_link *link)
 {
+	update_absence_deadline(link);
 	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
 	for (int turn = 0; link->fd >= 0 && softrdma_link_tx_fill(link); turn++) {
 		update_patience(link);
@@ -704,10 +721,15 @@ softrdma_io_unwatch(int fd, struct softrdma_watched *watched)
 }
 
 void
-softrdma_io_set_ticker(void (*tick)(uint64_t now_ns))
+softrdma_io_add_ticker(void (*tick)(uint64_t now_ns))
 {
+	int at = 0;
 	pthread_mutex_lock(&engine.lock);
-	engine.tick = tick;
+	while (engine.ticks[at] && engine.ticks[at] != tick) {
+		at++;
+		assert(at < TICKERS_MAX);
+	}
+	engine.ticks[at] = tick;
 	pthread_mutex_unlock(&engine.lock);
 }
 
@@ -797,6 +819,10 @@ look_at_deadline(struct softrdma_link *link, const void *arg)
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 		softrdma_io_send(link);
 	}
+	if (link->absence_deadline && now_ns >= link->absence_deadline) {
+		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
+		softrdma_io_send(link);
+	}
 }
 
 struct schedule {
@@ -811,7 +837,8 @@ do_timed_work(struct schedule *schedule)
 	pthread_mutex_lock(&engine.lock);
 	bool claimed = engine.claimed > 0;
 	bool timed = engine.timed > 0;
-	void (*tick)(uint64_t now_ns) = engine.tick;
+	void (*ticks[TICKERS_MAX])(uint64_t now_ns);
+	memcpy(ticks, engine.ticks, sizeof(ticks));
 	pthread_mutex_unlock(&engine.lock);
 
 	uint64_t now_ns = softrdma_now_ns();
@@ -822,8 +849,8 @@ do_timed_work(struct schedule *schedule)
 	if (timed && now_ns >= schedule->deadlines_ns) {
 		schedule->deadlines_ns = now_ns + (uint64_t)TICK_MS * NS_PER_MS;
 		for_each_link(look_at_deadline, &now_ns);
-		if (tick)
-			tick(now_ns);
+		for (int i = 0; i < TICKERS_MAX && ticks[i]; i++)
+			ticks[i](now_ns);
 	}
 	if (now_ns < schedule->spin_until_ns)
 		return 0;

@@ -40,10 +40,10 @@ void softrdma_io_unwatch(int fd, struct softrdma_watched *watched);
 void softrdma_io_forget(int fd, struct softrdma_watched *watched);
 
 /*
- * Called about every SOFTRDMA_TICK_MS on the progress thread while timed things exist: the connection
- * manager's part. It adds and takes away its own with softrdma_io_timed().
+ * Called about every 20 ms on the progress thread while timed things exist: the part of whoever connects. It
+ * adds and takes away its own with softrdma_io_timed(). Adding it again changes nothing.
  */
-void softrdma_io_set_ticker(void (*tick)(uint64_t now_ns));
+void softrdma_io_add_ticker(void (*tick)(uint64_t now_ns));
 void softrdma_io_timed(int change);
 
 /* a new queue pair's link is known to the device (or no more): lists it, takes it out. No lock held. */

@@ -45,9 +45,15 @@ void
 softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
 	uint32_t responder_resources)
 {
-	assert(link->state == SOFTRDMA_LINK_IDLE);
 	softrdma_requester_start(&link->requester, link->seq, initiator_depth);
 	softrdma_responder_start(&link->responder, peer_seq, responder_resources);
+	softrdma_link_open(link);
+}
+
+void
+softrdma_link_open(struct softrdma_link *link)
+{
+	assert(link->state == SOFTRDMA_LINK_IDLE);
 	link->state = SOFTRDMA_LINK_UP;
 }
 
@@ -168,7 +174,10 @@ peer_disconnects(struct softrdma_link *link)
 	assert(link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING);
 	bool answer = link->state == SOFTRDMA_LINK_UP;
 	link->state = SOFTRDMA_LINK_DOWN;
-	softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
+	if (!link->by_hand)
+		softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
+	else if (link->requester.tail != link->requester.head)
+		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 	if (!drop_requests(&link->tx))
 		break_stream(link);
 	else if (answer)

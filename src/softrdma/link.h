@@ -84,6 +84,11 @@ struct softrdma_link {
 	enum softrdma_link_state state;
 	bool failed; /* the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
+	/*
+	 * connected by hand: no event tells the application of the other side's end, so its requests must, and
+	 * not before there are any
+	 */
+	bool by_hand;
 	struct ibv_qp *qp;                   /* NULL once it is destroyed */
 	const struct softrdma_link_ops *ops; /* NULL: nobody wants to know */
 	void *ops_arg;
@@ -108,6 +113,8 @@ struct softrdma_link {
 	uint8_t rnr_retry; /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
 	uint64_t rnr_deadline;      /* ns, 0: none */
 	uint32_t rnr_refusals;      /* of the requester when the deadline was set */
+	unsigned absence_ms;        /* requests wait so long for a connection; 0: for ever */
+	uint64_t absence_deadline;  /* ns, 0: none */
 	bool patient;               /* the socket has the long timeout */
 	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look
 				       at that */
@@ -128,6 +135,9 @@ void softrdma_link_put(struct softrdma_link *link);
 /* the connection is made: both sides' first numbers and how many reads and atomics may be outstanding */
 void softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
 	uint32_t responder_resources);
+
+/* the same, when both sides have begun to count by themselves: frames flow from here on */
+void softrdma_link_open(struct softrdma_link *link);
 
 /* where the next received bytes belong; 0: nowhere now (a FLUSH is being made), else the number of pieces */
 int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1]);

@@ -66,49 +66,42 @@ fill_in(struct softrdma_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr
 	qp->qp.qp_num = qp_num;
 	qp->qp.handle = qp_num;
 	qp->qp.qp_type = attr->qp_type;
-	qp->qp.state = IBV_QPS_INIT;
+	qp->qp.state = qp->by_hand ? IBV_QPS_RESET : IBV_QPS_INIT;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->cap = attr->cap;
 	softrdma_post_ex_init(&qp->ex);
 }
 
-struct softrdma_qp *
-softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+/* the number of the first request, requester and responder; not yet known to anybody. 0 or an errno value */
+static int
+init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
-	int ret = check_init_attr(attr);
+	struct ibv_qp *ibv_qp = &qp->qp;
+	struct softrdma_cq *recv_cq = softrdma_cq_of(ibv_qp->recv_cq);
+	struct softrdma_recv_queue *queue =
+		ibv_qp->srq ? &softrdma_srq_of(ibv_qp->srq)->queue : &qp->recv_queue;
+	int ret = softrdma_random(&link->seq, sizeof(link->seq));
 	if (ret)
-		goto err_errno;
-	struct softrdma_qp *qp = calloc(1, sizeof(*qp));
-	if (qp == NULL) {
-		ret = ENOMEM;
-		goto err_errno;
-	}
-	uint32_t qp_num, seq;
-	ret = new_qp_num(&qp_num);
-	if (ret == 0)
-		ret = softrdma_random(&seq, sizeof(seq));
-	if (ret)
-		goto err_free;
+		return ret;
+	link->qp = ibv_qp;
+	link->by_hand = qp->by_hand != NULL;
+	softrdma_responder_init(&link->responder, ibv_qp->pd, recv_cq, queue, ibv_qp->srq != NULL,
+		ibv_qp->qp_num, link);
+	return softrdma_requester_init(&link->requester, ibv_qp->pd, softrdma_cq_of(ibv_qp->send_cq),
+		ibv_qp->qp_num, &qp->cap);
+}
 
-	fill_in(qp, pd, attr, qp_num);
-	uint32_t recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr;
-	ret = softrdma_recv_queue_init(&qp->recv_queue, recv_wr, attr->cap.max_recv_sge);
-	if (ret)
-		goto err_free;
-
+/* a link of its own for the queue pair, known to its completion queues and to the device; 0 or an errno value
+ */
+static int
+add_link(struct softrdma_qp *qp)
+{
+	struct softrdma_cq *send_cq = softrdma_cq_of(qp->qp.send_cq);
+	struct softrdma_cq *recv_cq = softrdma_cq_of(qp->qp.recv_cq);
 	struct softrdma_link *link = softrdma_link_new();
-	if (link == NULL) {
-		ret = ENOMEM;
-		goto err_fini_recv_queue;
-	}
-	struct softrdma_cq *send_cq = softrdma_cq_of(attr->send_cq);
-	struct softrdma_cq *recv_cq = softrdma_cq_of(attr->recv_cq);
-	struct softrdma_recv_queue *queue = attr->srq ? &softrdma_srq_of(attr->srq)->queue : &qp->recv_queue;
-	link->qp = &qp->qp;
-	link->seq = seq;
-	qp->link = link;
-	softrdma_responder_init(&link->responder, pd, recv_cq, queue, attr->srq != NULL, qp_num, link);
-	ret = softrdma_requester_init(&link->requester, pd, send_cq, qp_num, &attr->cap);
+	if (link == NULL)
+		return ENOMEM;
+	int ret = init_link(qp, link);
 	if (ret)
 		goto err_put_link;
 	ret = softrdma_cq_attach(send_cq, link);
@@ -119,17 +112,61 @@ softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
 		if (ret)
 			goto err_detach_send_cq;
 	}
-	pthread_mutex_init(&qp->qp.mutex, NULL);
-	pthread_cond_init(&qp->qp.cond, NULL);
-	use_srq(attr->srq, 1);
-	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
 	softrdma_io_add_link(link);
-	return qp;
+	qp->link = link;
+	return 0;
 
 err_detach_send_cq:
 	softrdma_cq_detach(send_cq, link);
 err_put_link:
 	softrdma_link_put(link);
+	return ret;
+}
+
+/* says DISCONNECT if it is connected; nobody finds the queue pair through the link after this */
+static void
+remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	softrdma_link_abandon(link);
+	softrdma_io_send(link); /* DISCONNECT, if the socket takes it */
+	softrdma_io_detach(link);
+	link->state = SOFTRDMA_LINK_DOWN;
+	pthread_mutex_unlock(&link->lock);
+
+	softrdma_io_remove_link(link);
+	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);
+	if (qp->qp.recv_cq != qp->qp.send_cq)
+		softrdma_cq_detach(softrdma_cq_of(qp->qp.recv_cq), link);
+}
+
+struct softrdma_qp *
+softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uint32_t qp_num,
+	struct softrdma_rendezvous *by_hand)
+{
+	int ret = check_init_attr(attr);
+	if (ret)
+		goto err_errno;
+	struct softrdma_qp *qp = calloc(1, sizeof(*qp));
+	if (qp == NULL) {
+		ret = ENOMEM;
+		goto err_errno;
+	}
+	qp->by_hand = by_hand;
+	fill_in(qp, pd, attr, qp_num);
+	uint32_t recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr;
+	ret = softrdma_recv_queue_init(&qp->recv_queue, recv_wr, attr->cap.max_recv_sge);
+	if (ret)
+		goto err_free;
+	ret = add_link(qp);
+	if (ret)
+		goto err_fini_recv_queue;
+	pthread_mutex_init(&qp->qp.mutex, NULL);
+	pthread_cond_init(&qp->qp.cond, NULL);
+	use_srq(attr->srq, 1);
+	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
+	return qp;
+
 err_fini_recv_queue:
 	softrdma_recv_queue_fini(&qp->recv_queue);
 err_free:
@@ -139,79 +176,54 @@ err_errno:
 	return NULL;
 }
 
+struct softrdma_qp *
+softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+{
+	uint32_t qp_num;
+	int ret = new_qp_num(&qp_num);
+	if (ret == 0)
+		return softrdma_qp_new_by_hand(pd, attr, qp_num, NULL);
+	errno = ret;
+	return NULL;
+}
+
+int
+softrdma_qp_reset(struct softrdma_qp *qp)
+{
+	struct softrdma_link *before = qp->link;
+	int ret = add_link(qp);
+	if (ret)
+		return ret;
+	remove_link(qp, before);
+	if (qp->link_before)
+		softrdma_link_put(qp->link_before);
+	qp->link_before = before;
+	pthread_mutex_lock(&qp->link->lock);
+	qp->qp.state = IBV_QPS_RESET;
+	pthread_mutex_unlock(&qp->link->lock);
+	return 0;
+}
+
 void
 softrdma_qp_delete(struct softrdma_qp *qp)
 {
-	struct softrdma_link *link = qp->link;
 	struct ibv_qp *ibv_qp = &qp->qp;
-
-	pthread_mutex_lock(&link->lock);
-	softrdma_link_abandon(link);
-	softrdma_io_send(link); /* DISCONNECT, if the socket takes it */
-	softrdma_io_detach(link);
-	link->state = SOFTRDMA_LINK_DOWN;
-	pthread_mutex_unlock(&link->lock);
-
-	/* from here on nobody finds queues or completion queues through the link */
-	softrdma_io_remove_link(link);
-	softrdma_cq_detach(softrdma_cq_of(ibv_qp->send_cq), link);
-	if (ibv_qp->recv_cq != ibv_qp->send_cq)
-		softrdma_cq_detach(softrdma_cq_of(ibv_qp->recv_cq), link);
+	remove_link(qp, qp->link);
 	use_srq(ibv_qp->srq, -1);
 	atomic_fetch_sub(&softrdma_pd_of(ibv_qp->pd)->users, 1);
-	softrdma_link_put(link);
+	softrdma_link_put(qp->link);
+	if (qp->link_before)
+		softrdma_link_put(qp->link_before);
 	softrdma_recv_queue_fini(&qp->recv_queue);
 	pthread_cond_destroy(&ibv_qp->cond);
 	pthread_mutex_destroy(&ibv_qp->mutex);
 	free(qp);
 }
 
-/* --- control --- */
+/* --- what applications call --- */
 
 struct ibv_qp_ex *
 softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	return &softrdma_qp_of(qp)->ex;
-}
-
-/* the connection manager moves queue pairs through their states; an application may only give one up */
-int
-softrdma_ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
-{
-	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
-	if (attr_mask == IBV_QP_MIN_RNR_TIMER)
-		return 0; /* a receive that comes is announced at once: there is nothing to wait for */
-	if (attr_mask != IBV_QP_STATE || attr->qp_state != IBV_QPS_ERR)
-		return EOPNOTSUPP;
-	pthread_mutex_lock(&qp->link->lock);
-	softrdma_link_fail(qp->link, IBV_WC_WR_FLUSH_ERR);
-	softrdma_io_send(qp->link);
-	pthread_mutex_unlock(&qp->link->lock);
-	return 0;
-}
-
-int
-softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
-	struct ibv_qp_init_attr *init_attr)
-{
-	(void)attr_mask;
-	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
-	memset(attr, 0, sizeof(*attr));
-	memset(init_attr, 0, sizeof(*init_attr));
-	pthread_mutex_lock(&qp->link->lock);
-	attr->qp_state = attr->cur_qp_state = ibv_qp->state;
-	attr->max_rd_atomic = (uint8_t)qp->link->requester.rd_atom_max;
-	attr->max_dest_rd_atomic = (uint8_t)qp->link->responder.rd_atom_max;
-	pthread_mutex_unlock(&qp->link->lock);
-	attr->path_mtu = IBV_MTU_4096;
-	attr->port_num = 1;
-	attr->cap = qp->cap;
-	init_attr->qp_context = ibv_qp->qp_context;
-	init_attr->send_cq = ibv_qp->send_cq;
-	init_attr->recv_cq = ibv_qp->recv_cq;
-	init_attr->srq = ibv_qp->srq;
-	init_attr->cap = qp->cap;
-	init_attr->qp_type = ibv_qp->qp_type;
-	init_attr->sq_sig_all = qp->sq_sig_all;
-	return 0;
 }

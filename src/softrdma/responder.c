@@ -314,6 +314,27 @@ serve_resync(struct softrdma_responder *resp)
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 
+/* what the queue pair must give for a request, besides the memory it goes to */
+static int
+right_for(const struct softrdma_frame *frame)
+{
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_WRITE:
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case SOFTRDMA_OP_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case SOFTRDMA_OP_COMPARE_SWAP:
+	case SOFTRDMA_OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	case SOFTRDMA_OP_FLUSH:
+		return frame->code == SOFTRDMA_FLUSH_PERSISTENT ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT
+								: SOFTRDMA_ACCESS_FLUSH_GLOBAL;
+	default:
+		return 0;
+	}
+}
+
 enum softrdma_service
 softrdma_responder_request(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
@@ -331,6 +352,8 @@ softrdma_responder_request(struct softrdma_responder *resp, const struct softrdm
 		return SOFTRDMA_SERVICE_BAD;
 	if (resp->in_message && frame->opcode != resp->opcode)
 		return SOFTRDMA_SERVICE_BAD;
+	if (resp->withheld & right_for(frame))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_SEND:

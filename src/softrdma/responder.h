@@ -53,6 +53,7 @@ struct softrdma_responder {
 	bool queue_is_shared;
 	struct softrdma_link *link; /* for the list of the starving only */
 	uint32_t qp_num;
+	int withheld; /* rights that the queue pair does not give though memory may: enum ibv_access_flags */
 
 	uint32_t expected;    /* the request that comes next, or is being received */
 	uint32_t answered;    /* everything before it has been answered */

@@ -98,6 +98,7 @@ struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_a
 int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
 /* of queue pairs that the application moves through their states itself, without the connection manager */
 struct ibv_qp *softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init_attr);
+struct ibv_qp *softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);
 int softrdma_ibv_destroy_qp(struct ibv_qp *qp);
 struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
 int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);

@@ -12,6 +12,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/link.c
 	softrdma/mapping.c
 	softrdma/memory.c
+	softrdma/modify.c
 	softrdma/notify.c
 	softrdma/persist.c
 	softrdma/persist_dax.c
@@ -21,6 +22,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/post_ex.c
 	softrdma/qp.c
 	softrdma/recv_queue.c
+	softrdma/rendezvous.c
 	softrdma/requester.c
 	softrdma/responder.c
 	softrdma/source.c

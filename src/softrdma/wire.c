@@ -53,6 +53,15 @@ get(struct const_cursor *c, size_t bytes)
 	return value;
 }
 
+static void
+get_bytes(struct const_cursor *c, void *bytes, size_t len)
+{
+	assert(len <= c->left);
+	memcpy(bytes, c->at, len);
+	c->at += len;
+	c->left -= len;
+}
+
 void
 softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOFTRDMA_FRAME_SIZE])
 {
@@ -222,6 +231,31 @@ softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[stati
 	assert(c.left == 0);
 }
 
+void
+softrdma_join_encode(const struct softrdma_join *join, uint8_t buf[static SOFTRDMA_JOIN_SIZE])
+{
+	struct cursor c = { buf, SOFTRDMA_JOIN_SIZE };
+	put_bytes(&c, join->dst_gid, sizeof(join->dst_gid));
+	put_bytes(&c, join->src_gid, sizeof(join->src_gid));
+	put(&c, join->dst_qp_num, 4);
+	put(&c, join->expected, 4);
+	assert(c.left == 0);
+}
+
+bool
+softrdma_join_decode(const uint8_t *buf, size_t len, struct softrdma_join *join)
+{
+	if (len != SOFTRDMA_JOIN_SIZE)
+		return false;
+	struct const_cursor c = { buf, len };
+	get_bytes(&c, join->dst_gid, sizeof(join->dst_gid));
+	get_bytes(&c, join->src_gid, sizeof(join->src_gid));
+	join->dst_qp_num = (uint32_t)get(&c, 4);
+	join->expected = (uint32_t)get(&c, 4);
+	assert(c.left == 0);
+	return true;
+}
+
 enum softrdma_handshake_result
 softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], struct softrdma_handshake *hs)
 {
@@ -248,7 +282,7 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 	reserved |= get(&c, 8);
 	assert(c.left == 0);
 
-	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_REJECT || reserved != 0)
+	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_JOIN || reserved != 0)
 		return SOFTRDMA_HANDSHAKE_NOT_OURS;
 	*hs = h;
 	return SOFTRDMA_HANDSHAKE_OK;

@@ -88,6 +88,7 @@ enum softrdma_handshake_type {
 	SOFTRDMA_HANDSHAKE_CONNECT = 1,
 	SOFTRDMA_HANDSHAKE_ACCEPT = 2,
 	SOFTRDMA_HANDSHAKE_REJECT = 3,
+	SOFTRDMA_HANDSHAKE_JOIN = 4, /* instead of CONNECT, of a queue pair that is connected by hand */
 };
 
 enum softrdma_reject_reason {
@@ -110,6 +111,19 @@ struct softrdma_handshake {
 	uint16_t reason; /* REJECT: enum softrdma_reject_reason */
 };
 
+#define SOFTRDMA_GID_SIZE 16
+#define SOFTRDMA_JOIN_SIZE 40
+
+/*
+ * The private data of JOIN, and of the ACCEPT that answers it: what the applications have told each other, as
+ * a proof that they have.
+ */
+struct softrdma_join {
+	uint8_t dst_gid[SOFTRDMA_GID_SIZE], src_gid[SOFTRDMA_GID_SIZE];
+	uint32_t dst_qp_num;
+	uint32_t expected; /* the first request of the other side must carry this number */
+};
+
 enum softrdma_handshake_result {
 	SOFTRDMA_HANDSHAKE_OK,
 	SOFTRDMA_HANDSHAKE_NOT_OURS,      /* the bytes are no handshake of this protocol */
@@ -121,5 +135,9 @@ void softrdma_handshake_encode(const struct softrdma_handshake *hs,
 	uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
 enum softrdma_handshake_result softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE],
 	struct softrdma_handshake *hs);
+
+void softrdma_join_encode(const struct softrdma_join *join, uint8_t buf[static SOFTRDMA_JOIN_SIZE]);
+/* false: so many bytes are no such thing */
+bool softrdma_join_decode(const uint8_t *buf, size_t len, struct softrdma_join *join);
 
 #endif /* SOFTRDMA_WIRE_H */

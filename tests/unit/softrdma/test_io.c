@@ -516,7 +516,7 @@ test_more_than_one_turn(void **state)
 	pair_init(&a);
 	pair_init(&b);
 	pthread_mutex_lock(&tick_gate);
-	softrdma_io_set_ticker(tick_through_gate);
+	softrdma_io_add_ticker(tick_through_gate);
 	softrdma_io_timed(1);
 	wait_until(at_gate);
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);

@@ -29,7 +29,7 @@ static void
 shut_gate(void)
 {
 	pthread_mutex_lock(&gate);
-	softrdma_io_set_ticker(wait_at_gate);
+	softrdma_io_add_ticker(wait_at_gate);
 	softrdma_io_timed(1);
 	wait_until(at_gate);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "softrdma/softrdma.h"
@@ -343,7 +344,7 @@ test_what_is_no_handshake(void **state)
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(decode_with(i, 'x', &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 	for (unsigned type = 0; type < 256; type++) {
-		bool ok = type >= SOFTRDMA_HANDSHAKE_CONNECT && type <= SOFTRDMA_HANDSHAKE_REJECT;
+		bool ok = type >= SOFTRDMA_HANDSHAKE_CONNECT && type <= SOFTRDMA_HANDSHAKE_JOIN;
 		assert_int_equal(decode_with(6, (uint8_t)type, &out),
 			ok ? SOFTRDMA_HANDSHAKE_OK : SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
@@ -372,6 +373,31 @@ test_other_versions(void **state)
 	}
 }
 
+static void
+test_join(void **state)
+{
+	(void)state;
+	struct softrdma_join join = { .dst_qp_num = 0x00c3b2a1, .expected = 0xfedcba98 }, out;
+	uint8_t wanted[SOFTRDMA_JOIN_SIZE], buf[SOFTRDMA_JOIN_SIZE + 1];
+	for (uint8_t i = 0; i < SOFTRDMA_GID_SIZE; i++) {
+		wanted[i] = join.dst_gid[i] = (uint8_t)(1 + i);
+		wanted[SOFTRDMA_GID_SIZE + i] = join.src_gid[i] = (uint8_t)(0x81 + i);
+	}
+	memcpy(wanted + 32, "\xa1\xb2\xc3\x00\x98\xba\xdc\xfe", 8);
+	memset(buf, 0xee, sizeof(buf));
+	softrdma_join_encode(&join, buf);
+	assert_memory_equal(buf, wanted, sizeof(wanted));
+	assert_int_equal(buf[SOFTRDMA_JOIN_SIZE], 0xee);
+	memset(&out, 0xff, sizeof(out));
+	assert_true(softrdma_join_decode(wanted, sizeof(wanted), &out));
+	assert_memory_equal(&out, &join, sizeof(out));
+	for (size_t len = 0; len < 256; len++) {
+		uint8_t *exact = calloc(1, len + 1); /* of exactly that size, so that a sanitizer sees more */
+		assert_int_equal(softrdma_join_decode(exact, len, &out), len == SOFTRDMA_JOIN_SIZE);
+		free(exact);
+	}
+}
+
 int
 main(void)
 {
@@ -385,6 +411,7 @@ main(void)
 		cmocka_unit_test(test_bytes_of_a_handshake),
 		cmocka_unit_test(test_what_is_no_handshake),
 		cmocka_unit_test(test_other_versions),
+		cmocka_unit_test(test_join),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
