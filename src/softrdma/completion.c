@@ -227,6 +227,7 @@ softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	pthread_cond_init(&cq->cq.cond, NULL);
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->links_lock, NULL);
+	pthread_mutex_init(&cq->poll_lock, NULL);
 	if (channel) {
 		pthread_mutex_lock(&channel_of(channel)->lock);
 		channel->refcnt++;
@@ -287,6 +288,7 @@ softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 
 	if (cq->cq.channel)
 		leave_channel(cq);
+	pthread_mutex_destroy(&cq->poll_lock);
 	pthread_mutex_destroy(&cq->links_lock);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&cq->cq.cond);

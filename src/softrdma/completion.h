@@ -29,7 +29,15 @@ struct softrdma_comp_channel {
 };
 
 struct softrdma_cq {
-	struct ibv_cq cq;
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+
+	/* extended polling: from ibv_start_poll to ibv_end_poll the lock is held, and this is what it has
+	 * come to */
+	pthread_mutex_t poll_lock; /* taken before all others */
+	struct ibv_wc polled;
 
 	pthread_mutex_t lock; /* guards the ring; no other lock but the channel's is taken under it */
 	struct ibv_wc *ring;

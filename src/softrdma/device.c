@@ -108,6 +108,8 @@ advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, s
 static struct verbs_context the_context = {
 	.query_port = query_port,
 	.advise_mr = advise_mr,
+	.modify_cq = softrdma_ibv_modify_cq,
+	.create_cq_ex = softrdma_ibv_create_cq_ex,
 	.create_qp_ex = softrdma_ibv_create_qp_ex,
 	.query_device_ex = query_device_ex,
 	.sz = sizeof(struct verbs_context),

@@ -91,6 +91,8 @@ struct ibv_comp_channel *softrdma_ibv_create_comp_channel(struct ibv_context *co
 int softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	struct ibv_comp_channel *channel, int comp_vector);
+struct ibv_cq_ex *softrdma_ibv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+int softrdma_ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int softrdma_ibv_destroy_cq(struct ibv_cq *cq);
 int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);

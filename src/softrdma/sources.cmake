@@ -3,6 +3,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/address.c
 	softrdma/cm.c
 	softrdma/completion.c
+	softrdma/cq_ex.c
 	softrdma/device.c
 	softrdma/env.c
 	softrdma/gid.c
