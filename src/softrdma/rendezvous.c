@@ -411,13 +411,22 @@ own_call_goes_first(const struct softrdma_rendezvous *meet)
 	return memcmp(meet->gid.raw, meet->attr.ah_attr.grh.dgid.raw, SOFTRDMA_GID_SIZE) < 0;
 }
 
+/* a guest says nothing more before it has been let in: all that can come is the end of the stream */
+static bool
+has_left(const struct softrdma_caller *guest)
+{
+	char byte;
+	ssize_t n = recv(guest->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return n >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
 static void
 let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 {
 	struct softrdma_hello answer;
 	introduce(meet, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
-	if (softrdma_hello_send(guest->fd, &answer) != 0) {
-		end(guest); /* it has gone */
+	if (has_left(guest) || softrdma_hello_send(guest->fd, &answer) != 0) {
+		end(guest);
 		return;
 	}
 	if (meet->own_call)
@@ -481,7 +490,10 @@ join_complete(struct softrdma_caller *caller)
 	caller->meet = meet;
 	meet->guest = caller;
 	set_deadline(caller, SOFTRDMA_CONNECT_TIMEOUT_MS);
-	go_on(meet);
+	if (has_left(caller)) /* no edge tells what has come with JOIN */
+		end(caller);
+	else
+		go_on(meet);
 }
 
 static void
@@ -512,16 +524,6 @@ read_join(struct softrdma_caller *caller)
 	SOFTRDMA_LOG(WARNING, "%s does not speak the protocol of the software device: connection closed",
 		softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
 	end(caller);
-}
-
-/* a guest says nothing more before it has been let in: all that can come is the end of the stream */
-static void
-watch_guest(struct softrdma_caller *caller)
-{
-	char byte;
-	ssize_t n = recv(caller->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-		end(caller);
 }
 
 static void
@@ -749,7 +751,8 @@ handle_caller(struct softrdma_watched *watched, uint32_t events)
 			read_join(caller);
 			break;
 		case WAITING:
-			watch_guest(caller);
+			if (has_left(caller))
+				end(caller);
 			break;
 		}
 	}

@@ -7,6 +7,15 @@
 
 #include <sys/epoll.h>
 
+/* moves the clock between two steps of the progress thread, not within one of which a socket has just told */
+static void
+let_pass_ms(unsigned ms)
+{
+	softrdma_cm_lock();
+	clock_forward_ms(ms);
+	softrdma_cm_unlock();
+}
+
 /* --- each other --- */
 
 static void
@@ -68,6 +77,894 @@ test_late(void **state)
 	hands_fini(&h);
 }
 
+/* both call at once; whoever's call succeeds, there is one connection */
+static void
+test_both_call(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		struct hands h;
+		hands_init(&h, round & 1 ? AF_INET6 : AF_INET);
+		to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
+		to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
+		/* the progress thread can do nothing meanwhile, so both have begun when it goes on */
+		softrdma_cm_lock();
+		struct softrdma_rendezvous *meets[] = { softrdma_qp_of(h.a)->by_hand,
+			softrdma_qp_of(h.b)->by_hand };
+		struct ibv_qp *qps[] = { h.a, h.b };
+		const uint32_t psns[] = { PSN_A, PSN_B };
+		for (int i = 0; i < 2; i++) {
+			struct softrdma_link *link = softrdma_qp_of(qps[i])->link;
+			pthread_mutex_lock(&link->lock);
+			softrdma_requester_start(&link->requester, psns[i], 4);
+			qps[i]->state = IBV_QPS_RTS;
+			pthread_mutex_unlock(&link->lock);
+			meets[i]->attr.sq_psn = psns[i];
+			softrdma_rendezvous_call(meets[i]);
+		}
+		softrdma_cm_unlock();
+		post_write(h.a, 1);
+		post_write(h.b, 1);
+		expect_wc(1, IBV_WC_SUCCESS);
+		expect_wc(1, IBV_WC_SUCCESS);
+		expect_write(h.a);
+		expect_write(h.b);
+		hands_fini(&h);
+	}
+	assert_int_equal(log_worst, 0);
+}
+
+static void
+test_to_itself(void **state)
+{
+	(void)state;
+	for (int v6 = 0; v6 < 2; v6++) {
+		union ibv_gid gid = the_gid(v6 ? AF_INET6 : AF_INET);
+		struct ibv_qp *qp = new_qp();
+		to_init(qp);
+		to_rtr(qp, &gid, qp->qp_num, PSN_A);
+		to_rts(qp, PSN_A);
+		expect_write(qp);
+		/* more than sockets hold: it must read while it writes */
+		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = MEM_SIZE, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = { .wr_id = 5,
+			.opcode = IBV_WR_RDMA_READ,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)the_mem;
+		wr.wr.rdma.rkey = the_mr->rkey;
+		for (int i = 0; i < 8; i++)
+			assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		for (int i = 0; i < 8; i++)
+			expect_wc(5, IBV_WC_SUCCESS);
+		struct ibv_recv_wr recv = { .wr_id = 6, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+		assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), 0);
+		wr.opcode = IBV_WR_SEND;
+		wr.num_sge = 0;
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		expect_wc(6, IBV_WC_SUCCESS);
+		expect_wc(5, IBV_WC_SUCCESS);
+		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	}
+	assert_int_equal(log_worst, 0);
+}
+
+static bool
+has_guest(struct ibv_qp *qp)
+{
+	softrdma_cm_lock();
+	bool has = softrdma_qp_of(qp)->by_hand->guest != NULL;
+	softrdma_cm_unlock();
+	return has;
+}
+
+/* a caller is kept waiting by a queue pair that has not got to RTR */
+static void
+test_guest_of_init(void **state)
+{
+	(void)state;
+	struct hands h;
+	hands_init(&h, AF_INET);
+	/* a third one keeps the door open */
+	struct ibv_qp *other = new_qp();
+	to_init(other);
+	to_rtr(other, &h.gid, 0x777777, 1);
+	to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
+	to_rts(h.a, PSN_A);
+	wait_until(has_guest(h.b));
+	to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
+	expect_write(h.a);
+	/* another one is destroyed while somebody waits for it */
+	struct ibv_qp *late = new_qp();
+	to_init(late);
+	to_rtr(late, &h.gid, h.a->qp_num, 3);
+	assert_int_equal(softrdma_ibv_destroy_qp(late), 0);
+	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
+	hands_fini(&h);
+}
+
+/* --- a peer that is not there --- */
+
+static void
+test_absence_bounds(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t timeout, retry_cnt;
+		unsigned ms;
+	} cases[] = { { 1, 0, SOFTRDMA_ABSENCE_MIN_MS }, { 31, 7, SOFTRDMA_ABSENCE_MAX_MS }, { 14, 7, 2147 },
+		{ 18, 1, 8589 }, { 0, 7, 0 } };
+	union ibv_gid gid = the_gid(AF_INET);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ibv_qp *qp = new_qp();
+		to_init(qp);
+		to_rtr(qp, &gid, 0x123456, 1);
+		struct ibv_qp_attr attr = rts_attr(2);
+		attr.timeout = cases[i].timeout;
+		attr.retry_cnt = cases[i].retry_cnt;
+		assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, RTS_MASK), 0);
+		assert_int_equal(softrdma_qp_of(qp)->link->absence_ms, cases[i].ms);
+		if (cases[i].ms == 0) {
+			/* for ever */
+			post_write(qp, 9);
+			let_pass_ms(100 * SOFTRDMA_ABSENCE_MAX_MS);
+			struct ibv_wc wc;
+			assert_false(readable(-1, 60));
+			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		}
+		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	}
+}
+
+/* one that ends: an idle peer hears of it when it asks for something, and not before */
+static void
+test_peer_ends(void **state)
+{
+	(void)state;
+	struct hands h;
+	hands_init(&h, AF_INET);
+	hands_meet(&h);
+	assert_int_equal(softrdma_ibv_destroy_qp(h.b), 0);
+	wait_until(link_state(h.a) == SOFTRDMA_LINK_DOWN);
+	expect_state(h.a, IBV_QPS_RTS);
+	post_write(h.a, 1);
+	struct ibv_wc wc;
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	let_pass_ms(3000);
+	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
+	expect_state(h.a, IBV_QPS_ERR);
+	assert_int_equal(softrdma_ibv_destroy_qp(h.a), 0);
+
+	/* and at once when something is outstanding */
+	hands_init(&h, AF_INET);
+	hands_meet(&h);
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND }, *bad;
+	assert_int_equal(ibv_post_send(h.a, &wr, &bad), 0);
+	assert_int_equal(softrdma_ibv_destroy_qp(h.b), 0);
+	expect_wc(2, IBV_WC_RETRY_EXC_ERR);
+	expect_state(h.a, IBV_QPS_ERR);
+	assert_int_equal(softrdma_ibv_destroy_qp(h.a), 0);
+}
+
+/* --- hostile callers --- */
+
+/* a queue pair whose peer is played by sockets of the test: it expects a caller */
+struct host {
+	union ibv_gid gid, peer_gid;
+	struct ibv_qp *qp;
+	struct sockaddr_in door, peer_addr;
+	int listening; /* at the peer's GID */
+};
+
+#define PEER_NUM 0x654321
+
+static void
+host_init(struct host *host)
+{
+	union softrdma_address where;
+	host->listening = raw_listen(&host->peer_addr);
+	host->gid = the_gid(AF_INET);
+	host->peer_gid = host->gid;
+	memcpy(host->peer_gid.raw + 8, &host->peer_addr.sin_port, 2);
+	memset(host->peer_gid.raw + 10, 0x5a, 6);
+	assert_true(softrdma_gid_locate(&host->gid, 0, &where));
+	host->door = where.in;
+	host->qp = new_qp();
+	to_init(host->qp);
+	to_rtr(host->qp, &host->peer_gid, PEER_NUM, PSN_B);
+}
+
+static void
+host_fini(struct host *host)
+{
+	if (host->qp)
+		assert_int_equal(softrdma_ibv_destroy_qp(host->qp), 0);
+	close(host->listening);
+}
+
+/* what the peer would say, as a JOIN or an ACCEPT */
+static struct softrdma_join
+good_join(const struct host *host)
+{
+	struct softrdma_join join = { .dst_qp_num = host->qp->qp_num, .expected = PSN_A };
+	memcpy(join.dst_gid, host->gid.raw, 16);
+	memcpy(join.src_gid, host->peer_gid.raw, 16);
+	return join;
+}
+
+static struct softrdma_handshake
+good_header(uint8_t type)
+{
+	return (struct softrdma_handshake){ .type = type, .qp_num = PEER_NUM, .seq = PSN_B };
+}
+
+static struct softrdma_hello
+hello_of(struct softrdma_handshake hs, const struct softrdma_join *join)
+{
+	struct softrdma_hello hello;
+	uint8_t bytes[SOFTRDMA_JOIN_SIZE];
+	softrdma_join_encode(join, bytes);
+	softrdma_hello_encode(&hello, &hs, bytes, sizeof(bytes));
+	return hello;
+}
+
+static struct softrdma_hello
+good_hello(const struct host *host, uint8_t type)
+{
+	struct softrdma_join join = good_join(host);
+	return hello_of(good_header(type), &join);
+}
+
+static int
+call_with(const struct host *host, const struct softrdma_hello *hello)
+{
+	int fd = raw_connect(&host->door);
+	raw_send(fd, hello->message, hello->length);
+	return fd;
+}
+
+/* a message of the other side of a queue pair, and what is in it */
+static struct softrdma_hello
+expect_hello(const struct host *host, int fd, uint8_t type, uint32_t seq)
+{
+	struct softrdma_hello hello = { .length = 0 };
+	struct softrdma_join join;
+	raw_recv(fd, hello.message, SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE);
+	assert_int_equal(softrdma_handshake_decode(hello.message, &hello.peer), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(hello.peer.type, type);
+	assert_int_equal(hello.peer.qp_num, host->qp->qp_num);
+	assert_int_equal(hello.peer.seq, seq);
+	assert_true(
+		softrdma_join_decode(hello.message + SOFTRDMA_HANDSHAKE_SIZE, hello.peer.private_len, &join));
+	assert_int_equal(join.dst_qp_num, PEER_NUM);
+	assert_int_equal(join.expected, PSN_B);
+	assert_memory_equal(join.dst_gid, host->peer_gid.raw, 16);
+	assert_memory_equal(join.src_gid, host->gid.raw, 16);
+	return hello;
+}
+
+static void
+say_ready(int fd)
+{
+	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	raw_frame(fd, &ready);
+}
+
+/* the host still lets the right one in, whatever has come before */
+static void
+expect_hospitable(struct host *host)
+{
+	struct softrdma_hello hello = good_hello(host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(host, &hello);
+	expect_hello(host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	say_ready(fd);
+	wait_until(link_state(host->qp) == SOFTRDMA_LINK_UP);
+	wait_until(locked(softrdma_qp_of(host->qp)->link, softrdma_qp_of(host->qp)->link->deadline == 0));
+	let_pass_ms(10 * SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	assert_false(readable(fd, 60));
+	assert_int_equal(link_state(host->qp), SOFTRDMA_LINK_UP);
+	close(fd);
+}
+
+static void
+test_good_caller(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	expect_hospitable(&host);
+	/* a second one is not let in */
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(&host, &hello);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+	wait_for_log("called a queue pair that does not wait for it: rejected");
+	host_fini(&host);
+}
+
+static bool
+is_over(struct ibv_qp *qp)
+{
+	softrdma_cm_lock();
+	bool over = softrdma_qp_of(qp)->by_hand->state == SOFTRDMA_RENDEZVOUS_OVER;
+	softrdma_cm_unlock();
+	return over;
+}
+
+/* nobody listens where its GID says */
+static void
+test_absent(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	close(host.listening);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 }, *bad;
+	assert_int_equal(ibv_post_recv(host.qp, &recv, &bad), 0);
+	to_rts(host.qp, PSN_A);
+	/* nothing is asked for: nothing is wrong */
+	let_pass_ms(10 * SOFTRDMA_ABSENCE_MAX_MS);
+	wait_for_log("it is tried again");
+	expect_state(host.qp, IBV_QPS_RTS);
+	/* 4 * 4.096 us * 2^14 * 8: 2147 ms */
+	post_write(host.qp, 1);
+	let_pass_ms(1000);
+	struct ibv_wc wc;
+	assert_false(readable(-1, 60));
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	post_write(host.qp, 2); /* the time is the first one's */
+	let_pass_ms(1150);
+	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
+	expect_wc(2, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(3, IBV_WC_WR_FLUSH_ERR);
+	expect_state(host.qp, IBV_QPS_ERR);
+	/* it is through with calling, and with being called */
+	let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
+	wait_until(is_over(host.qp));
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&host.door, sizeof(host.door)), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	host.listening = fd;
+	host_fini(&host);
+}
+
+/* byte by byte is as good as at once */
+static void
+test_in_pieces(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = raw_connect(&host.door);
+	const int one = 1;
+	setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
+	for (size_t i = 0; i < hello.length; i++) {
+		assert_false(readable(fd, 0));
+		raw_send(fd, hello.message + i, 1);
+	}
+	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	close(fd);
+	host_fini(&host);
+}
+
+/* cut off at every byte, and any one byte changed: nobody but the right one is let in */
+static void
+test_broken_hellos(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	const struct softrdma_hello good = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	for (size_t len = 0; len < good.length; len++) {
+		int fd = raw_connect(&host.door);
+		if (len)
+			raw_send(fd, good.message, len);
+		shutdown(fd, SHUT_WR);
+		raw_expect_end(fd);
+		close(fd);
+		assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
+	}
+	for (size_t at = 0; at < good.length; at++) {
+		/* what the applications have set is told and not checked; its own first number it does not
+		 * know yet */
+		if ((at >= 16 && at < 22) || at >= good.length - 4)
+			continue;
+		struct softrdma_hello bad = good;
+		bad.message[at] ^= 1;
+		int fd = call_with(&host, &bad);
+		shutdown(fd, SHUT_WR);
+		/* an answer may come, and it is no ACCEPT */
+		uint8_t answer[SOFTRDMA_HELLO_MAX];
+		struct softrdma_handshake hs = { .type = 0 };
+		size_t have = 0;
+		ssize_t n;
+		while (readable(fd, PATIENCE_MS) &&
+			(n = recv(fd, answer + have, sizeof(answer) - have, 0)) > 0)
+			have += (size_t)n;
+		if (have >= SOFTRDMA_HANDSHAKE_SIZE) {
+			assert_int_equal(softrdma_handshake_decode(answer, &hs), SOFTRDMA_HANDSHAKE_OK);
+			assert_int_equal(hs.type, SOFTRDMA_HANDSHAKE_REJECT);
+		} else {
+			assert_int_equal(have, 0);
+		}
+		close(fd);
+		assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
+		log_clear();
+	}
+	expect_hospitable(&host);
+	host_fini(&host);
+}
+
+/* each thing that must be known, wrong by itself */
+static void
+test_strangers(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	for (int what = 0; what < 7; what++) {
+		struct softrdma_join join = good_join(&host);
+		struct softrdma_handshake hs = good_header(SOFTRDMA_HANDSHAKE_JOIN);
+		switch (what) {
+		case 0:
+			join.dst_gid[15] ^= 1; /* the secret */
+			break;
+		case 1:
+			join.dst_qp_num ^= 1;
+			break;
+		case 2:
+			join.src_gid[15] ^= 1;
+			break;
+		case 3:
+			hs.qp_num ^= 1;
+			break;
+		case 4:
+			hs.seq ^= 1;
+			break;
+		case 5:
+			hs.seq |= 1u << 31;
+			break;
+		default:
+			join.dst_qp_num |= 1u << 31;
+			break;
+		}
+		struct softrdma_hello hello = hello_of(hs, &join);
+		int fd = call_with(&host, &hello);
+		raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+		close(fd);
+		assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
+	}
+	/* in RTS its own first number must be known too */
+	close(host.listening);
+	to_rts(host.qp, PSN_A);
+	struct softrdma_join join = good_join(&host);
+	join.expected ^= 1;
+	struct softrdma_hello hello = hello_of(good_header(SOFTRDMA_HANDSHAKE_JOIN), &join);
+	int fd = call_with(&host, &hello);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+	wait_for_log("a queue pair in RTS was called by one that it does not know");
+	hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	fd = call_with(&host, &hello);
+	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, PSN_A);
+	close(fd);
+	host.listening = raw_listen(&host.peer_addr);
+	host_fini(&host);
+}
+
+static void
+test_other_messages(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	int fd = raw_connect(&host.door);
+	raw_send(fd, "GET / HTTP/1.0\r\nHost: somewhere.else\r\n\r\n", 41);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("does not speak the protocol of the software device: connection closed");
+	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_REJECT; type++) {
+		struct softrdma_hello hello = good_hello(&host, type);
+		fd = call_with(&host, &hello);
+		raw_expect_end(fd);
+		close(fd);
+	}
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	hello.message[4] = 2;
+	fd = call_with(&host, &hello);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_VERSION);
+	close(fd);
+	uint8_t buf[BUF_MAX]; /* private data of another length */
+	fd = raw_connect(&host.door);
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_JOIN, "short"));
+	raw_expect_end(fd);
+	close(fd);
+	expect_hospitable(&host);
+	host_fini(&host);
+}
+
+/* who says nothing, or not enough, is sent away after a while; who waits, after a longer one */
+static void
+test_slow_callers(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	const struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int silent = raw_connect(&host.door);
+	int half = raw_connect(&host.door);
+	raw_send(half, hello.message, hello.length - 1);
+	/* when a later one is answered the earlier ones have been accepted by the device */
+	struct softrdma_hello wrong = hello;
+	wrong.message[8] ^= 1;
+	int fd = call_with(&host, &wrong);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+	let_pass_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS - 1000);
+	assert_false(readable(half, 60));
+	let_pass_ms(1000);
+	raw_expect_end(silent);
+	raw_expect_end(half);
+	close(silent);
+	close(half);
+	host_fini(&host);
+
+	/* a guest of a queue pair in INIT; the door is another one's */
+	host_init(&host);
+	struct ibv_qp *other = new_qp();
+	struct ibv_qp *keeper = host.qp;
+	host.qp = other;
+	to_init(other);
+	struct softrdma_hello early = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	fd = call_with(&host, &early);
+	assert_false(readable(fd, 60));
+	int second = call_with(&host, &early); /* the peer tries again: the first one goes */
+	raw_expect_end(fd);
+	close(fd);
+	wait_until(has_guest(other));
+	let_pass_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
+	raw_expect_end(second);
+	close(second);
+	/* one that gives up, and one that talks before it has been let in */
+	fd = call_with(&host, &early);
+	shutdown(fd, SHUT_WR);
+	raw_expect_end(fd);
+	close(fd);
+	fd = call_with(&host, &early);
+	raw_send(fd, "x", 1);
+	raw_expect_end(fd);
+	close(fd);
+	/* one that waits when the queue pair goes */
+	fd = call_with(&host, &early);
+	wait_until(has_guest(other));
+	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+	/* and one that was still at the door */
+	fd = raw_connect(&host.door);
+	host.qp = keeper;
+	second = call_with(&host, &wrong);
+	raw_expect_reject(second, SOFTRDMA_REJECT_NO_LISTENER);
+	close(second);
+	host_fini(&host);
+	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
+	close(fd);
+}
+
+/* whoever was let in must say so */
+static void
+test_no_ready(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(&host, &hello);
+	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	let_pass_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("a peer did not answer in time");
+	expect_state(host.qp, IBV_QPS_ERR);
+	host_fini(&host);
+}
+
+static void
+test_many_callers(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	enum { MANY = SOFTRDMA_HANDSHAKES_MAX };
+	static int fds[MANY];
+	int count = 0;
+	for (; count < MANY; count++) {
+		fds[count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fds[count] < 0 || connect(fds[count], (struct sockaddr *)&host.door, sizeof(host.door)))
+			break;
+	}
+	if (count < MANY) {
+		print_message("SKIPPED: no more than %d sockets\n", count);
+	} else {
+		int fd = raw_connect(&host.door);
+		raw_expect_reject(fd, SOFTRDMA_REJECT_BUSY);
+		close(fd);
+	}
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	if (count < MANY && fds[count] >= 0)
+		close(fds[count]);
+	/* there is room again when they have gone */
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	for (bool in = false; !in;) {
+		int fd = call_with(&host, &hello);
+		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
+		struct softrdma_handshake hs;
+		raw_recv(fd, buf, sizeof(buf));
+		assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+		in = hs.type == SOFTRDMA_HANDSHAKE_ACCEPT;
+		assert_true(in || hs.reason == SOFTRDMA_REJECT_BUSY);
+		close(fd);
+	}
+	host_fini(&host);
+}
+
+/* --- hostile hosts: the queue pair calls --- */
+
+/* takes the next call of the queue pair */
+static int
+take_call(struct host *host)
+{
+	int fd = raw_accept(host->listening);
+	expect_hello(host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
+	return fd;
+}
+
+static void
+test_good_host(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	to_rts(host.qp, PSN_A);
+	int fd = take_call(&host);
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
+	raw_send(fd, hello.message, hello.length);
+	uint8_t frame[SOFTRDMA_FRAME_SIZE];
+	raw_recv(fd, frame, sizeof(frame));
+	assert_int_equal(frame[0], SOFTRDMA_OP_READY);
+	post_write(host.qp, 1);
+	raw_recv(fd, frame, sizeof(frame));
+	struct softrdma_frame write;
+	assert_true(softrdma_frame_decode(frame, &write));
+	assert_int_equal(write.opcode, SOFTRDMA_OP_WRITE);
+	assert_int_equal(write.seq, PSN_A);
+	close(fd);
+	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
+	host_fini(&host);
+}
+
+/* whatever the answer is, it is tried again, and what is right is taken in the end */
+static void
+test_bad_answers(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	to_rts(host.qp, PSN_A);
+	for (int what = 0; what < 9; what++) {
+		struct softrdma_join join = good_join(&host);
+		struct softrdma_handshake hs = good_header(SOFTRDMA_HANDSHAKE_ACCEPT);
+		uint8_t bytes[SOFTRDMA_JOIN_SIZE];
+		uint8_t private_len = SOFTRDMA_JOIN_SIZE;
+		switch (what) {
+		case 0:
+			hs.type = SOFTRDMA_HANDSHAKE_REJECT;
+			break;
+		case 1:
+			hs.type = SOFTRDMA_HANDSHAKE_JOIN;
+			break;
+		case 2:
+			hs.qp_num ^= 1;
+			break;
+		case 3:
+			join.dst_gid[15] ^= 1;
+			break;
+		case 4:
+			join.src_gid[0] ^= 1;
+			break;
+		case 5:
+			join.dst_qp_num ^= 1;
+			break;
+		case 6:
+			join.expected ^= 1;
+			break;
+		case 7:
+			private_len--;
+			break;
+		default:
+			break; /* of another version, below */
+		}
+		struct softrdma_hello hello;
+		softrdma_join_encode(&join, bytes);
+		softrdma_hello_encode(&hello, &hs, bytes, private_len);
+		if (what == 8)
+			hello.message[4]++;
+		int fd = take_call(&host);
+		raw_send(fd, hello.message, hello.length);
+		raw_expect_end(fd);
+		close(fd);
+		let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
+	}
+	/* cut off at every byte */
+	struct softrdma_hello good = good_hello(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
+	for (size_t len = 0; len < good.length; len++) {
+		int fd = take_call(&host);
+		if (len)
+			raw_send(fd, good.message, len);
+		shutdown(fd, SHUT_WR);
+		raw_expect_end(fd);
+		close(fd);
+		let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
+	}
+	wait_for_log("it is tried again");
+	/* one that does not answer at all */
+	int silent = take_call(&host);
+	let_pass_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
+	raw_expect_end(silent);
+	close(silent);
+	let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
+	/* one that talks before it is asked */
+	int fd = raw_accept(host.listening);
+	raw_send(fd, good.message, good.length);
+	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
+	uint8_t frame[SOFTRDMA_FRAME_SIZE];
+	raw_recv(fd, frame, sizeof(frame));
+	assert_int_equal(frame[0], SOFTRDMA_OP_READY);
+	close(fd);
+	host_fini(&host);
+}
+
+/* both have called; the one with the smaller number waits for its own call, and takes the other one if that
+ * fails */
+static void
+test_crossing(void **state)
+{
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		struct host host;
+		host_init(&host);
+		assert_int_equal(softrdma_ibv_destroy_qp(host.qp), 0);
+		/* the numbers decide: 2 is smaller and 0xffffff greater than that of any queue pair */
+		uint32_t peer_num = first ? 0xffffff : 2;
+		host.qp = new_qp();
+		to_init(host.qp);
+		to_rtr(host.qp, &host.peer_gid, peer_num, PSN_B);
+		to_rts(host.qp, PSN_A);
+		int out = raw_accept(host.listening);
+		uint8_t bytes[SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE];
+		raw_recv(out, bytes, sizeof(bytes));
+		struct softrdma_join join = good_join(&host);
+		struct softrdma_handshake hs = good_header(SOFTRDMA_HANDSHAKE_JOIN);
+		hs.qp_num = peer_num;
+		struct softrdma_hello hello = hello_of(hs, &join);
+		int in = call_with(&host, &hello);
+		if (first) {
+			assert_false(readable(in, 60)); /* its own call has not ended */
+			assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
+		} else {
+			raw_expect_end(out);
+		}
+		close(out); /* in any case the other one is left */
+		raw_recv(in, bytes, sizeof(bytes));
+		assert_int_equal(bytes[6], SOFTRDMA_HANDSHAKE_ACCEPT);
+		wait_until(link_state(host.qp) == SOFTRDMA_LINK_UP);
+		close(in);
+		host_fini(&host);
+	}
+}
+
+/* --- what the machine does not give --- */
+
+static void
+test_calls_fail(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *call;
+		unsigned skip;
+		int error;
+		bool theirs; /* on the progress thread */
+	} faults[] = {
+		{ "socket", 0, EMFILE, false },
+		{ "bind", 0, EADDRINUSE, false },
+		{ "connect", 0, ENETUNREACH, false },
+		{ "calloc", 0, ENOMEM, false },
+		{ "epoll_ctl", 0, ENOSPC, false },
+		{ "getsockopt", 0, ENOBUFS, true },
+		{ "send", 0, EPIPE, true },
+		{ "send", 0, FAIL_SHORT, true },
+	};
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		struct hands h;
+		hands_init(&h, AF_INET);
+		to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
+		to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
+		fail_call(faults[i].theirs ? FAIL_THEIRS : FAIL_MINE, faults[i].call, faults[i].skip, 1,
+			faults[i].error);
+		to_rts(h.a, PSN_A);
+		if (faults[i].theirs)
+			wait_until(has_failed(1));
+		assert_int_equal(fail_nothing(), 1);
+		expect_write(h.a); /* it was tried again */
+		hands_fini(&h);
+	}
+}
+
+/* on the side that is called */
+static void
+test_doors_fail(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *call;
+		unsigned skip;
+		int error;
+		const char *log;
+	} faults[] = {
+		{ "accept4", 0, EMFILE, "incoming connections wait" },
+		{ "accept4", 0, ENFILE, "incoming connections wait" },
+		{ "accept4", 0, ENOBUFS, "incoming connections wait" },
+		{ "accept4", 0, ENOMEM, "incoming connections wait" },
+		{ "accept4", 0, ECONNABORTED, NULL },
+		{ "calloc", 0, ENOMEM, "an incoming connection is dropped" },
+		{ "epoll_ctl", 0, ENOSPC, "an incoming connection is dropped" },
+		{ "send", 0, EPIPE, NULL },
+	};
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		struct host host;
+		host_init(&host);
+		log_clear();
+		fail_call(FAIL_THEIRS, faults[i].call, faults[i].skip, 1, faults[i].error);
+		struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+		int fd = call_with(&host, &hello);
+		wait_until(has_failed(1));
+		fail_nothing();
+		if (faults[i].log)
+			wait_for_log(faults[i].log);
+		if (strcmp(faults[i].call, "accept4") != 0) {
+			raw_expect_end(fd);
+			close(fd);
+			fd = call_with(&host, &hello);
+		}
+		expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+		close(fd);
+		host_fini(&host);
+	}
+}
+
+/* the last step fails: the queue pair is in error */
+static void
+test_attach_fails(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	/* the socket is watched as a caller's, is let go, and is watched as the link's */
+	fail_call(FAIL_THEIRS, "epoll_ctl", 2, 1, ENOSPC);
+	int fd = call_with(&host, &hello);
+	wait_for_log("a connection is given up");
+	fail_nothing();
+	expect_state(host.qp, IBV_QPS_ERR);
+	close(fd);
+	host_fini(&host);
+}
+
 int
 main(void)
 {
@@ -75,6 +972,26 @@ main(void)
 		device_test(test_meet),
 		device_test(test_one_way),
 		device_test(test_late),
+		device_test(test_both_call),
+		device_test(test_to_itself),
+		device_test(test_guest_of_init),
+		device_test(test_absence_bounds),
+		device_test(test_peer_ends),
+		device_test(test_absent),
+		device_test(test_good_caller),
+		device_test(test_in_pieces),
+		device_test(test_broken_hellos),
+		device_test(test_strangers),
+		device_test(test_other_messages),
+		device_test(test_slow_callers),
+		device_test(test_no_ready),
+		device_test(test_many_callers),
+		device_test(test_good_host),
+		device_test(test_bad_answers),
+		device_test(test_crossing),
+		device_test(test_calls_fail),
+		device_test(test_doors_fail),
+		device_test(test_attach_fails),
 	};
 	return cmocka_run_group_tests(tests, setup_by_hand, teardown_by_hand);
 }
