@@ -18,6 +18,9 @@
 /* keys are random, so the low bits choose the bucket well */
 #define BUCKETS 4096
 
+/* bytes copied in one go: a cache line, which other processors see as a whole or not at all anyway */
+#define COPY_STEP 64
+
 #define ACCESS_KNOWN \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | \
@@ -95,11 +98,38 @@ softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_
 	return 0;
 }
 
+/*
+ * Programs wait for the last byte, or the last word, of what is written, by looking at the memory; so it is
+ * stored last, and a word in one piece. memcpy() stores the pieces of a short copy in any order.
+ */
+static void
+copy_upwards(void *dst, const void *src, size_t len)
+{
+	uint8_t *to = dst;
+	const uint8_t *from = src;
+	while (len > sizeof(uint64_t)) {
+		size_t n = len - sizeof(uint64_t) < COPY_STEP ? len - sizeof(uint64_t) : COPY_STEP;
+		memcpy(to, from, n);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		to += n;
+		from += n;
+		len -= n;
+	}
+	if (len == sizeof(uint64_t) && (uintptr_t)to % sizeof(uint64_t) == 0) {
+		uint64_t word;
+		memcpy(&word, from, sizeof(word));
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+		return;
+	}
+	for (size_t i = 0; i < len; i++)
+		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
 int
 softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
 {
 	if (!mr->fragile) {
-		memcpy(dst, src, len);
+		copy_upwards(dst, src, len);
 		return 0;
 	}
 	struct iovec from = { (void *)(uintptr_t)src, len };
@@ -112,7 +142,7 @@ softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size
 	/* a sandbox forbids the call: look before the leap is the best that is left */
 	int ret = softrdma_mr_probe(mr, dst, len);
 	if (ret == 0)
-		memcpy(dst, src, len);
+		copy_upwards(dst, src, len);
 	return ret;
 }
 

@@ -58,8 +58,9 @@ int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int 
 	uint64_t len, int access, struct softrdma_place *place);
 
 /*
- * Copies into registered memory. A mapped file may have been truncated by anybody; where that is possible the
- * kernel does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno value.
+ * Copies into registered memory, the last byte last. A mapped file may have been truncated by anybody; where
+ * that is possible the kernel does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno
+ * value.
  */
 int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 

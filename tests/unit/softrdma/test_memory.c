@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
 
 #include <sys/shm.h>
 
@@ -223,6 +225,61 @@ test_places(void **state)
 	delete_mr(mr);
 }
 
+static sigjmp_buf before_fault;
+
+static void
+on_fault(int number)
+{
+	(void)number;
+	siglongjmp(before_fault, 1);
+}
+
+/*
+ * Programs wait for the last byte. The store is interrupted there, by a page that cannot be written: all
+ * bytes before it must be there by then; the same with a last word that is aligned.
+ */
+static void
+test_last_byte_last(void **state)
+{
+	(void)state;
+	uint8_t *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
+	assert_false(mr->fragile);
+	uint8_t from[1024];
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 7 + 1);
+	/* volatile: they change between sigsetjmp and the return to it */
+	for (volatile size_t len = 0; len <= sizeof(from); len++) {
+		memset(map, 0, 2 * PAGE);
+		assert_int_equal(softrdma_mr_store(mr, map + 3, from, len), 0);
+		assert_memory_equal(map + 3, from, len);
+		assert_int_equal(map[2] | map[3 + len], 0);
+	}
+	struct sigaction action = { .sa_handler = on_fault }, usual;
+	assert_int_equal(sigaction(SIGSEGV, &action, &usual), 0);
+	for (volatile size_t len = 1; len <= sizeof(from); len++) {
+		for (volatile size_t last = 1; last <= 8; last += 7) {
+			if (last > len)
+				continue;
+			uint8_t *volatile to = map + PAGE - (len - last);
+			memset(map, 0, PAGE);
+			volatile bool through = false;
+			assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
+			if (sigsetjmp(before_fault, 1) == 0) {
+				softrdma_mr_store(mr, to, from, len);
+				through = true;
+			}
+			assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+			assert_false(through);
+			assert_memory_equal(to, from, len - last);
+		}
+	}
+	sigaction(SIGSEGV, &usual, NULL);
+	delete_mr(mr);
+	munmap(map, 2 * PAGE);
+}
+
 /* a store into a file that was cut off is an error, not a signal */
 static void
 test_truncated_file(void **state)
@@ -357,6 +414,7 @@ main(void)
 		TEST(test_a_domain_in_use_stays),
 		TEST(test_lookup),
 		TEST(test_places),
+		TEST(test_last_byte_last),
 		TEST(test_truncated_file),
 		TEST(test_sandbox),
 		TEST(test_shared_without_a_file),
