@@ -57,6 +57,9 @@
 #define SOFTRDMA_PENDING_DEFAULT 1024
 #define SOFTRDMA_PENDING_MAX 65536
 
+/* those who call a queue pair that is connected by hand, and have not said which */
+#define SOFTRDMA_CALLERS_MAX 1024
+
 /* addresses of which it is known that they have reached for memory that is not theirs: 32 bytes each */
 #define SOFTRDMA_TRESPASSERS_MAX 1024
 

@@ -52,6 +52,10 @@ struct softrdma_caller {
 	struct softrdma_caller *next, *prev;
 };
 
+/* what strangers can cause as often as they like */
+static struct softrdma_log_limit not_known = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
+
 /* guarded by the connection manager's lock as everything here */
 static struct softrdma_rendezvous *meets[BUCKETS];
 static struct softrdma_doorstep *doorsteps;
@@ -444,7 +448,8 @@ look_at_guest(struct softrdma_rendezvous *meet)
 	bool both_have_called = meet->own_call && meet->own_call->role == AWAITING_ANSWER;
 	if (!is_expected(meet, &guest->hello.peer, &guest->join) ||
 		guest->hello.peer.seq != meet->attr.rq_psn) {
-		SOFTRDMA_LOG(WARNING, "a queue pair in %s was called by one that it does not know: rejected",
+		SOFTRDMA_LOG_FEW(&not_known, WARNING,
+			"a queue pair in %s was called by one that it does not know: rejected",
 			in_rts ? "RTS" : "RTR");
 		turn_away(guest, SOFTRDMA_REJECT_NO_LISTENER);
 	} else if (!both_have_called || !own_call_goes_first(meet)) {
@@ -478,7 +483,8 @@ join_complete(struct softrdma_caller *caller)
 		meet->state == SOFTRDMA_RENDEZVOUS_MET || meet->state == SOFTRDMA_RENDEZVOUS_OVER;
 	if (refused) {
 		char name[SOFTRDMA_NAME_SIZE];
-		SOFTRDMA_LOG(WARNING, "%s called a queue pair that does not wait for it: rejected",
+		SOFTRDMA_LOG_FEW(&not_known, WARNING,
+			"%s called a queue pair that does not wait for it: rejected",
 			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
 		turn_away(caller, SOFTRDMA_REJECT_NO_LISTENER);
 		return;
@@ -521,7 +527,8 @@ read_join(struct softrdma_caller *caller)
 	default:
 		break;
 	}
-	SOFTRDMA_LOG(WARNING, "%s does not speak the protocol of the software device: connection closed",
+	SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+		"%s does not speak the protocol of the software device: connection closed",
 		softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
 	end(caller);
 }
@@ -530,7 +537,7 @@ static void
 take_socket(struct softrdma_doorstep *door, int fd)
 {
 	int ret;
-	if (strangers >= SOFTRDMA_HANDSHAKES_MAX) {
+	if (strangers >= SOFTRDMA_CALLERS_MAX) {
 		softrdma_hello_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
 		softrdma_hello_read_away(fd);
 		close(fd);

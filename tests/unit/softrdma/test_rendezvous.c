@@ -679,7 +679,7 @@ test_many_callers(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	enum { MANY = SOFTRDMA_HANDSHAKES_MAX };
+	enum { MANY = SOFTRDMA_CALLERS_MAX };
 	static int fds[MANY];
 	int count = 0;
 	for (; count < MANY; count++) {
