@@ -13,6 +13,8 @@
 perf=$build/tools/rpma-perf
 programs=$build/benchmarks
 
+out_of_time=124 # the status of a program that was stopped for that
+
 # in the foreground: an interrupt from the terminal reaches the program as well
 limited()
 {
@@ -94,22 +96,28 @@ stop_server()
 # The servers do not tell a port that the kernel has given them, so it is a guess: below those that it gives to others.
 against()
 {
-	local port=$((20000 + RANDOM % 10000)) tries out
+	local port=$((20000 + RANDOM % 10000)) tries status out
 	# shellcheck disable=SC2086 # words of a command
 	${1//PORT/$port} >/dev/null 2>&1 &
 	server=$!
 	trap stop_server EXIT # this is in a shell of its own: that of the figure
 	for ((tries = 0; tries < 50; tries++)); do
 		sleep 0.1
+		status=0
 		# shellcheck disable=SC2086
-		if out=$(limited ${2//PORT/$port} 2>&1); then
+		out=$(limited ${2//PORT/$port} 2>&1) || status=$?
+		if ((status == 0)); then
 			stop_server
 			echo "$out"
 			return
 		fi
+		# once a client has come through, a server serves no second one
+		if ((status == out_of_time)) || ! kill -0 "$server" 2>/dev/null; then
+			break
+		fi
 	done
 	stop_server
-	printf 'this does not work: %s\n%s\n' "$2" "$out" >&2
+	printf 'status %d of: %s\n%s\n' "$status" "$2" "$out" >&2
 	return 1
 }
 
@@ -117,7 +125,7 @@ against()
 libfabric()
 {
 	local command="fi_pingpong -p tcp -e msg -S $1 -I $2"
-	against "$command -B PORT" "$command -P PORT $addr" | awk 'END { print $(NF - 2), $(NF - 1) }'
+	against "$command -B PORT" "$command -P PORT $addr" | awk 'END { if (NF > 2) print $(NF - 2), $(NF - 1) }'
 }
 
 figure_libfabric() { libfabric 64 40000 | awk '{ print 2 * $2 }'; }
