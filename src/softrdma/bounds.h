@@ -111,5 +111,10 @@
 /* pauses between attempts to connect such a queue pair: the first one, doubled up to the last one */
 #define SOFTRDMA_PAUSE_MIN_MS 10
 #define SOFTRDMA_PAUSE_MAX_MS 1000
+/* a fault that a user asks for lasts no longer: an hour is more than any test waits */
+#define SOFTRDMA_FAULT_TIME_MAX_S 3600
+
+/* a file of faults is a page of words and comments */
+#define SOFTRDMA_FAULT_TEXT_MAX (64u * 1024)
 
 #endif /* SOFTRDMA_BOUNDS_H */

@@ -7,6 +7,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/device.c
 	softrdma/env.c
 	softrdma/gid.c
+	softrdma/faults.c
 	softrdma/handshake.c
 	softrdma/hello.c
 	softrdma/io.c
