@@ -13,6 +13,7 @@
 
 #include "cm.h"
 #include "device.h"
+#include "fault_plan.h"
 #include "handshake.h"
 
 static struct sockaddr *
@@ -142,10 +143,13 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	if (len == 0)
 		return softrdma_cm_result(EAFNOSUPPORT);
 
+	int ret = softrdma_fault_plan_read();
+	if (ret)
+		return softrdma_cm_result(ret);
 	struct sockaddr_storage bound = { 0 };
 	memcpy(&bound, addr, len);
 	softrdma_cm_lock();
-	int ret = id->state == SOFTRDMA_ID_IDLE ? 0 : EINVAL;
+	ret = id->state == SOFTRDMA_ID_IDLE ? 0 : EINVAL;
 	if (ret == 0)
 		ret = softrdma_handshake_bind((struct sockaddr *)&bound, &id->bound_fd);
 	if (ret == 0) {
@@ -198,7 +202,9 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 		return softrdma_cm_result(EAFNOSUPPORT);
 
 	struct sockaddr_storage src = { 0 };
-	int ret = find_source(dst_addr, &src);
+	int ret = softrdma_fault_plan_read();
+	if (ret == 0)
+		ret = find_source(dst_addr, &src);
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();

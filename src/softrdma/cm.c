@@ -11,6 +11,7 @@
 
 #include "cm.h"
 #include "env.h"
+#include "fault_plan.h"
 #include "handshake.h"
 #include "io.h"
 #include "notify.h"
@@ -500,7 +501,9 @@ int
 softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	int ret = softrdma_io_start();
+	int ret = softrdma_fault_plan_read();
+	if (ret == 0)
+		ret = softrdma_io_start();
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();

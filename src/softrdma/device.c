@@ -9,6 +9,7 @@
 
 #include "completion.h"
 #include "device.h"
+#include "fault_plan.h"
 #include "gid.h"
 #include "io.h"
 #include "bounds.h"
@@ -158,6 +159,11 @@ softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 struct ibv_pd *
 softrdma_ibv_alloc_pd(struct ibv_context *context)
 {
+	int ret = softrdma_fault_plan_read();
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
 	struct softrdma_pd *pd = calloc(1, sizeof(*pd));
 	if (pd == NULL)
 		return NULL;

@@ -255,8 +255,11 @@ static void
 show_word(struct cursor c, char shown[static SOFTRDMA_FAULT_SHOWN_MAX + 1])
 {
 	size_t len = 0;
-	for (; c.at < c.end && len < SOFTRDMA_FAULT_SHOWN_MAX; c.at++)
-		shown[len++] = *c.at >= ' ' && *c.at <= '~' ? *c.at : '?';
+	for (; c.at < c.end && len < SOFTRDMA_FAULT_SHOWN_MAX; c.at++, len++) {
+		shown[len] = *c.at;
+		if (*c.at < ' ' || *c.at > '~')
+			shown[len] = '?';
+	}
 	shown[len] = '\0';
 }
 

@@ -17,6 +17,7 @@
 
 #include "device.h"
 #include "env.h"
+#include "fault_plan.h"
 #include "handshake.h"
 #include "hello.h"
 #include "io.h"
@@ -461,6 +462,17 @@ err_busy:
 	end(hand);
 }
 
+/* in the application's name, which does not learn of it */
+static void
+reject_by_fault(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG(NOTICE, "injected fault: the request of %s is rejected",
+		softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
+	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+	end(hand);
+}
+
 static void
 read_request(struct softrdma_handshaker *hand)
 {
@@ -482,7 +494,10 @@ read_request(struct softrdma_handshaker *hand)
 		return;
 	case SOFTRDMA_HELLO_COMPLETE:
 		if (hand->hello.peer.type == SOFTRDMA_HANDSHAKE_CONNECT) {
-			request_complete(hand);
+			if (softrdma_fault_plan_rejects())
+				reject_by_fault(hand);
+			else
+				request_complete(hand);
 			return;
 		}
 		break;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "faulty.h"
 #include "io.h"
 #include "source.h"
 #include "workers.h"
@@ -66,6 +67,7 @@ static struct {
 	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
 	unsigned work_count;
 	struct softrdma_watched *retired; /* to be released when the thread is through its events */
+	uint64_t alarm_ns;                /* the earliest one; 0: none */
 	unsigned claimed; /* links that pollers have to themselves; peeked at without the lock */
 	int timed;        /* things with a deadline */
 	uint64_t spin_ns;
@@ -130,6 +132,15 @@ stream_ended(struct softrdma_link *link)
 
 static void flush_on_worker(struct softrdma_link *link);
 
+/* 0 or an errno value; a fault that is asked for leaves the range as it is, and says so */
+static int
+make_durable(const struct softrdma_link *link, struct softrdma_persist *persist, const void *addr, size_t len)
+{
+	if (link->faulty && link->faulty->flush_fails)
+		return EIO;
+	return softrdma_persist_flush(persist, addr, len);
+}
+
 /* makes the range durable that a FLUSH asks for: at once if that cannot block, else on a worker */
 static void
 start_flush(struct softrdma_link *link)
@@ -138,7 +149,10 @@ start_flush(struct softrdma_link *link)
 	assert(resp->flushing && !link->flush_running);
 	struct softrdma_persist *persist = resp->flush_mr->persist;
 	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
-	if (softrdma_persist_may_block(persist, resp->flush_len)) {
+	if (link->faulty)
+		softrdma_faulty_flush_begins(link->faulty);
+	bool slow = link->faulty && link->faulty->flush_delay_ns > 0;
+	if (slow || softrdma_persist_may_block(persist, resp->flush_len)) {
 		link->flush_running = true;
 		int ret = softrdma_workers_submit(link, flush_on_worker);
 		if (ret == 0)
@@ -147,7 +161,7 @@ start_flush(struct softrdma_link *link)
 		SOFTRDMA_LOG(WARNING, "no thread for a flush (%s): it holds up all other connections",
 			strerror(ret));
 	}
-	softrdma_responder_flushed(resp, softrdma_persist_flush(persist, addr, resp->flush_len));
+	softrdma_responder_flushed(resp, make_durable(link, persist, addr, resp->flush_len));
 }
 
 static void
@@ -184,7 +198,9 @@ flush_on_worker(struct softrdma_link *link)
 	size_t len = link->responder.flush_len;
 	pthread_mutex_unlock(&link->lock);
 
-	int error = softrdma_persist_flush(mr->persist, addr, len);
+	if (link->faulty) /* its decisions stay until the next flush begins */
+		softrdma_faulty_flush_waits(link->faulty);
+	int error = make_durable(link, mr->persist, addr, len);
 
 	pthread_mutex_lock(&link->lock);
 	link->flush_running = false;
@@ -294,12 +310,18 @@ is_full(const struct softrdma_link *link)
 	return link->tx.first != link->tx.count;
 }
 
+static bool
+fill(struct softrdma_link *link)
+{
+	return link->faulty ? softrdma_faulty_fill(link) : softrdma_link_tx_fill(link);
+}
+
 void
 softrdma_io_send(struct softrdma_link *link)
 {
 	update_absence_deadline(link);
 	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
-	for (int turn = 0; link->fd >= 0 && softrdma_link_tx_fill(link); turn++) {
+	for (int turn = 0; link->fd >= 0 && fill(link); turn++) {
 		update_patience(link);
 		if (turn == TX_TURNS) {
 			queue_work(link);
@@ -419,6 +441,8 @@ softrdma_io_attach(struct softrdma_link *link, int fd)
 		link->fd = -1;
 		close(fd);
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
+	} else if (link->faulty) {
+		softrdma_faulty_attached(link);
 	}
 	return ret;
 }
@@ -825,6 +849,43 @@ look_at_deadline(struct softrdma_link *link, const void *arg)
 	}
 }
 
+static void
+look_at_faults(struct softrdma_link *link, const void *arg)
+{
+	if (link->faulty)
+		softrdma_faulty_look(link, *(const uint64_t *)arg);
+}
+
+void
+softrdma_io_alarm(uint64_t when_ns)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool earlier = engine.alarm_ns == 0 || when_ns < engine.alarm_ns;
+	if (earlier)
+		engine.alarm_ns = when_ns;
+	pthread_mutex_unlock(&engine.lock);
+	if (earlier)
+		wake_thread();
+}
+
+/* those that still wait for something set the alarm again, and so wake this thread */
+static void
+alarm_goes_off(uint64_t now_ns)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.alarm_ns = 0; /* before the links are looked at: what they set meanwhile is not lost */
+	pthread_mutex_unlock(&engine.lock);
+	for_each_link(look_at_faults, &now_ns);
+}
+
+/* ms until then, rounded up; no more than a tick, for the clock may be set forward */
+static int
+ms_until(uint64_t when_ns, uint64_t now_ns)
+{
+	uint64_t ms = (when_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	return ms < TICK_MS ? (int)ms : TICK_MS;
+}
+
 struct schedule {
 	uint64_t claims_ns, deadlines_ns; /* when to look next */
 	uint64_t spin_until_ns;
@@ -839,6 +900,7 @@ do_timed_work(struct schedule *schedule)
 	bool timed = engine.timed > 0;
 	void (*ticks[TICKERS_MAX])(uint64_t now_ns);
 	memcpy(ticks, engine.ticks, sizeof(ticks));
+	uint64_t alarm_ns = engine.alarm_ns;
 	pthread_mutex_unlock(&engine.lock);
 
 	uint64_t now_ns = softrdma_now_ns();
@@ -852,11 +914,17 @@ do_timed_work(struct schedule *schedule)
 		for (int i = 0; i < TICKERS_MAX && ticks[i]; i++)
 			ticks[i](now_ns);
 	}
+	if (alarm_ns && now_ns >= alarm_ns) {
+		alarm_goes_off(now_ns);
+		alarm_ns = 0;
+	}
 	if (now_ns < schedule->spin_until_ns)
 		return 0;
-	if (claimed)
-		return CLAIM_TICK_MS;
-	return timed ? TICK_MS : -1;
+	int timeout_ms = claimed ? CLAIM_TICK_MS : timed ? TICK_MS : -1;
+	if (alarm_ns == 0)
+		return timeout_ms;
+	int alarm_ms = ms_until(alarm_ns, now_ns);
+	return timeout_ms >= 0 && timeout_ms < alarm_ms ? timeout_ms : alarm_ms;
 }
 
 static void

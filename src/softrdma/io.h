@@ -65,6 +65,9 @@ void softrdma_io_send(struct softrdma_link *link);
 /* the peer must do the next step by now + ms (0: no more). Link's lock held. */
 void softrdma_io_deadline(struct softrdma_link *link, unsigned ms);
 
+/* softrdma_faulty_look() is called for the links at this time. Any lock but the engine's. */
+void softrdma_io_alarm(uint64_t when_ns);
+
 /* a receive was posted that the link has been waiting for. No lock held. */
 void softrdma_io_receive_posted(struct softrdma_link *link);
 /* serves the connections of the queue, if nobody else does. No lock held. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "env.h"
+#include "faulty.h"
 #include "link.h"
 
 struct softrdma_link *
@@ -18,9 +19,14 @@ softrdma_link_new(void)
 	struct softrdma_link *link = calloc(1, sizeof(*link));
 	if (link == NULL)
 		return NULL;
+	if (softrdma_faulty_new(&link->faulty)) {
+		free(link);
+		return NULL;
+	}
 	pthread_mutex_init(&link->lock, NULL);
 	atomic_init(&link->refs, 1);
 	link->fd = -1;
+	link->tx.frames_max = link->faulty ? 1 : SOFTRDMA_TX_FRAMES;
 	return link;
 }
 
@@ -37,6 +43,7 @@ softrdma_link_put(struct softrdma_link *link)
 		return;
 	assert(link->fd == -1);
 	softrdma_requester_fini(&link->requester);
+	softrdma_faulty_delete(link->faulty);
 	pthread_mutex_destroy(&link->lock);
 	free(link);
 }
@@ -520,7 +527,7 @@ append_frame(struct softrdma_tx *tx, const struct softrdma_outgoing *out)
 static bool
 has_room(const struct softrdma_tx *tx, size_t bytes)
 {
-	return tx->frames < SOFTRDMA_TX_FRAMES && tx->count + 1 + SOFTRDMA_SGE_MAX <= SOFTRDMA_TX_IOVS &&
+	return tx->frames < tx->frames_max && tx->count + 1 + SOFTRDMA_SGE_MAX <= SOFTRDMA_TX_IOVS &&
 		bytes < SOFTRDMA_TX_BYTES;
 }
 

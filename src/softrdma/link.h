@@ -59,7 +59,7 @@ struct softrdma_rx {
 
 struct softrdma_tx {
 	unsigned first, count; /* of iov: what is not sent yet */
-	unsigned frames;
+	unsigned frames, frames_max;
 	struct iovec iov[SOFTRDMA_TX_IOVS];
 	struct softrdma_mr *mr[SOFTRDMA_TX_IOVS]; /* NULL: not registered memory */
 	uint8_t opcode[SOFTRDMA_TX_IOVS];         /* of the frame that this is a piece of */
@@ -69,6 +69,7 @@ struct softrdma_tx {
 };
 
 struct softrdma_link;
+struct softrdma_faulty;
 
 /* what the connection manager wants to know; called with the link's lock held */
 struct softrdma_link_ops {
@@ -98,6 +99,8 @@ struct softrdma_link {
 	uint32_t seq; /* the number of the first request of this side */
 	struct softrdma_rx rx;
 	struct softrdma_tx tx;
+
+	struct softrdma_faulty *faulty; /* NULL: no faults are injected */
 
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 

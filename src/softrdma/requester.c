@@ -337,7 +337,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 		out->frame.seq = req->tx;
 		return true;
 	}
-	if (req->waiting || req->failed || req->tx == req->head)
+	if (req->waiting || req->held || req->failed || req->tx == req->head)
 		return false;
 
 	struct softrdma_send *send = send_at(req, req->tx);

@@ -75,6 +75,7 @@ struct softrdma_requester {
 	uint32_t refusals;       /* how often it was not ready */
 	bool rewound;            /* it has left before and will leave again: a NAK for it may still come */
 	bool resync_due;
+	bool held;    /* nothing leaves until what has left is answered: an injected fault comes next */
 	bool failed;  /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue was: the owner puts the queue pair in error */
 };

@@ -6,8 +6,10 @@ set(SOFTRDMA_SOURCES
 	softrdma/cq_ex.c
 	softrdma/device.c
 	softrdma/env.c
-	softrdma/gid.c
+	softrdma/fault_plan.c
 	softrdma/faults.c
+	softrdma/faulty.c
+	softrdma/gid.c
 	softrdma/handshake.c
 	softrdma/hello.c
 	softrdma/io.c
