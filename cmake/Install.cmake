@@ -3,7 +3,7 @@
 
 # header, libraries, librpma.pc, the CMake package, and the way back
 #
-# Components: runtime, devel, doc, utils; others may follow. packages.cmake makes packages of them.
+# Components: runtime, devel, doc, utils, softrdma; others may follow. packages.cmake makes packages of them.
 
 include(CMakePackageConfigHelpers)
 
@@ -15,6 +15,9 @@ install(TARGETS rpma rpma_static EXPORT librpma-targets
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel
 	INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# only ever loaded by name, so there is nothing to link with
+install(TARGETS softrdma LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT softrdma NAMELINK_SKIP)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/utils/softrdma-run DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT softrdma)
 install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_DIR}
 	COMPONENT devel)
 

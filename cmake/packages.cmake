@@ -81,7 +81,7 @@ package(doc DEB librpma-doc RPM librpma-doc SECTION doc SUMMARY "documentation a
 package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT
 	"This package has rpma-info, which shows what devices, addresses and memory of a\nmachine can do, and rpma-perf, which measures how fast they are.")
 package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software device for other programs" TEXT
-	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm.")
+	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm, and softrdma-run, which starts them on it.")
 # what others install without naming a component: the manuals
 set(CPACK_COMPONENT_UNSPECIFIED_GROUP librpma-dev)
 
@@ -106,6 +106,10 @@ file(WRITE ${PROJECT_BINARY_DIR}/deb/shlibs "librpma ${LIBRPMA_SOVERSION} librpm
 file(WRITE ${PROJECT_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRPMA0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/shlibs ${PROJECT_BINARY_DIR}/deb/triggers)
 set(CPACK_DEBIAN_LIBRPMA0_PACKAGE_SHLIBDEPS ON)
+file(WRITE ${PROJECT_BINARY_DIR}/deb/softrdma/shlibs
+	"libsoftrdma ${LIBSOFTRDMA_SOVERSION} libsoftrdma0 (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_LIBSOFTRDMA0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/softrdma/shlibs
+	${PROJECT_BINARY_DIR}/deb/triggers)
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_DEPENDS
 	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev")
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_SUGGESTS "librpma-doc")
@@ -135,6 +139,8 @@ set(CPACK_RPM_PACKAGE_AUTOREQ ON)
 set(CPACK_RPM_PACKAGE_AUTOPROV ON)
 set(CPACK_RPM_LIBRPMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBRPMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
+set(CPACK_RPM_LIBSOFTRDMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
+set(CPACK_RPM_LIBSOFTRDMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
 	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel")
 set(CPACK_RPM_LIBRPMA-UTILS_PACKAGE_REQUIRES "librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}")

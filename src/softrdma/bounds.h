@@ -86,6 +86,9 @@
 /* the other application has this long to accept or reject (IB's CM gives up after about a minute) */
 #define SOFTRDMA_CONNECT_TIMEOUT_MS 60000
 
+/* between two questions to an address where nobody listens; the timers of the device are hardly finer */
+#define SOFTRDMA_REFUSED_RETRY_MS 20
+
 /* a peer that has vanished without a word (power cut, cable) is noticed after this time */
 #define SOFTRDMA_PEER_TIMEOUT_MS 10000
 
@@ -102,8 +105,9 @@
 #define SOFTRDMA_GIDS_MAX 64
 
 /*
- * How long the other side of a queue pair that is connected by hand may be absent: what the attributes timeout
- * and retry_cnt say, but no less than a loaded machine needs, and no more than anybody would wait for.
+ * How long the other side of a queue pair that is connected by hand may be absent: what the attributes
+ * timeout and retry_cnt say, but no less than a loaded machine needs, and no more than anybody would wait
+ * for.
  */
 #define SOFTRDMA_ABSENCE_MIN_MS 1000
 #define SOFTRDMA_ABSENCE_MAX_MS 60000

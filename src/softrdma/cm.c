@@ -268,6 +268,17 @@ wait_for_acks(struct softrdma_id *id)
 		pthread_cond_wait(&id->acked, &id->lock);
 }
 
+static bool
+has_events(struct softrdma_id *id)
+{
+	pthread_mutex_lock(&id->lock);
+	pthread_mutex_lock(&id->channel->lock);
+	bool any = id->channel->first != NULL;
+	pthread_mutex_unlock(&id->channel->lock);
+	pthread_mutex_unlock(&id->lock);
+	return any;
+}
+
 /* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
 static int
 finish_call(struct softrdma_id *id)
@@ -386,8 +397,10 @@ let_go(struct softrdma_id *id)
 	if (link) {
 		pthread_mutex_lock(&link->lock);
 		link->ops = NULL;
-		softrdma_link_close(link);
-		softrdma_io_send(link);
+		if (link->qp) { /* else ibv_destroy_qp() has done it, behind the id's back */
+			softrdma_link_close(link);
+			softrdma_io_send(link);
+		}
 		pthread_mutex_unlock(&link->lock);
 		softrdma_link_put(link);
 	}
@@ -569,19 +582,26 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	softrdma_cm_lock();
 	struct softrdma_link *link = id->link;
-	int ret = EINVAL;
+	/* without its queue pair a connection has ended already */
+	int ret = link == NULL && id->state == SOFTRDMA_ID_CONNECTED ? 0 : EINVAL;
+	bool to_come = false; /* an event that tells of the end */
 	if (link) {
 		pthread_mutex_lock(&link->lock);
-		if (link->state != SOFTRDMA_LINK_IDLE) {
+		if (link->state != SOFTRDMA_LINK_IDLE)
+			ret = 0;
+		if (ret == 0 && link->qp) {
 			bool up = link->state == SOFTRDMA_LINK_UP;
 			softrdma_link_close(link);
 			if (up)
 				softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 			softrdma_io_send(link);
-			ret = 0;
+			to_come = link->state == SOFTRDMA_LINK_CLOSING;
 		}
 		pthread_mutex_unlock(&link->lock);
 	}
 	softrdma_cm_unlock();
-	return softrdma_cm_result(ret);
+	if (ret)
+		return softrdma_cm_result(ret);
+	/* a synchronous id may have had that event long ago */
+	return to_come || has_events(id) ? finish_call(id) : 0;
 }

@@ -80,6 +80,8 @@ struct softrdma_id {
 	 * it is begun: what has happened must be told also when there is no memory. Linked by next.
 	 */
 	struct softrdma_event *reserve;
+	void *user; /* whoever exports the device under other names keeps here what belongs to the id, and
+		       frees it */
 };
 
 static inline struct softrdma_id *

@@ -67,6 +67,8 @@ softrdma_set_env(const struct softrdma_env *new_env)
 		env.log = new_env->log;
 	if (new_env->refused_hint)
 		env.refused_hint = new_env->refused_hint;
+	if (new_env->refused_patience_ms)
+		env.refused_patience_ms = new_env->refused_patience_ms;
 }
 
 uint64_t
@@ -85,6 +87,12 @@ const char *
 softrdma_refused_hint(void)
 {
 	return env.refused_hint;
+}
+
+unsigned
+softrdma_refused_patience_ms(void)
+{
+	return env.refused_patience_ms;
 }
 
 uint64_t

@@ -20,6 +20,9 @@ int softrdma_random(void *buf, size_t len);
 /* what the embedder wants to be said about a refused connection; never NULL */
 const char *softrdma_refused_hint(void);
 
+/* how long a client goes on asking where nobody listens; 0: one answer is enough */
+unsigned softrdma_refused_patience_ms(void);
+
 /*
  * a number from the environment (secure_getenv) inside [min, max]; anything else is a WARNING and the default
  */

@@ -30,6 +30,7 @@
 enum role {
 	LISTENING,
 	CONNECTING,      /* active: the socket is not connected yet */
+	REFUSED,         /* active: nobody listens; the socket is connected again at the deadline */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
 	READING_REQUEST, /* passive: id is the listener's */
 	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
@@ -43,10 +44,11 @@ struct softrdma_handshaker {
 	struct softrdma_source source; /* incoming ones: who it is */
 	unsigned rank;     /* incoming ones: how many of the source there were when it came, and itself */
 	uint64_t deadline; /* ns, 0: none */
-	bool try_again;    /* a listener that has not accepted all there is: the ticker goes on */
-	bool peer_gone;    /* AWAITING_ANSWER: the other side has given up */
+	uint64_t patient_until; /* CONNECTING, REFUSED: ns, how long a refusal is not the last word */
+	bool try_again;         /* a listener that has not accepted all there is: the ticker goes on */
+	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
 
-	struct softrdma_hello hello; /* received so far; CONNECTING: to be sent */
+	struct softrdma_hello hello; /* received so far; CONNECTING, REFUSED: to be sent */
 
 	struct softrdma_handshaker *next, *prev;
 };
@@ -254,6 +256,33 @@ socket_failed(struct softrdma_handshaker *hand, int error)
 	}
 }
 
+/* the socket has an error before it was connected */
+static void
+not_connected(struct softrdma_handshaker *hand, int error)
+{
+	if (error == ECONNREFUSED && softrdma_now_ns() < hand->patient_until) {
+		hand->role = REFUSED;
+		set_deadline(hand, SOFTRDMA_REFUSED_RETRY_MS);
+	} else {
+		socket_failed(hand, error);
+	}
+}
+
+/* Linux lets a socket that was refused connect again; the first call of two may only end the old attempt */
+static void
+connect_again(struct softrdma_handshaker *hand)
+{
+	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
+	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	hand->role = CONNECTING;
+	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
+	int ret = connect(hand->fd, dst, len);
+	if (ret != 0 && errno == ECONNABORTED)
+		ret = connect(hand->fd, dst, len);
+	if (ret != 0 && errno != EINPROGRESS)
+		not_connected(hand, errno);
+}
+
 static void
 no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
 {
@@ -278,10 +307,12 @@ socket_connected(struct softrdma_handshaker *hand)
 	socklen_t len = sizeof(error);
 	if (getsockopt(hand->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
-	if (error == 0) {
-		remember_source(hand->id, hand->fd);
-		error = softrdma_hello_send(hand->fd, &hand->hello);
+	if (error) {
+		not_connected(hand, error);
+		return;
 	}
+	remember_source(hand->id, hand->fd);
+	error = softrdma_hello_send(hand->fd, &hand->hello);
 	if (error) {
 		socket_failed(hand, error);
 		return;
@@ -415,8 +446,9 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
 	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
+	hand->patient_until = softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * NS_PER_MS;
 	if (refused)
-		socket_failed(hand, refused);
+		not_connected(hand, refused);
 	return 0;
 }
 
@@ -783,6 +815,8 @@ handle(struct softrdma_watched *watched, uint32_t events)
 				read_reply(
 					hand); /* a server that talks before it is asked, in the same event */
 			break;
+		case REFUSED: /* what is left to be said of the refusal */
+			break;
 		case AWAITING_REPLY:
 			read_reply(hand);
 			break;
@@ -805,6 +839,9 @@ deadline_passed(struct softrdma_handshaker *hand)
 	case CONNECTING:
 	case AWAITING_REPLY:
 		socket_failed(hand, ETIMEDOUT);
+		break;
+	case REFUSED:
+		connect_again(hand);
 		break;
 	default:
 		assert(hand->role == READING_REQUEST);

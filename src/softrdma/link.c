@@ -153,11 +153,15 @@ softrdma_link_expel(struct softrdma_link *link)
 void
 softrdma_link_abandon(struct softrdma_link *link)
 {
-	link->ops = NULL;
+	bool ends = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
 	softrdma_requester_drop(&link->requester);
 	softrdma_responder_drop(&link->responder);
 	softrdma_link_close(link);
 	link->qp = NULL;
+	/* the id lives on, and may have been asked to disconnect: its program waits to be told */
+	if (ends)
+		tell_disconnected(link);
+	link->ops = NULL;
 }
 
 void

@@ -59,6 +59,11 @@ struct softrdma_env {
 	 * appended to the sentence about a refused connection, so that an embedder can name its own settings
 	 */
 	const char *refused_hint;
+	/*
+	 * How long a client goes on asking where nobody listens. Hardware needs milliseconds to find the way,
+	 * and there are programs whose server begins to listen while its client connects.
+	 */
+	unsigned refused_patience_ms;
 };
 
 /* replaces the surroundings for the whole process; call it before any other function of the device */
@@ -108,8 +113,8 @@ int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_
 	struct ibv_qp_init_attr *init_attr);
 
 /*
- * The GIDs that were given out mean nothing any more: whoever opens the device again gets others. For when the
- * last user has closed it; queue pairs that are still there stay as they are.
+ * The GIDs that were given out mean nothing any more: whoever opens the device again gets others. For when
+ * the last user has closed it; queue pairs that are still there stay as they are.
  */
 void softrdma_release_gids(void);
 

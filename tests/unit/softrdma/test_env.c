@@ -58,6 +58,7 @@ test_own_log(void **state)
 	assert_string_equal(text, "softrdma: but that\n");
 	close(ends[0]);
 	assert_string_equal(softrdma_refused_hint(), "");
+	assert_int_equal(softrdma_refused_patience_ms(), 0);
 }
 
 static void

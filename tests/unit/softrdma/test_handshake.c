@@ -938,6 +938,55 @@ test_refused(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
+/* with patience, a server may begin to listen later than its client asks; without one the answer stays */
+static void
+test_listening_late(void **state)
+{
+	(void)state;
+	static const struct softrdma_env patient = { .refused_patience_ms = 60000 };
+	struct rdma_event_channel *channel = new_channel();
+	softrdma_set_env(&patient);
+	struct sockaddr_in addr;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(addr);
+	addr = loopback(0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	/* refused at least once before */
+	fail_call(FAIL_THEIRS, "connect", 0, 2, ECONNREFUSED);
+	while (!has_failed(2))
+		sched_yield();
+	fail_nothing();
+	expect_no_event(channel);
+	assert_int_equal(listen(fd, 1), 0);
+	int peer = accept(fd, NULL, NULL);
+	assert_true(peer >= 0);
+	close(peer);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
+	destroy(id);
+	close(fd);
+
+	/* nobody comes in that time; another error is the last word at once */
+	addr = closed_port();
+	id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	fail_call(FAIL_THEIRS, "connect", 0, 1, ECONNREFUSED);
+	while (!has_failed(1))
+		sched_yield();
+	clock_forward_ms(60000);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER);
+	destroy(id);
+	id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	fail_call(FAIL_THEIRS, "connect", 0, 1, EHOSTUNREACH);
+	expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
+	fail_nothing();
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
 /* calls that fail before there is an attempt: the result of the call; later: an event */
 static void
 test_connect_fails(void **state)
@@ -1169,40 +1218,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		device_test(test_garbage),
-		device_test(test_port_scan),
-		device_test(test_other_version),
-		device_test(test_request_in_pieces),
-		device_test(test_unfinished_request),
-		device_test(test_listener_closed_meanwhile),
-		device_test(test_too_many_silent),
-		device_test(test_too_many_pending),
-		device_test(test_pending_and_descriptors),
-		device_test(test_more_than_one_go),
-		device_test(test_too_many_wrong_keys),
-		device_test(test_no_descriptor_left),
-		device_test(test_accept_fails),
-		device_test(test_request_without_resources),
-		device_test(test_peer_gone_before_accept),
-		device_test(test_answer_is_not_sent),
-		device_test(test_accept_without_resources),
-		device_test(test_peer_never_ready),
-		device_test(test_established_unheard),
-		device_test(test_bind_of_another_family),
-		device_test(test_listen),
-		device_test(test_asks),
-		device_test(test_rejected),
-		device_test(test_wrong_answers),
-		device_test(test_no_answer),
-		device_test(test_no_tcp_answer),
-		device_test(test_refused),
-		device_test(test_connect_fails),
-		device_test(test_nothing_to_connect),
-		device_test(test_source),
-		device_test(test_accepted_but_given_up),
-		device_test(test_queue_pair_in_error),
-		device_test(test_given_up),
-		device_test(test_late_events),
+		device_test(test_garbage), device_test(test_port_scan), device_test(test_other_version),
+		device_test(test_request_in_pieces), device_test(test_unfinished_request),
+		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
+		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
+		device_test(test_more_than_one_go), device_test(test_too_many_wrong_keys),
+		device_test(test_no_descriptor_left), device_test(test_accept_fails),
+		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
+		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
+		device_test(test_peer_never_ready), device_test(test_established_unheard),
+		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
+		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
+		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_nothing_to_connect), device_test(test_source),
+		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
+		device_test(test_given_up), device_test(test_late_events),
+		device_test(test_listening_late), /* last: the patience stays */
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

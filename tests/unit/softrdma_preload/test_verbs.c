@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_verbs.c -- libibverbs' names for what the device has */
+
+#include "two_sides.h"
+
+static char the_mem[4096];
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+static void
+test_regions(void **state)
+{
+	(void)state;
+	struct ibv_pd *pd = ibv_alloc_pd(softrdma_preload_context());
+	const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct ibv_mr *mr = ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	/* optional rights may be unknown, others not */
+	mr = ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights | 1 << 29);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_null(ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights | 1 << 19));
+	assert_int_equal(errno, EINVAL);
+	/* addresses are what they are */
+	mr = ibv_reg_mr_iova(pd, the_mem, sizeof(the_mem), (uintptr_t)the_mem, rights);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_null(ibv_reg_mr_iova2(pd, the_mem, sizeof(the_mem), 0, (unsigned)rights));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+/* the plain attributes of a queue pair end before the extended ones begin, whatever their padding holds */
+static void
+test_queue_pairs(void **state)
+{
+	(void)state;
+	struct ibv_context *context = softrdma_preload_context();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	int cookie;
+	struct ibv_cq *cq = ibv_create_cq(context, 8, &cookie, channel, 0);
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &srq_attr);
+	struct ibv_qp_init_attr attr;
+	memset(&attr, 0xff, sizeof(attr));
+	struct ibv_qp_init_attr wanted = { .qp_context = &cookie,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.cap = { .max_send_wr = 4, .max_send_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1 };
+	memcpy(&attr, &wanted, SOFTRDMA_PLAIN_QP_ATTR_SIZE);
+	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+	assert_non_null(qp);
+	assert_ptr_equal(qp->pd, pd);
+	assert_non_null(ibv_qp_to_qp_ex(qp));
+	struct ibv_qp_attr is;
+	assert_int_equal(ibv_query_qp(qp, &is, IBV_QP_STATE, &wanted), 0);
+	assert_ptr_equal(wanted.srq, srq);
+	assert_int_equal(wanted.sq_sig_all, 1);
+	assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
+
+	/* an event: the queue pair fails with a receive in it */
+	struct ibv_qp_attr failed = { .qp_state = IBV_QPS_ERR };
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(ibv_modify_qp(qp, &failed, IBV_QP_STATE), 0);
+	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_SEND }, *bad;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	struct ibv_cq *of = NULL;
+	void *got = NULL;
+	assert_int_equal(ibv_get_cq_event(channel, &of, &got), 0);
+	assert_ptr_equal(of, cq);
+	assert_ptr_equal(got, &cookie);
+	ibv_ack_cq_events(cq, 1);
+
+	attr.qp_type = IBV_QPT_UD;
+	assert_null(ibv_create_qp(pd, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_queue_pairs),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
