@@ -215,6 +215,22 @@ check_mapping(struct softrdma_mr *mr)
 	return ret == ENOMEM ? EFAULT : ret;
 }
 
+/*
+ * Programs that know hardware flush by reading. Where the environment asks for it, a READ of memory that can
+ * be made durable does that first; of other memory it is a READ and no more.
+ */
+static int
+check_read_flushes(struct softrdma_mr *mr)
+{
+	if (!(mr->access & IBV_ACCESS_REMOTE_READ) || !softrdma_setting("SOFTRDMA_READ_FLUSHES", 0, 1, 0))
+		return 0;
+	int ret = 0;
+	if (mr->persist == NULL)
+		ret = softrdma_persist_new(mr->mr.addr, mr->mr.length, &mr->persist);
+	mr->read_flushes = mr->persist != NULL;
+	return ret == EOPNOTSUPP ? 0 : ret;
+}
+
 /* 0 is no key: programs use it for "none" */
 static int
 insert_under_new_key(struct softrdma_mr *mr)
@@ -277,6 +293,11 @@ softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
 		ret = softrdma_persist_new(addr, length, &mr->persist);
 		if (ret)
 			goto err_free;
+	}
+	if (length > 0) {
+		ret = check_read_flushes(mr);
+		if (ret)
+			goto err_delete_persist;
 	}
 	ret = insert_under_new_key(mr);
 	if (ret)

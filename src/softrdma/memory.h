@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -24,7 +25,8 @@ struct softrdma_mr {
 	struct ibv_mr mr;
 	int access;
 	int fragile;                      /* a store may raise SIGBUS: see softrdma_mr_store() */
-	struct softrdma_persist *persist; /* NULL without the right to persistent flushes */
+	struct softrdma_persist *persist; /* NULL without the right to persistent flushes, and read_flushes */
+	bool read_flushes;                /* all of it is made durable before a READ of it is answered */
 	unsigned flushes;                 /* running on a worker; guarded by the table's lock */
 	struct softrdma_mr *next;         /* in its bucket */
 };

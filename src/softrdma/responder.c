@@ -227,6 +227,16 @@ push_response(struct softrdma_responder *resp, const struct softrdma_response *r
 	return true;
 }
 
+static void
+begin_flush(struct softrdma_responder *resp, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	resp->flushing = true;
+	resp->flush_mr = mr;
+	resp->flush_addr = addr;
+	resp->flush_len = len;
+	softrdma_mr_hold(mr);
+}
+
 static enum softrdma_service
 serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 {
@@ -240,6 +250,13 @@ serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 		.addr = frame->addr,
 		.length = frame->arg,
 	};
+	if (mr && mr->read_flushes && resp->count_waiting < resp->rd_atom_max) {
+		/* all of the region: what was written before may be anywhere in it */
+		resp->flush_to_read = true;
+		resp->read_after_flush = response;
+		begin_flush(resp, mr, (uintptr_t)mr->mr.addr, mr->mr.length);
+		return SOFTRDMA_SERVICE_FLUSH;
+	}
 	if (!push_response(resp, &response))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	resp->expected++;
@@ -282,11 +299,7 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 		resp->expected++;
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
-	resp->flushing = true;
-	resp->flush_mr = mr;
-	resp->flush_addr = frame->addr;
-	resp->flush_len = frame->arg;
-	softrdma_mr_hold(mr);
+	begin_flush(resp, mr, frame->addr, frame->arg);
 	return SOFTRDMA_SERVICE_FLUSH;
 }
 
@@ -297,12 +310,19 @@ softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 	resp->flushing = false;
 	softrdma_mr_release(resp->flush_mr);
 	resp->flush_mr = NULL;
+	bool to_read = resp->flush_to_read;
+	resp->flush_to_read = false;
 	if (resp->failed)
 		return;
-	if (error)
+	if (error) {
 		refuse(resp, SOFTRDMA_NAK_OPERATION);
-	else
-		resp->expected++;
+		return;
+	}
+	resp->expected++;
+	if (to_read) {
+		bool pushed = push_response(resp, &resp->read_after_flush);
+		assert(pushed); /* serve_read has looked, and nothing was served since */
+	}
 }
 
 static enum softrdma_service

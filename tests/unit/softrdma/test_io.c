@@ -873,7 +873,8 @@ file_region_init(struct file_region *r)
 	r->mem = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
 	assert_ptr_not_equal(r->mem, MAP_FAILED);
 	r->mr = softrdma_ibv_reg_mr(the_pd, r->mem, 8192,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | SOFTRDMA_ACCESS_FLUSH_PERSISTENT);
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			SOFTRDMA_ACCESS_FLUSH_PERSISTENT);
 	assert_non_null(r->mr);
 }
 
@@ -928,6 +929,38 @@ test_flush_on_worker(void **state)
 	assert_memory_equal(r.mem, "data", 4);
 	raw_peer_fini(&p);
 	raw_peer_fini(&other);
+	file_region_fini(&r);
+}
+
+/* where reading flushes, the answer waits for the medium */
+static void
+test_read_that_flushes(void **state)
+{
+	(void)state;
+	struct file_region r;
+	setenv("SOFTRDMA_READ_FLUSHES", "1", 1);
+	file_region_init(&r);
+	unsetenv("SOFTRDMA_READ_FLUSHES");
+	struct raw_peer p;
+	raw_peer_init(&p);
+	memset(r.mem, 'm', 4);
+	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_READ,
+		.seq = p.seq++,
+		.key = r.mr->rkey,
+		.addr = (uintptr_t)r.mem,
+		.arg = 4 };
+	raw_frame(p.fd, &frame);
+	wait_until(has_failed(1));
+	assert_false(readable(p.fd, 0));
+	fail_nothing();
+	uint8_t buf[SOFTRDMA_FRAME_SIZE + 4];
+	raw_recv(p.fd, buf, sizeof(buf));
+	struct softrdma_frame answer;
+	assert_true(softrdma_frame_decode(buf, &answer));
+	assert_int_equal(answer.opcode, SOFTRDMA_OP_READ_RESPONSE);
+	assert_memory_equal(buf + SOFTRDMA_FRAME_SIZE, "mmmm", 4);
+	raw_peer_fini(&p);
 	file_region_fini(&r);
 }
 
@@ -1040,6 +1073,7 @@ main(void)
 		device_test(test_flush_on_worker),
 		device_test(test_flush_without_thread),
 		device_test(test_flush_fails),
+		device_test(test_read_that_flushes),
 		device_test(test_gone_during_flush),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

@@ -312,6 +312,46 @@ test_truncated_file(void **state)
 	delete_mr(mr);
 }
 
+/* SOFTRDMA_READ_FLUSHES: of memory that can be made durable, when it is registered for reads */
+static void
+test_read_flushes(void **state)
+{
+	(void)state;
+	const int readable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+	uint8_t *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	const struct {
+		const char *setting;
+		void *addr;
+		size_t len;
+		int access;
+		bool flushes, persist;
+	} cases[] = {
+		{ "0", map, PAGE, readable, false, false }, { "1", map, PAGE, readable, true, true },
+		{ "1", map, PAGE, readable | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, true, true },
+		{ "1", map, PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, false, false },
+		{ "1", map, 0, readable, false, false },
+		{ "1", mem, PAGE, readable, false, false }, /* no file */
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv("SOFTRDMA_READ_FLUSHES", cases[i].setting, 1);
+		struct softrdma_mr *mr = new_mr(cases[i].addr, cases[i].len, cases[i].access);
+		assert_int_equal(mr->read_flushes, cases[i].flushes);
+		assert_int_equal(mr->persist != NULL, cases[i].persist);
+		delete_mr(mr);
+	}
+	/* not known is not durable; no memory is an error */
+	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
+	assert_null(softrdma_mr_new(pd, map, PAGE, readable));
+	assert_int_equal(errno, ENOMEM);
+	fail_nothing();
+	unsetenv("SOFTRDMA_READ_FLUSHES");
+	munmap(map, PAGE);
+	close(fd);
+}
+
 /* a sandbox forbids the calls that make it safe: the look before the leap is the best that is left */
 static void
 test_sandbox(void **state)
@@ -416,6 +456,7 @@ main(void)
 		TEST(test_places),
 		TEST(test_last_byte_last),
 		TEST(test_truncated_file),
+		TEST(test_read_flushes),
 		TEST(test_sandbox),
 		TEST(test_shared_without_a_file),
 		TEST(test_registering_fails),

@@ -808,6 +808,55 @@ test_flush(void **state)
 	free_fixture(f);
 }
 
+/* where reading flushes: all of the region first, the answer behind it, and no answer if that failed */
+static void
+test_read_that_flushes(void **state)
+{
+	(void)state;
+	for (int error = 0; error < 2; error++) {
+		struct fixture *f = new_fixture(ALL_RIGHTS);
+		f->side.mr->read_flushes = true;
+		struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, 0);
+		frame.addr += 8;
+		frame.arg = 16;
+		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_FLUSH);
+		assert_int_equal(f->resp->flush_addr, addr_of(&f->side, 0));
+		assert_int_equal(f->resp->flush_len, REGION_SIZE);
+		assert_int_equal(f->side.mr->flushes, 1);
+		says_nothing(f);
+		softrdma_responder_flushed(f->resp, error);
+		assert_int_equal(f->side.mr->flushes, 0);
+		if (error) {
+			says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
+		} else {
+			struct softrdma_outgoing out;
+			assert_true(softrdma_responder_next(f->resp, &out));
+			assert_int_equal(out.frame.opcode, SOFTRDMA_OP_READ_RESPONSE);
+			assert_int_equal(out.frame.length, 16);
+			assert_ptr_equal(out.place.iov[0].iov_base, addr_of(&f->side, 8));
+			/* a FLUSH after it is one again */
+			assert_false(f->resp->flush_to_read);
+		}
+		says_nothing(f);
+		free_fixture(f);
+	}
+
+	/* too many at once are refused, not flushed for */
+	struct fixture *f = new_fixture(ALL_RIGHTS);
+	for (uint32_t i = 0; i < f->resp->rd_atom_max; i++) {
+		struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, i);
+		frame.arg = 8;
+		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
+	}
+	f->side.mr->read_flushes = true;
+	struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, f->resp->rd_atom_max);
+	frame.arg = 8;
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
+	assert_true(f->resp->failed);
+	assert_int_equal(f->side.mr->flushes, 0);
+	free_fixture(f);
+}
+
 static void
 test_global_flush_is_done_at_once(void **state)
 {
@@ -971,6 +1020,7 @@ main(void)
 		TEST(test_starving_behind_a_refusal),
 		TEST(test_starving_at_the_end_of_a_write),
 		TEST(test_flush),
+		TEST(test_read_that_flushes),
 		TEST(test_global_flush_is_done_at_once),
 		TEST(test_failing),
 		TEST(test_failing_with_a_shared_queue),

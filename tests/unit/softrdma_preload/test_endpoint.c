@@ -123,6 +123,7 @@ test_queue_pair_goes_first(void **state)
 	assert_null(active->send_cq);
 	assert_null(active->recv_cq_channel);
 	assert_int_equal(rdma_disconnect(active), 0);
+	assert_int_equal(active->event->event, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(rdma_disconnect(passive), 0);
 	/* behind the id's back, as rping does it */
 	struct ibv_cq *send_cq = passive->send_cq, *recv_cq = passive->recv_cq;
