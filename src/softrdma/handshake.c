@@ -670,7 +670,8 @@ accept_sockets(struct softrdma_handshaker *listener)
 		if (!accept_one(listener))
 			return;
 	}
-	set_try_again(listener, true);
+	/* a tick would be late: it takes ACCEPT_TURNS of the thousands that may wait */
+	set_try_again(listener, softrdma_io_look_again(listener->fd, &listener->watched) != 0);
 }
 
 int

@@ -721,6 +721,13 @@ softrdma_io_watch(int fd, struct softrdma_watched *watched)
 	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : errno;
 }
 
+int
+softrdma_io_look_again(int fd, struct softrdma_watched *watched)
+{
+	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = watched };
+	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, fd, &ev) == 0 ? 0 : errno;
+}
+
 void
 softrdma_io_forget(int fd, struct softrdma_watched *watched)
 {

@@ -31,6 +31,8 @@ void softrdma_io_stop(void);
 
 /* edge-triggered, both directions; 0 or an errno value. Any thread. */
 int softrdma_io_watch(int fd, struct softrdma_watched *watched);
+/* what is there already is reported once more, after others have had their turn; 0 or an errno value */
+int softrdma_io_look_again(int fd, struct softrdma_watched *watched);
 /*
  * handle() is not called any more after what runs now; release() follows on another thread. Closes the
  * socket.
