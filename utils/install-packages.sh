@@ -16,6 +16,9 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler pandoc
 	mandoc jq procps)
 
+# programs of others that run on the software device (tests/preload)
+test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
+
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 

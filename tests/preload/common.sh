@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+
+# common.sh -- two sides of a program of others, on the software device; to be sourced
+#
+# In the environment: PRELOAD_LIBRARY, the library; PRELOAD_RUN, utils/softrdma-run; PRELOAD_FIRST, what is loaded before
+# it (the runtime of a sanitizer). As root everything is run as "nobody": it must need no privileges.
+
+set -euo pipefail
+
+: "${PRELOAD_LIBRARY:?}" "${PRELOAD_RUN:?}"
+export SOFTRDMA_LIBRARY=$PRELOAD_LIBRARY
+# others do not free what they leave behind; that we do is seen elsewhere
+export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-} UBSAN_OPTIONS=print_stacktrace=1
+deadline=$((60 * ${TEST_DEADLINE_FACTOR:-1}))
+
+skip()
+{
+	echo "SKIPPED: $*"
+	exit 77
+}
+
+fail()
+{
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+need()
+{
+	local program
+	for program; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+need ss timeout
+
+as_nobody=()
+work=$(mktemp -d /var/tmp/preload-XXXXXX)
+if ((EUID == 0)); then
+	need setpriv
+	as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+	chown 65534:65534 "$work"
+	# a library in a folder that is closed to others is copied
+	install -m 755 "$PRELOAD_LIBRARY" "$work/libsoftrdma.so.0"
+	SOFTRDMA_LIBRARY=$work/libsoftrdma.so.0
+	install -m 755 "$PRELOAD_RUN" "$work/softrdma-run"
+	PRELOAD_RUN=$work/softrdma-run
+fi
+server_pid=
+cleanup()
+{
+	[[ -z $server_pid ]] || kill -KILL "$server_pid" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+cd "$work"
+
+# soft <command...>: on the device, within the deadline; becomes the command
+soft()
+{
+	exec "${as_nobody[@]}" timeout --kill-after=1 "$deadline" env ${PRELOAD_FIRST:+LD_PRELOAD="$PRELOAD_FIRST"} \
+		"$PRELOAD_RUN" "$@"
+}
+
+# client <command...>: its status and what it says, in client.out
+client()
+{
+	local status=0
+	(soft "$@") >client.out 2>&1 </dev/null || status=$?
+	((status == 0)) || { show; fail "status $status: $*"; }
+}
+
+show()
+{
+	local file
+	for file in server.out client.out; do
+		[[ ! -s $file ]] || { echo "==> $file <=="; cat "$file"; }
+	done >&2
+}
+
+free_port()
+{
+	# below those that the kernel gives to connections
+	echo $((RANDOM % 12000 + 20000))
+}
+
+listens()
+{
+	[[ -n $(ss -Hltn "sport = :$port") ]]
+}
+
+# server <command...>, with PORT for the port: in the background, until it listens there
+server()
+{
+	local try end args
+	for try in 1 2 3 4 5 6 7 8; do
+		port=$(free_port)
+		listens && continue
+		args=("${@//PORT/$port}")
+		(soft "${args[@]}") >server.out 2>&1 </dev/null &
+		server_pid=$!
+		end=$((SECONDS + deadline))
+		until listens; do
+			((SECONDS < end)) || { show; fail "does not listen: ${args[*]}"; }
+			if ! kill -0 "$server_pid" 2>/dev/null; then
+				wait "$server_pid" || true
+				grep -q 'in use' server.out && continue 2
+				show
+				fail "ends before it listens: ${args[*]}"
+			fi
+			sleep 0.02
+		done
+		return
+	done
+	fail "no free port after $try tries"
+}
+
+# server_ends: well
+server_ends()
+{
+	local status=0
+	wait "$server_pid" || status=$?
+	server_pid=
+	((status == 0)) || { show; fail "status $status of the server"; }
+	if grep -E 'Sanitizer|runtime error|^softrdma:' server.out client.out; then
+		show
+		fail 'that should not have been said'
+	fi
+}
+
+# says <file> <extended expression>...: each is in it
+says()
+{
+	local file=$1 expression
+	shift
+	for expression; do
+		grep -qE -- "$expression" "$file" || { show; fail "$file does not say $expression"; }
+	done
+}
+
+addresses=(127.0.0.1)
+if grep -qs " lo\$" /proc/net/if_inet6; then
+	addresses+=(::1)
+fi
