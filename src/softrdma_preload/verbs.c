@@ -122,17 +122,13 @@ ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr)
 struct ibv_qp *
 ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
 {
-	struct ibv_qp_init_attr_ex attr = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
-	memcpy(&attr, qp_init_attr, SOFTRDMA_PLAIN_QP_ATTR_SIZE);
-	struct softrdma_qp *qp = softrdma_qp_new(pd, &attr);
-	return qp ? &qp->qp : NULL;
+	return softrdma_ibv_create_qp(pd, qp_init_attr);
 }
 
 int
 ibv_destroy_qp(struct ibv_qp *qp)
 {
-	softrdma_qp_delete(softrdma_qp_of(qp));
-	return 0;
+	return softrdma_ibv_destroy_qp(qp);
 }
 
 struct ibv_qp_ex *

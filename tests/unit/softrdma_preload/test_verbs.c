@@ -69,6 +69,10 @@ test_queue_pairs(void **state)
 
 	/* an event: the queue pair fails with a receive in it */
 	struct ibv_qp_attr failed = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	assert_int_equal(qp->state, IBV_QPS_RESET); /* to be connected by hand */
+	assert_int_equal(ibv_modify_qp(qp, &init, init_mask), 0);
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 	assert_int_equal(ibv_modify_qp(qp, &failed, IBV_QP_STATE), 0);
 	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_SEND }, *bad;
