@@ -86,8 +86,8 @@ struct softrdma_link {
 	bool failed; /* the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
 	/*
-	 * connected by hand: no event tells the application of the other side's end, so its requests must, and
-	 * not before there are any
+	 * connected by hand: no event tells the application of the other side's end, so its requests must,
+	 * and not before there are any
 	 */
 	bool by_hand;
 	struct ibv_qp *qp;                   /* NULL once it is destroyed */

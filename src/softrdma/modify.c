@@ -254,7 +254,8 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	}
 }
 
-/* nobody can reach the queue pair any more; without memory it ends in error, from where RESET may be tried again */
+/* nobody can reach the queue pair any more; without memory it ends in error, from where RESET may be tried
+ * again */
 static int
 finish_reset(struct softrdma_qp *qp)
 {
