@@ -32,7 +32,7 @@
 static const char *addr = "127.0.0.1";
 static char log_text[8192];
 
-static void
+__attribute__((format(printf, 5, 6))) static void
 keep_log(enum rpma_log_level level, const char *file, const int line, const char *func, const char *format,
 	...)
 {
