@@ -100,7 +100,7 @@ softrdma_hello_name(const struct sockaddr *addr, char *buf, size_t size)
 const char *
 softrdma_hello_peer_name(int fd, char *buf, size_t size)
 {
-	struct sockaddr_storage addr;
+	struct sockaddr_storage addr = { 0 };
 	socklen_t len = sizeof(addr);
 	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
 		return "an unknown address";

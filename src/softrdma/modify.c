@@ -104,32 +104,36 @@ check_address(const struct ibv_ah_attr *ah, uint32_t dest_qp_num)
 		softrdma_gid_locate(&ah->grh.dgid, dest_qp_num, &where);
 }
 
+/* a value and its bounds, if the mask names it */
+struct bounded {
+	int bit;
+	uint32_t value, min, max;
+};
+
 static bool
 check_values(const struct ibv_qp_attr *attr, int mask)
 {
-	if ((mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0)
-		return false;
-	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
-		return false;
+	const struct bounded values[] = {
+		{ IBV_QP_PKEY_INDEX, attr->pkey_index, 0, 0 },
+		{ IBV_QP_PORT, attr->port_num, 1, 1 },
+		{ IBV_QP_PATH_MTU, attr->path_mtu, IBV_MTU_256, IBV_MTU_4096 },
+		{ IBV_QP_DEST_QPN, attr->dest_qp_num, 0, QP_NUM_MAX },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, 0, SOFTRDMA_RD_ATOM_MAX },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, 0, SOFTRDMA_RD_ATOM_MAX },
+		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, 0, TIMER_MAX },
+		{ IBV_QP_TIMEOUT, attr->timeout, 0, TIMER_MAX },
+		{ IBV_QP_RETRY_CNT, attr->retry_cnt, 0, RETRY_MAX },
+		{ IBV_QP_RNR_RETRY, attr->rnr_retry, 0, RETRY_MAX },
+	};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		const struct bounded *v = &values[i];
+		if ((mask & v->bit) && (v->value < v->min || v->value > v->max))
+			return false;
+	}
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~(unsigned)ACCESS_KNOWN))
 		return false;
-	if ((mask & IBV_QP_PATH_MTU) && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096))
-		return false;
-	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > QP_NUM_MAX)
-		return false;
-	if ((mask & IBV_QP_AV) && !check_address(&attr->ah_attr, attr->dest_qp_num))
-		return false;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > SOFTRDMA_RD_ATOM_MAX)
-		return false;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SOFTRDMA_RD_ATOM_MAX)
-		return false;
-	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > TIMER_MAX)
-		return false;
-	if ((mask & IBV_QP_TIMEOUT) && attr->timeout > TIMER_MAX)
-		return false;
-	if ((mask & IBV_QP_RETRY_CNT) && attr->retry_cnt > RETRY_MAX)
-		return false;
-	return !(mask & IBV_QP_RNR_RETRY) || attr->rnr_retry <= RETRY_MAX;
+	return !(mask & IBV_QP_AV) || check_address(&attr->ah_attr, attr->dest_qp_num);
 }
 
 /* what is given becomes what is known; what a transition does not have has been refused */

@@ -116,7 +116,7 @@ start_replica(unsigned i)
 
 	for (int tries = 0; tries < TRIES_MAX; tries++) {
 		if (is_new)
-			snprintf(ports[i], sizeof(ports[i]), "%ld", 20000 + random_below(12000));
+			snprintf(ports[i], sizeof(ports[i]), "%d", 20000 + (int)random_below(12000));
 		else if (tries > 0)
 			nanosleep(&pause, NULL);
 		if (try_replica(i, line))

@@ -34,7 +34,7 @@ static unsigned gid_index;
 static inline union ibv_gid
 the_gid(int family)
 {
-	union ibv_gid gid;
+	union ibv_gid gid = { 0 };
 	const uint8_t v4[] = { 127, 0, 0, 1 };
 	for (unsigned i = 0; i < softrdma_gid_count(); i++) {
 		assert_int_equal(softrdma_gid_get(i, &gid), 0);

@@ -325,7 +325,7 @@ test_not_lent(void **state)
 	link->claimed = false;
 	assert_int_equal(softrdma_rdma_disconnect(p[0].active), 0);
 	expect_event(p[0].channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(locked(link, link->fd) < 0);
+	wait_until(locked(link, link->fd < 0));
 	assert_int_equal(softrdma_io_lend(link), -1);
 	assert_false(softrdma_io_serve_lent(link, POLLHUP));
 	softrdma_io_take_back(link);
