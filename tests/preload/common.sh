@@ -12,7 +12,7 @@ set -euo pipefail
 : "${PRELOAD_LIBRARY:?}" "${PRELOAD_RUN:?}"
 export SOFTRDMA_LIBRARY=$PRELOAD_LIBRARY
 # others do not free what they leave behind; that we do is seen elsewhere
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-} UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 deadline=$((60 * ${TEST_DEADLINE_FACTOR:-1}))
 
 skip()
