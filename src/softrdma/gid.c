@@ -307,11 +307,10 @@ softrdma_gid_take_qp_num(uint32_t *qp_num)
 	pthread_mutex_lock(&gids.lock);
 	read_addresses();
 	int ret = have_v6() ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
-	if (ret == 0 && have_v6() && !take_from_any(start, qp_num)) {
+	/* connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
+	 */
+	while (ret == 0 && have_v6() && !take_from_any(start, qp_num))
 		ret = add_port();
-		if (ret == 0 && !take_from_any(start, qp_num))
-			ret = EAGAIN; /* others have all 256 numbers of a new port: there are 2^24 */
-	}
 	pthread_mutex_unlock(&gids.lock);
 	return ret;
 }

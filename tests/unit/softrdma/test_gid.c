@@ -300,6 +300,28 @@ test_numbers_with_v6(void **state)
 	plan_clear();
 }
 
+/* the one that chance has chosen is taken: the next one is given */
+static void
+test_number_is_taken(void **state)
+{
+	(void)state;
+	uint32_t first, second;
+	uint8_t byte;
+	plan_clear();
+	plan_add("::1", IFF_UP);
+	if (softrdma_gid_take_qp_num(&first) == EAFNOSUPPORT) {
+		plan_clear();
+		skip();
+	}
+	for (int i = 0; i < 255; i++) /* the low byte of what is counted comes again */
+		counted_random(&byte, 1);
+	assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
+	assert_int_equal(second, (first & ~0xffu) | ((first + 1) & 0xff));
+	softrdma_gid_put_qp_num(first);
+	softrdma_gid_put_qp_num(second);
+	plan_clear();
+}
+
 static void
 test_numbers_fail(void **state)
 {
@@ -424,6 +446,7 @@ main(void)
 		device_test(test_binding_fails),
 		device_test(test_numbers_without_v6),
 		device_test(test_numbers_with_v6),
+		device_test(test_number_is_taken),
 		device_test(test_numbers_fail),
 		device_test(test_queries),
 		device_test(test_entries),

@@ -185,6 +185,25 @@ test_guest_of_init(void **state)
 	hands_fini(&h);
 }
 
+/* several doors, opened and closed in any order */
+static void
+test_doors(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		struct hands four, six;
+		hands_init(&six, AF_INET6);
+		hands_meet(&six);
+		hands_init(&four, AF_INET);
+		hands_meet(&four);
+		expect_write(four.a);
+		expect_write(six.b);
+		hands_fini(round ? &four : &six);
+		expect_write(round ? six.a : four.a);
+		hands_fini(round ? &six : &four);
+	}
+}
+
 /* --- a peer that is not there --- */
 
 static void
@@ -835,7 +854,8 @@ static void
 test_crossing(void **state)
 {
 	(void)state;
-	for (int first = 0; first < 2; first++) {
+	for (int round = 0; round < 4; round++) {
+		bool first = round & 1, same_number = round & 2;
 		struct host host;
 		host_init(&host);
 		assert_int_equal(softrdma_ibv_destroy_qp(host.qp), 0);
@@ -843,6 +863,12 @@ test_crossing(void **state)
 		uint32_t peer_num = first ? 0xffffff : 2;
 		host.qp = new_qp();
 		to_init(host.qp);
+		if (same_number) {
+			/* the GIDs decide then: by the index, or by what chance has made behind it */
+			peer_num = host.qp->qp_num;
+			host.peer_gid.raw[3] = first ? 0xff : 0;
+			first = memcmp(host.gid.raw, host.peer_gid.raw, 16) < 0;
+		}
 		to_rtr(host.qp, &host.peer_gid, peer_num, PSN_B);
 		to_rts(host.qp, PSN_A);
 		int out = raw_accept(host.listening);
@@ -975,6 +1001,7 @@ main(void)
 		device_test(test_both_call),
 		device_test(test_to_itself),
 		device_test(test_guest_of_init),
+		device_test(test_doors),
 		device_test(test_absence_bounds),
 		device_test(test_peer_ends),
 		device_test(test_absent),
