@@ -302,12 +302,23 @@ test_not_lent(void **state)
 	pair_fini(&p[2]);
 	pair_fini(&p[1]);
 
-	/* its queue is in use just now */
+	/* one of two queues is in use just now, the first one that is looked at or the second */
 	struct softrdma_link *links[4];
 	struct softrdma_comp_channel *ch = (struct softrdma_comp_channel *)channel;
-	pthread_mutex_lock(&softrdma_cq_of(event_cq)->links_lock);
-	assert_int_equal(softrdma_comp_channel_links(ch, links, 4), 0);
-	pthread_mutex_unlock(&softrdma_cq_of(event_cq)->links_lock);
+	struct ibv_cq *other = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, channel, 0);
+	assert_non_null(other);
+	pair_init_with(&p[1], other);
+	struct ibv_cq *cqs[] = { event_cq, other };
+	for (int i = 0; i < 2; i++) {
+		pthread_mutex_lock(&softrdma_cq_of(cqs[i])->links_lock);
+		assert_int_equal(softrdma_comp_channel_links(ch, links, 4), 0);
+		pthread_mutex_unlock(&softrdma_cq_of(cqs[i])->links_lock);
+	}
+	assert_int_equal(softrdma_comp_channel_links(ch, links, 4), 4);
+	for (int i = 0; i < 4; i++)
+		softrdma_link_put(links[i]);
+	pair_fini(&p[1]);
+	assert_int_equal(softrdma_ibv_destroy_cq(other), 0);
 
 	/* the kernel does not want to, somebody else has it, a flush is being made, it is not connected */
 	struct softrdma_link *link = link_of(p[0].active);

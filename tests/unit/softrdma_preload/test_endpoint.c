@@ -240,6 +240,9 @@ test_no_memory(void **state)
 	passive->ai_port_space = RDMA_PS_UDP;
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
+	/* a destination of no family that it knows */
+	active->ai_dst_addr->sa_family = AF_UNIX;
+	assert_int_equal(rdma_create_ep(&id, active, NULL, NULL), -1);
 	rdma_freeaddrinfo(active);
 	rdma_freeaddrinfo(passive);
 	rdma_destroy_ep(listen);

@@ -26,6 +26,9 @@ test_request_and_rejection(void **state)
 	assert_int_equal(rdma_get_src_port(listen), 0);
 	assert_int_equal(rdma_bind_addr(listen, (struct sockaddr *)&any), 0);
 	assert_non_null(listen->pd);
+	struct ibv_pd *pd = listen->pd;
+	assert_int_equal(softrdma_preload_use_device(listen), 0); /* it has one */
+	assert_ptr_equal(listen->pd, pd);
 	assert_int_equal(rdma_listen(listen, 8), 0);
 	assert_true(rdma_get_src_port(listen) != 0);
 
