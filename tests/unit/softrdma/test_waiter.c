@@ -177,9 +177,9 @@ test_needs_no_other_thread(void **state)
 	/* who does not wait is served by the progress thread again */
 	the_mem[0]++;
 	post_write(p.active->qp, the_mr, 64, 4);
-	wait_until(atomic_load((_Atomic uint8_t *)(the_mem + MEM_SIZE / 2)) == the_mem[0]);
-	wait_until(softrdma_cq_of(event_cq)->count == 1);
+	wait_until(__atomic_load_n(&softrdma_cq_of(event_cq)->count, __ATOMIC_ACQUIRE) == 1);
 	expect_wc(event_cq, 4);
+	assert_int_equal(the_mem[MEM_SIZE / 2], the_mem[0]);
 	pair_fini(&p);
 	channel_fini();
 }
@@ -328,12 +328,12 @@ test_not_lent(void **state)
 	assert_true(softrdma_io_lend(link) >= 0);
 	assert_int_equal(softrdma_io_lend(link), -1);
 	softrdma_io_take_back(link);
-	link->flush_running = true;
+	locked(link, link->flush_running = true);
 	assert_int_equal(softrdma_io_lend(link), -1);
-	link->flush_running = false;
-	link->claimed = true;
+	locked(link, link->flush_running = false);
+	locked(link, link->claimed = true);
 	assert_int_equal(softrdma_io_lend(link), -1);
-	link->claimed = false;
+	locked(link, link->claimed = false);
 	assert_int_equal(softrdma_rdma_disconnect(p[0].active), 0);
 	expect_event(p[0].channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	wait_until(locked(link, link->fd < 0));
