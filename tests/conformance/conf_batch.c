@@ -413,6 +413,7 @@ broken_target(struct role *r)
 	mem_dereg(&gone);
 	ctl_put(r, "gone");
 	expect_end(r->conn);
+	ctl_expect(r, "broken there"); /* and not before: then less may have come */
 	mem_check_head(&m, BAD * 8, SEED);
 	mem_check_untouched(&gone);
 	mem_delete(&m);
@@ -446,6 +447,7 @@ broken_initiator(struct role *r)
 	for (uint64_t i = BAD + 1; i < CHAIN; i++)
 		expect_wc(r->cq, i, IBV_WC_WR_FLUSH_ERR);
 	expect_none(r->cq);
+	ctl_put(r, "broken there");
 	CHECK_OK(rpma_conn_disconnect(r->conn));
 	expect_end(r->conn);
 	CHECK_OK(rpma_mr_remote_delete(&dst));

@@ -216,6 +216,7 @@ gone_target(struct role *r)
 	mem_dereg(&gone);
 	ctl_put(r, "gone");
 	expect_end(r->conn);
+	ctl_expect(r, "broken there"); /* and not before: then less may have come */
 	mem_check_head(&m, BAD * 8, SEED);
 	mem_check_untouched(&gone);
 	mem_delete(&m);
@@ -270,6 +271,7 @@ gone_initiator(struct role *r)
 	for (uint64_t i = BAD + 1; i < ENDING; i++)
 		expect_wc(r->cq, ctx_of(e, i), IBV_WC_WR_FLUSH_ERR);
 	expect_none(r->cq);
+	ctl_put(r, "broken there");
 	CHECK_OK(rpma_conn_disconnect(r->conn));
 	expect_end(r->conn);
 	expect_none(r->cq);
