@@ -282,6 +282,34 @@ test_connection_ends(void **state)
 	channel_fini();
 }
 
+/* a socket that is closed while a waiter polls it is closed for the other side, too */
+static void
+test_closed_while_lent(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	wait_begin(&wait);
+	struct softrdma_link *link = link_of(p.active);
+	wait_until(locked(link, link->lent));
+	wait_until(locked(link_of(p.passive), link_of(p.passive)->lent));
+	pthread_mutex_lock(&link->lock);
+	softrdma_link_lost(link);
+	softrdma_io_detach(link);
+	pthread_mutex_unlock(&link->lock);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+
+	const struct ibv_wc wc = { .wr_id = 1 };
+	assert_true(softrdma_cq_push(softrdma_cq_of(event_cq), &wc, false));
+	wait_end(&wait);
+	pair_fini(&p);
+	channel_fini();
+}
+
 /* what cannot be had, or is too much, is left to the progress thread */
 static void
 test_not_lent(void **state)
@@ -365,6 +393,7 @@ main(void)
 		device_test(test_more_events_than_one),
 		device_test(test_full_socket),
 		device_test(test_connection_ends),
+		device_test(test_closed_while_lent),
 		device_test(test_not_lent),
 		device_test(test_waiting_fails),
 	};
