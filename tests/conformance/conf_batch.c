@@ -289,7 +289,7 @@ refill_initiator(struct role *r)
 	role_connect(r, &opts);
 	count = fill_send_queue(r);
 	total = 4 * count;
-	for (ret = 0; !ret; count += !ret)
+	for (ret = 0; !ret && count <= 2 * ROUNDED_MAX; count += !ret)
 		ret = send_number(r, count, ALWAYS | MORE);
 	CHECK_RET(ret, RPMA_E_AGAIN);
 	CHECK_RET(send_number(r, count, ALWAYS | MORE), RPMA_E_AGAIN);
