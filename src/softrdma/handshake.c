@@ -75,14 +75,6 @@ is_incoming(const struct softrdma_handshaker *hand)
 }
 
 static void
-set_deadline(struct softrdma_handshaker *hand, unsigned ms)
-{
-	bool had = hand->deadline != 0;
-	hand->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
-	softrdma_io_timed((ms != 0) - had);
-}
-
-static void
 set_try_again(struct softrdma_handshaker *listener, bool again)
 {
 	softrdma_io_timed(again - listener->try_again);
@@ -132,7 +124,7 @@ new_handshaker(enum role role, int fd, struct softrdma_id *id, int *error)
 static void
 leave_list(struct softrdma_handshaker *hand)
 {
-	set_deadline(hand, 0);
+	softrdma_io_set_deadline(&hand->deadline, 0);
 	set_try_again(hand, false);
 	if (is_incoming(hand))
 		incoming--;
@@ -262,7 +254,7 @@ not_connected(struct softrdma_handshaker *hand, int error)
 {
 	if (error == ECONNREFUSED && softrdma_now_ns() < hand->patient_until) {
 		hand->role = REFUSED;
-		set_deadline(hand, SOFTRDMA_REFUSED_RETRY_MS);
+		softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_REFUSED_RETRY_MS);
 	} else {
 		socket_failed(hand, error);
 	}
@@ -275,7 +267,7 @@ connect_again(struct softrdma_handshaker *hand)
 	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
 	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	hand->role = CONNECTING;
-	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	int ret = connect(hand->fd, dst, len);
 	if (ret != 0 && errno == ECONNABORTED)
 		ret = connect(hand->fd, dst, len);
@@ -322,7 +314,7 @@ socket_connected(struct softrdma_handshaker *hand)
 	softrdma_handshake_decode(hand->hello.message, &hand->id->asked);
 	hand->hello.length = 0;
 	memset(&hand->hello.peer, 0, sizeof(hand->hello.peer));
-	set_deadline(hand, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
 static void
@@ -445,7 +437,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	softrdma_hello_encode(&hand->hello, &hs, param->private_data, param->private_data_len);
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
-	set_deadline(hand, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	hand->patient_until = softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * NS_PER_MS;
 	if (refused)
 		not_connected(hand, refused);
@@ -479,7 +471,7 @@ request_complete(struct softrdma_handshaker *hand)
 	struct softrdma_id *id = id_of_request(listener, hand->fd);
 	if (id == NULL)
 		goto err_busy;
-	set_deadline(hand, 0); /* the application takes the time it needs */
+	softrdma_io_set_deadline(&hand->deadline, 0); /* the application takes the time it needs */
 	hand->role = AWAITING_ANSWER;
 	hand->id = id;
 	id->handshaker = hand;
@@ -627,39 +619,54 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 	}
 	hand->source = source;
 	hand->rank = rank;
-	set_deadline(hand, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	read_request(hand);
+}
+
+enum softrdma_accept
+softrdma_handshake_accept_socket(int listening, bool tell, struct sockaddr_storage *addr, int *fd)
+{
+	socklen_t len = sizeof(*addr);
+	*addr = (struct sockaddr_storage){ 0 };
+	*fd = accept4(listening, (struct sockaddr *)addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (*fd >= 0)
+		return SOFTRDMA_ACCEPTED;
+	switch (errno) {
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		if (tell)
+			SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)",
+				strerror(errno));
+		return SOFTRDMA_ACCEPT_LATER;
+	case EAGAIN:
+	case EBADF:
+	case EINVAL:
+		return SOFTRDMA_ACCEPT_NONE;
+	default:
+		return SOFTRDMA_ACCEPT_FAILED;
+	}
 }
 
 /* one accept(2); false: nothing more to accept now */
 static bool
 accept_one(struct softrdma_handshaker *listener)
 {
-	struct sockaddr_storage addr = { 0 };
-	socklen_t len = sizeof(addr);
-	int fd = accept4(listener->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0) {
+	struct sockaddr_storage addr;
+	int fd;
+	switch (softrdma_handshake_accept_socket(listener->fd, !listener->try_again, &addr, &fd)) {
+	case SOFTRDMA_ACCEPTED:
 		take_socket(listener, fd, (const struct sockaddr *)&addr);
 		return true;
-	}
-	switch (errno) {
-	case EMFILE:
-	case ENFILE:
-	case ENOBUFS:
-	case ENOMEM:
-		/* no new edge comes for those that wait already */
-		if (!listener->try_again)
-			SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)",
-				strerror(errno));
+	case SOFTRDMA_ACCEPT_FAILED:
+		return true; /* the next */
+	case SOFTRDMA_ACCEPT_LATER:
 		set_try_again(listener, true);
 		return false;
-	case EAGAIN:
-	case EBADF:
-	case EINVAL:
+	default:
 		set_try_again(listener, false);
 		return false;
-	default:
-		return true; /* that one connection has failed (accept(2)): the next */
 	}
 }
 

@@ -479,11 +479,17 @@ softrdma_io_detach(struct softrdma_link *link)
 }
 
 void
+softrdma_io_set_deadline(uint64_t *deadline, unsigned ms)
+{
+	bool had = *deadline != 0;
+	*deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
+	softrdma_io_timed((ms != 0) - had);
+}
+
+void
 softrdma_io_deadline(struct softrdma_link *link, unsigned ms)
 {
-	bool had = link->deadline != 0;
-	link->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
-	softrdma_io_timed((ms != 0) - had);
+	softrdma_io_set_deadline(&link->deadline, ms);
 }
 
 void

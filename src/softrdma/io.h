@@ -47,6 +47,8 @@ void softrdma_io_forget(int fd, struct softrdma_watched *watched);
  */
 void softrdma_io_add_ticker(void (*tick)(uint64_t now_ns));
 void softrdma_io_timed(int change);
+/* sets such a thing's deadline to now + ms (0: none), in ns; it is counted as long as it has one */
+void softrdma_io_set_deadline(uint64_t *deadline, unsigned ms);
 
 /* a new queue pair's link is known to the device (or no more): lists it, takes it out. No lock held. */
 void softrdma_io_add_link(struct softrdma_link *link);

@@ -107,14 +107,6 @@ is_stranger(const struct softrdma_caller *caller)
 	return caller->role == AT_THE_DOOR || caller->role == WAITING;
 }
 
-static void
-set_deadline(struct softrdma_caller *caller, unsigned ms)
-{
-	bool had = caller->deadline != 0;
-	caller->deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
-	softrdma_io_timed((ms != 0) - had);
-}
-
 /* watches the socket, which belongs to it from here on, also when it fails; NULL with *error */
 static struct softrdma_caller *
 new_caller(enum role role, int fd, unsigned deadline_ms, int *error)
@@ -141,7 +133,7 @@ new_caller(enum role role, int fd, unsigned deadline_ms, int *error)
 	callers = caller;
 	if (is_stranger(caller))
 		strangers++;
-	set_deadline(caller, deadline_ms);
+	softrdma_io_set_deadline(&caller->deadline, deadline_ms);
 	softrdma_io_add_ticker(tick);
 	return caller;
 }
@@ -149,7 +141,7 @@ new_caller(enum role role, int fd, unsigned deadline_ms, int *error)
 static void
 leave_list(struct softrdma_caller *caller)
 {
-	set_deadline(caller, 0);
+	softrdma_io_set_deadline(&caller->deadline, 0);
 	if (is_stranger(caller))
 		strangers--;
 	if (caller->meet && caller->meet->own_call == caller)
@@ -373,7 +365,7 @@ call_connected(struct softrdma_caller *caller)
 	}
 	caller->role = AWAITING_ANSWER;
 	memset(&caller->hello, 0, sizeof(caller->hello));
-	set_deadline(caller, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_io_set_deadline(&caller->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
 static void
@@ -495,7 +487,7 @@ join_complete(struct softrdma_caller *caller)
 	caller->door = NULL;
 	caller->meet = meet;
 	meet->guest = caller;
-	set_deadline(caller, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_io_set_deadline(&caller->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 	if (has_left(caller)) /* no edge tells what has come with JOIN */
 		end(caller);
 	else
@@ -559,28 +551,30 @@ set_try_again(struct softrdma_doorstep *door, bool again)
 	door->try_again = again;
 }
 
-/* no new edge comes for those that wait already */
 static void
 accept_callers(struct softrdma_doorstep *door)
 {
+	struct sockaddr_storage addr;
+	int fd;
 	/* whoever comes in may be the end of a queue pair, and that of the doorstep */
 	for (int turn = 0; turn < ACCEPT_TURNS && door->fd >= 0; turn++) {
-		int fd = accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= 0) {
+		switch (softrdma_handshake_accept_socket(door->fd, !door->try_again, &addr, &fd)) {
+		case SOFTRDMA_ACCEPTED:
 			take_socket(door, fd);
-			continue;
+			break;
+		case SOFTRDMA_ACCEPT_FAILED:
+			break; /* the next */
+		case SOFTRDMA_ACCEPT_LATER:
+			set_try_again(door, true);
+			return;
+		default:
+			set_try_again(door, false);
+			return;
 		}
-		bool none = errno == EAGAIN;
-		if (!none && errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
-			continue; /* that one connection has failed (accept(2)): the next */
-		if (!none && !door->try_again)
-			SOFTRDMA_LOG(ERROR, "incoming connections wait: %s (raise the limit of open files)",
-				strerror(errno));
-		set_try_again(door, !none);
-		return;
 	}
+	/* as for listeners: a tick would be late */
 	if (door->fd >= 0)
-		set_try_again(door, true);
+		set_try_again(door, softrdma_io_look_again(door->fd, &door->watched) != 0);
 }
 
 /* --- doorsteps --- */
