@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libpmem2.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "info.h"
@@ -46,11 +48,45 @@ parse_mount(char *line, uint64_t id, struct info_path *path)
 	return true;
 }
 
+/*
+ * by its number alone: mountinfo of a process below chroot(2) may have no line for the file system of its
+ * root
+ */
+static void
+find_file_system(struct info_path *path)
+{
+	static const struct {
+		unsigned long magic;
+		const char *name;
+		bool is_in_memory;
+	} known[] = {
+		{ EXT4_SUPER_MAGIC, "ext4", false },
+		{ XFS_SUPER_MAGIC, "xfs", false },
+		{ BTRFS_SUPER_MAGIC, "btrfs", false },
+		{ OVERLAYFS_SUPER_MAGIC, "overlay", false },
+		{ NFS_SUPER_MAGIC, "nfs", false },
+		{ TMPFS_MAGIC, "tmpfs", true },
+		{ RAMFS_MAGIC, "ramfs", true },
+		{ HUGETLBFS_MAGIC, "hugetlbfs", true },
+	};
+	struct statfs stfs;
+
+	snprintf(path->file_system, sizeof(path->file_system), "unknown");
+	if (statfs(path->path, &stfs))
+		return;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if ((unsigned long)stfs.f_type != known[i].magic)
+			continue;
+		snprintf(path->file_system, sizeof(path->file_system), "%s", known[i].name);
+		path->is_in_memory = known[i].is_in_memory;
+	}
+}
+
+/* the mount tells more: ext3 from ext4, tmpfs from devtmpfs, and where it is */
 static void
 find_mount(struct info_path *path)
 {
 	struct statx stx;
-	snprintf(path->file_system, sizeof(path->file_system), "unknown");
 	if (statx(AT_FDCWD, path->path, 0, STATX_MNT_ID, &stx))
 		return;
 	path->is_dax = stx.stx_attributes & STATX_ATTR_DAX;
@@ -64,10 +100,6 @@ find_mount(struct info_path *path)
 			break;
 	free(line);
 	fclose(file);
-
-	static const char *const in_memory[] = { "tmpfs", "ramfs", "hugetlbfs", "devtmpfs" };
-	for (size_t i = 0; i < sizeof(in_memory) / sizeof(in_memory[0]); i++)
-		path->is_in_memory |= strcmp(path->file_system, in_memory[i]) == 0;
 }
 
 static bool
@@ -190,6 +222,7 @@ info_find_path(struct info *info, const char *text)
 	struct info_path *path = &info->path;
 	struct probe probe = { .fd = -1 };
 	path->path = text;
+	find_file_system(path);
 	find_mount(path);
 	if (probe_open(&probe, path) && probe_map(&probe, path))
 		for (int i = 0; i < info->device_count; i++)
