@@ -184,12 +184,8 @@ add_all(const struct settings *s)
 	add_table(connection_scenarios, s);
 	add_table(operation_scenarios, s);
 	add_table(beyond_scenarios, s);
-	for (const struct scenario *c = conformance_next(NULL); c; c = conformance_next(c)) {
-		/* its target looks at its memory at the end of the connection, whatever became of the
-		 * operations */
-		if (strcmp(conformance_name(c), "batch-that-breaks") != 0)
-			add(NULL, c, s);
-	}
+	for (const struct scenario *c = conformance_next(NULL); c; c = conformance_next(c))
+		add(NULL, c, s);
 }
 
 /* ---- one run ---- */
