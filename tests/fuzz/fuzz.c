@@ -24,7 +24,7 @@ __asan_default_options(void)
 void
 fuzz_failed(const char *file, int line, const char *what)
 {
-	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: does not hold: %s (last error of a call: %m)\n", file, line, what);
 	abort();
 }
 
