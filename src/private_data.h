@@ -6,6 +6,7 @@
 #ifndef RPMAI_PRIVATE_DATA_H
 #define RPMAI_PRIVATE_DATA_H
 
+#include <librpma.h>
 #include <stdint.h>
 
 #include "rdma.h"
