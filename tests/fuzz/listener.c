@@ -49,6 +49,35 @@ set_up(void)
 	FUZZ_CHECK(rpma_ep_get_fd(ep, &fd) == 0);
 }
 
+/* The clock of libFuzzer is a signal, which ends the call and not what it has begun. */
+static bool
+is_connected(int fd, const struct sockaddr_in *to)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) == 0)
+		return true;
+	if (errno != EINTR)
+		return false;
+	while (poll(&pfd, 1, WAIT_MS) < 0)
+		FUZZ_CHECK(errno == EINTR);
+	return pfd.revents && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
+}
+
+static ssize_t
+receive_some(int fd)
+{
+	uint8_t bytes[512];
+	ssize_t n;
+
+	do
+		n = recv(fd, bytes, sizeof(bytes), 0);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 static int
 connect_client(void)
 {
@@ -58,7 +87,7 @@ connect_client(void)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	inet_pton(AF_INET, addr, &to.sin_addr);
-	FUZZ_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+	FUZZ_CHECK(fd >= 0 && is_connected(fd, &to));
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	return fd;
 }
@@ -70,6 +99,8 @@ send_bytes(int fd, const uint8_t *bytes, size_t len)
 	while (len > 0) {
 		ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			return;
 		bytes += n;
@@ -82,16 +113,17 @@ static bool
 await_end_or_request(int fd)
 {
 	struct pollfd pfd[2] = { { .fd = fd, .events = POLLIN }, { .events = POLLIN } };
-	uint8_t bytes[512];
 
 	FUZZ_CHECK(rpma_ep_get_fd(ep, &pfd[1].fd) == 0);
 	for (;;) {
 		int n = poll(pfd, 2, WAIT_MS);
 
-		FUZZ_CHECK(n > 0 || errno == EINTR);
+		FUZZ_CHECK(n > 0 || (n < 0 && errno == EINTR));
+		if (n < 0)
+			continue;
 		if (pfd[1].revents)
 			return false;
-		if (pfd[0].revents && recv(fd, bytes, sizeof(bytes), 0) <= 0)
+		if (pfd[0].revents && receive_some(fd) <= 0)
 			return true;
 	}
 }
@@ -113,7 +145,6 @@ accept_request(struct rpma_conn_req *req, int fd)
 {
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 	struct rpma_conn *conn = NULL;
-	uint8_t bytes[512];
 	int ret = rpma_conn_req_connect(&req, NULL, &conn);
 
 	FUZZ_CHECK(req == NULL && (ret == 0) == (conn != NULL));
@@ -126,7 +157,7 @@ accept_request(struct rpma_conn_req *req, int fd)
 	FUZZ_CHECK(ret == 0 && event != RPMA_CONN_ESTABLISHED);
 	rpma_conn_disconnect(conn);
 	FUZZ_CHECK(rpma_conn_delete(&conn) == 0);
-	while (recv(fd, bytes, sizeof(bytes), 0) > 0)
+	while (receive_some(fd) > 0)
 		;
 }
 
