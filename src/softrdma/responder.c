@@ -100,6 +100,11 @@ softrdma_responder_close(struct softrdma_responder *resp)
 		resp->nak_due = false;
 		resp->expected = resp->nak_seq;
 	}
+	/* also those before a request that was refused, which would have been answered before its NAK */
+	if (resp->count_waiting > 0) {
+		resp->expected = resp->waiting[resp->first_waiting].seq;
+		resp->count_waiting = 0;
+	}
 	if (resp->nak == 0)
 		resp->nak =
 			SOFTRDMA_NAK_GONE; /* none is sent any more: requests on their way see DISCONNECT */

@@ -959,6 +959,14 @@ test_closing(void **state)
 	if (softrdma_responder_next(f->resp, &f->out))
 		fail_msg("a request after the close is refused (opcode %u)", f->out.frame.opcode);
 	free_fixture(f);
+
+	/* a read that would have been answered before a refusal is the peer's own business as well */
+	f = new_fixture(IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 0), SOFTRDMA_SERVICE_DISCARD);
+	assert_int_equal(ask(f, SOFTRDMA_OP_WRITE, 1), SOFTRDMA_SERVICE_DISCARD);
+	softrdma_responder_close(f->resp);
+	says_nothing(f);
+	free_fixture(f);
 }
 
 static void
