@@ -210,16 +210,21 @@ bool
 softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 {
 	bool receiving = link->rx.state == SOFTRDMA_RX_PLACING && mr_in_place(&link->rx.place, mr);
-	bool sending = false;
-	for (unsigned i = link->tx.first; i < link->tx.count; i++)
-		sending = sending || link->tx.mr[i] == mr;
+	bool sending = false, asking = false;
+	for (unsigned i = link->tx.first; i < link->tx.count; i++) {
+		if (link->tx.mr[i] == mr) {
+			sending = true;
+			asking = asking || softrdma_opcode_is_request(link->tx.opcode[i]);
+		}
+	}
 
 	/* the middle of a message: as on hardware a protection error of whichever side this is */
 	if (receiving && softrdma_opcode_is_request(link->rx.frame.opcode)) {
 		softrdma_responder_fault(&link->responder);
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 	} else if (receiving || sending) {
-		softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
+		/* memory that a response comes from is the fault of none of this side's requests */
+		softrdma_link_fail(link, receiving || asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
 	}
 	if (sending) /* a response may still refer to it */
 		break_stream(link);

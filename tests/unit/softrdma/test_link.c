@@ -836,6 +836,8 @@ test_revoke_while_sending(void **state)
 			p->cut = sent;
 			if (sent > 0)
 				assert_true(send_some(p, sender));
+			if (response) /* a request of its own, that has nothing to do with that memory */
+				post(p, 1, SOFTRDMA_OP_FLUSH, 2, 0, 0, 0);
 			softrdma_mr_remove(side->mr);
 			assert_true(softrdma_link_revoke(side->link, side->mr));
 			assert_int_equal(side->link->tx.first, side->link->tx.count);
@@ -848,6 +850,8 @@ test_revoke_while_sending(void **state)
 			expect_wc(p->side[0].send_cq, 1,
 				response ? IBV_WC_RETRY_EXC_ERR : IBV_WC_LOC_PROT_ERR);
 			expect_no_wc(p->side[0].send_cq);
+			if (response)
+				expect_wc(p->side[1].send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 			free_pair(p);
 		}
 	}
