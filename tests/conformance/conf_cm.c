@@ -3,6 +3,7 @@
 
 /* conf_cm.c -- endpoints and requests: accepted, refused, left alone */
 
+#include <poll.h>
 #include <string.h>
 
 #include "groups.h"
@@ -317,39 +318,71 @@ outlive_initiator(struct role *r)
 
 /* ---- a client that changes its mind: before it asks, and after ---- */
 
+/*
+ * What comes first: news of the connection (NULL), or another request? Hardware may lose the last word of a
+ * client that has left, and knows after a minute of repetitions only that nobody is there.
+ */
+static struct rpma_conn_req *
+next_req_or_event(struct role *r, struct rpma_conn *conn)
+{
+	struct pollfd pfd[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	struct rpma_conn_req *req = NULL;
+
+	CHECK_OK(rpma_conn_get_event_fd(conn, &pfd[0].fd));
+	CHECK_OK(rpma_ep_get_fd(r->ep, &pfd[1].fd));
+	do {
+		CHECK(poll(pfd, 2, WAIT_MS) > 0);
+		if (pfd[0].revents)
+			return NULL;
+		/* what can be read there may also be the end of a request */
+	} while (rpma_ep_next_conn_req_timed(r->ep, NULL, 0, &req) != 0);
+	return req;
+}
+
+/* established, and not gone at once, as the withdrawn one may be as well */
+static bool
+stays(struct role *r, struct rpma_conn *conn)
+{
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	int fd;
+
+	CHECK_OK(wait_event(conn, &event, WAIT_MS));
+	if (event != RPMA_CONN_ESTABLISHED)
+		return false;
+	CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
+	r->conn = conn;
+	if (!wait_readable(fd, 0))
+		return true;
+	expect_end(conn);
+	r->conn = NULL;
+	return false;
+}
+
 static void
 withdrawn_target(struct role *r)
 {
-	struct rpma_conn_req *req = NULL;
-	struct rpma_conn *conn = NULL;
+	struct rpma_conn_req *req;
+	struct rpma_conn *conn;
 	int ret;
 
 	open_and_listen(r);
 	ctl_expect(r, "withdrawn");
 	/* the request may have vanished, or be there and come to nothing; then comes the one that stays */
 	ctl_put(r, "connect");
-	for (;;) {
-		enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	for (req = req_next(r, NULL);; conn_delete(&conn)) {
+		struct rpma_conn_req *next;
 
-		req = req_next(r, NULL);
+		conn = NULL;
 		ret = rpma_conn_req_connect(&req, NULL, &conn);
 		if (ret) {
 			CHECK_RET(ret, RPMA_E_PROVIDER);
+			req = req_next(r, NULL);
 			continue;
 		}
-		CHECK_OK(wait_event(conn, &event, WAIT_MS));
-		if (event == RPMA_CONN_ESTABLISHED) {
-			int fd;
-
-			CHECK_OK(rpma_conn_get_event_fd(conn, &fd));
-			/* established and gone at once is the withdrawn one as well */
-			r->conn = conn;
-			if (!wait_readable(fd, 0))
-				break;
-			expect_end(conn);
-		}
-		r->conn = NULL;
-		conn_delete(&conn);
+		next = next_req_or_event(r, conn);
+		if (next == NULL && stays(r, conn))
+			break;
+		req = next ? next : req_next(r, NULL);
 	}
 	prove(r->conn);
 	role_close(r);
