@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* disk.c -- mapped files of two machines, and what a power cut leaves of them */
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "fiber.h"
+#include "sim.h"
+
+#define LINE 64
+#define LINES (DISK_SIZE / LINE)
+#define PAGE 4096
+
+struct disk {
+	uint8_t *memory;
+	ino_t inode;
+	uint8_t clean[DISK_SIZE];   /* what the kernel believes to be on the medium */
+	uint8_t durable[DISK_SIZE]; /* what is there */
+	bool dead;
+	bool failed;
+};
+
+static struct {
+	struct disk_plan plan;
+	struct disk disks[DISK_MACHINES];
+} all;
+
+/* a file in memory that looks like one of a disk: see the wraps below */
+void
+disk_init(void)
+{
+	for (unsigned i = 0; i < DISK_MACHINES; i++) {
+		struct disk *disk = &all.disks[i];
+		int fd = memfd_create("disk", MFD_CLOEXEC);
+		struct stat st;
+
+		SIM_CHECK(fd >= 0 && ftruncate(fd, (off_t)DISK_SIZE) == 0 && fstat(fd, &st) == 0,
+			"no file for a disk");
+		disk->memory = mmap(NULL, DISK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		SIM_CHECK(disk->memory != MAP_FAILED, "no memory for a disk");
+		/* the descriptor stays: the device looks for the file behind the memory among them */
+		disk->inode = st.st_ino;
+	}
+}
+
+void
+disk_begin(void)
+{
+	memset(&all.plan, 0, sizeof(all.plan));
+	for (unsigned i = 0; i < DISK_MACHINES; i++) {
+		struct disk *disk = &all.disks[i];
+
+		memset(disk->memory, 0, DISK_SIZE);
+		memset(disk->clean, 0, DISK_SIZE);
+		memset(disk->durable, 0, DISK_SIZE);
+		disk->dead = disk->failed = false;
+	}
+}
+
+void
+disk_set_plan(const struct disk_plan *plan)
+{
+	all.plan = *plan;
+}
+
+uint8_t *
+disk_memory(unsigned machine)
+{
+	return all.disks[machine].memory;
+}
+
+const uint8_t *
+disk_durable(unsigned machine)
+{
+	return all.disks[machine].durable;
+}
+
+bool
+disk_has_failed(unsigned machine)
+{
+	return all.disks[machine].failed;
+}
+
+void
+disk_cut_power(unsigned machine)
+{
+	struct disk *disk = &all.disks[machine];
+	unsigned survive = sim_below(1001);
+
+	SIM_TRACE("machine %u has no power any more", machine);
+	for (size_t line = 0; line < LINES; line++) {
+		if (sim_chance(survive))
+			memcpy(disk->durable + line * LINE, disk->memory + line * LINE, LINE);
+	}
+	disk->dead = true;
+}
+
+/* --- the kernel's side --- */
+
+int __real_msync(void *addr, size_t len, int flags);
+int __wrap_msync(void *addr, size_t len, int flags);
+
+struct writeback {
+	bool taken[LINES];
+	uint8_t bytes[DISK_SIZE];
+};
+
+static void
+take_dirty(struct disk *disk, size_t first, size_t end, struct writeback *wb)
+{
+	memset(wb->taken, 0, sizeof(wb->taken));
+	for (size_t line = first; line < end; line++) {
+		uint8_t *clean = disk->clean + line * LINE;
+		const uint8_t *now = disk->memory + line * LINE;
+
+		wb->taken[line] = memcmp(clean, now, LINE) != 0;
+		if (wb->taken[line]) {
+			memcpy(wb->bytes + line * LINE, now, LINE);
+			memcpy(clean, now, LINE);
+		}
+	}
+}
+
+static void
+write_lines(struct disk *disk, const struct writeback *wb, unsigned per_mille)
+{
+	for (size_t line = 0; line < LINES; line++) {
+		if (wb->taken[line] && sim_chance(per_mille))
+			memcpy(disk->durable + line * LINE, wb->bytes + line * LINE, LINE);
+	}
+}
+
+static int
+sync_disk(struct disk *disk, size_t start, size_t len)
+{
+	struct writeback wb;
+	size_t end = (start + len + PAGE - 1) / PAGE * PAGE;
+
+	if (sim_chance(all.plan.interrupt)) {
+		errno = EINTR;
+		return -1;
+	}
+	take_dirty(disk, start / LINE, end / LINE, &wb);
+	SIM_TRACE("msync of %zu bytes at %zu begins", len, start);
+	if (all.plan.delay_ns)
+		fiber_sleep_ns(sim_delay_ns(all.plan.delay_ns));
+	bool fails = disk->dead || sim_chance(all.plan.error);
+	SIM_TRACE("msync %s", fails ? "fails" : "is through");
+	if (!disk->dead)
+		write_lines(disk, &wb, fails ? sim_below(1001) : 1000);
+	disk->failed = disk->failed || fails;
+	errno = EIO;
+	return fails ? -1 : 0;
+}
+
+int
+__wrap_msync(void *addr, size_t len, int flags)
+{
+	for (unsigned i = 0; i < DISK_MACHINES; i++) {
+		struct disk *disk = &all.disks[i];
+		uintptr_t offset = (uintptr_t)addr - (uintptr_t)disk->memory;
+
+		if (offset >= DISK_SIZE)
+			continue;
+		SIM_CHECK(flags == MS_SYNC && offset % PAGE == 0 && len <= DISK_SIZE - offset,
+			"msync of what is no range of pages, or does not wait");
+		return sync_disk(disk, offset, len);
+	}
+	sim_fail("msync of memory of no file");
+}
+
+int __real_fstatfs(int fd, struct statfs *fs);
+int __wrap_fstatfs(int fd, struct statfs *fs);
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *stx);
+int __real_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st);
+
+int
+__wrap_fstatfs(int fd, struct statfs *fs)
+{
+	int ret = __real_fstatfs(fd, fs);
+
+	fs->f_type = EXT4_SUPER_MAGIC;
+	return ret;
+}
+
+/* it is not DAX, and its file system can tell */
+int
+__wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+	(void)fd;
+	(void)path;
+	(void)flags;
+	(void)mask;
+	memset(stx, 0, sizeof(*stx));
+	stx->stx_attributes_mask = STATX_ATTR_DAX;
+	return 0;
+}
+
+int
+__wrap_fstat(int fd, struct stat *st)
+{
+	int ret = __real_fstat(fd, st);
+
+	for (unsigned i = 0; i < DISK_MACHINES; i++) {
+		if (st->st_ino == all.disks[i].inode && sim_chance(all.plan.shrink)) {
+			SIM_TRACE("the file of machine %u is too short", i);
+			st->st_size = 1;
+			all.disks[i].failed = true;
+		}
+	}
+	return ret;
+}

@@ -1,0 +1,806 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* net.c -- two sockets and the bytes between them, and whatever else the device has descriptors of */
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fiber.h"
+#include "net.h"
+#include "sim.h"
+
+/* where no real descriptor is */
+#define FD_FIRST (1 << 20)
+#define FDS_MAX 16
+#define ROOM_MAX ((uint32_t)1 << 16)
+
+/* doc/softrdma-protocol.md, section 2 */
+#define FRAME_HEADER 32
+#define FRAME_LENGTH_AT 8
+#define FRAME_DISCONNECT 33
+
+/* keep-alive of a connection on which nothing comes back, and when nothing else was said */
+#define SILENCE_MS 10000
+
+/* a waiter is interrupted in the end: who waits for what never comes goes on all the same */
+#define POLL_NS_MAX (2 * SIM_S)
+
+enum kind {
+	KIND_NONE,
+	KIND_EPOLL,
+	KIND_EVENT,
+	KIND_SOCKET,
+};
+
+/* one direction; positions are those of the stream */
+struct pipe {
+	uint8_t bytes[ROOM_MAX];
+	uint64_t written, arrived, read;
+	bool fin_written, fin_arrived;
+	bool swallows; /* what is written goes nowhere, and nobody notices */
+	/* the protocol's frames, to know if the stream ends inside of one */
+	uint8_t header[FRAME_HEADER];
+	size_t header_len;
+	uint32_t payload_left;
+	bool torn, disconnected;
+	uint64_t next_ns; /* the next piece arrives */
+	uint64_t cut_at;
+	enum net_cut cut_how;
+};
+
+struct fd {
+	enum kind kind;
+	/* KIND_EVENT */
+	uint64_t count;
+	int flags;
+	/* KIND_SOCKET */
+	unsigned side;
+	int error; /* behind what has arrived */
+	bool read_shut;
+	bool wants_room; /* somebody was told that there is none */
+	unsigned timeout_ms;
+	/* watched by epoll */
+	bool watched;
+	bool news; /* an edge since the last report */
+	uint32_t mask;
+	void *data;
+};
+
+static struct {
+	struct net_plan plan;
+	struct fd fds[FDS_MAX];
+	struct pipe pipes[NET_SIDES]; /* by who writes */
+	bool cut;
+	bool reset;                          /* by a side that did not read all */
+	uint64_t silence_ends_ns[NET_SIDES]; /* TCP gives up; SIM_NEVER: it has no reason to */
+	uint64_t stuck_ns[NET_SIDES];        /* since when what was sent has had no room; 0: it has */
+} net;
+
+/* whoever polls */
+static const char pollers;
+
+static struct fd *
+fd_of(int number)
+{
+	if (number < FD_FIRST || number >= FD_FIRST + FDS_MAX)
+		return NULL;
+	struct fd *fd = &net.fds[number - FD_FIRST];
+	SIM_CHECK(fd->kind != KIND_NONE, "a descriptor is used that has been closed");
+	return fd;
+}
+
+static int
+number_of(const struct fd *fd)
+{
+	return FD_FIRST + (int)(fd - net.fds);
+}
+
+static struct fd *
+open_fd(enum kind kind)
+{
+	struct fd *fd = net.fds;
+
+	while (fd->kind != KIND_NONE)
+		SIM_CHECK(++fd < net.fds + FDS_MAX, "too many descriptors");
+	memset(fd, 0, sizeof(*fd));
+	fd->kind = kind;
+	return fd;
+}
+
+unsigned
+net_count(void)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < FDS_MAX; i++)
+		count += net.fds[i].kind != KIND_NONE;
+	return count;
+}
+
+static struct fd *
+socket_of(unsigned side)
+{
+	for (unsigned i = 0; i < FDS_MAX; i++) {
+		if (net.fds[i].kind == KIND_SOCKET && net.fds[i].side == side)
+			return &net.fds[i];
+	}
+	return NULL;
+}
+
+void
+net_begin(const struct net_plan *plan)
+{
+	assert(plan->room <= ROOM_MAX);
+	net.plan = *plan;
+	memset(net.fds, 0, sizeof(net.fds));
+	for (unsigned side = 0; side < NET_SIDES; side++) {
+		struct pipe *pipe = &net.pipes[side];
+
+		pipe->written = pipe->arrived = pipe->read = 0;
+		pipe->fin_written = pipe->fin_arrived = pipe->swallows = false;
+		pipe->torn = pipe->disconnected = false;
+		pipe->header_len = pipe->payload_left = 0;
+		pipe->next_ns = pipe->cut_at = SIM_NEVER;
+		net.silence_ends_ns[side] = SIM_NEVER;
+		net.stuck_ns[side] = 0;
+	}
+	net.cut = net.reset = false;
+}
+
+void
+net_connect(int fds[static NET_SIDES])
+{
+	for (unsigned side = 0; side < NET_SIDES; side++) {
+		struct fd *fd = open_fd(KIND_SOCKET);
+
+		fd->side = side;
+		fd->timeout_ms = SILENCE_MS;
+		fds[side] = number_of(fd);
+	}
+}
+
+/* --- events --- */
+
+static struct pipe *
+pipe_in(const struct fd *fd)
+{
+	return &net.pipes[1 - fd->side];
+}
+
+static struct pipe *
+pipe_out(const struct fd *fd)
+{
+	return &net.pipes[fd->side];
+}
+
+static uint64_t
+room_of(const struct pipe *pipe)
+{
+	return net.plan.room - (pipe->written - pipe->read);
+}
+
+/* what poll(2) would say now */
+static uint32_t
+events_of(const struct fd *fd)
+{
+	uint32_t events = 0;
+
+	if (fd->kind == KIND_EVENT)
+		return fd->count > 0 ? EPOLLIN : 0;
+	const struct pipe *in = pipe_in(fd);
+	bool ended = in->fin_arrived || fd->read_shut;
+	if (in->arrived > in->read || ended || fd->error)
+		events |= EPOLLIN;
+	if (ended || fd->error)
+		events |= EPOLLRDHUP;
+	if (fd->error)
+		events |= EPOLLERR | EPOLLHUP;
+	if (ended && pipe_out(fd)->fin_written)
+		events |= EPOLLHUP;
+	if (room_of(pipe_out(fd)) > 0 || fd->error)
+		events |= EPOLLOUT;
+	return events;
+}
+
+static void
+wake_watchers(struct fd *fd)
+{
+	fd->news = true;
+	fiber_wake(&net);
+	fiber_wake(&pollers);
+}
+
+static void
+set_error(unsigned side, int error)
+{
+	struct fd *fd = socket_of(side);
+
+	net.silence_ends_ns[side] = SIM_NEVER;
+	if (fd == NULL || fd->error)
+		return;
+	fd->error = error;
+	wake_watchers(fd);
+}
+
+/* the reader has made room */
+static void
+room_again(unsigned side)
+{
+	struct fd *fd = socket_of(side);
+
+	net.stuck_ns[side] = 0;
+	if (fd == NULL || !fd->wants_room)
+		return;
+	fd->wants_room = false;
+	wake_watchers(fd);
+}
+
+/* --- the stream --- */
+
+static void
+expect_arrival(struct pipe *pipe)
+{
+	if (pipe->next_ns != SIM_NEVER || pipe->fin_arrived || pipe->swallows)
+		return;
+	if (pipe->arrived == pipe->written && !pipe->fin_written)
+		return;
+	uint64_t max_ns = sim_chance(net.plan.stall) ? 4 * SIM_S : net.plan.delay_ns;
+	pipe->next_ns = sim.now_ns + sim_delay_ns(max_ns);
+}
+
+/* nothing comes back, which TCP notices after its time */
+static void
+fall_silent(void)
+{
+	for (unsigned side = 0; side < NET_SIDES; side++) {
+		struct fd *fd = socket_of(side);
+		net.pipes[side].swallows = true;
+		net.pipes[side].next_ns = SIM_NEVER;
+		if (fd)
+			net.silence_ends_ns[side] = sim.now_ns + fd->timeout_ms * SIM_MS;
+	}
+}
+
+static void
+cut(struct pipe *pipe, enum net_cut how)
+{
+	static const char *const names[NET_CUTS] = { "reset", "end of one direction", "silence" };
+
+	SIM_TRACE("the stream is cut: %s", names[how]);
+	net.cut = true;
+	pipe->cut_at = SIM_NEVER;
+	switch (how) {
+	case NET_CUT_RESET:
+		fall_silent();
+		set_error(0, ECONNRESET);
+		set_error(1, ECONNRESET);
+		break;
+	case NET_CUT_FIN:
+		pipe->fin_arrived = true;
+		pipe->swallows = true;
+		pipe->next_ns = SIM_NEVER;
+		/* whoever sends what is not read any more is told some time */
+		net.silence_ends_ns[pipe - net.pipes] = sim.now_ns + SILENCE_MS * SIM_MS;
+		if (socket_of((unsigned)(1 - (pipe - net.pipes))))
+			wake_watchers(socket_of((unsigned)(1 - (pipe - net.pipes))));
+		break;
+	default:
+		fall_silent();
+		break;
+	}
+}
+
+void
+net_cut_behind(unsigned side, uint64_t bytes, enum net_cut how)
+{
+	net.pipes[side].cut_at = bytes;
+	net.pipes[side].cut_how = how;
+}
+
+void
+net_cut_now(enum net_cut how)
+{
+	if (!net.cut)
+		cut(&net.pipes[sim_below(NET_SIDES)], how);
+}
+
+bool
+net_is_cut(void)
+{
+	return net.cut;
+}
+
+bool
+net_was_reset(void)
+{
+	return net.reset;
+}
+
+bool
+net_is_torn(unsigned side)
+{
+	return net.pipes[side].torn;
+}
+
+static void
+arrive(unsigned side)
+{
+	struct pipe *pipe = &net.pipes[side];
+	struct fd *fd = socket_of(1 - side);
+	uint64_t backlog = pipe->written - pipe->arrived;
+	uint64_t piece = 1 + sim_below(net.plan.piece_max);
+
+	pipe->next_ns = SIM_NEVER;
+	if (piece < backlog / 32) /* byte by byte, but not for ever */
+		piece = backlog / 32;
+	if (piece > backlog || sim_chance(200))
+		piece = backlog;
+	if (!net.cut && pipe->arrived + piece >= pipe->cut_at)
+		piece = pipe->cut_at - pipe->arrived;
+	pipe->arrived += piece;
+	SIM_TRACE("%" PRIu64 " bytes arrive at %u", piece, 1 - side);
+	if (!net.cut && pipe->arrived == pipe->cut_at) {
+		if (fd && piece > 0)
+			wake_watchers(fd);
+		cut(pipe, pipe->cut_how);
+		return;
+	}
+	/* the end comes with the last bytes, or behind them */
+	if (pipe->fin_written && pipe->arrived == pipe->written && (piece == 0 || sim_chance(500)))
+		pipe->fin_arrived = true;
+	if (fd == NULL) { /* it is closed: nobody takes this */
+		pipe->read = pipe->arrived;
+		if (piece > 0)
+			set_error(side, ECONNRESET);
+	} else {
+		wake_watchers(fd);
+	}
+	expect_arrival(pipe);
+}
+
+static void
+look_at_timers(unsigned side, uint64_t *next_ns)
+{
+	const struct fd *fd = socket_of(side);
+
+	/* a peer whose window stays closed is dead after the same time (TCP_USER_TIMEOUT) */
+	if (fd && net.stuck_ns[side] && net.silence_ends_ns[side] == SIM_NEVER) {
+		uint64_t end_ns = net.stuck_ns[side] + fd->timeout_ms * SIM_MS;
+		if (end_ns <= sim.now_ns) {
+			SIM_TRACE("TCP gives up at %u: no room for so long", side);
+			net.cut = true;
+			net.stuck_ns[side] = 0;
+			set_error(side, ETIMEDOUT);
+			set_error(1 - side, ECONNRESET);
+		} else if (end_ns < *next_ns) {
+			*next_ns = end_ns;
+		}
+	}
+	if (net.silence_ends_ns[side] <= sim.now_ns) {
+		SIM_TRACE("TCP gives up at %u: nothing comes back", side);
+		set_error(side, ETIMEDOUT);
+	} else if (net.silence_ends_ns[side] < *next_ns) {
+		*next_ns = net.silence_ends_ns[side];
+	}
+}
+
+uint64_t
+net_happen(void)
+{
+	uint64_t next_ns = SIM_NEVER;
+
+	for (unsigned side = 0; side < NET_SIDES; side++) {
+		if (net.pipes[side].next_ns <= sim.now_ns)
+			arrive(side);
+		if (net.pipes[side].next_ns < next_ns)
+			next_ns = net.pipes[side].next_ns;
+		look_at_timers(side, &next_ns);
+	}
+	return next_ns;
+}
+
+/* --- calls of the device --- */
+
+static bool
+is_interrupted(void)
+{
+	if (!sim_chance(net.plan.interrupt))
+		return false;
+	errno = EINTR;
+	return true;
+}
+
+/* nothing comes behind the last frame */
+static void
+check_frame(struct pipe *pipe, uint8_t opcode)
+{
+	SIM_CHECK(!pipe->disconnected, "a frame is sent behind DISCONNECT");
+	pipe->disconnected = opcode == FRAME_DISCONNECT;
+}
+
+/* which frames are sent */
+static void
+parse(struct pipe *pipe, const uint8_t *at, size_t len)
+{
+	while (len > 0) {
+		size_t n = pipe->payload_left;
+
+		if (n == 0) {
+			n = FRAME_HEADER - pipe->header_len < len ? FRAME_HEADER - pipe->header_len : len;
+			memcpy(pipe->header + pipe->header_len, at, n);
+			pipe->header_len += n;
+			if (pipe->header_len == FRAME_HEADER) {
+				const uint8_t *length = pipe->header + FRAME_LENGTH_AT;
+				pipe->payload_left = length[0] | (uint32_t)length[1] << 8 |
+					(uint32_t)length[2] << 16 | (uint32_t)length[3] << 24;
+				pipe->header_len = 0;
+				check_frame(pipe, pipe->header[0]);
+			}
+		} else {
+			n = n < len ? n : len;
+			pipe->payload_left -= (uint32_t)n;
+		}
+		at += n;
+		len -= n;
+	}
+}
+
+ssize_t __wrap_sendmsg(int number, const struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int number, struct msghdr *msg, int flags);
+
+ssize_t
+__wrap_sendmsg(int number, const struct msghdr *msg, int flags)
+{
+	struct fd *fd = fd_of(number);
+	struct pipe *pipe = pipe_out(fd);
+	uint64_t total = 0;
+
+	SIM_CHECK(flags == (MSG_DONTWAIT | MSG_NOSIGNAL), "a call that waits, or raises a signal");
+	SIM_CHECK(!pipe->fin_written, "something is sent behind the end of the stream");
+	if (is_interrupted())
+		return -1;
+	if (fd->error) {
+		errno = EPIPE;
+		return -1;
+	}
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		total += msg->msg_iov[i].iov_len;
+	SIM_CHECK(total > 0, "nothing is sent");
+	uint64_t room = room_of(pipe);
+	if (room == 0) {
+		fd->wants_room = true;
+		if (net.stuck_ns[fd->side] == 0)
+			net.stuck_ns[fd->side] = sim.now_ns;
+		errno = EAGAIN;
+		return -1;
+	}
+	uint64_t len = total < room ? total : room;
+	if (sim_chance(100)) /* less, for want of memory */
+		len = 1 + sim_random() % len;
+	uint64_t left = len;
+	for (size_t i = 0; left > 0; i++) {
+		const uint8_t *from = msg->msg_iov[i].iov_base;
+		size_t n = msg->msg_iov[i].iov_len < left ? msg->msg_iov[i].iov_len : left;
+
+		left -= n;
+		while (n > 0) {
+			size_t at = pipe->written % ROOM_MAX;
+			size_t some = n < ROOM_MAX - at ? n : ROOM_MAX - at;
+
+			memcpy(pipe->bytes + at, from, some);
+			parse(pipe, from, some);
+			pipe->written += some;
+			from += some;
+			n -= some;
+		}
+	}
+	SIM_TRACE("%u sends %" PRIu64 " of %" PRIu64 " bytes", fd->side, len, total);
+	expect_arrival(pipe);
+	return (ssize_t)len;
+}
+
+ssize_t
+__wrap_recvmsg(int number, struct msghdr *msg, int flags)
+{
+	struct fd *fd = fd_of(number);
+	struct pipe *pipe = pipe_in(fd);
+	uint64_t before = pipe->read;
+
+	SIM_CHECK(flags == MSG_DONTWAIT, "a call that waits");
+	if (is_interrupted())
+		return -1;
+	if (fd->read_shut)
+		return 0;
+	for (size_t i = 0; i < msg->msg_iovlen && pipe->read < pipe->arrived; i++) {
+		uint8_t *to = msg->msg_iov[i].iov_base;
+		uint64_t n = msg->msg_iov[i].iov_len;
+
+		if (n > pipe->arrived - pipe->read)
+			n = pipe->arrived - pipe->read;
+		while (n > 0) {
+			size_t at = pipe->read % ROOM_MAX;
+			size_t some = n < ROOM_MAX - at ? n : ROOM_MAX - at;
+
+			memcpy(to, pipe->bytes + at, some);
+			pipe->read += some;
+			to += some;
+			n -= some;
+		}
+	}
+	uint64_t len = pipe->read - before;
+	if (len > 0) {
+		SIM_TRACE("%u receives %" PRIu64 " bytes", fd->side, len);
+		room_again(1 - fd->side);
+		return (ssize_t)len;
+	}
+	if (pipe->fin_arrived)
+		return 0;
+	errno = fd->error ? fd->error : EAGAIN;
+	return -1;
+}
+
+int __wrap_shutdown(int number, int how);
+int __real_close(int number);
+int __wrap_close(int number);
+int __wrap_setsockopt(int number, int level, int name, const void *value, socklen_t len);
+int __wrap_getpeername(int number, struct sockaddr *addr, socklen_t *len);
+int __real_fcntl(int number, int command, ...);
+int __wrap_fcntl(int number, int command, ...);
+
+static void
+end_writing(const struct fd *fd)
+{
+	struct pipe *pipe = pipe_out(fd);
+
+	pipe->torn = pipe->header_len > 0 || pipe->payload_left > 0;
+	pipe->fin_written = true;
+	expect_arrival(pipe);
+}
+
+int
+__wrap_shutdown(int number, int how)
+{
+	struct fd *fd = fd_of(number);
+
+	SIM_TRACE("%u shuts %s down", fd->side, how == SHUT_WR ? "its side" : "both sides");
+	end_writing(fd);
+	if (how == SHUT_RDWR) {
+		fd->read_shut = true;
+		wake_watchers(fd);
+	}
+	return 0;
+}
+
+/* what has not been read makes it a reset, which overtakes what is on its way to the other side */
+static void
+close_socket(struct fd *fd)
+{
+	struct pipe *in = pipe_in(fd), *out = pipe_out(fd);
+	bool reset = in->written > in->read && !in->swallows;
+
+	SIM_TRACE("%u closes its socket%s", fd->side, reset ? ": a reset" : "");
+	fd->kind = KIND_NONE;
+	net.reset = net.reset || reset;
+	if (reset) {
+		out->written = out->arrived + sim_random() % (out->written - out->arrived + 1);
+		set_error(1 - fd->side, ECONNRESET);
+	} else {
+		end_writing(fd);
+	}
+	in->read = in->arrived;
+}
+
+int
+__wrap_close(int number)
+{
+	if (number < FD_FIRST)
+		return __real_close(number);
+	struct fd *fd = fd_of(number);
+	if (fd->kind == KIND_SOCKET)
+		close_socket(fd);
+	fd->kind = KIND_NONE;
+	return 0;
+}
+
+int
+__wrap_setsockopt(int number, int level, int name, const void *value, socklen_t len)
+{
+	struct fd *fd = fd_of(number);
+
+	(void)len;
+	if (level == IPPROTO_TCP && name == TCP_USER_TIMEOUT)
+		memcpy(&fd->timeout_ms, value, sizeof(fd->timeout_ms));
+	return 0;
+}
+
+int
+__wrap_getpeername(int number, struct sockaddr *addr, socklen_t *len)
+{
+	(void)fd_of(number);
+	(void)addr;
+	(void)len;
+	errno = ENOTCONN;
+	return -1;
+}
+
+int
+__wrap_fcntl(int number, int command, ...)
+{
+	va_list ap;
+
+	va_start(ap, command);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	return number < FD_FIRST ? __real_fcntl(number, command, arg) : 0;
+}
+
+/* --- descriptors that count --- */
+
+int __wrap_eventfd(unsigned count, int flags);
+ssize_t __real_read(int number, void *buf, size_t len);
+ssize_t __wrap_read(int number, void *buf, size_t len);
+ssize_t __real_write(int number, const void *buf, size_t len);
+ssize_t __wrap_write(int number, const void *buf, size_t len);
+
+int
+__wrap_eventfd(unsigned count, int flags)
+{
+	struct fd *fd = open_fd(KIND_EVENT);
+
+	fd->count = count;
+	fd->flags = flags;
+	return number_of(fd);
+}
+
+ssize_t
+__wrap_write(int number, const void *buf, size_t len)
+{
+	uint64_t value;
+
+	if (number < FD_FIRST)
+		return __real_write(number, buf, len);
+	struct fd *fd = fd_of(number);
+	if (is_interrupted())
+		return -1;
+	memcpy(&value, buf, sizeof(value));
+	fd->count += value;
+	wake_watchers(fd);
+	return sizeof(value);
+}
+
+ssize_t
+__wrap_read(int number, void *buf, size_t len)
+{
+	if (number < FD_FIRST)
+		return __real_read(number, buf, len);
+	struct fd *fd = fd_of(number);
+	if (is_interrupted())
+		return -1;
+	if (fd->count == 0) {
+		SIM_CHECK(fd->flags & EFD_NONBLOCK, "an event is taken from a descriptor that has none");
+		errno = EAGAIN;
+		return -1;
+	}
+	const uint64_t value = fd->flags & EFD_SEMAPHORE ? 1 : fd->count;
+	fd->count -= value;
+	memcpy(buf, &value, sizeof(value));
+	return sizeof(value);
+}
+
+/* --- waiting --- */
+
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev);
+int __wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_ms);
+int __wrap_poll(struct pollfd *pfds, nfds_t count, int timeout_ms);
+
+int
+__wrap_epoll_create1(int flags)
+{
+	(void)flags;
+	return number_of(open_fd(KIND_EPOLL));
+}
+
+int
+__wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
+{
+	struct fd *fd = fd_of(other);
+
+	(void)fd_of(number);
+	fd->watched = op != EPOLL_CTL_DEL;
+	if (!fd->watched)
+		return 0;
+	fd->mask = ev->events;
+	fd->data = ev->data.ptr;
+	/* what is there already is reported once more */
+	if (events_of(fd) & (fd->mask | EPOLLERR | EPOLLHUP))
+		wake_watchers(fd);
+	return 0;
+}
+
+static int
+report(struct epoll_event *events, int max)
+{
+	int count = 0;
+	uint32_t first = sim_below(FDS_MAX);
+
+	for (uint32_t i = 0; i < FDS_MAX && count < max; i++) {
+		struct fd *fd = &net.fds[(first + i) % FDS_MAX];
+		if (fd->kind == KIND_NONE || !fd->watched || (!fd->news && (fd->mask & EPOLLET)))
+			continue;
+		uint32_t now = events_of(fd) & (fd->mask | EPOLLERR | EPOLLHUP);
+		fd->news = false;
+		if (now == 0)
+			continue;
+		events[count++] = (struct epoll_event){ .events = now, .data.ptr = fd->data };
+	}
+	return count;
+}
+
+int
+__wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_ms)
+{
+	const uint64_t end_ns = timeout_ms < 0 ? SIM_NEVER : sim.now_ns + (uint64_t)timeout_ms * SIM_MS;
+	int count;
+
+	(void)fd_of(number);
+	if (is_interrupted())
+		return -1;
+	if (timeout_ms == 0)
+		fiber_yield();
+	/* one at a time, or all: both are right */
+	if (sim_chance(300))
+		max = 1;
+	while ((count = report(events, max)) == 0 && sim.now_ns < end_ns)
+		fiber_wait(&net, end_ns);
+	return count;
+}
+
+static int
+look(struct pollfd *pfds, nfds_t count)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < count; i++) {
+		pfds[i].revents = 0;
+		if (pfds[i].fd < 0)
+			continue;
+		/* the values are those of epoll */
+		uint32_t wanted = (uint32_t)(uint16_t)pfds[i].events | EPOLLERR | EPOLLHUP;
+		/* a waiter may find what it polls closed by another thread, and be told so */
+		const struct fd *fd = &net.fds[pfds[i].fd - FD_FIRST];
+		uint32_t now = fd->kind == KIND_NONE ? EPOLLHUP | EPOLLIN : events_of(fd);
+		pfds[i].revents = (short)(now & wanted);
+		ready += pfds[i].revents != 0;
+	}
+	return ready;
+}
+
+int
+__wrap_poll(struct pollfd *pfds, nfds_t count, int timeout_ms)
+{
+	const uint64_t end_ns = sim.now_ns + sim_delay_ns(POLL_NS_MAX);
+	int ready;
+
+	(void)timeout_ms;
+	while ((ready = look(pfds, count)) == 0) {
+		if (!fiber_wait(&pollers, end_ns)) {
+			errno = EINTR;
+			return -1;
+		}
+	}
+	return ready;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* world.c -- one seed from its plan to its end */
+
+#include <string.h>
+
+#include "alloc.h"
+#include "fiber.h"
+#include "net.h"
+#include "oracle.h"
+#include "sim.h"
+#include "softrdma/io.h"
+#include "world.h"
+
+#define STEPS_MAX 3000000
+
+/* a seed in so many of a thousand has nothing happen to it, and all must go well */
+#define CALM 350
+#define TROUBLE 180
+
+struct side world_sides[SIDES];
+
+static struct {
+	struct disk_plan disk;
+	unsigned no_memory;
+	uint64_t power_ns; /* a machine loses it so long after the beginning; SIM_NEVER: none does */
+} plan;
+
+/* --- what the device sees --- */
+
+static uint64_t
+now_ns(void)
+{
+	return sim.now_ns;
+}
+
+static int
+give_random(void *buf, size_t len)
+{
+	sim_random_bytes(buf, len);
+	return 0;
+}
+
+/* the device remembers across seeds what it has said often enough, so that is no part of a seed's trace */
+static void
+ignore_log(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text)
+{
+	(void)level;
+	(void)file;
+	(void)line;
+	(void)func;
+	SIM_CHECK(*text != '\0' && strchr(text, '\n') == NULL, "a line of the log is none");
+}
+
+void
+world_init(void)
+{
+	static const struct softrdma_env env = { .now_ns = now_ns, .random = give_random, .log = ignore_log };
+
+	softrdma_set_env(&env);
+	disk_init();
+	for (unsigned i = 0; i < SIDES; i++)
+		side_init(&world_sides[i], i, &world_sides[1 - i]);
+}
+
+/* --- plans --- */
+
+static void
+plan_side(struct side_plan *side, bool calm)
+{
+	*side = (struct side_plan){
+		.ops = sim_below(OPS_MAX + 1),
+		.recvs = RECVS_MAX,
+		.collecting = sim_below(COLLECT_WAYS),
+		.shared_queue = sim_chance(300),
+		.two_cqs = sim_chance(500),
+		.sq_sig_all = sim_chance(200),
+		.send_wr_max = 1 + sim_below(sim_chance(500) ? 4 : OPS_MAX),
+		.recv_wr_max = 1 + sim_below(sim_chance(500) ? 4 : RECVS_MAX),
+		.rd_atom_max = 1 + sim_below(8),
+		.rnr_retry = 7,
+		.big = sim_chance(25) ? 2 : 0,
+		.pause_ns = (uint64_t)1 << (10 + sim_below(20)),
+	};
+	if (calm)
+		return;
+	side->bad = sim_chance(side->big ? 500 : TROUBLE) ? 150 : 0;
+	side->leaves_early = sim_chance(TROUBLE / 2);
+	side->destroys = sim_chance(TROUBLE / 3);
+	side->deregisters = sim_chance(TROUBLE);
+}
+
+static void
+plan_receivers(struct side_plan sides[static SIDES])
+{
+	if (!sim_chance(TROUBLE))
+		return;
+	troubles.bad_recvs = true;
+	for (unsigned i = 0; i < SIDES; i++) {
+		sides[i].bad = sides[i].bad ? sides[i].bad : 50;
+		if (sim_chance(300))
+			sides[i].recvs = sim_below(8);
+		sides[i].rnr_retry = sim_below(8);
+	}
+	troubles.rnr_limited = true;
+}
+
+static void
+plan_net(bool calm, bool big)
+{
+	struct net_plan net = {
+		.room = 1u << (6 + sim_below(11)),
+		.piece_max = sim_chance(100) ? 1 : 1u << sim_below(17),
+		.delay_ns = (uint64_t)1 << (10 + sim_below(18)),
+		.stall = sim_chance(200) ? 5 : 0,
+		.interrupt = sim_chance(300) ? 20 : 0,
+	};
+
+	if (big) { /* in reasonable time */
+		net.room = 1u << 16;
+		net.piece_max = 1u << 16;
+		net.delay_ns = 20 * SIM_US;
+	}
+	net_begin(&net);
+	if (!calm && sim_chance(TROUBLE))
+		net_cut_behind(sim_below(NET_SIDES), sim_below(sim_chance(500) ? 200 : 20000),
+			sim_below(NET_CUTS));
+}
+
+static void
+make_plan(struct side_plan sides[static SIDES])
+{
+	const bool calm = sim_chance(CALM);
+
+	memset(&plan, 0, sizeof(plan));
+	memset(&troubles, 0, sizeof(troubles));
+	for (unsigned i = 0; i < SIDES; i++)
+		plan_side(&sides[i], calm);
+	if (!calm)
+		plan_receivers(sides);
+	plan_net(calm, sides[0].big > 0 || sides[1].big > 0);
+	plan.no_memory = sim_chance(300) ? 100 : 0;
+	plan.disk.delay_ns = sim_chance(200) ? 0 : (uint64_t)1 << (10 + sim_below(25));
+	plan.disk.interrupt = sim_chance(300) ? 100 : 0;
+	plan.power_ns = SIM_NEVER;
+	if (calm)
+		return;
+	plan.disk.error = sim_chance(TROUBLE) ? 150 : 0;
+	plan.disk.shrink = sim_chance(TROUBLE / 2) ? 100 : 0;
+	if (sim_chance(2 * TROUBLE))
+		plan.power_ns = sim_delay_ns(100 * SIM_MS);
+}
+
+/* --- fibers --- */
+
+static void
+cut_power(void *arg)
+{
+	unsigned machine = sim_below(SIDES);
+
+	(void)arg;
+	fiber_sleep_ns(plan.power_ns);
+	troubles.power = true;
+	disk_cut_power(machine);
+	net_cut_now(sim_chance(500) ? NET_CUT_RESET : NET_CUT_SILENT);
+}
+
+static void
+connect_sides(void)
+{
+	int fds[NET_SIDES];
+
+	net_connect(fds);
+	for (unsigned i = 0; i < SIDES; i++)
+		side_connect(&world_sides[i], fds[i], i == 0);
+}
+
+static void
+live(void *arg)
+{
+	(void)arg;
+	alloc_begin(plan.no_memory);
+	for (unsigned i = 0; i < SIDES; i++)
+		side_open(&world_sides[i]);
+	SIM_CHECK(softrdma_io_start() == 0, "the device cannot be started");
+	connect_sides();
+	disk_set_plan(&plan.disk);
+	fiber_start("left", side_run, &world_sides[0]);
+	fiber_start("right", side_run, &world_sides[1]);
+	if (plan.power_ns != SIM_NEVER)
+		fiber_start("power", cut_power, NULL);
+	while (!world_sides[0].ended || !world_sides[1].ended)
+		fiber_wait(&world_sides, SIM_NEVER);
+	for (unsigned i = 0; i < SIDES; i++)
+		oracle_check_end(&world_sides[i]);
+	softrdma_io_stop();
+}
+
+unsigned
+world_run(void)
+{
+	struct side_plan sides[SIDES];
+
+	make_plan(sides);
+	disk_begin();
+	for (unsigned i = 0; i < SIDES; i++) {
+		world_sides[i].plan = sides[i]; /* of both, before either begins */
+		world_sides[1 - i].plan = sides[1 - i];
+	}
+	for (unsigned i = 0; i < SIDES; i++)
+		side_begin(&world_sides[i], &sides[i]);
+	fibers_begin(sim_chance(500) ? 1u << sim_below(9) : 0, STEPS_MAX);
+	fiber_start("main", live, NULL);
+	fibers_run(net_happen);
+	SIM_CHECK(net_count() == 0, "%u descriptors are still open", net_count());
+	SIM_CHECK(alloc_count() == 0, "%zu pieces of memory have not been given back", alloc_count());
+	return world_sides[0].op_count + world_sides[1].op_count;
+}
