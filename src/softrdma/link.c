@@ -557,6 +557,8 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 		/* responses and requests take turns: neither waits for the end of the other's long message */
 		more = false;
 		if (next_control_frame(link, &out) || softrdma_responder_next(&link->responder, &out)) {
+			/* a peer that makes memory durable reads no response either */
+			link->requester.behind_flush |= link->requester.flushes > 0;
 			bytes += append_frame(tx, &out);
 			more = true;
 		}

@@ -69,7 +69,8 @@ struct softrdma_requester {
 	uint32_t rd_atoms;       /* outstanding reads and atomics */
 	uint32_t fencing;        /* outstanding reads, atomics and flushes */
 	uint32_t flushes;        /* outstanding flushes */
-	bool behind_flush;       /* something was sent behind an outstanding flush, until all is answered */
+	bool behind_flush;       /* something, a response too, was sent behind an outstanding flush, until all
+				    is answered */
 	bool waiting;            /* the responder is not ready */
 	uint32_t refused;        /* the request that it was not ready for */
 	uint32_t refusals;       /* how often it was not ready */

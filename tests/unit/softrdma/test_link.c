@@ -857,6 +857,31 @@ test_revoke_while_sending(void **state)
 	}
 }
 
+/* the other side does not read while it makes memory durable: what it was sent then may fill all buffers */
+static void
+test_response_behind_a_flush(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	struct softrdma_requester *req = &p->side[0].link->requester;
+	post(p, 1, SOFTRDMA_OP_READ, 1, 0, 0, 64);
+	run_sender(p, 1);
+	while (receive_some(p, 0))
+		;
+	run_sender(p, 0); /* a response with no flush before it */
+	post(p, 0, SOFTRDMA_OP_FLUSH, 1, 0, 0, 64);
+	run_sender(p, 0);
+	assert_false(req->behind_flush);
+
+	post(p, 1, SOFTRDMA_OP_READ, 2, 0, 0, 64);
+	run_sender(p, 1);
+	while (receive_some(p, 0))
+		;
+	assert_true(softrdma_link_tx_fill(p->side[0].link));
+	assert_true(req->behind_flush);
+	free_pair(p);
+}
+
 /* a region that is not on its way, here or there, and one that is posted but not looked at yet */
 static void
 test_revoke_of_something_else(void **state)
@@ -1114,6 +1139,7 @@ main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_revoke_while_receiving),
 		cmocka_unit_test(test_revoke_while_sending),
+		cmocka_unit_test(test_response_behind_a_flush),
 		cmocka_unit_test(test_revoke_of_something_else),
 		cmocka_unit_test(test_broken_protocol),
 		cmocka_unit_test(test_nothing_after_disconnect),
