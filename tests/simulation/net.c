@@ -381,7 +381,6 @@ look_at_timers(unsigned side, uint64_t *next_ns)
 		uint64_t end_ns = net.stuck_ns[side] + fd->timeout_ms * SIM_MS;
 		if (end_ns <= sim.now_ns) {
 			SIM_TRACE("TCP gives up at %u: no room for so long", side);
-			net.cut = true;
 			net.stuck_ns[side] = 0;
 			set_error(side, ETIMEDOUT);
 			set_error(1 - side, ECONNRESET);
@@ -776,7 +775,7 @@ look(struct pollfd *pfds, nfds_t count)
 
 	for (nfds_t i = 0; i < count; i++) {
 		pfds[i].revents = 0;
-		if (pfds[i].fd < 0)
+		if (pfds[i].fd < FD_FIRST)
 			continue;
 		/* the values are those of epoll */
 		uint32_t wanted = (uint32_t)(uint16_t)pfds[i].events | EPOLLERR | EPOLLHUP;

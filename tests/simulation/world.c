@@ -141,7 +141,9 @@ make_plan(struct side_plan sides[static SIDES])
 		plan_receivers(sides);
 	plan_net(calm, sides[0].big > 0 || sides[1].big > 0);
 	plan.no_memory = sim_chance(300) ? 100 : 0;
-	plan.disk.delay_ns = sim_chance(200) ? 0 : (uint64_t)1 << (10 + sim_below(25));
+	plan.disk.delay_ns = sim_chance(200) ? 0 : (uint64_t)1 << (10 + sim_below(20));
+	if (sim_chance(40)) /* longer than TCP waits for a peer that does not read */
+		plan.disk.delay_ns = 60 * SIM_S;
 	plan.disk.interrupt = sim_chance(300) ? 100 : 0;
 	plan.power_ns = SIM_NEVER;
 	if (calm)
