@@ -121,4 +121,19 @@
 /* a file of faults is a page of words and comments */
 #define SOFTRDMA_FAULT_TEXT_MAX (64u * 1024)
 
+/* what one record of TLS holds (RFC 8446, 5.1) */
+#define SOFTRDMA_TLS_RECORD (16u * 1024)
+
+/*
+ * records after which a sender takes the next key: AES-GCM bears 2^24.5 of them (RFC 8446, 5.5), and it costs
+ * nothing to stay far below
+ */
+#define SOFTRDMA_TLS_KEY_RECORDS (1u << 20)
+
+/* a key that both sides are given: as many bits as the ciphers have, and no more than they can use */
+#define SOFTRDMA_TLS_PSK_MIN 16u
+#define SOFTRDMA_TLS_PSK_MAX 64u
+/* and its name, as long as in other programs (RFC 4279, 5.3) */
+#define SOFTRDMA_TLS_IDENTITY_MAX 128
+
 #endif /* SOFTRDMA_BOUNDS_H */

@@ -22,6 +22,7 @@
 #include "hello.h"
 #include "io.h"
 #include "source.h"
+#include "stream.h"
 
 #define NS_PER_MS 1000000u
 /* connections taken in one go: others must get the manager's lock in a flood */
@@ -538,8 +539,7 @@ read_request(struct softrdma_handshaker *hand)
 static void
 watch_waiting_peer(struct softrdma_handshaker *hand)
 {
-	char byte;
-	ssize_t n = recv(hand->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = softrdma_stream_peek(hand->fd);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		hand->peer_gone = true;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "hello.h"
+#include "stream.h"
 
 void
 softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *hs, const void *private_data,
@@ -28,7 +29,7 @@ softrdma_hello_send(int fd, const struct softrdma_hello *hello)
 {
 	ssize_t n;
 	do {
-		n = send(fd, hello->message, hello->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = softrdma_stream_send(fd, hello->message, hello->length);
 	} while (n < 0 && errno == EINTR);
 	if (n == (ssize_t)hello->length)
 		return 0;
@@ -49,7 +50,7 @@ void
 softrdma_hello_read_away(int fd)
 {
 	uint8_t bytes[2 * SOFTRDMA_HELLO_MAX];
-	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
+	while (softrdma_stream_recv(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
 }
 
@@ -62,7 +63,7 @@ softrdma_hello_read(int fd, struct softrdma_hello *hello)
 			wanted += hello->peer.private_len;
 		if (hello->length == wanted)
 			return SOFTRDMA_HELLO_COMPLETE;
-		ssize_t n = recv(fd, hello->message + hello->length, wanted - hello->length, MSG_DONTWAIT);
+		ssize_t n = softrdma_stream_recv(fd, hello->message + hello->length, wanted - hello->length);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)

@@ -20,6 +20,7 @@
 #include "faulty.h"
 #include "io.h"
 #include "source.h"
+#include "stream.h"
 #include "workers.h"
 
 #define NS_PER_MS 1000000u
@@ -233,7 +234,7 @@ receive_once(struct softrdma_link *link, bool *progress)
 		return false;
 	size_t wanted = iov_length(iov, count);
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-	ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT);
+	ssize_t n = softrdma_stream_recvmsg(link->fd, &msg);
 	if (n > 0) {
 		*progress = true;
 		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
@@ -329,7 +330,7 @@ softrdma_io_send(struct softrdma_link *link)
 		}
 		struct softrdma_tx *tx = &link->tx;
 		struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
-		ssize_t n = sendmsg(link->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n = softrdma_stream_sendmsg(link->fd, &msg);
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
 		} else if (errno == EAGAIN) {
@@ -349,7 +350,7 @@ softrdma_io_send(struct softrdma_link *link)
 	}
 	if (link->fd >= 0 && link->fin_due && !link->fin_sent && link->tx.first == link->tx.count) {
 		link->fin_sent = true;
-		shutdown(link->fd, SHUT_WR);
+		softrdma_stream_end(link->fd);
 	}
 	update_rnr_deadline(link);
 }

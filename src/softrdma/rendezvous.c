@@ -15,6 +15,7 @@
 #include "hello.h"
 #include "io.h"
 #include "rendezvous.h"
+#include "stream.h"
 
 #define NS_PER_MS 1000000u
 /* connections taken in one go: others must get the lock in a flood */
@@ -411,8 +412,7 @@ own_call_goes_first(const struct softrdma_rendezvous *meet)
 static bool
 has_left(const struct softrdma_caller *guest)
 {
-	char byte;
-	ssize_t n = recv(guest->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = softrdma_stream_peek(guest->fd);
 	return n >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
