@@ -38,6 +38,9 @@ if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} AND NOT IS_ABSOLUTE ${CMAKE_INSTALL_I
 	set(LIBRPMA_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
 	set(LIBRPMA_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
+if(HAVE_OPENSSL)
+	set(LIBRPMA_PC_TLS " libssl libcrypto")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/librpma.pc.in ${PROJECT_BINARY_DIR}/librpma.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/librpma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
 	COMPONENT devel)

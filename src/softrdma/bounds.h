@@ -125,10 +125,10 @@
 #define SOFTRDMA_TLS_RECORD (16u * 1024)
 
 /*
- * records after which a sender takes the next key: AES-GCM bears 2^24.5 of them (RFC 8446, 5.5), and it costs
- * nothing to stay far below
+ * records after which a sender takes the next key: AES-GCM bears 2^24.5 of them (RFC 8446, 5.5), and another
+ * key after a GiB costs nothing that one would see
  */
-#define SOFTRDMA_TLS_KEY_RECORDS (1u << 20)
+#define SOFTRDMA_TLS_KEY_RECORDS (1u << 16)
 
 /* a key that both sides are given: as many bits as the ciphers have, and no more than they can use */
 #define SOFTRDMA_TLS_PSK_MIN 16u

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cm.h"
+#include "credentials.h"
 #include "env.h"
 #include "fault_plan.h"
 #include "handshake.h"
@@ -377,6 +378,7 @@ softrdma_id_free(struct softrdma_id *id)
 	if (id->bound_fd >= 0)
 		close(id->bound_fd);
 	free_reserve(id);
+	softrdma_credentials_put(id->credentials);
 	put_channel(id->channel);
 	pthread_cond_destroy(&id->acked);
 	pthread_mutex_destroy(&id->lock);
@@ -510,6 +512,23 @@ softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 
 /* --- connecting --- */
 
+void
+softrdma_rdma_set_credentials(struct rdma_cm_id *rdma_id, struct softrdma_credentials *credentials)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	softrdma_cm_lock();
+	softrdma_credentials_put(id->credentials);
+	id->credentials = softrdma_credentials_get(credentials);
+	softrdma_cm_unlock();
+}
+
+/* an id that was given none has those of the environment, if that has any */
+static int
+look_for_credentials(struct softrdma_id *id)
+{
+	return id->credentials ? 0 : softrdma_credentials_of_environment(&id->credentials);
+}
+
 int
 softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
@@ -520,7 +539,9 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
-	ret = softrdma_handshake_listen(id, backlog);
+	ret = look_for_credentials(id);
+	if (ret == 0)
+		ret = softrdma_handshake_listen(id, backlog);
 	if (ret == 0)
 		id->io_user = true;
 	softrdma_cm_unlock();
@@ -538,7 +559,9 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
-	ret = softrdma_handshake_connect(id, param);
+	ret = look_for_credentials(id);
+	if (ret == 0)
+		ret = softrdma_handshake_connect(id, param);
 	if (ret == 0)
 		id->io_user = true;
 	softrdma_cm_unlock();

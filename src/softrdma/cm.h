@@ -63,8 +63,10 @@ struct softrdma_id {
 	/* guarded by the manager's lock */
 	enum softrdma_id_state state;
 	struct softrdma_handshaker *handshaker; /* listening, connecting, requested */
-	int bound_fd;                    /* a socket that holds the address, from bind to listen; -1: none */
-	bool io_user;                    /* counts as a user of the progress thread */
+	int bound_fd; /* a socket that holds the address, from bind to listen; -1: none */
+	bool io_user; /* counts as a user of the progress thread */
+	struct softrdma_credentials
+		*credentials;            /* of listeners and active ids; NULL: plain, or not looked yet */
 	bool source_given;               /* the application chose the source address of an active id */
 	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
 	struct softrdma_link *link;      /* of id.qp, with a reference */

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "credentials.h"
 #include "device.h"
 #include "env.h"
 #include "fault_plan.h"
@@ -32,15 +33,17 @@ enum role {
 	LISTENING,
 	CONNECTING,      /* active: the socket is not connected yet */
 	REFUSED,         /* active: nobody listens; the socket is connected again at the deadline */
+	SECURING,        /* active: TLS is being agreed on */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
-	READING_REQUEST, /* passive: id is the listener's */
+	READING_REQUEST, /* passive: id is the listener's; TLS comes first */
 	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
 };
 
 struct softrdma_handshaker {
 	struct softrdma_watched watched;
 	enum role role;
-	int fd; /* -1: cancelled */
+	int fd;                   /* -1: cancelled */
+	struct softrdma_tls *tls; /* NULL: plain */
 	struct softrdma_id *id;
 	struct softrdma_source source; /* incoming ones: who it is */
 	unsigned rank;     /* incoming ones: how many of the source there were when it came, and itself */
@@ -68,6 +71,7 @@ static struct {
 static struct softrdma_log_limit turned_away = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit too_late = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit not_trusted_here = SOFTRDMA_LOG_LIMIT;
 
 static bool
 is_incoming(const struct softrdma_handshaker *hand)
@@ -143,16 +147,22 @@ end(struct softrdma_handshaker *hand)
 {
 	int fd = hand->fd;
 	leave_list(hand);
+	if (hand->tls)
+		softrdma_tls_end(hand->tls); /* if there is room: it is a courtesy */
+	softrdma_tls_delete(hand->tls);
+	hand->tls = NULL;
 	hand->fd = -1;
 	softrdma_io_unwatch(fd, &hand->watched);
 }
 
 /* it has come to an agreement: the socket goes on to live in a link */
 static int
-end_but_socket(struct softrdma_handshaker *hand)
+end_but_socket(struct softrdma_handshaker *hand, struct softrdma_tls **tls)
 {
 	int fd = hand->fd;
 	leave_list(hand);
+	*tls = hand->tls;
+	hand->tls = NULL;
 	hand->fd = -1;
 	softrdma_io_forget(fd, &hand->watched);
 	return fd;
@@ -188,11 +198,12 @@ fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *par
  * no event of the link comes before ESTABLISHED of the active side. 0 or an errno value.
  */
 static int
-hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own,
+hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct softrdma_handshake *own,
 	const struct softrdma_handshake *peer, const uint8_t *peer_data, bool active)
 {
 	struct softrdma_link *link = id->link;
 	if (link == NULL) {
+		softrdma_tls_delete(tls);
 		close(fd);
 		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
 	}
@@ -202,7 +213,7 @@ hand_over(struct softrdma_id *id, int fd, const struct softrdma_handshake *own,
 	link->ready_due = active;
 	if (!link->failed)
 		link->qp->state = IBV_QPS_RTS;
-	int ret = softrdma_io_attach(link, fd);
+	int ret = softrdma_io_attach(link, fd, tls);
 	if (ret) {
 		softrdma_link_lost(link);
 	} else {
@@ -293,6 +304,67 @@ remember_source(struct softrdma_id *id, int fd)
 	getsockname(fd, &id->id.route.addr.src_addr, &len);
 }
 
+/* says CONNECT, on a stream that is ready for it */
+static void
+ask(struct softrdma_handshaker *hand)
+{
+	int error = softrdma_hello_send(hand->fd, hand->tls, &hand->hello);
+	if (error) {
+		socket_failed(hand, error);
+		return;
+	}
+	hand->role = AWAITING_REPLY;
+	/* what was asked for is needed again when the answer comes */
+	softrdma_handshake_decode(hand->hello.message, &hand->id->asked);
+	hand->hello.length = 0;
+	memset(&hand->hello.peer, 0, sizeof(hand->hello.peer));
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+}
+
+/* the server has not shown that it is trusted, or does not trust this side, and has ended the stream */
+static void
+not_trusted(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *why = softrdma_tls_why(hand->tls);
+	SOFTRDMA_LOG(ERROR, "no TLS with %s: %s",
+		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
+		*why ? why : "it has ended the connection, and may not use TLS");
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+}
+
+/* goes on with the agreement on TLS */
+static void
+secure(struct softrdma_handshaker *hand)
+{
+	switch (softrdma_hello_secure(hand->tls)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_COMPLETE:
+		ask(hand);
+		return;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		no_answer_of_ours(hand, "does not use TLS, as this side must");
+		return;
+	default:
+		not_trusted(hand);
+		return;
+	}
+}
+
+static void
+begin_tls(struct softrdma_handshaker *hand)
+{
+	int error = softrdma_tls_new(hand->id->credentials->context, hand->fd, true, &hand->tls);
+	if (error) {
+		socket_failed(hand, error);
+		return;
+	}
+	hand->role = SECURING;
+	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	secure(hand);
+}
+
 static void
 socket_connected(struct softrdma_handshaker *hand)
 {
@@ -305,17 +377,10 @@ socket_connected(struct softrdma_handshaker *hand)
 		return;
 	}
 	remember_source(hand->id, hand->fd);
-	error = softrdma_hello_send(hand->fd, &hand->hello);
-	if (error) {
-		socket_failed(hand, error);
-		return;
-	}
-	hand->role = AWAITING_REPLY;
-	/* what was asked for is needed again when the answer comes */
-	softrdma_handshake_decode(hand->hello.message, &hand->id->asked);
-	hand->hello.length = 0;
-	memset(&hand->hello.peer, 0, sizeof(hand->hello.peer));
-	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	if (hand->id->credentials)
+		begin_tls(hand);
+	else
+		ask(hand);
 }
 
 static void
@@ -330,7 +395,9 @@ accepted(struct softrdma_handshaker *hand)
 	uint8_t data[SOFTRDMA_PRIVATE_DATA_MAX];
 	memcpy(data, hand->hello.message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
 	id->handshaker = NULL;
-	int ret = hand_over(id, end_but_socket(hand), &own, &peer, data, true);
+	struct softrdma_tls *tls;
+	int fd = end_but_socket(hand, &tls);
+	int ret = hand_over(id, fd, tls, &own, &peer, data, true);
 	if (ret) {
 		SOFTRDMA_LOG(ERROR, "an accepted connection is given up: %s", strerror(ret));
 		id->state = SOFTRDMA_ID_CLOSED;
@@ -349,16 +416,22 @@ rejected(struct softrdma_handshaker *hand)
 			SOFTRDMA_WIRE_VERSION);
 	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_BUSY)
 		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
+	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_PLAIN)
+		SOFTRDMA_LOG(ERROR, "%s speaks TLS only, and this side has no credentials for it", server);
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->hello.peer.reason, &hand->hello.peer);
 }
 
 static void
 read_reply(struct softrdma_handshaker *hand)
 {
-	switch (softrdma_hello_read(hand->fd, &hand->hello)) {
+	switch (softrdma_hello_read(hand->fd, hand->tls, &hand->hello)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_ENDED:
+		if (hand->tls && *softrdma_tls_why(hand->tls)) {
+			not_trusted(hand); /* the active side is looked at last */
+			return;
+		}
 		no_answer_of_ours(hand, "has closed the connection without an answer");
 		return;
 	case SOFTRDMA_HELLO_NOT_OURS:
@@ -483,7 +556,7 @@ request_complete(struct softrdma_handshaker *hand)
 	softrdma_id_free(id);
 err_busy:
 	SOFTRDMA_LOG(ERROR, "no memory for a connection request: rejected");
-	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	end(hand);
 }
 
@@ -494,15 +567,59 @@ reject_by_fault(struct softrdma_handshaker *hand)
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG(NOTICE, "injected fault: the request of %s is rejected",
 		softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
-	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+	softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
 	end(hand);
+}
+
+/* whoever does not show that he is trusted gets no further; nobody but the log learns of him */
+static void
+turn_away_untrusted(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *why = softrdma_tls_why(hand->tls);
+	if (*why) /* else he has looked whether somebody is at home, and left */
+		SOFTRDMA_LOG_FEW(&not_trusted_here, WARNING, "no TLS with %s: %s",
+			softrdma_hello_peer_name(hand->fd, name, sizeof(name)), why);
+	softrdma_hello_read_away(hand->fd);
+	end(hand);
+}
+
+static void
+turn_away_plain(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG_FEW(&not_trusted_here, WARNING, "%s does not use TLS, as it must here: rejected",
+		softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
+	softrdma_hello_reject(hand->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
+	softrdma_hello_read_away(hand->fd);
+	end(hand);
+}
+
+/* true: the stream is ready for a request; else nothing more can be done now, or it is over */
+static bool
+is_ready(struct softrdma_handshaker *hand)
+{
+	switch (softrdma_hello_secure(hand->tls)) {
+	case SOFTRDMA_HELLO_COMPLETE:
+		return true;
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return false;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		turn_away_plain(hand);
+		return false;
+	default:
+		turn_away_untrusted(hand);
+		return false;
+	}
 }
 
 static void
 read_request(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	switch (softrdma_hello_read(hand->fd, &hand->hello)) {
+	if (!is_ready(hand))
+		return;
+	switch (softrdma_hello_read(hand->fd, hand->tls, &hand->hello)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_ENDED:
@@ -513,7 +630,7 @@ read_request(struct softrdma_handshaker *hand)
 			"%s speaks version %u of the protocol, not %u: rejected",
 			softrdma_hello_peer_name(hand->fd, name, sizeof(name)), hand->hello.peer.version,
 			SOFTRDMA_WIRE_VERSION);
-		softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_VERSION, NULL, 0);
+		softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_VERSION, NULL, 0);
 		softrdma_hello_read_away(hand->fd);
 		end(hand);
 		return;
@@ -529,9 +646,11 @@ read_request(struct softrdma_handshaker *hand)
 	default:
 		break;
 	}
-	SOFTRDMA_LOG_FEW(&not_understood, WARNING,
-		"%s does not speak the protocol of the software device: connection closed",
-		softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
+	bool tls = softrdma_hello_is_tls(&hand->hello);
+	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
+		softrdma_hello_peer_name(hand->fd, name, sizeof(name)),
+		tls ? "speaks TLS, which this listener was given no credentials for"
+		    : "does not speak the protocol of the software device");
 	end(hand);
 }
 
@@ -539,7 +658,8 @@ read_request(struct softrdma_handshaker *hand)
 static void
 watch_waiting_peer(struct softrdma_handshaker *hand)
 {
-	ssize_t n = softrdma_stream_peek(hand->fd);
+	char byte;
+	ssize_t n = softrdma_stream_peek(hand->fd, hand->tls, &byte);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		hand->peer_gone = true;
 }
@@ -607,7 +727,7 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 	if (!make_room(&source, &rank)) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
 			softrdma_hello_name(addr, name, sizeof(name)));
-		softrdma_hello_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+		softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 		softrdma_hello_read_away(fd);
 		close(fd);
 		return;
@@ -620,6 +740,13 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 	hand->source = source;
 	hand->rank = rank;
 	softrdma_io_set_deadline(&hand->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	struct softrdma_credentials *credentials = listener->id->credentials;
+	ret = credentials ? softrdma_tls_new(credentials->context, fd, false, &hand->tls) : 0;
+	if (ret) {
+		SOFTRDMA_LOG_FEW(&turned_away, ERROR, "an incoming connection is dropped: %s", strerror(ret));
+		end(hand);
+		return;
+	}
 	read_request(hand);
 }
 
@@ -703,6 +830,19 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 	return ret;
 }
 
+/* whoever can reach the address can be a peer, and whoever sees the traffic has the keys */
+static void
+warn_if_open(const struct softrdma_id *id)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const struct sockaddr *addr = &id->id.route.addr.src_addr;
+	if (id->credentials == NULL && !softrdma_hello_is_loopback(addr))
+		SOFTRDMA_LOG(WARNING,
+			"listening at %s without TLS: nothing is encrypted, and nobody has to show who he is "
+			"(softrdma(7), SOFTRDMA_TLS_CERT)",
+			softrdma_hello_name(addr, name, sizeof(name)));
+}
+
 int
 softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 {
@@ -724,6 +864,7 @@ softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 	if (id->handshaker == NULL)
 		return ret;
 	id->state = SOFTRDMA_ID_LISTENING;
+	warn_if_open(id);
 	return 0;
 }
 
@@ -750,13 +891,15 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	softrdma_hello_encode(&answer, &hs, param->private_data, param->private_data_len);
 	const struct softrdma_handshake peer = hand->hello.peer;
 	bool gone = hand->peer_gone;
-	int fd = end_but_socket(hand);
+	struct softrdma_tls *tls;
+	int fd = end_but_socket(hand, &tls);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, &answer);
+	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, tls, &answer);
 	if (ret == 0)
-		return hand_over(id, fd, &hs, &peer, NULL, false);
+		return hand_over(id, fd, tls, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
+	softrdma_tls_delete(tls);
 	close(fd);
 	return softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL);
 }
@@ -768,7 +911,7 @@ softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint
 	if (id->state != SOFTRDMA_ID_REQUESTED)
 		return EINVAL;
 	assert(hand); /* as long as it is a request */
-	softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
+	softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_CONSUMER, private_data, private_len);
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -783,7 +926,7 @@ end_requests_of(const struct softrdma_id *listener)
 	for (struct softrdma_handshaker *hand = all; hand; hand = next) {
 		next = hand->next;
 		if (hand->role == READING_REQUEST && hand->id == listener) {
-			softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_NO_LISTENER, NULL, 0);
+			softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_NO_LISTENER, NULL, 0);
 			end(hand);
 		}
 	}
@@ -798,7 +941,7 @@ softrdma_handshake_cancel(struct softrdma_id *id)
 	if (hand->role == LISTENING)
 		end_requests_of(id);
 	if (hand->role == AWAITING_ANSWER)
-		softrdma_hello_reject(hand->fd, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+		softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -819,9 +962,15 @@ handle(struct softrdma_watched *watched, uint32_t events)
 		case CONNECTING:
 			if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 				socket_connected(hand);
+			/* a server that talks before it is asked, in the same event */
 			if (hand->fd >= 0 && hand->role == AWAITING_REPLY)
-				read_reply(
-					hand); /* a server that talks before it is asked, in the same event */
+				read_reply(hand);
+			break;
+		case SECURING:
+			secure(hand);
+			/* and what TLS holds, which comes with no event */
+			if (hand->fd >= 0 && hand->role == AWAITING_REPLY)
+				read_reply(hand);
 			break;
 		case REFUSED: /* what is left to be said of the refusal */
 			break;
@@ -845,6 +994,7 @@ deadline_passed(struct softrdma_handshaker *hand)
 	char name[SOFTRDMA_NAME_SIZE];
 	switch (hand->role) {
 	case CONNECTING:
+	case SECURING:
 	case AWAITING_REPLY:
 		socket_failed(hand, ETIMEDOUT);
 		break;

@@ -12,6 +12,9 @@
 #include "hello.h"
 #include "stream.h"
 
+/* a record of the TLS handshake (RFC 8446, 5.1) */
+#define FIRST_OF_TLS 22
+
 void
 softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *hs, const void *private_data,
 	uint8_t private_len)
@@ -25,11 +28,11 @@ softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *h
 }
 
 int
-softrdma_hello_send(int fd, const struct softrdma_hello *hello)
+softrdma_hello_send(int fd, struct softrdma_tls *tls, const struct softrdma_hello *hello)
 {
 	ssize_t n;
 	do {
-		n = softrdma_stream_send(fd, hello->message, hello->length);
+		n = softrdma_stream_send(fd, tls, hello->message, hello->length);
 	} while (n < 0 && errno == EINTR);
 	if (n == (ssize_t)hello->length)
 		return 0;
@@ -37,25 +40,25 @@ softrdma_hello_send(int fd, const struct softrdma_hello *hello)
 }
 
 void
-softrdma_hello_reject(int fd, enum softrdma_reject_reason reason, const void *private_data,
-	uint8_t private_len)
+softrdma_hello_reject(int fd, struct softrdma_tls *tls, enum softrdma_reject_reason reason,
+	const void *private_data, uint8_t private_len)
 {
 	struct softrdma_hello hello;
 	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason };
 	softrdma_hello_encode(&hello, &hs, private_data, private_len);
-	softrdma_hello_send(fd, &hello);
+	softrdma_hello_send(fd, tls, &hello);
 }
 
 void
 softrdma_hello_read_away(int fd)
 {
 	uint8_t bytes[2 * SOFTRDMA_HELLO_MAX];
-	while (softrdma_stream_recv(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+	while (softrdma_stream_recv(fd, NULL, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
 }
 
 enum softrdma_hello_reading
-softrdma_hello_read(int fd, struct softrdma_hello *hello)
+softrdma_hello_read(int fd, struct softrdma_tls *tls, struct softrdma_hello *hello)
 {
 	for (;;) {
 		size_t wanted = SOFTRDMA_HANDSHAKE_SIZE;
@@ -63,7 +66,8 @@ softrdma_hello_read(int fd, struct softrdma_hello *hello)
 			wanted += hello->peer.private_len;
 		if (hello->length == wanted)
 			return SOFTRDMA_HELLO_COMPLETE;
-		ssize_t n = softrdma_stream_recv(fd, hello->message + hello->length, wanted - hello->length);
+		ssize_t n =
+			softrdma_stream_recv(fd, tls, hello->message + hello->length, wanted - hello->length);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -82,6 +86,38 @@ softrdma_hello_read(int fd, struct softrdma_hello *hello)
 			}
 		}
 	}
+}
+
+enum softrdma_hello_reading
+softrdma_hello_secure(struct softrdma_tls *tls)
+{
+	if (tls == NULL)
+		return SOFTRDMA_HELLO_COMPLETE;
+	switch (softrdma_tls_handshake(tls)) {
+	case 0:
+		return SOFTRDMA_HELLO_COMPLETE;
+	case EAGAIN:
+		return SOFTRDMA_HELLO_INCOMPLETE;
+	case EPROTONOSUPPORT:
+		return SOFTRDMA_HELLO_NOT_OURS;
+	default:
+		return SOFTRDMA_HELLO_ENDED;
+	}
+}
+
+bool
+softrdma_hello_is_tls(const struct softrdma_hello *hello)
+{
+	return hello->length > 0 && hello->message[0] == FIRST_OF_TLS;
+}
+
+bool
+softrdma_hello_is_loopback(const struct sockaddr *addr)
+{
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+	if (addr->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
 }
 
 const char *

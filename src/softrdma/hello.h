@@ -7,11 +7,13 @@
 #define SOFTRDMA_HELLO_H
 
 #include <netdb.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "bounds.h"
+#include "tls.h"
 #include "wire.h"
 
 #define SOFTRDMA_HELLO_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)
@@ -39,17 +41,30 @@ void softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handsha
 	const void *private_data, uint8_t private_len);
 
 /* 0 or an errno value; the first bytes of a connection always fit its buffer, so a short write is an error */
-int softrdma_hello_send(int fd, const struct softrdma_hello *hello);
+int softrdma_hello_send(int fd, struct softrdma_tls *tls, const struct softrdma_hello *hello);
 
 /* says no; whoever is not there any more need not know */
-void softrdma_hello_reject(int fd, enum softrdma_reject_reason reason, const void *private_data,
-	uint8_t private_len);
+void softrdma_hello_reject(int fd, struct softrdma_tls *tls, enum softrdma_reject_reason reason,
+	const void *private_data, uint8_t private_len);
 
 /* never reads behind the message: what follows it is for the link */
-enum softrdma_hello_reading softrdma_hello_read(int fd, struct softrdma_hello *hello);
+enum softrdma_hello_reading softrdma_hello_read(int fd, struct softrdma_tls *tls,
+	struct softrdma_hello *hello);
+
+/*
+ * Goes on with the agreement on TLS, before any message; a plain stream (NULL) needs none. NOT_OURS: the
+ * other side has sent a message of ours without; ENDED: see softrdma_tls_why().
+ */
+enum softrdma_hello_reading softrdma_hello_secure(struct softrdma_tls *tls);
+
+/* what has been read is the beginning of TLS */
+bool softrdma_hello_is_tls(const struct softrdma_hello *hello);
 
 /* bytes that nobody has read would make the kernel reset the connection, and what was said last be lost */
 void softrdma_hello_read_away(int fd);
+
+/* is it an address that only this machine has? */
+bool softrdma_hello_is_loopback(const struct sockaddr *addr);
 
 /* HOST:PORT for log lines; buf has SOFTRDMA_NAME_SIZE bytes */
 const char *softrdma_hello_name(const struct sockaddr *addr, char *buf, size_t size);

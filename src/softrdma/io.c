@@ -234,15 +234,16 @@ receive_once(struct softrdma_link *link, bool *progress)
 		return false;
 	size_t wanted = iov_length(iov, count);
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-	ssize_t n = softrdma_stream_recvmsg(link->fd, &msg);
+	ssize_t n = softrdma_stream_recvmsg(link->fd, link->tls, &msg);
 	if (n > 0) {
 		*progress = true;
 		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
 		/*
-		 * a short read has emptied the socket; only the end of the stream may stand behind it,
-		 * without an edge
+		 * a short read has emptied the socket, but not what TLS holds; only the end of the stream may
+		 * stand behind it, without an edge
 		 */
-		return alive && ((size_t)n == wanted || link->hung_up);
+		return alive &&
+			((size_t)n == wanted || link->hung_up || softrdma_stream_has_input(link->tls));
 	}
 	if (n < 0 && errno == EFAULT) {
 		softrdma_link_rx_fault(link);
@@ -308,13 +309,50 @@ wait_for_space(struct softrdma_link *link)
 static bool
 is_full(const struct softrdma_link *link)
 {
-	return link->tx.first != link->tx.count;
+	return link->tx.first != link->tx.count || softrdma_stream_wants_space(link->tls);
 }
 
 static bool
 fill(struct softrdma_link *link)
 {
 	return link->faulty ? softrdma_faulty_fill(link) : softrdma_link_tx_fill(link);
+}
+
+/* a record, from a copy: what is encrypted must not change, and memory that is gone must not be touched */
+static ssize_t
+send_sealed(struct softrdma_link *link)
+{
+	uint8_t *record = softrdma_tls_record(link->tls);
+	if (record == NULL)
+		return -1;
+	ssize_t len = softrdma_link_tx_copy(link, record, SOFTRDMA_TLS_RECORD);
+	if (len < 0)
+		errno = EFAULT;
+	else
+		softrdma_tls_seal(link->tls, (size_t)len);
+	return len;
+}
+
+static ssize_t
+send_batch(struct softrdma_link *link)
+{
+	struct softrdma_tx *tx = &link->tx;
+	if (link->tls)
+		return send_sealed(link);
+	struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
+	return softrdma_stream_sendmsg(link->fd, &msg);
+}
+
+/* what TLS could not send, or say, for want of room, and the end of the stream behind all */
+static void
+send_rest(struct softrdma_link *link)
+{
+	if (link->tls)
+		softrdma_tls_flush(link->tls);
+	if (link->fin_due && !link->fin_sent && !is_full(link))
+		link->fin_sent = softrdma_stream_end(link->fd, link->tls);
+	if (softrdma_stream_wants_space(link->tls))
+		wait_for_space(link);
 }
 
 void
@@ -329,8 +367,7 @@ softrdma_io_send(struct softrdma_link *link)
 			return;
 		}
 		struct softrdma_tx *tx = &link->tx;
-		struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
-		ssize_t n = softrdma_stream_sendmsg(link->fd, &msg);
+		ssize_t n = send_batch(link);
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
 		} else if (errno == EAGAIN) {
@@ -348,10 +385,8 @@ softrdma_io_send(struct softrdma_link *link)
 			link->fin_due = true;
 		}
 	}
-	if (link->fd >= 0 && link->fin_due && !link->fin_sent && link->tx.first == link->tx.count) {
-		link->fin_sent = true;
-		softrdma_stream_end(link->fd);
-	}
+	if (link->fd >= 0)
+		send_rest(link);
 	update_rnr_deadline(link);
 }
 
@@ -427,25 +462,39 @@ set_socket_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
-int
-softrdma_io_attach(struct softrdma_link *link, int fd)
+static void
+drop_tls(struct softrdma_link *link)
 {
-	assert(link->fd == -1);
+	softrdma_tls_delete(link->tls);
+	link->tls = NULL;
+}
+
+int
+softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls)
+{
+	assert(link->fd == -1 && link->tls == NULL);
 	set_socket_options(fd);
 	link->watched.handle = handle_link;
 	link->watched.release = release_link;
 	link->fd = fd;
+	link->tls = tls;
+	link->by_copy = tls != NULL;
 	link->wants_space = true; /* as all that is watched from the first */
 	softrdma_link_get(link);
 	int ret = softrdma_io_watch(fd, &link->watched);
 	if (ret) {
 		link->fd = -1;
+		drop_tls(link);
 		close(fd);
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
-	} else if (link->faulty) {
-		softrdma_faulty_attached(link);
+		return ret;
 	}
-	return ret;
+	if (link->faulty)
+		softrdma_faulty_attached(link);
+	/* what has come with the last message of the handshake raises no edge any more */
+	if (softrdma_stream_has_input(tls))
+		queue_work(link);
+	return 0;
 }
 
 static void
@@ -472,6 +521,7 @@ softrdma_io_detach(struct softrdma_link *link)
 	unclaim(link);
 	int fd = link->fd;
 	link->fd = -1;
+	drop_tls(link);
 	link->tx.first = link->tx.count = 0;
 	/* as long as the waiter polls it, closing does not end the connection */
 	if (link->lent)
@@ -584,7 +634,9 @@ softrdma_io_lend(struct softrdma_link *link)
 {
 	int fd = -1;
 	pthread_mutex_lock(&link->lock);
-	if (link->fd >= 0 && !link->lent && !link->claimed && !link->flush_running) {
+	/* whoever polls the socket does not see what TLS holds */
+	bool has_input = softrdma_stream_has_input(link->tls);
+	if (link->fd >= 0 && !link->lent && !link->claimed && !link->flush_running && !has_input) {
 		link->lent = true;
 		link->wants_space = is_full(link);
 		if (watch_again(link) == 0)

@@ -57,10 +57,10 @@ void softrdma_io_remove_link(struct softrdma_link *link);
 bool softrdma_io_qp_num_used(uint32_t qp_num);
 
 /*
- * the connected socket belongs to the link from here on, also when it fails; 0 or an errno value. Link's lock
- * held.
+ * the connected socket belongs to the link from here on, also when it fails, and so does its TLS (NULL:
+ * none); 0 or an errno value. Link's lock held.
  */
-int softrdma_io_attach(struct softrdma_link *link, int fd);
+int softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls);
 /* closes the link's socket, if it has one. Link's lock held. */
 void softrdma_io_detach(struct softrdma_link *link);
 

@@ -349,17 +349,24 @@ rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
 }
 
 /*
- * Copies what is in the stage to where it belongs: the beginning of a payload, since all that follows is
+ * Copies what is in the stage to where it belongs: the beginning of a payload, if all that follows is
  * received straight into place. False: the memory is not there.
  */
 static bool
 copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
 {
-	assert(rx->done == 0);
+	size_t skip = rx->done;
 	for (int i = 0; i < rx->place.count && len > 0; i++) {
 		size_t room = rx->place.iov[i].iov_len;
+		if (skip >= room) {
+			skip -= room;
+			continue;
+		}
+		uint8_t *to = (uint8_t *)rx->place.iov[i].iov_base + skip;
+		room -= skip;
+		skip = 0;
 		size_t n = room < len ? room : len;
-		if (softrdma_mr_store(rx->place.mr[i], rx->place.iov[i].iov_base, from, n) != 0)
+		if (softrdma_mr_store(rx->place.mr[i], to, from, n) != 0)
 			return false;
 		from += n;
 		len -= n;
@@ -448,7 +455,7 @@ softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDM
 
 	int n = 0;
 	size_t room = SOFTRDMA_STAGE_SIZE - rx->end;
-	if (rx->state == SOFTRDMA_RX_PLACING) {
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
 		assert(rx->end == 0);
 		n = rest_of_place(rx, iov);
 		/*
@@ -467,7 +474,7 @@ bool
 softrdma_link_rx_done(struct softrdma_link *link, size_t len)
 {
 	struct softrdma_rx *rx = &link->rx;
-	if (rx->state == SOFTRDMA_RX_PLACING) {
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
 		size_t wanted = rx->frame.length - rx->done;
 		size_t placed = len < wanted ? len : wanted;
 		rx->done += (uint32_t)placed;
@@ -571,6 +578,23 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 	}
 	fail_together(link); /* a send's memory, or the memory of a read's response, may have gone */
 	return tx->first < tx->count;
+}
+
+ssize_t
+softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room)
+{
+	const struct softrdma_tx *tx = &link->tx;
+	size_t copied = 0;
+	for (unsigned i = tx->first; i < tx->count && copied < room; i++) {
+		const struct iovec *iov = &tx->iov[i];
+		size_t n = iov->iov_len < room - copied ? iov->iov_len : room - copied;
+		if (tx->mr[i] == NULL)
+			memcpy(to + copied, iov->iov_base, n);
+		else if (softrdma_mr_load(tx->mr[i], to + copied, iov->iov_base, n) != 0)
+			return copied > 0 ? (ssize_t)copied : -1; /* what is in front of it is there */
+		copied += n;
+	}
+	return (ssize_t)copied;
 }
 
 void

@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "requester.h"
@@ -100,14 +101,16 @@ struct softrdma_link {
 	struct softrdma_rx rx;
 	struct softrdma_tx tx;
 
+	bool by_copy; /* the stream is encrypted: memory is filled from the stage, and sent from a copy */
 	struct softrdma_faulty *faulty; /* NULL: no faults are injected */
 
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 
 	/* io.c only */
-	int fd;       /* -1: no socket */
-	bool claimed; /* a poller serves the socket, the progress thread does not wait for it */
-	bool lent;    /* a waiter serves it as soon as something comes, and the progress thread only sends */
+	int fd;                   /* -1: no socket */
+	struct softrdma_tls *tls; /* NULL: plain */
+	bool claimed;             /* a poller serves the socket, the progress thread does not wait for it */
+	bool lent; /* a waiter serves it as soon as something comes, and the progress thread only sends */
 	bool wants_space;   /* the socket was full: whoever waits for it waits for room as well */
 	bool flush_running; /* a worker makes a range durable */
 	bool fin_sent;
@@ -153,6 +156,11 @@ bool softrdma_link_rx_go_on(struct softrdma_link *link);
 
 /* fills the batch if it is empty; false: nothing to send */
 bool softrdma_link_tx_fill(struct softrdma_link *link);
+/*
+ * copies as much of the batch as there is room for; the result is how many bytes, or -1 if memory that was
+ * registered is mapped no more
+ */
+ssize_t softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room);
 /* so many bytes of the batch have been sent */
 void softrdma_link_tx_done(struct softrdma_link *link, size_t len);
 

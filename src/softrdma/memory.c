@@ -146,6 +146,26 @@ softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size
 	return ret;
 }
 
+int
+softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+{
+	if (!mr->fragile) {
+		memcpy(dst, src, len);
+		return 0;
+	}
+	struct iovec from = { (void *)(uintptr_t)src, len };
+	struct iovec to = { dst, len };
+	ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+	if (n == (ssize_t)len)
+		return 0;
+	if (n >= 0 || errno == EFAULT)
+		return EFAULT;
+	int ret = softrdma_mr_probe(mr, src, len); /* a sandbox, as above */
+	if (ret == 0)
+		memcpy(dst, src, len);
+	return ret;
+}
+
 /*
  * Asks the kernel by a call that copies eight bytes in before it refuses what is to be done with them:
  * nothing happens, no sandbox forbids it, and EFAULT is what would be a SIGBUS.

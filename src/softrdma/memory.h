@@ -66,6 +66,9 @@ int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int 
  */
 int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
+/* the same from there: what is sent by a copy */
+int softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
+
 /* may a plain load or store to len bytes at addr be made? 0, or EFAULT for a file that ends before */
 int softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len);
 

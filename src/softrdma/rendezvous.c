@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "credentials.h"
 #include "env.h"
 #include "handshake.h"
 #include "hello.h"
@@ -29,21 +30,24 @@ struct softrdma_doorstep {
 	union softrdma_address address;
 	union ibv_gid gid;
 	unsigned users;
-	bool try_again; /* it has not accepted all there is: the ticker goes on */
+	struct softrdma_credentials *credentials; /* of the environment when it was opened; NULL: plain */
+	bool try_again;                           /* it has not accepted all there is: the ticker goes on */
 	struct softrdma_doorstep *next;
 };
 
 enum role {
 	CONNECTING,      /* own call: the socket is not connected yet */
+	SECURING,        /* own call: TLS is being agreed on */
 	AWAITING_ANSWER, /* own call: JOIN is sent */
-	AT_THE_DOOR,     /* of somebody else: JOIN is not complete yet */
+	AT_THE_DOOR,     /* of somebody else: JOIN is not complete yet; TLS comes first */
 	WAITING,         /* of somebody else: the guest of a queue pair that is not ready yet */
 };
 
 struct softrdma_caller {
 	struct softrdma_watched watched;
 	enum role role;
-	int fd; /* -1: over */
+	int fd;                   /* -1: over */
+	struct softrdma_tls *tls; /* NULL: plain */
 	uint64_t deadline;
 	struct softrdma_doorstep *door;   /* AT_THE_DOOR */
 	struct softrdma_rendezvous *meet; /* all others */
@@ -163,15 +167,21 @@ end(struct softrdma_caller *caller)
 {
 	int fd = caller->fd;
 	leave_list(caller);
+	if (caller->tls)
+		softrdma_tls_end(caller->tls); /* if there is room: it is a courtesy */
+	softrdma_tls_delete(caller->tls);
+	caller->tls = NULL;
 	caller->fd = -1;
 	softrdma_io_unwatch(fd, &caller->watched);
 }
 
 static int
-end_but_socket(struct softrdma_caller *caller)
+end_but_socket(struct softrdma_caller *caller, struct softrdma_tls **tls)
 {
 	int fd = caller->fd;
 	leave_list(caller);
+	*tls = caller->tls;
+	caller->tls = NULL;
 	caller->fd = -1;
 	softrdma_io_forget(fd, &caller->watched);
 	return fd;
@@ -180,7 +190,7 @@ end_but_socket(struct softrdma_caller *caller)
 static void
 turn_away(struct softrdma_caller *caller, enum softrdma_reject_reason reason)
 {
-	softrdma_hello_reject(caller->fd, reason, NULL, 0);
+	softrdma_hello_reject(caller->fd, caller->tls, reason, NULL, 0);
 	softrdma_hello_read_away(caller->fd);
 	end(caller);
 }
@@ -209,15 +219,17 @@ static const struct softrdma_link_ops link_ops = {
 
 /* the socket becomes the link's, and what has been posted leaves */
 static void
-hand_over(struct softrdma_rendezvous *meet, int fd, bool active)
+hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active)
 {
 	struct softrdma_link *link = meet->qp->link;
+	struct softrdma_tls *tls;
+	int fd = end_but_socket(caller, &tls);
 	meet->state = SOFTRDMA_RENDEZVOUS_MET;
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_open(link);
 	link->ready_due = active;
 	link->ops = &link_ops;
-	int ret = softrdma_io_attach(link, fd);
+	int ret = softrdma_io_attach(link, fd, tls);
 	if (ret) {
 		SOFTRDMA_LOG(ERROR, "a connection is given up: %s", strerror(ret));
 		softrdma_link_lost(link);
@@ -346,20 +358,18 @@ start_call(struct softrdma_rendezvous *meet)
 	return 0;
 }
 
-static void
-call_connected(struct softrdma_caller *caller)
+static const char *
+why_not_secure(const struct softrdma_caller *caller)
 {
-	int error = 0;
-	socklen_t len = sizeof(error);
-	if (getsockopt(caller->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-		error = errno;
-	if (error == 0 && caller->to_itself) {
-		struct softrdma_rendezvous *meet = caller->meet;
-		hand_over(meet, end_but_socket(caller), true);
-		return;
-	}
-	if (error == 0)
-		error = softrdma_hello_send(caller->fd, &caller->hello);
+	bool told = caller->tls && *softrdma_tls_why(caller->tls);
+	return told ? softrdma_tls_why(caller->tls) : "has closed the connection";
+}
+
+/* says JOIN, on a stream that is ready for it */
+static void
+say_join(struct softrdma_caller *caller)
+{
+	int error = softrdma_hello_send(caller->fd, caller->tls, &caller->hello);
 	if (error) {
 		own_call_failed(caller, strerror(error));
 		return;
@@ -369,13 +379,54 @@ call_connected(struct softrdma_caller *caller)
 	softrdma_io_set_deadline(&caller->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
+/* goes on with the agreement on TLS; a plain stream needs none */
+static void
+secure(struct softrdma_caller *caller)
+{
+	switch (softrdma_hello_secure(caller->tls)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_COMPLETE:
+		say_join(caller);
+		return;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		own_call_failed(caller, "does not use TLS, as this side must");
+		return;
+	default:
+		own_call_failed(caller, why_not_secure(caller));
+		return;
+	}
+}
+
+static void
+call_connected(struct softrdma_caller *caller)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(caller->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error == 0 && caller->to_itself) {
+		hand_over(caller->meet, caller, true);
+		return;
+	}
+	const struct softrdma_credentials *credentials = caller->meet->doorstep->credentials;
+	if (error == 0 && credentials) {
+		caller->role = SECURING;
+		error = softrdma_tls_new(credentials->context, caller->fd, true, &caller->tls);
+	}
+	if (error)
+		own_call_failed(caller, strerror(error));
+	else
+		secure(caller);
+}
+
 static void
 read_answer(struct softrdma_caller *caller)
 {
 	struct softrdma_rendezvous *meet = caller->meet;
 	struct softrdma_hello *hello = &caller->hello;
 	struct softrdma_join join;
-	switch (softrdma_hello_read(caller->fd, hello)) {
+	switch (softrdma_hello_read(caller->fd, caller->tls, hello)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_COMPLETE:
@@ -383,13 +434,16 @@ read_answer(struct softrdma_caller *caller)
 			softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE,
 				hello->peer.private_len, &join) &&
 			is_expected(meet, &hello->peer, &join)) {
-			hand_over(meet, end_but_socket(caller), true);
+			hand_over(meet, caller, true);
 			return;
 		}
-		own_call_failed(caller, "does not know this queue pair");
+		if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
+			own_call_failed(caller, "speaks TLS only, and this side has no credentials for it");
+		else
+			own_call_failed(caller, "does not know this queue pair");
 		return;
 	case SOFTRDMA_HELLO_ENDED:
-		own_call_failed(caller, "has closed the connection");
+		own_call_failed(caller, why_not_secure(caller));
 		return;
 	default:
 		own_call_failed(caller, "does not speak this version of the protocol");
@@ -412,7 +466,8 @@ own_call_goes_first(const struct softrdma_rendezvous *meet)
 static bool
 has_left(const struct softrdma_caller *guest)
 {
-	ssize_t n = softrdma_stream_peek(guest->fd);
+	char byte;
+	ssize_t n = softrdma_stream_peek(guest->fd, guest->tls, &byte);
 	return n >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
@@ -421,14 +476,14 @@ let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 {
 	struct softrdma_hello answer;
 	introduce(meet, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
-	if (has_left(guest) || softrdma_hello_send(guest->fd, &answer) != 0) {
+	if (has_left(guest) || softrdma_hello_send(guest->fd, guest->tls, &answer) != 0) {
 		end(guest);
 		return;
 	}
 	if (meet->own_call)
 		end(meet->own_call);
 	plan_call(meet, 0);
-	hand_over(meet, end_but_socket(guest), false);
+	hand_over(meet, guest, false);
 }
 
 /* whoever waits is let in, sent away, or waits for how the own call ends */
@@ -494,12 +549,41 @@ join_complete(struct softrdma_caller *caller)
 		go_on(meet);
 }
 
+/* true: the stream is ready for JOIN; else nothing more can be done now, or it is over */
+static bool
+is_ready(struct softrdma_caller *caller)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	switch (softrdma_hello_secure(caller->tls)) {
+	case SOFTRDMA_HELLO_COMPLETE:
+		return true;
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return false;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s does not use TLS, as it must here: rejected",
+			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
+		softrdma_hello_reject(caller->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
+		break;
+	default:
+		if (*softrdma_tls_why(caller->tls))
+			SOFTRDMA_LOG_FEW(&not_understood, WARNING, "no TLS with %s: %s",
+				softrdma_hello_peer_name(caller->fd, name, sizeof(name)),
+				softrdma_tls_why(caller->tls));
+		break;
+	}
+	softrdma_hello_read_away(caller->fd);
+	end(caller);
+	return false;
+}
+
 static void
 read_join(struct softrdma_caller *caller)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	struct softrdma_hello *hello = &caller->hello;
-	switch (softrdma_hello_read(caller->fd, hello)) {
+	if (!is_ready(caller))
+		return;
+	switch (softrdma_hello_read(caller->fd, caller->tls, hello)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_ENDED:
@@ -519,9 +603,10 @@ read_join(struct softrdma_caller *caller)
 	default:
 		break;
 	}
-	SOFTRDMA_LOG_FEW(&not_understood, WARNING,
-		"%s does not speak the protocol of the software device: connection closed",
-		softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
+	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
+		softrdma_hello_peer_name(caller->fd, name, sizeof(name)),
+		softrdma_hello_is_tls(hello) ? "speaks TLS, which there are no credentials for here"
+					     : "does not speak the protocol of the software device");
 	end(caller);
 }
 
@@ -530,7 +615,7 @@ take_socket(struct softrdma_doorstep *door, int fd)
 {
 	int ret;
 	if (strangers >= SOFTRDMA_CALLERS_MAX) {
-		softrdma_hello_reject(fd, SOFTRDMA_REJECT_BUSY, NULL, 0);
+		softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 		softrdma_hello_read_away(fd);
 		close(fd);
 		return;
@@ -541,6 +626,13 @@ take_socket(struct softrdma_doorstep *door, int fd)
 		return;
 	}
 	caller->door = door;
+	if (door->credentials)
+		ret = softrdma_tls_new(door->credentials->context, fd, false, &caller->tls);
+	if (ret) {
+		SOFTRDMA_LOG(ERROR, "an incoming connection is dropped: %s", strerror(ret));
+		end(caller);
+		return;
+	}
 	read_join(caller);
 }
 
@@ -591,6 +683,21 @@ same_place(const union softrdma_address *left, const union softrdma_address *rig
 		memcmp(&left->in6.sin6_addr, &right->in6.sin6_addr, sizeof(left->in6.sin6_addr)) == 0;
 }
 
+/* as for listeners, but once: doorsteps come and go with queue pairs */
+static void
+warn_if_open(const struct softrdma_doorstep *door)
+{
+	static bool told;
+	char name[SOFTRDMA_NAME_SIZE];
+	if (told || door->credentials || softrdma_hello_is_loopback(&door->address.any))
+		return;
+	told = true;
+	SOFTRDMA_LOG(WARNING,
+		"queue pairs can be called at %s without TLS: nothing is encrypted, and nobody has to show who he "
+		"is (softrdma(7), SOFTRDMA_TLS_CERT)",
+		softrdma_hello_name(&door->address.any, name, sizeof(name)));
+}
+
 static int
 new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct softrdma_doorstep **door_ptr)
 {
@@ -602,9 +709,12 @@ new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct so
 	door->address = address;
 	door->gid = *gid;
 	door->users = 1;
-	int ret = softrdma_handshake_bind(&address.any, &door->fd);
+	int ret = softrdma_credentials_of_environment(&door->credentials);
 	if (ret)
 		goto err_free;
+	ret = softrdma_handshake_bind(&address.any, &door->fd);
+	if (ret)
+		goto err_put_credentials;
 	ret = listen(door->fd, SOMAXCONN) == 0 ? 0 : errno;
 	if (ret)
 		goto err_close;
@@ -614,11 +724,14 @@ new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct so
 	door->next = doorsteps;
 	doorsteps = door;
 	softrdma_io_add_ticker(tick);
+	warn_if_open(door);
 	*door_ptr = door;
 	return 0;
 
 err_close:
 	close(door->fd);
+err_put_credentials:
+	softrdma_credentials_put(door->credentials);
 err_free:
 	free(door);
 	return ret;
@@ -655,6 +768,8 @@ close_doorstep(struct softrdma_doorstep *door)
 		at = &(*at)->next;
 	*at = door->next;
 	set_try_again(door, false);
+	softrdma_credentials_put(door->credentials);
+	door->credentials = NULL;
 	int fd = door->fd;
 	door->fd = -1;
 	softrdma_io_unwatch(fd, &door->watched);
@@ -745,6 +860,11 @@ handle_caller(struct softrdma_watched *watched, uint32_t events)
 			if (caller->fd >= 0 && caller->role == AWAITING_ANSWER)
 				read_answer(caller); /* who talks before he is asked, in the same event */
 			break;
+		case SECURING:
+			secure(caller);
+			if (caller->fd >= 0 && caller->role == AWAITING_ANSWER)
+				read_answer(caller); /* what TLS holds comes with no event */
+			break;
 		case AWAITING_ANSWER:
 			read_answer(caller);
 			break;
@@ -763,7 +883,7 @@ handle_caller(struct softrdma_watched *watched, uint32_t events)
 static void
 deadline_passed(struct softrdma_caller *caller)
 {
-	if (caller->role == CONNECTING || caller->role == AWAITING_ANSWER)
+	if (!is_stranger(caller))
 		own_call_failed(caller, "did not answer in time");
 	else
 		end(caller);

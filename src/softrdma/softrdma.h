@@ -124,6 +124,19 @@ void softrdma_release_gids(void);
  */
 void softrdma_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type);
 
+/*
+ * Credentials for TLS, of files in PEM: a certificate (and those that lead to the CA), its key, the CA whose
+ * certificates are trusted. Both sides need them. Instead of them, or for ids that are given none, there is
+ * the environment. 0, or an errno value and the log says why: EOPNOTSUPP in a build without TLS.
+ */
+struct softrdma_credentials;
+int softrdma_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
+	struct softrdma_credentials **credentials);
+/* whoever uses them keeps them; NULL is let through */
+void softrdma_credentials_put(struct softrdma_credentials *credentials);
+/* for connections of this id, or of those that it listens for; before that begins */
+void softrdma_rdma_set_credentials(struct rdma_cm_id *id, struct softrdma_credentials *credentials);
+
 /* librdmacm */
 int softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 	struct rdma_addrinfo **res);

@@ -4,6 +4,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm.c
 	softrdma/completion.c
 	softrdma/cq_ex.c
+	softrdma/credentials.c
 	softrdma/device.c
 	softrdma/env.c
 	softrdma/fault_plan.c
@@ -34,3 +35,8 @@ set(SOFTRDMA_SOURCES
 	softrdma/wire.c
 	softrdma/workers.c
 )
+if(HAVE_OPENSSL)
+	list(APPEND SOFTRDMA_SOURCES softrdma/tls_openssl.c)
+else()
+	list(APPEND SOFTRDMA_SOURCES softrdma/tls_none.c)
+endif()

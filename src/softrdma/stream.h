@@ -4,23 +4,32 @@
 /*
  * stream.h -- the byte stream of a connection: the one place where its socket is read and written
  *
- * All calls are non-blocking, and give what the calls of the same names give. Inline, so that the way to the
- * kernel is as short as without it.
+ * It is plain (tls is NULL), or goes through TLS. All calls are non-blocking, and give what the calls of the
+ * same names give. Inline, so that the plain way to the kernel is as short as without it.
  */
 
 #ifndef SOFTRDMA_STREAM_H
 #define SOFTRDMA_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include "tls.h"
+
+/* TLS fills one piece of memory, which must be our own: that of others may vanish under it */
 static inline ssize_t
-softrdma_stream_recvmsg(int fd, struct msghdr *msg)
+softrdma_stream_recvmsg(int fd, struct softrdma_tls *tls, struct msghdr *msg)
 {
+	if (tls)
+		return softrdma_tls_recv(tls, msg->msg_iov->iov_base, msg->msg_iov->iov_len);
 	return recvmsg(fd, msg, MSG_DONTWAIT);
 }
 
+/* what is sent by TLS goes by softrdma_tls_record() instead, for somebody must gather it */
 static inline ssize_t
 softrdma_stream_sendmsg(int fd, const struct msghdr *msg)
 {
@@ -28,30 +37,46 @@ softrdma_stream_sendmsg(int fd, const struct msghdr *msg)
 }
 
 static inline ssize_t
-softrdma_stream_recv(int fd, void *buf, size_t len)
+softrdma_stream_recv(int fd, struct softrdma_tls *tls, void *buf, size_t len)
 {
-	return recv(fd, buf, len, MSG_DONTWAIT);
+	return tls ? softrdma_tls_recv(tls, buf, len) : recv(fd, buf, len, MSG_DONTWAIT);
 }
 
 static inline ssize_t
-softrdma_stream_send(int fd, const void *buf, size_t len)
+softrdma_stream_send(int fd, struct softrdma_tls *tls, const void *buf, size_t len)
 {
-	return send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return tls ? softrdma_tls_send(tls, buf, len) : send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* is there anything, or the end? What is there stays. */
+/* the next byte, which stays */
 static inline ssize_t
-softrdma_stream_peek(int fd)
+softrdma_stream_peek(int fd, struct softrdma_tls *tls, void *byte)
 {
-	char byte;
-	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return tls ? softrdma_tls_peek(tls, byte, 1) : recv(fd, byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }
 
-/* nothing more is sent */
-static inline void
-softrdma_stream_end(int fd)
+/* may there be something to receive that the socket does not tell of? */
+static inline bool
+softrdma_stream_has_input(const struct softrdma_tls *tls)
 {
+	return tls && softrdma_tls_has_input(tls);
+}
+
+/* is something to be sent, or to be read, as soon as the socket has room? */
+static inline bool
+softrdma_stream_wants_space(const struct softrdma_tls *tls)
+{
+	return tls && softrdma_tls_wants_space(tls);
+}
+
+/* nothing more is sent; false: that must be said when the socket has room */
+static inline bool
+softrdma_stream_end(int fd, struct softrdma_tls *tls)
+{
+	if (tls && !softrdma_tls_end(tls))
+		return false;
 	shutdown(fd, SHUT_WR);
+	return true;
 }
 
 #endif /* SOFTRDMA_STREAM_H */

@@ -95,6 +95,7 @@ enum softrdma_reject_reason {
 	SOFTRDMA_REJECT_CONSUMER = 28,   /* the application said no: IB_CM_REJ_CONSUMER_DEFINED */
 	SOFTRDMA_REJECT_NO_LISTENER = 8, /* nobody listens (any more): IB_CM_REJ_INVALID_SERVICE_ID */
 	SOFTRDMA_REJECT_VERSION = 31,    /* the versions do not fit: IB_CM_REJ_INVALID_CLASS_VERSION */
+	SOFTRDMA_REJECT_PLAIN = 5,       /* only TLS is spoken here: IB_CM_REJ_UNSUPPORTED */
 	SOFTRDMA_REJECT_BUSY = 3,        /* too many requests are pending: IB_CM_REJ_NO_RESOURCES */
 };
 

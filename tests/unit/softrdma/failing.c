@@ -134,6 +134,10 @@ WRAP(ssize_t, sendmsg, -1, (int fd, const struct msghdr *msg, int flags), (fd, m
 WRAP(ssize_t, recvmsg, -1, (int fd, struct msghdr *msg, int flags), (fd, msg, flags))
 WRAP(ssize_t, getrandom, -1, (void *buf, size_t len, unsigned int flags), (buf, len, flags))
 WRAP(int, msync, -1, (void *addr, size_t len, int flags), (addr, len, flags))
+WRAP(ssize_t, process_vm_readv, -1,
+	(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
+		unsigned long remotes, unsigned long flags),
+	(pid, local, locals, remote, remotes, flags))
 WRAP(ssize_t, process_vm_writev, -1,
 	(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
 		unsigned long remotes, unsigned long flags),

@@ -39,12 +39,12 @@ test_pieces(void **state)
 	struct softrdma_hello sent = a_hello("private"), got = { .length = 0 };
 	assert_int_equal(sent.length, SOFTRDMA_HANDSHAKE_SIZE + 7);
 	for (size_t i = 0; i < sent.length; i++) {
-		assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_INCOMPLETE);
+		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_INCOMPLETE);
 		raw_send(fds[0], sent.message + i, 1);
 	}
 	raw_send(fds[0], "!", 1);
 	fail_call(FAIL_MINE, "recv", 0, 1, EINTR);
-	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_COMPLETE);
+	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_COMPLETE);
 	assert_int_equal(fail_nothing(), 1);
 	assert_int_equal(got.length, sent.length);
 	assert_int_equal(got.peer.qp_num, 5);
@@ -68,14 +68,14 @@ test_truncated(void **state)
 		if (len)
 			raw_send(fds[0], sent.message, len);
 		shutdown(fds[0], SHUT_WR);
-		assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_ENDED);
+		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_ENDED);
 		assert_int_equal(got.length, len);
 		close_pair();
 	}
 	struct softrdma_hello got = { .length = 0 };
 	open_pair();
 	fail_call(FAIL_MINE, "recv", 0, 1, ECONNRESET);
-	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_ENDED);
+	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_ENDED);
 	fail_nothing();
 	close_pair();
 }
@@ -88,12 +88,12 @@ test_strangers(void **state)
 	open_pair();
 	sent.message[0] ^= 1;
 	raw_send(fds[0], sent.message, sent.length);
-	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_NOT_OURS);
+	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_NOT_OURS);
 	sent.message[0] ^= 1;
 	sent.message[4] = 9;
 	got.length = 0;
 	raw_send(fds[0], sent.message, sent.length);
-	assert_int_equal(softrdma_hello_read(fds[1], &got), SOFTRDMA_HELLO_OTHER_VERSION);
+	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_OTHER_VERSION);
 	assert_int_equal(got.peer.version, 9);
 	close_pair();
 }
@@ -105,15 +105,15 @@ test_send(void **state)
 	struct softrdma_hello hello = a_hello("x");
 	open_pair();
 	fail_call(FAIL_MINE, "send", 0, 1, EINTR);
-	assert_int_equal(softrdma_hello_send(fds[0], &hello), 0);
+	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), 0);
 	fail_call(FAIL_MINE, "send", 0, 1, FAIL_SHORT);
-	assert_int_equal(softrdma_hello_send(fds[0], &hello), EIO);
+	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), EIO);
 	fail_call(FAIL_MINE, "send", 0, 1, EPIPE);
-	assert_int_equal(softrdma_hello_send(fds[0], &hello), EPIPE);
+	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), EPIPE);
 	fail_nothing();
 	softrdma_hello_read_away(fds[1]);
 	assert_false(readable(fds[1], 0));
-	softrdma_hello_reject(fds[0], SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_hello_reject(fds[0], NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	shutdown(fds[0], SHUT_WR);
 	raw_expect_reject(fds[1], SOFTRDMA_REJECT_BUSY);
 	close_pair();
@@ -146,6 +146,27 @@ test_names(void **state)
 	close(listening);
 }
 
+static void
+test_loopback(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *addr;
+		bool loopback;
+	} cases[] = { { "127.0.0.1", true }, { "127.255.255.254", true }, { "128.0.0.1", false },
+		{ "0.0.0.0", false }, { "::1", true }, { "::", false }, { "fe80::1", false },
+		{ "::ffff:127.0.0.1", true }, { "::ffff:10.0.0.1", false } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sockaddr_in in = { .sin_family = AF_INET };
+		struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+		bool v4 = inet_pton(AF_INET, cases[i].addr, &in.sin_addr) == 1;
+		assert_true(v4 || inet_pton(AF_INET6, cases[i].addr, &in6.sin6_addr) == 1);
+		assert_int_equal(
+			softrdma_hello_is_loopback(v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6),
+			cases[i].loopback);
+	}
+}
+
 int
 main(void)
 {
@@ -155,6 +176,7 @@ main(void)
 		device_test(test_strangers),
 		device_test(test_send),
 		device_test(test_names),
+		device_test(test_loopback),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

@@ -52,6 +52,8 @@ told_disconnected(struct softrdma_link *link, void *arg)
 
 static const struct softrdma_link_ops ops = { .ready = told_ready, .disconnected = told_disconnected };
 
+static bool by_copy; /* of all links, as if their stream were encrypted */
+
 static struct pair *
 new_pair(void)
 {
@@ -65,6 +67,7 @@ new_pair(void)
 		side_init(&p->side[i], 256, ALL_RIGHTS | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, 64);
 		p->to[i].bytes = malloc(STREAM_SIZE);
 		p->side[i].link->seq = UINT32_MAX - 2 + (uint32_t)i;
+		p->side[i].link->by_copy = by_copy;
 		p->side[i].link->ops = &ops;
 		p->side[i].link->ops_arg = &p->ready[i];
 	}
@@ -120,6 +123,12 @@ send_some(struct pair *p, int from)
 		available += link->tx.iov[i].iov_len;
 	size_t len = next_piece(p, s->end, available);
 	size_t left = len;
+	if (link->by_copy) {
+		assert_true(s->end + len <= STREAM_SIZE);
+		assert_int_equal(softrdma_link_tx_copy(link, s->bytes + s->end, len), len);
+		s->end += len;
+		left = 0;
+	}
 	for (unsigned i = link->tx.first; left > 0; i++) {
 		size_t n = smaller(left, link->tx.iov[i].iov_len);
 		assert_true(s->end + n <= STREAM_SIZE);
@@ -1123,6 +1132,19 @@ test_anything(void **state)
 	}
 }
 
+/* memory is not where the stream goes to and comes from: the same happens */
+static void
+test_by_copy(void **state)
+{
+	by_copy = true;
+	test_everything(state);
+	test_long_messages(state);
+	test_not_ready(state);
+	test_remote_errors(state);
+	test_anything(state);
+	by_copy = false;
+}
+
 int
 main(void)
 {
@@ -1145,6 +1167,7 @@ main(void)
 		cmocka_unit_test(test_nothing_after_disconnect),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_by_copy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

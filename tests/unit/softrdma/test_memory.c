@@ -308,7 +308,13 @@ test_truncated_file(void **state)
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), 0);
 	assert_memory_equal(map + PAGE - 4, "12345678", 8);
 	assert_int_equal(softrdma_mr_probe(mr, map + PAGE - 4, 8), 0);
+	char bytes[8];
+	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), 0);
+	assert_memory_equal(bytes, "12345678", 8);
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE, 1), EFAULT);
+	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), EFAULT);
+	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 4), 0);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "1", 1), EFAULT);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), EFAULT);
 	assert_int_equal(softrdma_mr_store(mr, map, "1", 1), 0);
@@ -322,6 +328,8 @@ test_truncated_file(void **state)
 	assert_false(mr->fragile);
 	assert_int_equal(softrdma_mr_store(mr, mem, "abc", 3), 0);
 	assert_memory_equal(mem, "abc", 3);
+	assert_int_equal(softrdma_mr_load(mr, bytes, mem, 3), 0);
+	assert_memory_equal(bytes, "abc", 3);
 	assert_int_equal(softrdma_mr_probe(mr, mem, PAGE), 0);
 	delete_mr(mr);
 }
@@ -378,10 +386,16 @@ test_sandbox(void **state)
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_store(mr, map, "abc", 3), 0);
 	assert_memory_equal(map, "abc", 3);
+	char bytes[3];
+	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
+	assert_int_equal(softrdma_mr_load(mr, bytes, map, 3), 0);
+	assert_memory_equal(bytes, "abc", 3);
 	assert_int_equal(softrdma_mr_probe(mr, map, 3), 0);
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "abc", 3), EFAULT);
+	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
+	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE, 3), EFAULT);
 	fail_nothing();
 	/* the kernel stores what it can: not all of it is not enough */
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3), EFAULT);

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* tls_openssl.c -- TLS 1.3 on the socket of a connection, by OpenSSL */
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "env.h"
+#include "stream.h"
+#include "tls.h"
+
+/* what tells a message of ours, "SRDM", from a record of TLS */
+#define FIRST_OF_HELLO 'S'
+
+struct softrdma_tls_context {
+	SSL_CTX *ctx;
+	struct softrdma_tls_psk psk; /* if it is not for certificates */
+};
+
+struct softrdma_tls {
+	SSL *ssl;
+	int fd;
+	bool heard;            /* something has come */
+	bool plain;            /* and it is not TLS, but a message of ours without */
+	bool eof;              /* the socket has ended */
+	bool drained;          /* the last look found the socket empty, and nothing of ours is left */
+	bool read_wants_space; /* something must be answered before more can be read */
+	bool broken;
+	uint32_t begin, end; /* of the record: what has not left */
+	uint32_t sealed;     /* records with the present key */
+	const char *why;
+	uint8_t record[SOFTRDMA_TLS_RECORD];
+};
+
+/* --- sockets: OpenSSL's own way to write would raise SIGPIPE --- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static BIO_METHOD *method; /* NULL: no memory */
+
+static int
+write_socket(BIO *bio, const char *buf, int len)
+{
+	const struct softrdma_tls *tls = BIO_get_data(bio);
+	BIO_clear_retry_flags(bio);
+	ssize_t n = softrdma_stream_send(tls->fd, NULL, buf, (size_t)len);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return (int)n;
+}
+
+/* as peeking does; a message that is not encrypted stays where it is, for it may be answered */
+static ssize_t
+look_at_first_byte(struct softrdma_tls *tls)
+{
+	uint8_t byte;
+	ssize_t n = softrdma_stream_peek(tls->fd, NULL, &byte);
+	tls->heard = n == 1;
+	tls->plain = n == 1 && byte == FIRST_OF_HELLO;
+	if (!tls->plain)
+		return n;
+	errno = EPROTONOSUPPORT;
+	return -1;
+}
+
+static int
+read_socket(BIO *bio, char *buf, int len)
+{
+	struct softrdma_tls *tls = BIO_get_data(bio);
+	BIO_clear_retry_flags(bio);
+	ssize_t n = tls->heard ? 1 : look_at_first_byte(tls);
+	if (n >= 0)
+		n = softrdma_stream_recv(tls->fd, NULL, buf, (size_t)len);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(bio);
+	tls->eof = n == 0;
+	return (int)n;
+}
+
+static long
+control_socket(BIO *bio, int command, long value, void *arg)
+{
+	const struct softrdma_tls *tls = BIO_get_data(bio);
+	(void)value;
+	(void)arg;
+	switch (command) {
+	case BIO_CTRL_EOF:
+		return tls->eof;
+	case BIO_CTRL_FLUSH:
+		return 1; /* nothing is held back here */
+	default:
+		return 0;
+	}
+}
+
+static void
+init(void)
+{
+	/* the progress thread may be at it when the process ends */
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
+	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "softrdma");
+	if (method) {
+		BIO_meth_set_write(method, write_socket);
+		BIO_meth_set_read(method, read_socket);
+		BIO_meth_set_ctrl(method, control_socket);
+	}
+}
+
+/* --- contexts --- */
+
+/* a key that both sides have counts as a session, and sessions are valid in a place */
+static const unsigned char place[] = "softrdma";
+
+/* the first reason that OpenSSL gives; it keeps the string */
+static const char *
+reason(void)
+{
+	const char *text = ERR_reason_error_string(ERR_peek_error());
+	return text ? text : "for a reason that OpenSSL does not tell";
+}
+
+/* a key with a passphrase cannot be used: nobody is there to be asked */
+static int
+no_passphrase(char *buf, int size, int writing, void *arg)
+{
+	(void)buf;
+	(void)size;
+	(void)writing;
+	(void)arg;
+	return -1;
+}
+
+static int
+new_context(struct softrdma_tls_context **context_ptr)
+{
+	pthread_once(&once, init);
+	ERR_clear_error();
+	struct softrdma_tls_context *context = calloc(1, sizeof(*context));
+	if (context == NULL)
+		return ENOMEM;
+	context->ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
+	if (context->ctx == NULL) {
+		free(context);
+		return ENOMEM;
+	}
+	SSL_CTX *ctx = context->ctx;
+	SSL_CTX_set_app_data(ctx, context);
+	SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
+	SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_read_ahead(ctx, 1);
+	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));
+	/* nothing is resumed: connections are made rarely, and each one is to be judged anew */
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(ctx, 0);
+	*context_ptr = context;
+	return 0;
+}
+
+static int
+load_files(SSL_CTX *ctx, const char *cert_file, const char *key_file, const char *ca_file)
+{
+	if (SSL_CTX_use_certificate_chain_file(ctx, cert_file) != 1) {
+		SOFTRDMA_LOG(ERROR, "TLS: no certificate can be read from %s: %s", cert_file, reason());
+		return EINVAL;
+	}
+	if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1) {
+		SOFTRDMA_LOG(ERROR, "TLS: no key of the certificate in %s can be read from %s: %s", cert_file,
+			key_file, reason());
+		return EINVAL;
+	}
+	if (SSL_CTX_load_verify_file(ctx, ca_file) != 1) {
+		SOFTRDMA_LOG(ERROR, "TLS: no certificate of a CA can be read from %s: %s", ca_file, reason());
+		return EINVAL;
+	}
+	return 0;
+}
+
+int
+softrdma_tls_context_of_files(const char *cert_file, const char *key_file, const char *ca_file,
+	struct softrdma_tls_context **context)
+{
+	int ret = new_context(context);
+	if (ret)
+		return ret;
+	ret = load_files((*context)->ctx, cert_file, key_file, ca_file);
+	ERR_clear_error();
+	if (ret)
+		softrdma_tls_context_delete(*context);
+	return ret;
+}
+
+/* the key as a session: TLS 1.3 takes the one for the other. NULL: no memory. */
+static SSL_SESSION *
+session_of_psk(SSL *ssl, const struct softrdma_tls_psk *psk)
+{
+	static const unsigned char aes_128_gcm_sha256[] = { 0x13, 0x01 };
+	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+	SSL_SESSION *session = SSL_SESSION_new();
+	if (session && SSL_SESSION_set1_master_key(session, psk->key, psk->len) == 1 &&
+		SSL_SESSION_set_cipher(session, cipher) == 1 &&
+		SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
+		SSL_SESSION_set1_id_context(session, place, sizeof(place)) == 1)
+		return session;
+	SSL_SESSION_free(session);
+	return NULL;
+}
+
+static const struct softrdma_tls_psk *
+psk_of(SSL *ssl)
+{
+	const struct softrdma_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	return &context->psk;
+}
+
+/* the active side names its key */
+static int
+offer_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *len, SSL_SESSION **session)
+{
+	(void)digest; /* all ciphers that are allowed have the same */
+	const struct softrdma_tls_psk *psk = psk_of(ssl);
+	*identity = (const unsigned char *)psk->identity;
+	*len = strlen(psk->identity);
+	*session = session_of_psk(ssl, psk);
+	return *session != NULL;
+}
+
+/* the passive side looks whether it is its own; if not, there is nothing else that it could show */
+static int
+find_psk(SSL *ssl, const unsigned char *identity, size_t len, SSL_SESSION **session)
+{
+	const struct softrdma_tls_psk *psk = psk_of(ssl);
+	*session = NULL;
+	if (len != strlen(psk->identity) || memcmp(identity, psk->identity, len) != 0)
+		return 1;
+	*session = session_of_psk(ssl, psk);
+	return *session != NULL;
+}
+
+int
+softrdma_tls_context_of_psk(const struct softrdma_tls_psk *psk, struct softrdma_tls_context **context)
+{
+	int ret = new_context(context);
+	if (ret)
+		return ret;
+	SSL_CTX *ctx = (*context)->ctx;
+	(*context)->psk = *psk;
+	/* ciphers with the same digest, which the key then has too */
+	SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256");
+	SSL_CTX_set_psk_use_session_callback(ctx, offer_psk);
+	SSL_CTX_set_psk_find_session_callback(ctx, find_psk);
+	return 0;
+}
+
+void
+softrdma_tls_context_delete(struct softrdma_tls_context *context)
+{
+	SSL_CTX_free(context->ctx);
+	explicit_bzero(&context->psk, sizeof(context->psk));
+	free(context);
+}
+
+/* --- connections --- */
+
+int
+softrdma_tls_new(struct softrdma_tls_context *context, int fd, bool active, struct softrdma_tls **tls_ptr)
+{
+	struct softrdma_tls *tls = calloc(1, sizeof(*tls));
+	if (tls == NULL)
+		return ENOMEM;
+	tls->fd = fd;
+	tls->why = "";
+	tls->ssl = SSL_new(context->ctx);
+	BIO *bio = BIO_new(method);
+	if (tls->ssl == NULL || bio == NULL) {
+		BIO_free(bio);
+		softrdma_tls_delete(tls);
+		ERR_clear_error();
+		return ENOMEM;
+	}
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(tls->ssl, bio, bio);
+	if (active)
+		SSL_set_connect_state(tls->ssl);
+	else
+		SSL_set_accept_state(tls->ssl);
+	*tls_ptr = tls;
+	return 0;
+}
+
+void
+softrdma_tls_delete(struct softrdma_tls *tls)
+{
+	if (tls == NULL)
+		return;
+	SSL_free(tls->ssl);
+	explicit_bzero(tls->record, sizeof(tls->record));
+	free(tls);
+}
+
+/* the certificate says more than the failure that it has led to */
+static const char *
+reason_of(const struct softrdma_tls *tls)
+{
+	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		return "";
+	long result = SSL_get_verify_result(tls->ssl);
+	return result == X509_V_OK ? reason() : X509_verify_cert_error_string(result);
+}
+
+/*
+ * A call on the connection gave no success: what it means as errno; 0: the other side has announced the end.
+ * The queue of errors was empty before the call.
+ */
+static int
+failed(struct softrdma_tls *tls, int ret)
+{
+	int error = errno;
+	switch (SSL_get_error(tls->ssl, ret)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		tls->broken = true;
+		return error ? error : ECONNRESET;
+	default:
+		tls->broken = true;
+		tls->why = reason_of(tls);
+		ERR_clear_error();
+		return ECONNRESET;
+	}
+}
+
+int
+softrdma_tls_handshake(struct softrdma_tls *tls)
+{
+	ERR_clear_error();
+	errno = 0;
+	int ret = SSL_do_handshake(tls->ssl);
+	if (ret == 1)
+		return 0;
+	int error = failed(tls, ret);
+	if (tls->plain)
+		return EPROTONOSUPPORT;
+	return error ? error : ECONNRESET;
+}
+
+const char *
+softrdma_tls_why(const struct softrdma_tls *tls)
+{
+	return tls->why;
+}
+
+static ssize_t
+take(struct softrdma_tls *tls, int (*call)(SSL *ssl, void *buf, int len), void *buf, size_t len)
+{
+	ERR_clear_error();
+	errno = 0;
+	tls->drained = false;
+	tls->read_wants_space = false;
+	int n = tls->broken ? -1 : call(tls->ssl, buf, len < INT_MAX ? (int)len : INT_MAX);
+	if (n > 0)
+		return n;
+	int error = tls->broken ? ECONNRESET : failed(tls, n);
+	if (error == 0)
+		return 0;
+	tls->drained = error == EAGAIN && SSL_want_read(tls->ssl);
+	tls->read_wants_space = error == EAGAIN && !tls->drained;
+	errno = error;
+	return -1;
+}
+
+ssize_t
+softrdma_tls_recv(struct softrdma_tls *tls, void *buf, size_t len)
+{
+	return take(tls, SSL_read, buf, len);
+}
+
+ssize_t
+softrdma_tls_peek(struct softrdma_tls *tls, void *buf, size_t len)
+{
+	return take(tls, SSL_peek, buf, len);
+}
+
+bool
+softrdma_tls_has_input(const struct softrdma_tls *tls)
+{
+	return !tls->drained;
+}
+
+/* --- sending --- */
+
+void
+softrdma_tls_flush(struct softrdma_tls *tls)
+{
+	while (tls->begin < tls->end) {
+		ERR_clear_error();
+		errno = 0;
+		int n = SSL_write(tls->ssl, tls->record + tls->begin, (int)(tls->end - tls->begin));
+		if (n > 0) {
+			tls->begin += (uint32_t)n;
+			continue;
+		}
+		if (failed(tls, n) == EAGAIN)
+			return;
+		tls->begin = tls->end; /* nobody will get it */
+		tls->broken = true;
+	}
+}
+
+uint8_t *
+softrdma_tls_record(struct softrdma_tls *tls)
+{
+	softrdma_tls_flush(tls);
+	if (tls->broken)
+		errno = EPIPE;
+	else if (tls->begin < tls->end)
+		errno = EAGAIN;
+	else
+		return tls->record;
+	return NULL;
+}
+
+void
+softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
+{
+	assert(tls->begin == tls->end && len <= sizeof(tls->record));
+	tls->begin = 0;
+	tls->end = (uint32_t)len;
+	if (tls->sealed++ == SOFTRDMA_TLS_KEY_RECORDS) {
+		tls->sealed = 0;
+		SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED); /* sent in front of it */
+	}
+	softrdma_tls_flush(tls);
+}
+
+bool
+softrdma_tls_wants_space(const struct softrdma_tls *tls)
+{
+	return tls->begin < tls->end || tls->read_wants_space;
+}
+
+ssize_t
+softrdma_tls_send(struct softrdma_tls *tls, const void *buf, size_t len)
+{
+	uint8_t *record = softrdma_tls_record(tls);
+	if (record == NULL)
+		return -1;
+	memcpy(record, buf, len);
+	softrdma_tls_seal(tls, len);
+	if (!tls->broken && tls->begin == tls->end)
+		return (ssize_t)len;
+	errno = tls->broken ? EPIPE : EAGAIN;
+	return -1;
+}
+
+bool
+softrdma_tls_end(struct softrdma_tls *tls)
+{
+	softrdma_tls_flush(tls);
+	if (tls->begin < tls->end)
+		return false;
+	if (tls->broken || !SSL_is_init_finished(tls->ssl))
+		return true;
+	ERR_clear_error();
+	errno = 0;
+	int ret = SSL_shutdown(tls->ssl);
+	return ret >= 0 || failed(tls, ret) != EAGAIN;
+}

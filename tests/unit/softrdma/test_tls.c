@@ -1,0 +1,972 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_tls.c -- TLS on the socket of a connection
+ *
+ * First two ends of a socket pair, each with credentials of its own; then connections of the device, with the
+ * connection manager and by hand.
+ */
+
+#include "by_hand.h"
+
+#include <openssl/ssl.h>
+#include <sys/mman.h>
+
+#include "certificates.h"
+#include "softrdma/credentials.h"
+#include "softrdma/stream.h"
+#include "softrdma/tls.h"
+
+/* --- OpenSSL that has no memory --- */
+
+static const char *no_memory_in; /* the call that fails from now on; NULL: none */
+
+#define WRAP(type, name, params, args) \
+	type *__real_##name params; \
+	type *__wrap_##name params; \
+	type *__wrap_##name params \
+	{ \
+		bool fails = no_memory_in && strcmp(no_memory_in, #name) == 0; \
+		return fails ? NULL : __real_##name args; \
+	}
+
+WRAP(BIO, BIO_new, (const BIO_METHOD *method), (method))
+WRAP(SSL_CTX, SSL_CTX_new, (const SSL_METHOD *method), (method))
+WRAP(SSL, SSL_new, (SSL_CTX * ctx), (ctx))
+WRAP(SSL_SESSION, SSL_SESSION_new, (void), ())
+
+/* --- two ends --- */
+
+struct end {
+	int fd;
+	struct softrdma_credentials *credentials;
+	struct softrdma_tls *tls;
+	int error; /* of the handshake */
+};
+
+static void
+end_init(struct end *end, int fd, bool active)
+{
+	*end = (struct end){ .fd = fd, .error = EAGAIN };
+	assert_int_equal(softrdma_credentials_of_environment(&end->credentials), 0);
+	assert_non_null(end->credentials);
+	assert_int_equal(softrdma_tls_new(end->credentials->context, fd, active, &end->tls), 0);
+}
+
+static void
+end_fini(struct end *end)
+{
+	softrdma_tls_delete(end->tls);
+	softrdma_credentials_put(end->credentials);
+	if (end->fd >= 0)
+		close(end->fd);
+}
+
+struct ends {
+	struct end active, passive;
+};
+
+static void
+node(void)
+{
+	use_certificates("node", "node", "ca");
+}
+
+/* what each side shows and trusts is set by a call */
+static void
+ends_init(struct ends *e, void (*active)(void), void (*passive)(void))
+{
+	int fds[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	active();
+	end_init(&e->active, fds[0], true);
+	passive();
+	end_init(&e->passive, fds[1], false);
+}
+
+static void
+ends_fini(struct ends *e)
+{
+	end_fini(&e->active);
+	end_fini(&e->passive);
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+step(struct end *end)
+{
+	if (end->error == EAGAIN)
+		end->error = softrdma_tls_handshake(end->tls);
+}
+
+static void
+ends_shake(struct ends *e)
+{
+	for (int i = 0; i < 10; i++) {
+		step(&e->active);
+		step(&e->passive);
+	}
+}
+
+static void
+ends_agree(struct ends *e)
+{
+	ends_shake(e);
+	assert_string_equal(softrdma_tls_why(e->active.tls), "");
+	assert_string_equal(softrdma_tls_why(e->passive.tls), "");
+	assert_int_equal(e->active.error, 0);
+	assert_int_equal(e->passive.error, 0);
+	assert_int_equal(softrdma_tls_handshake(e->active.tls), 0); /* and stays so */
+}
+
+static void
+expect_nothing_more(struct end *end)
+{
+	char byte;
+	assert_int_equal(softrdma_tls_recv(end->tls, &byte, 1), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(softrdma_tls_has_input(end->tls));
+}
+
+/* sent here, received there */
+static void
+expect_passes(struct end *from, struct end *to, size_t len)
+{
+	static uint8_t sent[SOFTRDMA_TLS_RECORD], got[SOFTRDMA_TLS_RECORD + 1];
+	static uint8_t round;
+	round++;
+	for (size_t i = 0; i < len; i++)
+		sent[i] = (uint8_t)(i * 7 + round);
+	assert_int_equal(softrdma_tls_send(from->tls, sent, len), len);
+	assert_int_equal(softrdma_tls_peek(to->tls, got, 1), 1);
+	assert_int_equal(got[0], sent[0]);
+	assert_true(softrdma_tls_has_input(to->tls));
+	for (size_t have = 0; have < len;) {
+		ssize_t n = softrdma_tls_recv(to->tls, got + have, sizeof(got) - have);
+		assert_true(n > 0);
+		have += (size_t)n;
+	}
+	assert_memory_equal(got, sent, len);
+	expect_nothing_more(to);
+}
+
+static void
+expect_end(struct end *end, ssize_t result)
+{
+	char byte;
+	assert_int_equal(softrdma_tls_recv(end->tls, &byte, 1), result);
+	if (result < 0)
+		assert_int_equal(errno, ECONNRESET);
+}
+
+static void
+expect_both_ways(struct ends *e)
+{
+	const size_t lens[] = { 1, 20, 4096, SOFTRDMA_TLS_RECORD };
+	for (int i = 0; i < 4; i++) {
+		expect_passes(&e->active, &e->passive, lens[i]);
+		expect_passes(&e->passive, &e->active, lens[i]);
+	}
+}
+
+static void
+test_trusted(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	expect_both_ways(&e);
+	/* one side ends, the other one may still speak */
+	assert_true(softrdma_stream_end(e.active.fd, e.active.tls));
+	expect_end(&e.passive, 0);
+	expect_passes(&e.passive, &e.active, 100);
+	assert_true(softrdma_stream_end(e.passive.fd, e.passive.tls));
+	expect_end(&e.active, 0);
+	assert_string_equal(softrdma_tls_why(e.active.tls), "");
+	ends_fini(&e);
+}
+
+static void
+same_psk(void)
+{
+	use_psk("psk");
+}
+
+static void
+other_psk(void)
+{
+	use_psk("other-psk");
+}
+
+static void
+other_name(void)
+{
+	use_psk("other-name");
+}
+
+static void
+stranger(void)
+{
+	use_certificates("stranger", "stranger", "ca");
+}
+
+static void
+trusts_strangers(void)
+{
+	use_certificates("node", "node", "other-ca");
+}
+
+static void
+expired(void)
+{
+	use_certificates("expired", "expired", "ca");
+}
+
+static void
+test_psk(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, same_psk, same_psk);
+	ends_agree(&e);
+	expect_both_ways(&e);
+	ends_fini(&e);
+}
+
+/* nobody is let in who is not trusted, or does not trust; in TLS 1.3 the active side learns of it last */
+static void
+test_not_trusted(void **state)
+{
+	(void)state;
+	static const struct {
+		void (*active)(void), (*passive)(void);
+		const char *passive_why, *active_why;
+	} cases[] = {
+		{ stranger, node, "unable to get local issuer certificate", "tlsv1 alert unknown ca" },
+		{ node, stranger, "tlsv1 alert unknown ca", "unable to get local issuer certificate" },
+		{ node, trusts_strangers, "self-signed certificate in certificate chain",
+			"tlsv1 alert unknown ca" },
+		{ expired, node, "certificate has expired", "sslv3 alert certificate expired" },
+		{ node, expired, "sslv3 alert certificate expired", "certificate has expired" },
+		{ same_psk, node, "tlsv1 alert unknown ca", "self-signed certificate in certificate chain" },
+		{ node, same_psk, NULL, NULL },
+		{ same_psk, other_psk, NULL, NULL },
+		{ other_psk, same_psk, NULL, NULL },
+		{ same_psk, other_name, NULL, NULL },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ends e;
+		ends_init(&e, cases[i].active, cases[i].passive);
+		ends_shake(&e);
+		assert_int_equal(e.passive.error, ECONNRESET);
+		if (e.active.error == 0)
+			expect_end(&e.active, -1);
+		else
+			assert_int_equal(e.active.error, ECONNRESET);
+		const char *why = softrdma_tls_why(e.passive.tls);
+		assert_string_not_equal(why, "");
+		assert_string_not_equal(softrdma_tls_why(e.active.tls), "");
+		if (cases[i].active_why)
+			assert_string_equal(softrdma_tls_why(e.active.tls), cases[i].active_why);
+		if (cases[i].passive_why)
+			assert_string_equal(why, cases[i].passive_why);
+		/* nothing leaves, or comes in, any more */
+		uint8_t byte = 0;
+		assert_int_equal(softrdma_tls_send(e.passive.tls, &byte, 1), -1);
+		assert_int_equal(errno, EPIPE);
+		assert_true(softrdma_tls_end(e.passive.tls));
+		expect_end(&e.passive, -1);
+		ends_fini(&e);
+	}
+}
+
+/* an end that was not announced, at each stage */
+static void
+test_cut(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	shutdown(e.active.fd, SHUT_WR);
+	step(&e.passive);
+	assert_int_equal(e.passive.error, ECONNRESET);
+	assert_string_equal(softrdma_tls_why(e.passive.tls), "");
+	ends_fini(&e);
+
+	ends_init(&e, node, node);
+	step(&e.active);
+	step(&e.passive);
+	shutdown(e.passive.fd, SHUT_WR);
+	shutdown(e.active.fd, SHUT_WR);
+	e.passive.error = softrdma_tls_handshake(e.passive.tls);
+	assert_int_equal(e.passive.error, ECONNRESET);
+	ends_fini(&e);
+
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	assert_int_equal(softrdma_tls_send(e.active.tls, "word", 4), 4);
+	shutdown(e.active.fd, SHUT_WR);
+	char word[8];
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, word, sizeof(word)), 4);
+	expect_end(&e.passive, -1);
+	assert_string_equal(softrdma_tls_why(e.passive.tls), "");
+	ends_fini(&e);
+
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	fail_call(FAIL_MINE, "recv", 0, 1, ETIMEDOUT);
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, word, sizeof(word)), -1);
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_int_equal(fail_nothing(), 1);
+	ends_fini(&e);
+}
+
+/* a bit that somebody on the way has changed */
+static void
+test_changed_on_the_way(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	assert_int_equal(softrdma_tls_send(e.active.tls, "word", 4), 4);
+	uint8_t bytes[256];
+	ssize_t n = recv(e.passive.fd, bytes, sizeof(bytes), 0);
+	assert_true(n > 4);
+	assert_null(memmem(bytes, (size_t)n, "word", 4)); /* a secret */
+	bytes[n - 1] ^= 1;
+	raw_send(e.active.fd, bytes, (size_t)n);
+	expect_end(&e.passive, -1);
+	assert_string_equal(softrdma_tls_why(e.passive.tls), "decryption failed or bad record mac");
+	ends_fini(&e);
+}
+
+static void
+test_full_socket(void **state)
+{
+	(void)state;
+	struct ends e;
+	size_t sent = 0, got = 0;
+	static uint8_t bytes[SOFTRDMA_TLS_RECORD];
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	for (uint8_t *record = softrdma_tls_record(e.active.tls); record;
+		record = softrdma_tls_record(e.active.tls)) {
+		memset(record, (int)(sent / SOFTRDMA_TLS_RECORD), SOFTRDMA_TLS_RECORD);
+		softrdma_tls_seal(e.active.tls, SOFTRDMA_TLS_RECORD);
+		sent += SOFTRDMA_TLS_RECORD;
+	}
+	assert_int_equal(errno, EAGAIN);
+	assert_true(softrdma_tls_wants_space(e.active.tls));
+	assert_true(softrdma_stream_wants_space(e.active.tls));
+	assert_false(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_int_equal(softrdma_tls_send(e.active.tls, bytes, 1), -1);
+	assert_int_equal(errno, EAGAIN);
+	while (got < sent) {
+		ssize_t n = softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes));
+		if (n < 0) {
+			assert_int_equal(errno, EAGAIN);
+			softrdma_tls_flush(e.active.tls);
+			continue;
+		}
+		assert_true(n > 0);
+		for (ssize_t i = 0; i < n; i++, got++)
+			assert_int_equal(bytes[i], (uint8_t)(got / SOFTRDMA_TLS_RECORD));
+	}
+	assert_false(softrdma_tls_wants_space(e.active.tls));
+	/* full in the middle of what must go at once, and of what announces the end */
+	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
+	assert_int_equal(softrdma_tls_send(e.active.tls, bytes, 1), -1);
+	assert_int_equal(errno, EAGAIN);
+	fail_nothing();
+	softrdma_tls_flush(e.active.tls);
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
+	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
+	assert_false(softrdma_stream_end(e.active.fd, e.active.tls));
+	fail_nothing();
+	assert_true(softrdma_stream_end(e.active.fd, e.active.tls));
+	expect_end(&e.passive, 0);
+	ends_fini(&e);
+}
+
+/* more than is good for one key: the next one is taken, and the other side follows */
+static void
+test_another_key(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	for (unsigned i = 0; i < SOFTRDMA_TLS_KEY_RECORDS; i++) {
+		uint8_t byte = (uint8_t)i, got = 0;
+		assert_int_equal(softrdma_tls_send(e.active.tls, &byte, 1), 1);
+		assert_int_equal(softrdma_tls_recv(e.passive.tls, &got, 1), 1);
+		assert_int_equal(got, byte);
+	}
+	/* a record of one byte has 5 for its header, 1 for its type and 16 for its tag; the news has 5 */
+	uint8_t bytes[128];
+	assert_int_equal(softrdma_tls_send(e.active.tls, "x", 1), 1);
+	assert_int_equal(recv(e.passive.fd, bytes, sizeof(bytes), MSG_PEEK),
+		(5 + 5 + 1 + 16) + (5 + 1 + 1 + 16));
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
+	assert_int_equal(bytes[0], 'x');
+	expect_both_ways(&e);
+	ends_fini(&e);
+}
+
+/* a peer of another make may ask for an answer before anything else can be read */
+static void
+test_answer_without_room(void **state)
+{
+	(void)state;
+	struct ends e;
+	int fds[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	node();
+	end_init(&e.passive, fds[1], false);
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	assert_int_equal(SSL_CTX_use_certificate_file(ctx, file_path("node", ".pem"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, file_path("node", ".key"), SSL_FILETYPE_PEM), 1);
+	SSL *ssl = SSL_new(ctx);
+	SSL_set_fd(ssl, fds[0]);
+	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 10; i++) {
+		SSL_connect(ssl);
+		step(&e.passive);
+	}
+	assert_int_equal(e.passive.error, 0);
+	assert_int_equal(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+	assert_int_equal(SSL_write(ssl, "word", 4), 4);
+	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
+	char word[8];
+	ssize_t n = softrdma_tls_recv(e.passive.tls, word, sizeof(word));
+	if (n < 0) { /* OpenSSL may as well answer later */
+		assert_int_equal(errno, EAGAIN);
+		assert_true(softrdma_tls_wants_space(e.passive.tls));
+		fail_nothing();
+		n = softrdma_tls_recv(e.passive.tls, word, sizeof(word));
+	}
+	fail_nothing();
+	assert_int_equal(n, 4);
+	assert_memory_equal(word, "word", 4);
+	assert_false(softrdma_tls_wants_space(e.passive.tls));
+	assert_int_equal(softrdma_tls_send(e.passive.tls, "answer", 6), 6);
+	assert_int_equal(SSL_read(ssl, word, sizeof(word)), 6);
+	assert_memory_equal(word, "answer", 6);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	close(fds[0]);
+	end_fini(&e.passive);
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+test_no_memory(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials = NULL;
+	struct softrdma_tls *tls;
+	assert_int_equal(softrdma_credentials_of_environment(&credentials), 0); /* nothing */
+	no_memory_in = "SSL_CTX_new";
+	node();
+	assert_int_equal(softrdma_credentials_of_environment(&credentials), ENOMEM);
+	same_psk();
+	assert_int_equal(softrdma_credentials_of_environment(&credentials), ENOMEM);
+	no_memory_in = NULL;
+	assert_int_equal(softrdma_credentials_of_environment(&credentials), 0);
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_tls_new(credentials->context, 0, true, &tls), ENOMEM);
+	fail_nothing();
+	const char *const calls[] = { "SSL_new", "BIO_new" };
+	for (int i = 0; i < 2; i++) {
+		no_memory_in = calls[i];
+		assert_int_equal(softrdma_tls_new(credentials->context, 0, true, &tls), ENOMEM);
+	}
+	no_memory_in = NULL;
+	softrdma_credentials_put(credentials);
+
+	struct ends e;
+	ends_init(&e, same_psk, same_psk);
+	no_memory_in = "SSL_SESSION_new";
+	ends_shake(&e);
+	no_memory_in = NULL;
+	assert_int_equal(e.active.error, ECONNRESET);
+	assert_string_not_equal(softrdma_tls_why(e.active.tls), "");
+	ends_fini(&e);
+	softrdma_tls_delete(NULL);
+}
+
+/* --- connections of the device --- */
+
+/* the whole memory goes over in one write, and comes back by a read */
+static void
+expect_memory_moves(struct ibv_qp *qp)
+{
+	const unsigned half = MEM_SIZE / 2;
+	for (int read = 0; read < 2; read++) {
+		uint8_t *from = read ? the_mem + half : the_mem;
+		uint8_t *to = read ? the_mem : the_mem + half;
+		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = half, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = { .wr_id = 77,
+			.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)the_mem + half;
+		wr.wr.rdma.rkey = the_mr->rkey;
+		for (unsigned i = 0; i < half; i++)
+			from[i] = (uint8_t)(i * 13 + i / 256 + (unsigned)read);
+		memset(to, 0, half);
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		expect_wc(77, IBV_WC_SUCCESS);
+		assert_memory_equal(from, to, half);
+	}
+}
+
+static void
+test_connection(void **state)
+{
+	(void)state;
+	void (*const credentials[])(void) = { node, same_psk };
+	for (int i = 0; i < 2; i++) {
+		struct pair_of_ids p;
+		credentials[i]();
+		pair_init(&p);
+		assert_true(locked(softrdma_qp_of(p.active->qp)->link,
+			softrdma_qp_of(p.active->qp)->link->tls != NULL));
+		expect_memory_moves(p.active->qp);
+		expect_memory_moves(p.passive->qp);
+		assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+		expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		pair_fini(&p);
+		assert_int_equal(log_worst, 0);
+	}
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* a client with these credentials is refused by a server with those; its program hears it, the server's does
+ * not */
+static void
+expect_rejected(void (*client)(void), void (*server)(void), int status, const char *client_log,
+	const char *server_log)
+{
+	struct listener l;
+	log_clear();
+	server();
+	listener_init(&l);
+	client();
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l.addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, status);
+	wait_for_log(client_log);
+	wait_for_log(server_log);
+	expect_no_event(l.channel);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+nothing(void)
+{
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+test_rejected(void **state)
+{
+	(void)state;
+	expect_rejected(nothing, node, SOFTRDMA_REJECT_PLAIN,
+		"speaks TLS only, and this side has no credentials for it",
+		"does not use TLS, as it must here");
+	expect_rejected(node, nothing, -EPROTO, "it has ended the connection, and may not use TLS",
+		"speaks TLS, which this listener was given no credentials for");
+	expect_rejected(stranger, node, -EPROTO, "tlsv1 alert unknown ca",
+		"unable to get local issuer certificate");
+	expect_rejected(node, stranger, -EPROTO, "unable to get local issuer certificate",
+		"tlsv1 alert unknown ca");
+	expect_rejected(expired, node, -EPROTO, "alert certificate expired", "certificate has expired");
+	expect_rejected(same_psk, other_psk, -EPROTO, "no TLS with 127.0.0.1:", "no TLS with 127.0.0.1:");
+}
+
+/* who is asked for credentials that cannot be had does nothing without */
+static void
+test_bad_settings(void **state)
+{
+	(void)state;
+	struct sockaddr_in any = loopback(0);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	use_certificates("node", NULL, "ca");
+	assert_int_equal(softrdma_rdma_listen(id, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	destroy(id);
+	id = new_active(channel, &any);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	wait_for_log("all must be set, or none");
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* whoever can be reached from elsewhere is told what that means, once for each listener */
+static void
+test_warning(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *addr;
+		bool warned;
+	} cases[] = { { "0.0.0.0", true }, { "127.0.0.1", false }, { "127.1.2.3", false } };
+	for (int with_tls = 0; with_tls < 2; with_tls++) {
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			struct sockaddr_in addr = loopback(0);
+			struct rdma_event_channel *channel = new_channel();
+			struct rdma_cm_id *id = new_id(channel);
+			log_clear();
+			if (with_tls)
+				node();
+			assert_int_equal(inet_pton(AF_INET, cases[i].addr, &addr.sin_addr), 1);
+			assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), 0);
+			assert_int_equal(softrdma_rdma_listen(id, 0), 0);
+			bool warned = cases[i].warned && !with_tls;
+			assert_int_equal(log_has("without TLS: nothing is encrypted"), warned);
+			assert_int_equal(log_worst, warned ? SOFTRDMA_LOG_WARNING : 0);
+			destroy(id);
+			softrdma_rdma_destroy_event_channel(channel);
+		}
+	}
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* credentials of an id count more than the environment */
+static void
+test_of_an_id(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials;
+	assert_int_equal(softrdma_credentials_new(file_path("node", ".pem"), file_path("node", ".key"),
+				 file_path("ca", ".pem"), &credentials),
+		0);
+	struct listener l;
+	struct sockaddr_in any = loopback(0);
+	stranger();
+	l.channel = new_channel();
+	l.id = new_id(l.channel);
+	assert_int_equal(softrdma_rdma_bind_addr(l.id, (struct sockaddr *)&any), 0);
+	softrdma_rdma_set_credentials(l.id, NULL);
+	softrdma_rdma_set_credentials(l.id, credentials);
+	softrdma_rdma_set_credentials(l.id, credentials);
+	assert_int_equal(softrdma_rdma_listen(l.id, 0), 0);
+	l.addr = l.id->route.addr.src_sin;
+
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l.addr);
+	softrdma_rdma_set_credentials(id, credentials);
+	softrdma_credentials_put(credentials);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	struct rdma_cm_id *request = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(softrdma_rdma_reject(request, "no", 2), 0);
+	struct rdma_cm_event *event = take_event(channel, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event->status, SOFTRDMA_REJECT_CONSUMER);
+	assert_int_equal(event->param.conn.private_data_len, 2);
+	softrdma_rdma_ack_cm_event(event);
+	destroy(request);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* what a client of ours begins with */
+static size_t
+client_hello(uint8_t *bytes, size_t size)
+{
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	int fd = raw_accept(listening);
+	assert_true(readable(fd, PATIENCE_MS));
+	ssize_t n = recv(fd, bytes, size, 0);
+	assert_true(n > 100);
+	assert_int_equal(bytes[0], 22);
+	/* a server that answers in plain text, as ours does that has no room */
+	uint8_t buf[BUF_MAX];
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_REJECT, ""));
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
+	wait_for_log("does not use TLS, as this side must");
+	close(fd);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	close(listening);
+	return (size_t)n;
+}
+
+/* the end, maybe behind an alert */
+static void
+expect_no_more(int fd)
+{
+	char bytes[64];
+	ssize_t n;
+	do {
+		assert_true(readable(fd, PATIENCE_MS));
+		n = recv(fd, bytes, sizeof(bytes), 0);
+	} while (n > 0);
+	assert_true(n == 0 || errno == ECONNRESET);
+}
+
+/* nothing that is not TLS, or not all of it, gets to the program, or stays */
+static void
+test_hostile(void **state)
+{
+	(void)state;
+	struct listener l;
+	uint8_t hello[2048];
+	node();
+	size_t len = client_hello(hello, sizeof(hello));
+	listener_init(&l);
+
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, "GET / HTTP/1.0\r\n\r\n", 18);
+	expect_no_more(fd);
+	close(fd);
+	wait_for_log("no TLS with 127.0.0.1:");
+
+	log_clear();
+	fd = raw_connect(&l.addr); /* somebody who looks, and leaves */
+	shutdown(fd, SHUT_WR);
+	expect_no_more(fd);
+	close(fd);
+	assert_int_equal(log_worst, 0);
+
+	for (size_t at = 1; at < len; at += 37) { /* cut within the first message */
+		fd = raw_connect(&l.addr);
+		raw_send(fd, hello, at);
+		shutdown(fd, SHUT_WR);
+		expect_no_more(fd);
+		close(fd);
+	}
+
+	fd = raw_connect(&l.addr); /* damaged */
+	hello[60] ^= 0xff;
+	hello[len / 2] ^= 0xff;
+	raw_send(fd, hello, len);
+	shutdown(fd, SHUT_WR);
+	expect_no_more(fd);
+	close(fd);
+
+	fd = raw_connect(&l.addr); /* the beginning, and then nothing */
+	raw_send(fd, hello, len / 2);
+	clock_forward_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	expect_no_more(fd);
+	close(fd);
+	wait_for_log("did not finish its request in time: connection closed");
+
+	int silent = raw_connect(&l.addr); /* when the listener goes */
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l.addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_CONSUMER);
+	expect_no_event(l.channel);
+	listener_fini(&l);
+	expect_no_more(silent);
+	close(silent);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* a server that never gets on with it */
+static void
+test_server_is_silent(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	node();
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	int fd = raw_accept(listening);
+	assert_true(readable(fd, PATIENCE_MS));
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS);
+	expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	close(fd);
+	close(listening);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+test_without_memory(void **state)
+{
+	(void)state;
+	struct listener l;
+	node();
+	listener_init(&l);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l.addr);
+	no_memory_in = "BIO_new";
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_UNREACHABLE, -ENOMEM);
+	destroy(id);
+	int fd = raw_connect(&l.addr);
+	raw_expect_end(fd);
+	close(fd);
+	no_memory_in = NULL;
+	wait_for_log("an incoming connection is dropped: Cannot allocate memory");
+	expect_no_event(l.channel);
+	softrdma_rdma_destroy_event_channel(channel);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* the client has gone before it is accepted, with a farewell or without */
+static void
+test_gone_before_accept(void **state)
+{
+	(void)state;
+	struct listener l;
+	node();
+	listener_init(&l);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l.addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	struct rdma_cm_id *request = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(request);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	assert_int_equal(softrdma_rdma_accept(request, NULL), 0);
+	struct rdma_cm_event *event;
+	assert_true(readable(l.channel->fd, PATIENCE_MS));
+	assert_int_equal(softrdma_rdma_get_cm_event(l.channel, &event), 0);
+	assert_int_equal(event->event, RDMA_CM_EVENT_CONNECT_ERROR);
+	softrdma_rdma_ack_cm_event(event);
+	destroy(request);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* --- memory of others --- */
+
+/* a file that was cut short: its bytes are neither read nor written, and nobody dies of it */
+static void
+test_memory_that_has_gone(void **state)
+{
+	(void)state;
+	const size_t size = 8192;
+	for (int read = 0; read < 2; read++) {
+		struct pair_of_ids p;
+		FILE *file = tmpfile();
+		assert_true(file && ftruncate(fileno(file), (off_t)size) == 0);
+		void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+		assert_ptr_not_equal(mem, MAP_FAILED);
+		struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+		assert_non_null(mr);
+		node();
+		pair_init(&p);
+		assert_int_equal(ftruncate(fileno(file), 0), 0);
+		struct ibv_sge sge = { .addr = (uintptr_t)mem, .length = (uint32_t)size, .lkey = mr->lkey };
+		struct ibv_send_wr wr = { .wr_id = 5,
+			.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)the_mem;
+		wr.wr.rdma.rkey = the_mr->rkey;
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+		expect_wc(5, IBV_WC_LOC_PROT_ERR);
+		pair_fini(&p);
+		assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+		munmap(mem, size);
+		fclose(file);
+	}
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* --- by hand --- */
+
+static void
+test_by_hand(void **state)
+{
+	(void)state;
+	struct hands h;
+	node();
+	hands_init(&h, AF_INET);
+	hands_meet(&h);
+	assert_true(locked(softrdma_qp_of(h.a)->link, softrdma_qp_of(h.a)->link->tls != NULL));
+	expect_write(h.a);
+	expect_write(h.b);
+	hands_fini(&h);
+	use_certificates(NULL, NULL, NULL);
+}
+
+static void
+test_by_hand_bad_settings(void **state)
+{
+	(void)state;
+	struct hands h;
+	hands_init(&h, AF_INET);
+	use_certificates("node", NULL, "ca");
+	struct ibv_qp_attr attr = rtr_attr(&h.gid, h.b->qp_num, PSN_B);
+	assert_int_equal(softrdma_ibv_modify_qp(h.a, &attr, RTR_MASK), EINVAL);
+	wait_for_log("all must be set, or none");
+	use_certificates(NULL, NULL, NULL);
+	hands_fini(&h);
+}
+
+static int
+setup_files(void **state)
+{
+	return setup_by_hand(state) ? -1 : certificates_init();
+}
+
+static int
+teardown_files(void **state)
+{
+	use_certificates(NULL, NULL, NULL);
+	certificates_fini();
+	return teardown_by_hand(state);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_trusted),
+		device_test(test_psk),
+		device_test(test_not_trusted),
+		device_test(test_cut),
+		device_test(test_changed_on_the_way),
+		device_test(test_full_socket),
+		device_test(test_another_key),
+		device_test(test_answer_without_room),
+		device_test(test_no_memory),
+		device_test(test_connection),
+		device_test(test_rejected),
+		device_test(test_bad_settings),
+		device_test(test_of_an_id),
+		device_test(test_warning),
+		device_test(test_hostile),
+		device_test(test_server_is_silent),
+		device_test(test_without_memory),
+		device_test(test_gone_before_accept),
+		device_test(test_memory_that_has_gone),
+		device_test(test_by_hand),
+		device_test(test_by_hand_bad_settings),
+	};
+	return cmocka_run_group_tests(tests, setup_files, teardown_files);
+}
