@@ -21,9 +21,6 @@
 /* what a step costs: the clock never stands still */
 #define STEP_NS_MAX 2000
 
-/* workers that cannot be made, of a thousand: the device goes on without */
-#define NO_THREAD 100
-
 enum fiber_state {
 	FIBER_NONE,
 	FIBER_READY,
@@ -56,6 +53,7 @@ static struct {
 	size_t scheduler_stack_size;
 	unsigned live;
 	unsigned preemption;
+	unsigned no_thread;
 	uint64_t steps_max;
 } all;
 
@@ -89,8 +87,9 @@ __wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 }
 
 void
-fibers_begin(unsigned preemption, uint64_t steps_max)
+fibers_begin(unsigned preemption, unsigned no_thread, uint64_t steps_max)
 {
+	all.no_thread = no_thread;
 	all.preemption = preemption;
 	all.steps_max = steps_max;
 }
@@ -289,7 +288,7 @@ int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	(void)attr;
-	if (all.live > 3 && sim_chance(NO_THREAD)) {
+	if (all.live > 3 && sim_chance(all.no_thread)) {
 		SIM_TRACE("no thread");
 		return EAGAIN;
 	}

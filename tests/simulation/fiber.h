@@ -14,8 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* a new seed: how often of a thousand locks another fiber goes first, and how many steps are too many */
-void fibers_begin(unsigned preemption, uint64_t steps_max);
+/*
+ * A new seed: how often of a thousand locks another fiber goes first, how often of a thousand times a worker
+ * cannot be made, and how many steps are too many.
+ */
+void fibers_begin(unsigned preemption, unsigned no_thread, uint64_t steps_max);
 
 void fiber_start(const char *name, void (*run)(void *arg), void *arg);
 

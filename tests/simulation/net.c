@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* net.c -- two sockets and the bytes between them, and whatever else the device has descriptors of */
+/* net.c -- two sockets and the bytes between them */
 
 #include <assert.h>
 #include <errno.h>
@@ -9,22 +9,18 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "fiber.h"
+#include "fds.h"
 #include "net.h"
 #include "sim.h"
 
-/* where no real descriptor is */
-#define FD_FIRST (1 << 20)
-#define FDS_MAX 16
 #define ROOM_MAX ((uint32_t)1 << 16)
 
 /* doc/softrdma-protocol.md, section 2 */
@@ -34,16 +30,6 @@
 
 /* keep-alive of a connection on which nothing comes back, and when nothing else was said */
 #define SILENCE_MS 10000
-
-/* a waiter is interrupted in the end: who waits for what never comes goes on all the same */
-#define POLL_NS_MAX (2 * SIM_S)
-
-enum kind {
-	KIND_NONE,
-	KIND_EPOLL,
-	KIND_EVENT,
-	KIND_SOCKET,
-};
 
 /* one direction; positions are those of the stream */
 struct pipe {
@@ -61,27 +47,8 @@ struct pipe {
 	enum net_cut cut_how;
 };
 
-struct fd {
-	enum kind kind;
-	/* KIND_EVENT */
-	uint64_t count;
-	int flags;
-	/* KIND_SOCKET */
-	unsigned side;
-	int error; /* behind what has arrived */
-	bool read_shut;
-	bool wants_room; /* somebody was told that there is none */
-	unsigned timeout_ms;
-	/* watched by epoll */
-	bool watched;
-	bool news; /* an edge since the last report */
-	uint32_t mask;
-	void *data;
-};
-
 static struct {
 	struct net_plan plan;
-	struct fd fds[FDS_MAX];
 	struct pipe pipes[NET_SIDES]; /* by who writes */
 	bool cut;
 	bool reset;                          /* by a side that did not read all */
@@ -89,53 +56,12 @@ static struct {
 	uint64_t stuck_ns[NET_SIDES];        /* since when what was sent has had no room; 0: it has */
 } net;
 
-/* whoever polls */
-static const char pollers;
-
-static struct fd *
-fd_of(int number)
-{
-	if (number < FD_FIRST || number >= FD_FIRST + FDS_MAX)
-		return NULL;
-	struct fd *fd = &net.fds[number - FD_FIRST];
-	SIM_CHECK(fd->kind != KIND_NONE, "a descriptor is used that has been closed");
-	return fd;
-}
-
-static int
-number_of(const struct fd *fd)
-{
-	return FD_FIRST + (int)(fd - net.fds);
-}
-
-static struct fd *
-open_fd(enum kind kind)
-{
-	struct fd *fd = net.fds;
-
-	while (fd->kind != KIND_NONE)
-		SIM_CHECK(++fd < net.fds + FDS_MAX, "too many descriptors");
-	memset(fd, 0, sizeof(*fd));
-	fd->kind = kind;
-	return fd;
-}
-
-unsigned
-net_count(void)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < FDS_MAX; i++)
-		count += net.fds[i].kind != KIND_NONE;
-	return count;
-}
-
 static struct fd *
 socket_of(unsigned side)
 {
 	for (unsigned i = 0; i < FDS_MAX; i++) {
-		if (net.fds[i].kind == KIND_SOCKET && net.fds[i].side == side)
-			return &net.fds[i];
+		if (fds[i].kind == KIND_SOCKET && fds[i].side == side)
+			return &fds[i];
 	}
 	return NULL;
 }
@@ -145,7 +71,7 @@ net_begin(const struct net_plan *plan)
 {
 	assert(plan->room <= ROOM_MAX);
 	net.plan = *plan;
-	memset(net.fds, 0, sizeof(net.fds));
+	memset(fds, 0, sizeof(fds));
 	for (unsigned side = 0; side < NET_SIDES; side++) {
 		struct pipe *pipe = &net.pipes[side];
 
@@ -161,14 +87,14 @@ net_begin(const struct net_plan *plan)
 }
 
 void
-net_connect(int fds[static NET_SIDES])
+net_connect(int sockets[static NET_SIDES])
 {
 	for (unsigned side = 0; side < NET_SIDES; side++) {
-		struct fd *fd = open_fd(KIND_SOCKET);
+		struct fd *fd = fds_open(KIND_SOCKET);
 
 		fd->side = side;
 		fd->timeout_ms = SILENCE_MS;
-		fds[side] = number_of(fd);
+		sockets[side] = fds_number(fd);
 	}
 }
 
@@ -193,8 +119,8 @@ room_of(const struct pipe *pipe)
 }
 
 /* what poll(2) would say now */
-static uint32_t
-events_of(const struct fd *fd)
+uint32_t
+fds_events(const struct fd *fd)
 {
 	uint32_t events = 0;
 
@@ -215,12 +141,11 @@ events_of(const struct fd *fd)
 	return events;
 }
 
-static void
-wake_watchers(struct fd *fd)
+void
+fds_wake(struct fd *fd)
 {
 	fd->news = true;
-	fiber_wake(&net);
-	fiber_wake(&pollers);
+	fiber_wake(fds);
 }
 
 static void
@@ -232,7 +157,7 @@ set_error(unsigned side, int error)
 	if (fd == NULL || fd->error)
 		return;
 	fd->error = error;
-	wake_watchers(fd);
+	fds_wake(fd);
 }
 
 /* the reader has made room */
@@ -245,7 +170,7 @@ room_again(unsigned side)
 	if (fd == NULL || !fd->wants_room)
 		return;
 	fd->wants_room = false;
-	wake_watchers(fd);
+	fds_wake(fd);
 }
 
 /* --- the stream --- */
@@ -295,7 +220,7 @@ cut(struct pipe *pipe, enum net_cut how)
 		/* whoever sends what is not read any more is told some time */
 		net.silence_ends_ns[pipe - net.pipes] = sim.now_ns + SILENCE_MS * SIM_MS;
 		if (socket_of((unsigned)(1 - (pipe - net.pipes))))
-			wake_watchers(socket_of((unsigned)(1 - (pipe - net.pipes))));
+			fds_wake(socket_of((unsigned)(1 - (pipe - net.pipes))));
 		break;
 	default:
 		fall_silent();
@@ -354,7 +279,7 @@ arrive(unsigned side)
 	SIM_TRACE("%" PRIu64 " bytes arrive at %u", piece, 1 - side);
 	if (!net.cut && pipe->arrived == pipe->cut_at) {
 		if (fd && piece > 0)
-			wake_watchers(fd);
+			fds_wake(fd);
 		cut(pipe, pipe->cut_how);
 		return;
 	}
@@ -366,7 +291,7 @@ arrive(unsigned side)
 		if (piece > 0)
 			set_error(side, ECONNRESET);
 	} else {
-		wake_watchers(fd);
+		fds_wake(fd);
 	}
 	expect_arrival(pipe);
 }
@@ -413,8 +338,8 @@ net_happen(void)
 
 /* --- calls of the device --- */
 
-static bool
-is_interrupted(void)
+bool
+fds_is_interrupted(void)
 {
 	if (!sim_chance(net.plan.interrupt))
 		return false;
@@ -463,13 +388,13 @@ ssize_t __wrap_recvmsg(int number, struct msghdr *msg, int flags);
 ssize_t
 __wrap_sendmsg(int number, const struct msghdr *msg, int flags)
 {
-	struct fd *fd = fd_of(number);
+	struct fd *fd = fds_get(number);
 	struct pipe *pipe = pipe_out(fd);
 	uint64_t total = 0;
 
 	SIM_CHECK(flags == (MSG_DONTWAIT | MSG_NOSIGNAL), "a call that waits, or raises a signal");
 	SIM_CHECK(!pipe->fin_written, "something is sent behind the end of the stream");
-	if (is_interrupted())
+	if (fds_is_interrupted())
 		return -1;
 	if (fd->error) {
 		errno = EPIPE;
@@ -514,12 +439,12 @@ __wrap_sendmsg(int number, const struct msghdr *msg, int flags)
 ssize_t
 __wrap_recvmsg(int number, struct msghdr *msg, int flags)
 {
-	struct fd *fd = fd_of(number);
+	struct fd *fd = fds_get(number);
 	struct pipe *pipe = pipe_in(fd);
 	uint64_t before = pipe->read;
 
 	SIM_CHECK(flags == MSG_DONTWAIT, "a call that waits");
-	if (is_interrupted())
+	if (fds_is_interrupted())
 		return -1;
 	if (fd->read_shut)
 		return 0;
@@ -572,13 +497,13 @@ end_writing(const struct fd *fd)
 int
 __wrap_shutdown(int number, int how)
 {
-	struct fd *fd = fd_of(number);
+	struct fd *fd = fds_get(number);
 
 	SIM_TRACE("%u shuts %s down", fd->side, how == SHUT_WR ? "its side" : "both sides");
 	end_writing(fd);
 	if (how == SHUT_RDWR) {
 		fd->read_shut = true;
-		wake_watchers(fd);
+		fds_wake(fd);
 	}
 	return 0;
 }
@@ -607,7 +532,7 @@ __wrap_close(int number)
 {
 	if (number < FD_FIRST)
 		return __real_close(number);
-	struct fd *fd = fd_of(number);
+	struct fd *fd = fds_get(number);
 	if (fd->kind == KIND_SOCKET)
 		close_socket(fd);
 	fd->kind = KIND_NONE;
@@ -617,7 +542,7 @@ __wrap_close(int number)
 int
 __wrap_setsockopt(int number, int level, int name, const void *value, socklen_t len)
 {
-	struct fd *fd = fd_of(number);
+	struct fd *fd = fds_get(number);
 
 	(void)len;
 	if (level == IPPROTO_TCP && name == TCP_USER_TIMEOUT)
@@ -628,7 +553,7 @@ __wrap_setsockopt(int number, int level, int name, const void *value, socklen_t 
 int
 __wrap_getpeername(int number, struct sockaddr *addr, socklen_t *len)
 {
-	(void)fd_of(number);
+	(void)fds_get(number);
 	(void)addr;
 	(void)len;
 	errno = ENOTCONN;
@@ -644,162 +569,4 @@ __wrap_fcntl(int number, int command, ...)
 	void *arg = va_arg(ap, void *);
 	va_end(ap);
 	return number < FD_FIRST ? __real_fcntl(number, command, arg) : 0;
-}
-
-/* --- descriptors that count --- */
-
-int __wrap_eventfd(unsigned count, int flags);
-ssize_t __real_read(int number, void *buf, size_t len);
-ssize_t __wrap_read(int number, void *buf, size_t len);
-ssize_t __real_write(int number, const void *buf, size_t len);
-ssize_t __wrap_write(int number, const void *buf, size_t len);
-
-int
-__wrap_eventfd(unsigned count, int flags)
-{
-	struct fd *fd = open_fd(KIND_EVENT);
-
-	fd->count = count;
-	fd->flags = flags;
-	return number_of(fd);
-}
-
-ssize_t
-__wrap_write(int number, const void *buf, size_t len)
-{
-	uint64_t value;
-
-	if (number < FD_FIRST)
-		return __real_write(number, buf, len);
-	struct fd *fd = fd_of(number);
-	if (is_interrupted())
-		return -1;
-	memcpy(&value, buf, sizeof(value));
-	fd->count += value;
-	wake_watchers(fd);
-	return sizeof(value);
-}
-
-ssize_t
-__wrap_read(int number, void *buf, size_t len)
-{
-	if (number < FD_FIRST)
-		return __real_read(number, buf, len);
-	struct fd *fd = fd_of(number);
-	if (is_interrupted())
-		return -1;
-	if (fd->count == 0) {
-		SIM_CHECK(fd->flags & EFD_NONBLOCK, "an event is taken from a descriptor that has none");
-		errno = EAGAIN;
-		return -1;
-	}
-	const uint64_t value = fd->flags & EFD_SEMAPHORE ? 1 : fd->count;
-	fd->count -= value;
-	memcpy(buf, &value, sizeof(value));
-	return sizeof(value);
-}
-
-/* --- waiting --- */
-
-int __wrap_epoll_create1(int flags);
-int __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev);
-int __wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_ms);
-int __wrap_poll(struct pollfd *pfds, nfds_t count, int timeout_ms);
-
-int
-__wrap_epoll_create1(int flags)
-{
-	(void)flags;
-	return number_of(open_fd(KIND_EPOLL));
-}
-
-int
-__wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
-{
-	struct fd *fd = fd_of(other);
-
-	(void)fd_of(number);
-	fd->watched = op != EPOLL_CTL_DEL;
-	if (!fd->watched)
-		return 0;
-	fd->mask = ev->events;
-	fd->data = ev->data.ptr;
-	/* what is there already is reported once more */
-	if (events_of(fd) & (fd->mask | EPOLLERR | EPOLLHUP))
-		wake_watchers(fd);
-	return 0;
-}
-
-static int
-report(struct epoll_event *events, int max)
-{
-	int count = 0;
-	uint32_t first = sim_below(FDS_MAX);
-
-	for (uint32_t i = 0; i < FDS_MAX && count < max; i++) {
-		struct fd *fd = &net.fds[(first + i) % FDS_MAX];
-		if (fd->kind == KIND_NONE || !fd->watched || (!fd->news && (fd->mask & EPOLLET)))
-			continue;
-		uint32_t now = events_of(fd) & (fd->mask | EPOLLERR | EPOLLHUP);
-		fd->news = false;
-		if (now == 0)
-			continue;
-		events[count++] = (struct epoll_event){ .events = now, .data.ptr = fd->data };
-	}
-	return count;
-}
-
-int
-__wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_ms)
-{
-	const uint64_t end_ns = timeout_ms < 0 ? SIM_NEVER : sim.now_ns + (uint64_t)timeout_ms * SIM_MS;
-	int count;
-
-	(void)fd_of(number);
-	if (is_interrupted())
-		return -1;
-	if (timeout_ms == 0)
-		fiber_yield();
-	/* one at a time, or all: both are right */
-	if (sim_chance(300))
-		max = 1;
-	while ((count = report(events, max)) == 0 && sim.now_ns < end_ns)
-		fiber_wait(&net, end_ns);
-	return count;
-}
-
-static int
-look(struct pollfd *pfds, nfds_t count)
-{
-	int ready = 0;
-
-	for (nfds_t i = 0; i < count; i++) {
-		pfds[i].revents = 0;
-		if (pfds[i].fd < FD_FIRST)
-			continue;
-		/* the values are those of epoll */
-		uint32_t wanted = (uint32_t)(uint16_t)pfds[i].events | EPOLLERR | EPOLLHUP;
-		/* a waiter may find what it polls closed by another thread, and be told so */
-		const struct fd *fd = &net.fds[pfds[i].fd - FD_FIRST];
-		uint32_t now = fd->kind == KIND_NONE ? EPOLLHUP | EPOLLIN : events_of(fd);
-		pfds[i].revents = (short)(now & wanted);
-		ready += pfds[i].revents != 0;
-	}
-	return ready;
-}
-
-int
-__wrap_poll(struct pollfd *pfds, nfds_t count, int timeout_ms)
-{
-	const uint64_t end_ns = sim.now_ns + sim_delay_ns(POLL_NS_MAX);
-	int ready;
-
-	(void)timeout_ms;
-	while ((ready = look(pfds, count)) == 0) {
-		if (!fiber_wait(&pollers, end_ns)) {
-			errno = EINTR;
-			return -1;
-		}
-	}
-	return ready;
 }

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * net.h -- two sockets and the bytes between them, and whatever else the device has descriptors of
+ * net.h -- two sockets and the bytes between them
  *
  * Descriptors that do not exist anywhere else. What has been sent arrives later, in pieces; a socket that is
  * watched with EPOLLET reports as Linux does: when something new has come, or when room has come back to
@@ -36,7 +36,7 @@ struct net_plan {
 /* nothing is open; two sockets are connected by open() */
 void net_begin(const struct net_plan *plan);
 /* their descriptors */
-void net_connect(int fds[static NET_SIDES]);
+void net_connect(int sockets[static NET_SIDES]);
 
 /* the stream breaks when so many bytes of what this side sends have arrived */
 void net_cut_behind(unsigned side, uint64_t bytes, enum net_cut how);
@@ -52,8 +52,5 @@ bool net_is_torn(unsigned side);
 
 /* what is due happens; the result is when something will be */
 uint64_t net_happen(void);
-
-/* descriptors that are open */
-unsigned net_count(void);
 
 #endif /* TEST_SIMULATION_NET_H */

@@ -25,7 +25,18 @@
 #define RECVS_MAX 32
 #define PIECES_MAX 3
 #define SLOT_SIZE 2048
+#define INLINE_MAX 128
 #define BIG_SIZE ((size_t)600 * 1024) /* more than two segments */
+
+#define BIGS_MAX 2
+
+/* between regions, and behind each place in local memory: nobody's */
+#define GAP 64
+
+/* memory without what is long */
+#define PLAIN_SMALL ((size_t)20480)
+#define LOCAL_STEP (SLOT_SIZE + GAP)
+#define LOCAL_SMALL ((size_t)(OPS_MAX + RECVS_MAX) * LOCAL_STEP + GAP)
 
 /* bit of wr_id: of a receive */
 #define WR_RECV ((uint64_t)1 << 40)
