@@ -70,16 +70,6 @@
 #define SOFTRDMA_LOG_LINES 10
 #define SOFTRDMA_LOG_INTERVAL_MS 10000
 
-/* addresses of which it is known that they have reached for memory that is not theirs: 32 bytes each */
-#define SOFTRDMA_TRESPASSERS_MAX 1024
-
-/* after so long without another time it is forgotten */
-#define SOFTRDMA_TRESPASS_MEMORY_MS 60000
-
-/* lines of one kind that strangers can cause in one interval; more would let them fill a disk */
-#define SOFTRDMA_LOG_LINES 10
-#define SOFTRDMA_LOG_INTERVAL_MS 10000
-
 /* a handshake message must be complete within this time */
 #define SOFTRDMA_HANDSHAKE_TIMEOUT_MS 5000
 
