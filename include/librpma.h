@@ -177,6 +177,15 @@ enum rpma_cap {
 /* *caps: enum rpma_cap, combined with |. RPMA_E_INVAL */
 int rpma_peer_get_caps(const struct rpma_peer *peer, uint32_t *caps);
 
+/*
+ * Software device: TLS for the connections of this peer, in place of what the environment says (softrdma(7)).
+ * Files in PEM: a certificate, its key, the CA whose certificates are trusted; the other side needs the same.
+ * Before rpma_ep_listen and rpma_conn_req_new, which use what was given last.
+ * RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_NOSUPP (the device has no TLS), RPMA_E_PROVIDER (a file cannot be used)
+ */
+int rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key_file,
+	const char *ca_file);
+
 struct rpma_conn; /* a connection, from the request being sent or accepted on */
 
 /*

@@ -100,6 +100,7 @@ rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, co
 	if (ret)
 		return ret;
 
+	rpmai_peer_credentials_for(peer, id);
 	struct rpma_conn *conn;
 	ret = rpmai_conn_new(peer, id, &params, &conn);
 	if (ret)

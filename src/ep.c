@@ -52,6 +52,7 @@ rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struc
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_id()");
 		goto err_destroy_channel;
 	}
+	rpmai_peer_credentials_for(peer, ep->id);
 	if (!rpmai_info_get(rdma, addr, port, INFO_PASSIVE, &rai, reason)) {
 		ret = RPMAI_FAIL(RPMA_E_PROVIDER, "%s:%s: %s", addr, port, reason);
 		goto err_destroy_id;

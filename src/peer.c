@@ -113,9 +113,48 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 			errnum == EBUSY ? "delete what was made from the peer first" : NULL,
 			"ibv_dealloc_pd()");
+	if (peer->credentials)
+		peer->rdma->credentials_put(peer->credentials);
 	rpmai_conn_table_delete(peer->conns);
 	free(peer);
 	return ret;
+}
+
+int
+rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key_file, const char *ca_file)
+{
+	if (peer == NULL || cert_file == NULL || key_file == NULL || ca_file == NULL)
+		return RPMAI_FAIL_NULL();
+
+	const struct rdma_api *rdma = peer->rdma;
+	if (rdma->credentials_new == NULL)
+		return RPMAI_FAIL(RPMA_E_NOSUPP, "TLS is for the software device only");
+
+	struct softrdma_credentials *credentials;
+	int errnum = rdma->credentials_new(cert_file, key_file, ca_file, &credentials);
+	switch (errnum) {
+	case 0:
+		break;
+	case ENOMEM:
+		return RPMAI_FAIL_NOMEM();
+	case EOPNOTSUPP:
+		return RPMAI_FAIL(RPMA_E_NOSUPP, "this library was built without TLS");
+	default:
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, "the line before this one says which file",
+			"credentials for TLS");
+	}
+
+	if (peer->credentials)
+		rdma->credentials_put(peer->credentials);
+	peer->credentials = credentials;
+	return 0;
+}
+
+void
+rpmai_peer_credentials_for(const struct rpma_peer *peer, struct rdma_cm_id *id)
+{
+	if (peer->credentials)
+		peer->rdma->set_credentials(id, peer->credentials);
 }
 
 int

@@ -40,6 +40,8 @@
 #define RPMAI_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
 #define RPMAI_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
 
+struct softrdma_credentials; /* the device's affair */
+
 struct rdma_api {
 	/* ---- what the device is like ---- */
 
@@ -64,6 +66,15 @@ struct rdma_api {
 	uint8_t reject_data_max;
 	/* does private data arrive filled up with zeros to the most bytes? */
 	bool pads_private_data;
+
+	/*
+	 * TLS, from files in PEM, for ids that neither listen nor connect yet; whoever made the credentials
+	 * gives them back. NULL where the device has none. errnum.
+	 */
+	int (*credentials_new)(const char *cert_file, const char *key_file, const char *ca_file,
+		struct softrdma_credentials **credentials);
+	void (*credentials_put)(struct softrdma_credentials *credentials);
+	void (*set_credentials)(struct rdma_cm_id *id, struct softrdma_credentials *credentials);
 
 	/* ---- addresses and connections ---- */
 

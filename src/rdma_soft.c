@@ -34,6 +34,10 @@ static const struct rdma_api rdma_soft = {
 	.reject_data_max = PRIVATE_DATA_MAX,
 	.pads_private_data = false,
 
+	.credentials_new = softrdma_credentials_new,
+	.credentials_put = softrdma_credentials_put,
+	.set_credentials = softrdma_rdma_set_credentials,
+
 	.getaddrinfo = softrdma_rdma_getaddrinfo,
 	.freeaddrinfo = softrdma_rdma_freeaddrinfo,
 	.get_devices = NULL,

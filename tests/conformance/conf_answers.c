@@ -352,6 +352,10 @@ caps(struct role *r)
 				RPMA_CAP_ATOMICS);
 	CHECK_RET(rpma_peer_get_caps(NULL, &has), RPMA_E_INVAL);
 	CHECK_RET(rpma_peer_get_caps(r->peer, NULL), RPMA_E_INVAL);
+	CHECK_RET(rpma_peer_set_tls(NULL, "cert", "key", "ca"), RPMA_E_INVAL);
+	CHECK_RET(rpma_peer_set_tls(r->peer, NULL, "key", "ca"), RPMA_E_INVAL);
+	if (!r->soft)
+		CHECK_RET(rpma_peer_set_tls(r->peer, "cert", "key", "ca"), RPMA_E_NOSUPP);
 	CHECK_RET(rpma_utils_ibv_context_is_soft(NULL, &is_soft), RPMA_E_INVAL);
 	CHECK_RET(rpma_utils_ibv_context_is_soft(ctx, NULL), RPMA_E_INVAL);
 	role_close(r);

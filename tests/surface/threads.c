@@ -567,6 +567,7 @@ use_device(void)
 {
 	struct rpma_peer *peer;
 	ZERO(rpma_peer_new(w.dev, &peer));
+	TRUE(rpma_peer_set_tls(peer, "/nonexistent", "/nonexistent", "/nonexistent") != 0);
 	ZERO(rpma_peer_delete(&peer));
 }
 
@@ -616,7 +617,7 @@ static const struct {
 	{ "new_configurations", NULL, 0, OBJECTS,
 		"rpma_conn_cfg_delete rpma_srq_cfg_delete rpma_peer_cfg_delete" },
 	{ "use_device", use_device, ROUNDS, SAFE, "rpma_peer_new" },
-	{ "use_device", NULL, 0, OBJECTS, "rpma_peer_delete" },
+	{ "use_device", NULL, 0, OBJECTS, "rpma_peer_delete rpma_peer_set_tls" },
 	{ "register_memory", register_memory, ROUNDS, SAFE,
 		"rpma_mr_reg rpma_mr_get_descriptor rpma_mr_get_descriptor_size rpma_mr_get_ptr "
 		"rpma_mr_get_size rpma_mr_remote_from_descriptor rpma_mr_remote_get_size "

@@ -505,6 +505,35 @@ m_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst
 }
 
 static int
+m_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
+	struct softrdma_credentials **credentials)
+{
+	assert_true(cert_file && key_file && ca_file);
+	int ret = errnum("credentials_new");
+	if (ret == 0) {
+		mock.live++;
+		*credentials = (struct softrdma_credentials *)(void *)&mock.credentials;
+	}
+	return ret;
+}
+
+static void
+m_credentials_put(struct softrdma_credentials *credentials)
+{
+	assert_ptr_equal(credentials, &mock.credentials);
+	trace("credentials_put");
+	mock.live--;
+}
+
+static void
+m_set_credentials(struct rdma_cm_id *id, struct softrdma_credentials *credentials)
+{
+	assert_non_null(id);
+	assert_ptr_equal(credentials, &mock.credentials);
+	trace("set_credentials");
+}
+
+static int
 m_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	(void)id;
@@ -865,6 +894,9 @@ static const struct rdma_api working = {
 	.bind_addr = m_bind_addr,
 	.resolve_addr = m_resolve_addr,
 	.resolve_route = m_resolve_route,
+	.credentials_new = m_credentials_new,
+	.credentials_put = m_credentials_put,
+	.set_credentials = m_set_credentials,
 	.create_qp_ex = m_create_qp_ex,
 	.destroy_qp = m_destroy_qp,
 	.modify_qp = m_modify_qp,

@@ -71,8 +71,9 @@ struct mock {
 	int send_limit;       /* entries of the send queue; 0: as many as are posted */
 
 	/* what happened */
-	int live;     /* objects that were not given back */
-	int fallible; /* calls that could have failed */
+	char credentials; /* their address stands for them */
+	int live;         /* objects that were not given back */
+	int fallible;     /* calls that could have failed */
 	const char *trace[MOCK_TRACE];
 	int traced;
 	int access[4]; /* of registrations, first to last */

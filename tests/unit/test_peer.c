@@ -63,6 +63,48 @@ capabilities(void **state)
 }
 
 static void
+credentials(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	assert_fails(RPMA_E_INVAL, rpma_peer_set_tls(NULL, "cert", "key", "ca"));
+	assert_fails(RPMA_E_INVAL, rpma_peer_set_tls(peer, NULL, "key", "ca"));
+	assert_fails(RPMA_E_INVAL, rpma_peer_set_tls(peer, "cert", NULL, "ca"));
+	assert_fails(RPMA_E_INVAL, rpma_peer_set_tls(peer, "cert", "key", NULL));
+
+	static const struct {
+		int errnum, ret;
+	} table[] = { { EACCES, RPMA_E_PROVIDER }, { ENOMEM, RPMA_E_NOMEM }, { EOPNOTSUPP, RPMA_E_NOSUPP } };
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		mock.fail_call = "credentials_new";
+		mock.fail_skip = 0;
+		mock.fail_errno = table[i].errnum;
+		assert_fails(table[i].ret, rpma_peer_set_tls(peer, "cert", "key", "ca"));
+		assert_null(peer->credentials);
+	}
+	mock.fail_call = NULL;
+
+	/* of what is made from the peer, and given back once for each time */
+	struct rpma_ep *ep = NULL;
+	struct rpma_conn_req *req = NULL;
+	assert_ok(rpma_peer_set_tls(peer, "cert", "key", "ca"));
+	assert_ok(rpma_peer_set_tls(peer, "cert", "key", "ca"));
+	assert_ok(rpma_ep_listen(peer, "0.0.0.0", "7204", &ep));
+	assert_ok(rpma_conn_req_new(peer, "127.0.0.1", "7204", NULL, &req));
+	assert_int_equal(mock_count("set_credentials"), 2);
+	assert_ok(rpma_conn_req_delete(&req));
+	assert_ok(rpma_ep_shutdown(&ep));
+	assert_ok(rpma_peer_delete(&peer));
+	assert_int_equal(mock_count("credentials_put"), 2);
+
+	/* a device that has none */
+	mock_rdma.credentials_new = NULL;
+	peer = mock_peer();
+	assert_fails(RPMA_E_NOSUPP, rpma_peer_set_tls(peer, "cert", "key", "ca"));
+	assert_ok(rpma_peer_delete(&peer));
+}
+
+static void
 arguments_of_questions(void **state)
 {
 	(void)state;
@@ -204,6 +246,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		rpma_test(arguments),
 		rpma_test(capabilities),
+		rpma_test(credentials),
 		rpma_test(arguments_of_questions),
 		rpma_test(finding_a_connection),
 		rpma_test(failures),
