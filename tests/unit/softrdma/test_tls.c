@@ -323,6 +323,23 @@ test_cut(void **state)
 	ends_fini(&e);
 }
 
+/* what could not leave is not kept when it never will */
+static void
+test_other_side_gone(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	fail_call(FAIL_MINE, "send", 0, 1, EPIPE);
+	assert_int_equal(softrdma_tls_send(e.active.tls, "word", 4), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(fail_nothing(), 1);
+	assert_false(softrdma_tls_wants_space(e.active.tls));
+	assert_null(softrdma_tls_record(e.active.tls));
+	ends_fini(&e);
+}
+
 /* a bit that somebody on the way has changed */
 static void
 test_changed_on_the_way(void **state)
@@ -914,6 +931,82 @@ test_by_hand(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* a caller whose stream is something else than what the doorstep wants */
+static void
+test_by_hand_refuses(void **state)
+{
+	(void)state;
+	union softrdma_address door;
+	struct hands h;
+	uint8_t buf[BUF_MAX];
+	node();
+	hands_init(&h, AF_INET);
+	to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
+	assert_true(softrdma_gid_locate(&h.gid, 0, &door));
+
+	int fd = raw_connect(&door.in);
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_JOIN, ""));
+	raw_expect_reject(fd, SOFTRDMA_REJECT_PLAIN);
+	close(fd);
+	wait_for_log("does not use TLS, as it must here: rejected");
+	fd = raw_connect(&door.in);
+	raw_send(fd, "GET / HTTP/1.0\r\n\r\n", 18);
+	expect_no_more(fd);
+	close(fd);
+	wait_for_log("no TLS with 127.0.0.1:");
+	fd = raw_connect(&door.in);
+	shutdown(fd, SHUT_WR);
+	expect_no_more(fd);
+	close(fd);
+	no_memory_in = "BIO_new";
+	fd = raw_connect(&door.in);
+	expect_no_more(fd);
+	close(fd);
+	no_memory_in = NULL;
+	wait_for_log("an incoming connection is dropped: Cannot allocate memory");
+	hands_fini(&h);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* a peer that is called, and answers with something else; it is tried again and again */
+static void
+test_by_hand_is_refused(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr;
+	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = SOFTRDMA_REJECT_PLAIN };
+	struct softrdma_hello reject;
+	int listening = raw_listen(&addr);
+	union ibv_gid own = the_gid(AF_INET), peer = own;
+	memcpy(peer.raw + 8, &addr.sin_port, 2);
+	memset(peer.raw + 10, 0x5a, 6);
+	softrdma_hello_encode(&reject, &hs, NULL, 0);
+	for (int with_tls = 0; with_tls < 2; with_tls++) {
+		if (with_tls)
+			node();
+		struct ibv_qp *qp = new_qp();
+		to_init(qp);
+		to_rtr(qp, &peer, 0x654321, PSN_B);
+		to_rts(qp, PSN_A);
+		for (int answers = 0; answers < 2; answers++) {
+			int fd = raw_accept(listening);
+			assert_true(readable(fd, PATIENCE_MS));
+			softrdma_hello_read_away(fd);
+			if (answers == 0)
+				raw_send(fd, reject.message, reject.length);
+			else
+				shutdown(fd, SHUT_WR);
+			wait_for_log(answers       ? "has closed the connection"
+					: with_tls ? "does not use TLS, as this side must"
+						   : "speaks TLS only, and this side has no credentials");
+			close(fd);
+		}
+		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	}
+	close(listening);
+	use_certificates(NULL, NULL, NULL);
+}
+
 static void
 test_by_hand_bad_settings(void **state)
 {
@@ -951,6 +1044,7 @@ main(void)
 		device_test(test_not_trusted),
 		device_test(test_cut),
 		device_test(test_changed_on_the_way),
+		device_test(test_other_side_gone),
 		device_test(test_full_socket),
 		device_test(test_another_key),
 		device_test(test_answer_without_room),
@@ -966,6 +1060,8 @@ main(void)
 		device_test(test_gone_before_accept),
 		device_test(test_memory_that_has_gone),
 		device_test(test_by_hand),
+		device_test(test_by_hand_refuses),
+		device_test(test_by_hand_is_refused),
 		device_test(test_by_hand_bad_settings),
 	};
 	return cmocka_run_group_tests(tests, setup_files, teardown_files);
