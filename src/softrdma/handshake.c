@@ -830,19 +830,6 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 	return ret;
 }
 
-/* whoever can reach the address can be a peer, and whoever sees the traffic has the keys */
-static void
-warn_if_open(const struct softrdma_id *id)
-{
-	char name[SOFTRDMA_NAME_SIZE];
-	const struct sockaddr *addr = &id->id.route.addr.src_addr;
-	if (id->credentials == NULL && !softrdma_hello_is_loopback(addr))
-		SOFTRDMA_LOG(WARNING,
-			"listening at %s without TLS: nothing is encrypted, and nobody has to show who he is "
-			"(softrdma(7), SOFTRDMA_TLS_CERT)",
-			softrdma_hello_name(addr, name, sizeof(name)));
-}
-
 int
 softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 {
@@ -864,7 +851,8 @@ softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 	if (id->handshaker == NULL)
 		return ret;
 	id->state = SOFTRDMA_ID_LISTENING;
-	warn_if_open(id);
+	if (id->credentials == NULL)
+		softrdma_hello_warn_if_open(&id->id.route.addr.src_addr, "listening");
 	return 0;
 }
 

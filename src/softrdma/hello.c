@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "env.h"
 #include "hello.h"
 #include "stream.h"
 
@@ -111,8 +112,8 @@ softrdma_hello_is_tls(const struct softrdma_hello *hello)
 	return hello->length > 0 && hello->message[0] == FIRST_OF_TLS;
 }
 
-bool
-softrdma_hello_is_loopback(const struct sockaddr *addr)
+static bool
+is_loopback(const struct sockaddr *addr)
 {
 	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
 	if (addr->sa_family == AF_INET)
@@ -142,4 +143,17 @@ softrdma_hello_peer_name(int fd, char *buf, size_t size)
 	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
 		return "an unknown address";
 	return softrdma_hello_name((const struct sockaddr *)&addr, buf, size);
+}
+
+bool
+softrdma_hello_warn_if_open(const struct sockaddr *addr, const char *what)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	if (is_loopback(addr))
+		return false;
+	SOFTRDMA_LOG(WARNING,
+		"%s at %s without TLS: nothing is encrypted, and nobody has to show who he is "
+		"(softrdma(7), SOFTRDMA_TLS_CERT)",
+		what, softrdma_hello_name(addr, name, sizeof(name)));
+	return true;
 }

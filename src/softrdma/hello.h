@@ -63,8 +63,11 @@ bool softrdma_hello_is_tls(const struct softrdma_hello *hello);
 /* bytes that nobody has read would make the kernel reset the connection, and what was said last be lost */
 void softrdma_hello_read_away(int fd);
 
-/* is it an address that only this machine has? */
-bool softrdma_hello_is_loopback(const struct sockaddr *addr);
+/*
+ * a WARNING that what ("listening") is done there without TLS, unless only this machine has the address:
+ * whoever can reach it can be a peer, and whoever sees the traffic has the keys. Was it said?
+ */
+bool softrdma_hello_warn_if_open(const struct sockaddr *addr, const char *what);
 
 /* HOST:PORT for log lines; buf has SOFTRDMA_NAME_SIZE bytes */
 const char *softrdma_hello_name(const struct sockaddr *addr, char *buf, size_t size);

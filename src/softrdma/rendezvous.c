@@ -688,14 +688,8 @@ static void
 warn_if_open(const struct softrdma_doorstep *door)
 {
 	static bool told;
-	char name[SOFTRDMA_NAME_SIZE];
-	if (told || door->credentials || softrdma_hello_is_loopback(&door->address.any))
-		return;
-	told = true;
-	SOFTRDMA_LOG(WARNING,
-		"queue pairs can be called at %s without TLS: nothing is encrypted, and nobody has to show who he "
-		"is (softrdma(7), SOFTRDMA_TLS_CERT)",
-		softrdma_hello_name(&door->address.any, name, sizeof(name)));
+	if (!told && door->credentials == NULL)
+		told = softrdma_hello_warn_if_open(&door->address.any, "queue pairs can be called");
 }
 
 static int
