@@ -131,7 +131,8 @@ server_ends()
 	wait "$server_pid" || status=$?
 	server_pid=
 	ended_well "$status" server.out || { show; fail "status $status of the server"; }
-	if grep -E 'Sanitizer|runtime error|^softrdma:' server.out client.out; then
+	# that nothing is encrypted is said wherever the address is not this machine's alone
+	if grep -E 'Sanitizer|runtime error|^softrdma:' server.out client.out | grep -v ' without TLS: nothing is encrypted'; then
 		show
 		fail 'that should not have been said'
 	fi
