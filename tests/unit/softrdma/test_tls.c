@@ -565,6 +565,35 @@ test_connection(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* what counts as sent, and has not left, waits for room though nothing follows it, and leaves */
+static void
+test_rest_of_a_record(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	node();
+	pair_init(&p);
+	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 78,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 64;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	memcpy(the_mem, "a record", 8);
+	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, EAGAIN);
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_int_not_equal(fail_nothing(), 0);
+	assert_true(locked(link, link->wants_space || link->claimed));
+	expect_wc(78, IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem + 64, "a record", 8);
+	pair_fini(&p);
+	use_certificates(NULL, NULL, NULL);
+}
+
 /* a client with these credentials is refused by a server with those; its program hears it, the server's does
  * not */
 static void
@@ -1051,6 +1080,7 @@ main(void)
 		device_test(test_answer_without_room),
 		device_test(test_no_memory),
 		device_test(test_connection),
+		device_test(test_rest_of_a_record),
 		device_test(test_rejected),
 		device_test(test_bad_settings),
 		device_test(test_of_an_id),
