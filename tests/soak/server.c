@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -122,26 +123,29 @@ serve(void *arg)
 	return NULL;
 }
 
-static void
-accept_guest(struct rpma_conn_req *req)
+static void *
+zeroed(size_t size)
 {
-	struct rpma_conn_private_data asked = { NULL, 0 };
-	struct guest *g = calloc(1, sizeof(*g));
+	void *bytes = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+
+	if (bytes == NULL)
+		soak_fail("no memory");
+	return memset(bytes, 0, size);
+}
+
+static void
+accept_guest(struct rpma_conn_req *req, struct rpma_mr_local *slot)
+{
+	struct guest *g = zeroed(sizeof(*g));
 	uint8_t descriptor[64];
 	pthread_t thread;
 	size_t len;
 
-	soak_must("private data", rpma_conn_req_get_private_data(req, &asked));
-	if (g == NULL || asked.len != 1 || *(uint8_t *)asked.ptr >= SOAK_CLIENTS_MAX)
-		soak_fail("a request of nobody");
-	struct rpma_mr_local *slot = slots[*(uint8_t *)asked.ptr];
 	soak_must("size of a descriptor", rpma_mr_get_descriptor_size(slot, &len));
 	soak_must("descriptor", rpma_mr_get_descriptor(slot, descriptor));
 	const struct rpma_conn_private_data pdata = { descriptor, (uint8_t)len };
 
-	g->messages = aligned_alloc(4096, MESSAGES * SOAK_MESSAGE_MAX);
-	if (g->messages == NULL)
-		soak_fail("no memory");
+	g->messages = zeroed(MESSAGES * SOAK_MESSAGE_MAX);
 	soak_must("register",
 		rpma_mr_reg(peer, g->messages, MESSAGES * SOAK_MESSAGE_MAX,
 			RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &g->mr));
@@ -153,6 +157,20 @@ accept_guest(struct rpma_conn_req *req)
 	soak_must("queue", rpma_conn_get_cq(g->conn, &g->cq));
 	if (pthread_create(&thread, NULL, serve, g) || pthread_detach(thread))
 		soak_fail("no thread");
+}
+
+/* the client says which one it is */
+static void
+look_who_asks(struct rpma_conn_req *req)
+{
+	struct rpma_conn_private_data asked = { NULL, 0 };
+
+	soak_must("private data", rpma_conn_req_get_private_data(req, &asked));
+	const size_t index = asked.len == 1 ? *(uint8_t *)asked.ptr : SOAK_CLIENTS_MAX;
+	if (index < SOAK_CLIENTS_MAX)
+		accept_guest(req, slots[index]);
+	else
+		soak_fail("a request of nobody");
 }
 
 void
@@ -174,7 +192,7 @@ soak_serve(struct soak_shared *s, const char *dir, int ready_fd)
 		int ret = wait_conn_req(ep, NULL, &req, 100);
 
 		if (ret == 0)
-			accept_guest(req);
+			look_who_asks(req);
 		else if (ret != RPMA_E_NO_EVENT)
 			soak_must("next request", ret);
 	}

@@ -368,7 +368,7 @@ show_progress(const struct settings *s, unsigned window)
 		return;
 	for (unsigned i = 0; i < s->clients; i++)
 		operations += shared->clients[i].operations;
-	fprintf(stderr, "\r%u of %u windows, %lu operations ", window, SOAK_WINDOWS, operations);
+	fprintf(stderr, "\r%u of %d windows, %lu operations ", window, SOAK_WINDOWS, operations);
 	if (window == SOAK_WINDOWS)
 		fputc('\n', stderr);
 }
