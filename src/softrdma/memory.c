@@ -125,23 +125,32 @@ copy_upwards(void *dst, const void *src, size_t len)
 		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-int
-softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+/*
+ * The kernel copies from or to fragile memory, and tells what would be a SIGBUS. 0 or an errno value; if not
+ * *done, a sandbox forbids the call: the memory has been looked at, and to copy at once is the best that is
+ * left.
+ */
+static int
+copy_safely(const struct softrdma_mr *mr, void *dst, const void *src, size_t len, bool load, bool *done)
 {
-	if (!mr->fragile) {
-		copy_upwards(dst, src, len);
-		return 0;
-	}
 	struct iovec from = { (void *)(uintptr_t)src, len };
 	struct iovec to = { dst, len };
-	ssize_t n = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
-	if (n == (ssize_t)len)
+	ssize_t n = load ? process_vm_readv(getpid(), &to, 1, &from, 1, 0)
+			 : process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+	*done = n == (ssize_t)len;
+	if (*done)
 		return 0;
 	if (n >= 0 || errno == EFAULT)
 		return EFAULT;
-	/* a sandbox forbids the call: look before the leap is the best that is left */
-	int ret = softrdma_mr_probe(mr, dst, len);
-	if (ret == 0)
+	return softrdma_mr_probe(mr, load ? src : dst, len);
+}
+
+int
+softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+{
+	bool done = false;
+	int ret = mr->fragile ? copy_safely(mr, dst, src, len, false, &done) : 0;
+	if (ret == 0 && !done)
 		copy_upwards(dst, src, len);
 	return ret;
 }
@@ -149,19 +158,9 @@ softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size
 int
 softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
 {
-	if (!mr->fragile) {
-		memcpy(dst, src, len);
-		return 0;
-	}
-	struct iovec from = { (void *)(uintptr_t)src, len };
-	struct iovec to = { dst, len };
-	ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-	if (n == (ssize_t)len)
-		return 0;
-	if (n >= 0 || errno == EFAULT)
-		return EFAULT;
-	int ret = softrdma_mr_probe(mr, src, len); /* a sandbox, as above */
-	if (ret == 0)
+	bool done = false;
+	int ret = mr->fragile ? copy_safely(mr, dst, src, len, true, &done) : 0;
+	if (ret == 0 && !done)
 		memcpy(dst, src, len);
 	return ret;
 }
