@@ -147,10 +147,7 @@ end(struct softrdma_handshaker *hand)
 {
 	int fd = hand->fd;
 	leave_list(hand);
-	if (hand->tls)
-		softrdma_tls_end(hand->tls); /* if there is room: it is a courtesy */
-	softrdma_tls_delete(hand->tls);
-	hand->tls = NULL;
+	softrdma_stream_leave(&hand->tls);
 	hand->fd = -1;
 	softrdma_io_unwatch(fd, &hand->watched);
 }

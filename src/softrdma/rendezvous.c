@@ -167,10 +167,7 @@ end(struct softrdma_caller *caller)
 {
 	int fd = caller->fd;
 	leave_list(caller);
-	if (caller->tls)
-		softrdma_tls_end(caller->tls); /* if there is room: it is a courtesy */
-	softrdma_tls_delete(caller->tls);
-	caller->tls = NULL;
+	softrdma_stream_leave(&caller->tls);
 	caller->fd = -1;
 	softrdma_io_unwatch(fd, &caller->watched);
 }

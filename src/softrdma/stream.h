@@ -79,4 +79,14 @@ softrdma_stream_end(int fd, struct softrdma_tls *tls)
 	return true;
 }
 
+/* its owner gives the stream up, and the socket after it: that is said if there is room, as a courtesy */
+static inline void
+softrdma_stream_leave(struct softrdma_tls **tls)
+{
+	if (*tls)
+		softrdma_tls_end(*tls);
+	softrdma_tls_delete(*tls);
+	*tls = NULL;
+}
+
 #endif /* SOFTRDMA_STREAM_H */
