@@ -517,6 +517,21 @@ test_no_memory(void **state)
 
 /* --- connections of the device --- */
 
+static void
+post_rdma(struct ibv_qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode, struct ibv_sge sge,
+	const void *remote)
+{
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = wr_id,
+			.opcode = opcode,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED };
+	wr.wr.rdma.remote_addr = (uintptr_t)remote;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
 /* the whole memory goes over in one write, and comes back by a read */
 static void
 expect_memory_moves(struct ibv_qp *qp)
@@ -526,18 +541,10 @@ expect_memory_moves(struct ibv_qp *qp)
 		uint8_t *from = read ? the_mem + half : the_mem;
 		uint8_t *to = read ? the_mem : the_mem + half;
 		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = half, .lkey = the_mr->lkey };
-		struct ibv_send_wr wr = { .wr_id = 77,
-			.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-			.sg_list = &sge,
-			.num_sge = 1,
-			.send_flags = IBV_SEND_SIGNALED };
-		struct ibv_send_wr *bad;
-		wr.wr.rdma.remote_addr = (uintptr_t)the_mem + half;
-		wr.wr.rdma.rkey = the_mr->rkey;
 		for (unsigned i = 0; i < half; i++)
 			from[i] = (uint8_t)(i * 13 + i / 256 + (unsigned)read);
 		memset(to, 0, half);
-		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		post_rdma(qp, 77, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, sge, the_mem + half);
 		expect_wc(77, IBV_WC_SUCCESS);
 		assert_memory_equal(from, to, half);
 	}
@@ -575,17 +582,9 @@ test_rest_of_a_record(void **state)
 	pair_init(&p);
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
 	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = 78,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.send_flags = IBV_SEND_SIGNALED };
-	struct ibv_send_wr *bad;
-	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 64;
-	wr.wr.rdma.rkey = the_mr->rkey;
 	memcpy(the_mem, "a record", 8);
 	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, EAGAIN);
-	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	post_rdma(p.active->qp, 78, IBV_WR_RDMA_WRITE, sge, the_mem + 64);
 	assert_int_not_equal(fail_nothing(), 0);
 	assert_true(locked(link, link->wants_space || link->claimed));
 	expect_wc(78, IBV_WC_SUCCESS);
@@ -925,15 +924,7 @@ test_memory_that_has_gone(void **state)
 		pair_init(&p);
 		assert_int_equal(ftruncate(fileno(file), 0), 0);
 		struct ibv_sge sge = { .addr = (uintptr_t)mem, .length = (uint32_t)size, .lkey = mr->lkey };
-		struct ibv_send_wr wr = { .wr_id = 5,
-			.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-			.sg_list = &sge,
-			.num_sge = 1,
-			.send_flags = IBV_SEND_SIGNALED };
-		struct ibv_send_wr *bad;
-		wr.wr.rdma.remote_addr = (uintptr_t)the_mem;
-		wr.wr.rdma.rkey = the_mr->rkey;
-		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+		post_rdma(p.active->qp, 5, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, sge, the_mem);
 		expect_wc(5, IBV_WC_LOC_PROT_ERR);
 		pair_fini(&p);
 		assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
