@@ -518,6 +518,23 @@ go_on(struct softrdma_rendezvous *meet)
 	}
 }
 
+/*
+ * When both sides call, one call is let in, and the other one may arrive behind that: nothing to warn of. Any
+ * other call that nobody waits for is.
+ */
+static void
+tell_refused(const struct softrdma_caller *caller, const struct softrdma_rendezvous *meet)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	softrdma_hello_peer_name(caller->fd, name, sizeof(name));
+	if (meet && meet->state == SOFTRDMA_RENDEZVOUS_MET &&
+		is_expected(meet, &caller->hello.peer, &caller->join))
+		SOFTRDMA_LOG(INFO, "%s called a queue pair that has met it already: rejected", name);
+	else
+		SOFTRDMA_LOG_FEW(&not_known, WARNING,
+			"%s called a queue pair that does not wait for it: rejected", name);
+}
+
 /* JOIN is complete: whom is it for? */
 static void
 join_complete(struct softrdma_caller *caller)
@@ -526,10 +543,7 @@ join_complete(struct softrdma_caller *caller)
 	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, caller->door->gid.raw) ||
 		meet->state == SOFTRDMA_RENDEZVOUS_MET || meet->state == SOFTRDMA_RENDEZVOUS_OVER;
 	if (refused) {
-		char name[SOFTRDMA_NAME_SIZE];
-		SOFTRDMA_LOG_FEW(&not_known, WARNING,
-			"%s called a queue pair that does not wait for it: rejected",
-			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
+		tell_refused(caller, meet);
 		turn_away(caller, SOFTRDMA_REJECT_NO_LISTENER);
 		return;
 	}
