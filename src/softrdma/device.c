@@ -3,6 +3,7 @@
 
 /* device.c -- the device itself: its context, what it can do, protection domains, memory regions */
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	memset(&full, 0, sizeof(full));
 	struct ibv_device_attr *orig = &full.orig_attr;
 	strncpy(orig->fw_ver, "2.0.0", sizeof(orig->fw_ver) - 1);
+	orig->node_guid = orig->sys_image_guid = htobe64(SOFTRDMA_NODE_GUID);
 	orig->max_mr_size = UINT64_MAX;
 	orig->page_size_cap = 0xfffffffffffff000u;
 	orig->max_qp = 0xfffffe;

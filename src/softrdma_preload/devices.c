@@ -15,9 +15,6 @@
 #include "softrdma/device.h"
 #include "softrdma/notify.h"
 
-/* locally administered, and the same on every machine: what tells machines apart is the GID */
-#define NODE_GUID 0x02736f66747264ffu
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned opened; /* guarded by it */
 
@@ -80,7 +77,7 @@ __be64
 ibv_get_device_guid(struct ibv_device *device)
 {
 	(void)device;
-	return htobe64(NODE_GUID);
+	return htobe64(SOFTRDMA_NODE_GUID);
 }
 
 struct ibv_context *

@@ -36,6 +36,7 @@ test_query_device(void **state)
 	struct ibv_device_attr_ex attr;
 	assert_int_equal(softrdma_ibv_query_device_ex(ctx, NULL, &attr), 0);
 	assert_int_equal(softrdma_ibv_query_device_ex(ctx, &input, &attr), 0);
+	assert_int_equal(attr.orig_attr.node_guid, htobe64(SOFTRDMA_NODE_GUID));
 	assert_int_equal(attr.orig_attr.max_qp_wr, SOFTRDMA_WR_MAX);
 	assert_int_equal(attr.orig_attr.max_sge, SOFTRDMA_SGE_MAX);
 	assert_int_equal(attr.orig_attr.max_cqe, SOFTRDMA_CQE_MAX);
