@@ -120,6 +120,22 @@
  */
 #define SOFTRDMA_TLS_KEY_RECORDS (1u << 16)
 
+/*
+ * What a process shows to others of the same host: regions, each at one of so many places that follow from
+ * its key, and connections. What finds no place goes by TCP.
+ */
+#define SOFTRDMA_BOARD_REGIONS 4096u
+#define SOFTRDMA_BOARD_STEPS 16u
+#define SOFTRDMA_BOARD_SLOTS 4096u
+#define SOFTRDMA_BOARD_ID_SIZE 16
+
+/* mappings of a neighbour's files that one connection keeps at a time */
+#define SOFTRDMA_WINDOWS 4
+
+/* bytes copied from or to a neighbour before it is looked at again: whoever takes memory back waits for that
+ */
+#define SOFTRDMA_DIRECT_MAX (1024u * 1024)
+
 /* a key that both sides are given: as many bits as the ciphers have, and no more than they can use */
 #define SOFTRDMA_TLS_PSK_MIN 16u
 #define SOFTRDMA_TLS_PSK_MAX 64u

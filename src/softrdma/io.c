@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "board.h"
+#include "direct.h"
 #include "env.h"
 #include "faulty.h"
 #include "io.h"
@@ -355,9 +357,23 @@ send_rest(struct softrdma_link *link)
 		wait_for_space(link);
 }
 
+/* what the peer of this host has no part in; what is left of it goes on in another turn */
+static void
+make_directly(struct softrdma_link *link)
+{
+	bool more = softrdma_direct_run(link);
+	link->requester.held = more;
+	if (link->requester.overrun && !link->failed)
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	else if (more)
+		queue_work(link);
+}
+
 void
 softrdma_io_send(struct softrdma_link *link)
 {
+	if (link->lane)
+		make_directly(link);
 	update_absence_deadline(link);
 	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
 	for (int turn = 0; link->fd >= 0 && fill(link); turn++) {
@@ -491,6 +507,7 @@ softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls)
 	}
 	if (link->faulty)
 		softrdma_faulty_attached(link);
+	softrdma_direct_offer(link);
 	/* what has come with the last message of the handshake raises no edge any more */
 	if (softrdma_stream_has_input(tls))
 		queue_work(link);
@@ -519,6 +536,7 @@ softrdma_io_detach(struct softrdma_link *link)
 	if (link->fd < 0)
 		return;
 	unclaim(link);
+	softrdma_direct_end(link);
 	int fd = link->fd;
 	link->fd = -1;
 	drop_tls(link);
@@ -769,6 +787,7 @@ void
 softrdma_io_revoke(const struct softrdma_mr *mr)
 {
 	for_each_link(revoke_from, mr);
+	softrdma_direct_wait();
 }
 
 /* --- the progress thread --- */
@@ -1026,6 +1045,7 @@ run_engine(void *arg)
 	(void)arg;
 	struct schedule schedule = { 0 };
 	bool stopping = false;
+	softrdma_board_live();
 	while (!stopping) {
 		bool busy = do_queued_work();
 		int timeout_ms = do_timed_work(&schedule);
@@ -1036,6 +1056,7 @@ run_engine(void *arg)
 		stopping = engine.stopping;
 		pthread_mutex_unlock(&engine.lock);
 	}
+	softrdma_board_die();
 	return NULL;
 }
 
@@ -1059,12 +1080,15 @@ start_engine(void)
 	engine.running = true;
 	engine.stopping = false;
 	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
+	softrdma_board_open();
+	softrdma_mr_show_all();
 	ret = softrdma_thread_create(&engine.thread, "softrdma", run_engine, NULL);
 	if (ret)
 		goto err_not_running;
 	return 0;
 
 err_not_running:
+	softrdma_board_close();
 	engine.running = false;
 err_close_wake:
 	close(engine.wake_fd);
@@ -1089,6 +1113,7 @@ stop_engine(void)
 	engine.running = false;
 	pthread_mutex_unlock(&engine.lock);
 	release_retired();
+	softrdma_board_close();
 	close(engine.wake_fd);
 	close(engine.epoll_fd);
 	engine.wake_fd = engine.epoll_fd = -1;

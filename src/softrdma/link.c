@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct.h"
 #include "env.h"
 #include "faulty.h"
 #include "link.h"
@@ -123,6 +124,7 @@ softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);
 	softrdma_responder_fail(&link->responder);
+	softrdma_direct_shut(link);
 	softrdma_recv_queue_forget(link->responder.queue, link);
 	discard_payload(&link->rx);
 	if (!drop_requests(&link->tx))
@@ -295,6 +297,9 @@ begin_frame(struct softrdma_link *link)
 		rx->state = SOFTRDMA_RX_DISCARDING;
 		peer_disconnects(link);
 		return true;
+	case SOFTRDMA_OP_GREETING:
+		rx->state = SOFTRDMA_RX_OPERAND;
+		return true;
 	default:
 		break;
 	}
@@ -310,6 +315,15 @@ begin_frame(struct softrdma_link *link)
 	return true;
 }
 
+static void
+peer_greets(struct softrdma_link *link, const uint8_t *id)
+{
+	struct softrdma_greeting greeting;
+	softrdma_greeting_decode(&link->rx.frame, &greeting);
+	memcpy(greeting.id, id, sizeof(greeting.id));
+	softrdma_direct_greeted(link, &greeting);
+}
+
 /* the payload of a frame is complete */
 static void
 end_frame(struct softrdma_link *link, const uint8_t *operand)
@@ -319,7 +333,9 @@ end_frame(struct softrdma_link *link, const uint8_t *operand)
 	rx->state = SOFTRDMA_RX_HEADER;
 	if (state == SOFTRDMA_RX_DISCARDING)
 		return;
-	if (state == SOFTRDMA_RX_OPERAND)
+	if (rx->frame.opcode == SOFTRDMA_OP_GREETING)
+		peer_greets(link, operand);
+	else if (state == SOFTRDMA_RX_OPERAND)
 		softrdma_responder_operand(&link->responder, &rx->frame, operand);
 	else if (softrdma_opcode_is_request(rx->frame.opcode))
 		softrdma_responder_placed(&link->responder, &rx->frame);
@@ -495,6 +511,16 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 	if (link->ready_due) {
 		link->ready_due = false;
 		out->frame.opcode = SOFTRDMA_OP_READY;
+		return true;
+	}
+	struct softrdma_greeting greeting;
+	if (softrdma_direct_greet(link, &greeting)) {
+		softrdma_greeting_encode(&greeting, &out->frame);
+		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
+		out->place.count = 1;
+		out->place.iov[0].iov_base = out->bytes;
+		out->place.iov[0].iov_len = sizeof(greeting.id);
+		out->place.mr[0] = NULL;
 		return true;
 	}
 	return false;

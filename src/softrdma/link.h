@@ -71,6 +71,7 @@ struct softrdma_tx {
 
 struct softrdma_link;
 struct softrdma_faulty;
+struct softrdma_lane;
 
 /* what the connection manager wants to know; called with the link's lock held */
 struct softrdma_link_ops {
@@ -103,6 +104,7 @@ struct softrdma_link {
 
 	bool by_copy; /* the stream is encrypted: memory is filled from the stage, and sent from a copy */
 	struct softrdma_faulty *faulty; /* NULL: no faults are injected */
+	struct softrdma_lane *lane;     /* NULL: the peer is not known to be on this host */
 
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 

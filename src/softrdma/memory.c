@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "board.h"
 #include "env.h"
 #include "mapping.h"
 #include "memory.h"
@@ -20,6 +21,9 @@
 
 /* bytes copied in one go: a cache line, which other processors see as a whole or not at all anyway */
 #define COPY_STEP 64
+
+/* more than that is faster in any order */
+#define COPY_AT_ONCE 1024
 
 #define ACCESS_KNOWN \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -98,15 +102,20 @@ softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_
 	return 0;
 }
 
-/*
- * Programs wait for the last byte, or the last word, of what is written, by looking at the memory; so it is
- * stored last, and a word in one piece. memcpy() stores the pieces of a short copy in any order.
- */
-static void
-copy_upwards(void *dst, const void *src, size_t len)
+/* memcpy() stores the pieces of a copy in any order: all but the end of a long one may be */
+void
+softrdma_copy_upwards(void *dst, const void *src, size_t len)
 {
 	uint8_t *to = dst;
 	const uint8_t *from = src;
+	if (len > COPY_AT_ONCE) {
+		size_t n = len - COPY_STEP;
+		memcpy(to, from, n);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		to += n;
+		from += n;
+		len = COPY_STEP;
+	}
 	while (len > sizeof(uint64_t)) {
 		size_t n = len - sizeof(uint64_t) < COPY_STEP ? len - sizeof(uint64_t) : COPY_STEP;
 		memcpy(to, from, n);
@@ -151,7 +160,7 @@ softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size
 	bool done = false;
 	int ret = mr->fragile ? copy_safely(mr, dst, src, len, false, &done) : 0;
 	if (ret == 0 && !done)
-		copy_upwards(dst, src, len);
+		softrdma_copy_upwards(dst, src, len);
 	return ret;
 }
 
@@ -250,6 +259,25 @@ check_read_flushes(struct softrdma_mr *mr)
 	return ret == EOPNOTSUPP ? 0 : ret;
 }
 
+/* those that are made durable before they are read can only be reached by asking */
+static void
+show(struct softrdma_mr *mr)
+{
+	if (mr->mr.length > 0 && !mr->read_flushes)
+		softrdma_board_show(mr);
+}
+
+void
+softrdma_mr_show_all(void)
+{
+	pthread_rwlock_rdlock(&table_lock);
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		for (struct softrdma_mr *mr = table[i]; mr; mr = mr->next)
+			show(mr);
+	}
+	pthread_rwlock_unlock(&table_lock);
+}
+
 /* 0 is no key: programs use it for "none" */
 static int
 insert_under_new_key(struct softrdma_mr *mr)
@@ -264,6 +292,7 @@ insert_under_new_key(struct softrdma_mr *mr)
 		struct softrdma_mr **bucket = bucket_of(mr->mr.rkey);
 		mr->next = *bucket;
 		*bucket = mr;
+		show(mr);
 	}
 	pthread_rwlock_unlock(&table_lock);
 	return ret;
@@ -343,6 +372,7 @@ softrdma_mr_remove(struct softrdma_mr *mr)
 		at = &(*at)->next;
 	}
 	*at = mr->next;
+	softrdma_board_hide(mr);
 	pthread_rwlock_unlock(&table_lock);
 }
 
@@ -354,6 +384,7 @@ softrdma_mr_delete(struct softrdma_mr *mr)
 		pthread_cond_wait(&flushes_cond, &flushes_lock);
 	pthread_mutex_unlock(&flushes_lock);
 
+	softrdma_board_forget(mr);
 	atomic_fetch_sub(&softrdma_pd_of(mr->mr.pd)->users, 1);
 	softrdma_persist_delete(mr->persist);
 	free(mr);

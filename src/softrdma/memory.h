@@ -28,7 +28,9 @@ struct softrdma_mr {
 	struct softrdma_persist *persist; /* NULL without the right to persistent flushes, and read_flushes */
 	bool read_flushes;                /* all of it is made durable before a READ of it is answered */
 	unsigned flushes;                 /* running on a worker; guarded by the table's lock */
-	struct softrdma_mr *next;         /* in its bucket */
+	uint64_t board_serial;            /* board.c only; 0: it was never shown */
+	uint32_t board_place;
+	struct softrdma_mr *next; /* in its bucket */
 };
 
 /* pieces of registered memory, in the order of the message */
@@ -66,6 +68,9 @@ int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int 
  */
 int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
+/* copies to memory that is there, the last byte last, and a last word in one piece: programs look for it */
+void softrdma_copy_upwards(void *dst, const void *src, size_t len);
+
 /* the same from there: what is sent by a copy */
 int softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
@@ -75,6 +80,9 @@ int softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len
 /* takes a region for a flush on a worker, and gives it back; deregistration waits in between */
 void softrdma_mr_hold(struct softrdma_mr *mr);
 void softrdma_mr_release(struct softrdma_mr *mr);
+
+/* the board is there now: puts all regions on it. Any thread. */
+void softrdma_mr_show_all(void);
 
 /* ibv_reg_mr without the public name: NULL with errno */
 struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct.h"
 #include "io.h"
 #include "post.h"
 #include "rendezvous.h"
@@ -186,6 +187,8 @@ set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 	const struct ibv_qp_attr *attr = &qp->by_hand->attr;
 	pthread_mutex_lock(&link->lock);
 	link->responder.withheld = REMOTE_RIGHTS & ~(int)attr->qp_access_flags;
+	if (link->responder.withheld)
+		softrdma_direct_shut(link); /* whoever comes that way is not asked for it */
 	if (qp->qp.state != state && !link->failed) {
 		if (state == IBV_QPS_RTR) {
 			softrdma_responder_start(&link->responder, attr->rq_psn, attr->max_dest_rd_atomic);

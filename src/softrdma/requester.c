@@ -59,6 +59,7 @@ softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t 
 {
 	assert(req->head == req->tail);
 	req->head = req->tx = req->tail = seq;
+	req->made = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
 
@@ -334,7 +335,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	if (req->resync_due) {
 		req->resync_due = false;
 		out->frame.opcode = SOFTRDMA_OP_RESYNC;
-		out->frame.seq = req->tx;
+		out->frame.seq = req->tx - req->made;
 		return true;
 	}
 	if (req->waiting || req->held || req->failed || req->tx == req->head)
@@ -347,7 +348,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	req->rewound = false;
 	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
 	out->frame.opcode = send->opcode;
-	out->frame.seq = req->tx;
+	out->frame.seq = req->tx - req->made;
 	if (is_segmented(send)) {
 		if (segment(req, send, out) != 0) {
 			softrdma_requester_fail_at(req, req->tx, IBV_WC_LOC_PROT_ERR);
@@ -363,6 +364,22 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 		req->tx_offset = 0;
 	}
 	return true;
+}
+
+const struct softrdma_send *
+softrdma_requester_alone(const struct softrdma_requester *req)
+{
+	bool waits = req->waiting || req->resync_due || req->failed;
+	if (waits || req->tail != req->tx || req->tx_offset > 0 || req->tx == req->head)
+		return NULL;
+	return send_at(req, req->tx);
+}
+
+void
+softrdma_requester_made(struct softrdma_requester *req)
+{
+	complete_oldest(req, IBV_WC_SUCCESS);
+	req->made++;
 }
 
 /* has this request been transmitted (in part counts too where partly is true) and not been answered? */
@@ -382,12 +399,12 @@ acknowledged(struct softrdma_requester *req, uint32_t seq)
 }
 
 static enum softrdma_answer
-read_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
+read_response(struct softrdma_requester *req, const struct softrdma_frame *frame, uint32_t seq,
 	struct softrdma_place *place)
 {
-	if (!is_outstanding(req, frame->seq, false) || !complete_before(req, frame->seq))
+	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
 		return SOFTRDMA_ANSWER_BAD;
-	struct softrdma_send *send = send_at(req, frame->seq);
+	struct softrdma_send *send = send_at(req, seq);
 	if (send->opcode != SOFTRDMA_OP_READ)
 		return SOFTRDMA_ANSWER_BAD;
 	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
@@ -405,12 +422,11 @@ read_response(struct softrdma_requester *req, const struct softrdma_frame *frame
 }
 
 static enum softrdma_answer
-atomic_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
-	struct softrdma_place *place)
+atomic_response(struct softrdma_requester *req, uint32_t seq, struct softrdma_place *place)
 {
-	if (!is_outstanding(req, frame->seq, false) || !complete_before(req, frame->seq))
+	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
 		return SOFTRDMA_ANSWER_BAD;
-	struct softrdma_send *send = send_at(req, frame->seq);
+	struct softrdma_send *send = send_at(req, seq);
 	if (!is_rd_atom(send) || send->opcode == SOFTRDMA_OP_READ)
 		return SOFTRDMA_ANSWER_BAD;
 	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) !=
@@ -422,7 +438,7 @@ atomic_response(struct softrdma_requester *req, const struct softrdma_frame *fra
 }
 
 static enum softrdma_answer
-refused(struct softrdma_requester *req, const struct softrdma_frame *frame)
+refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 {
 	static const enum ibv_wc_status status[] = {
 		[SOFTRDMA_NAK_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
@@ -430,10 +446,10 @@ refused(struct softrdma_requester *req, const struct softrdma_frame *frame)
 		[SOFTRDMA_NAK_OPERATION] = IBV_WC_REM_OP_ERR,
 		[SOFTRDMA_NAK_GONE] = IBV_WC_RETRY_EXC_ERR,
 	};
-	bool sent = is_outstanding(req, frame->seq, true) || (req->rewound && frame->seq == req->tx);
-	if (!sent || !complete_before(req, frame->seq))
+	bool sent = is_outstanding(req, seq, true) || (req->rewound && seq == req->tx);
+	if (!sent || !complete_before(req, seq))
 		return SOFTRDMA_ANSWER_BAD;
-	softrdma_requester_fail(req, status[frame->code]);
+	softrdma_requester_fail(req, status[code]);
 	return SOFTRDMA_ANSWER_FAILED;
 }
 
@@ -470,28 +486,30 @@ enum softrdma_answer
 softrdma_requester_answer(struct softrdma_requester *req, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
 {
+	const uint32_t seq = frame->seq + req->made;
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_ACK:
-		return acknowledged(req, frame->seq);
+		return acknowledged(req, seq);
 	case SOFTRDMA_OP_READ_RESPONSE:
-		return read_response(req, frame, place);
+		return read_response(req, frame, seq, place);
 	case SOFTRDMA_OP_ATOMIC_RESPONSE:
-		return atomic_response(req, frame, place);
+		return atomic_response(req, seq, place);
 	case SOFTRDMA_OP_NAK:
-		return refused(req, frame);
+		return refused(req, seq, frame->code);
 	case SOFTRDMA_OP_RNR:
-		return not_ready(req, frame->seq);
+		return not_ready(req, seq);
 	default:
 		assert(frame->opcode == SOFTRDMA_OP_RNR_READY);
-		return ready_again(req, frame->seq);
+		return ready_again(req, seq);
 	}
 }
 
 void
 softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame)
 {
-	struct softrdma_send *send = send_at(req, frame->seq);
-	assert(req->tail == frame->seq);
+	const uint32_t seq = frame->seq + req->made;
+	struct softrdma_send *send = send_at(req, seq);
+	assert(req->tail == seq);
 	send->arrived += frame->length;
 	if (send->opcode != SOFTRDMA_OP_READ || send->arrived == send->length)
 		complete_oldest(req, IBV_WC_SUCCESS);

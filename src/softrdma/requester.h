@@ -65,18 +65,20 @@ struct softrdma_requester {
 	uint32_t rd_atom_max; /* reads and atomics that may be outstanding */
 
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
-	uint64_t tx_offset;      /* bytes of the request at tx that have been handed out */
-	uint32_t rd_atoms;       /* outstanding reads and atomics */
-	uint32_t fencing;        /* outstanding reads, atomics and flushes */
-	uint32_t flushes;        /* outstanding flushes */
-	bool behind_flush;       /* something, a response too, was sent behind an outstanding flush, until all
-				    is answered */
-	bool waiting;            /* the responder is not ready */
-	uint32_t refused;        /* the request that it was not ready for */
-	uint32_t refusals;       /* how often it was not ready */
-	bool rewound;            /* it has left before and will leave again: a NAK for it may still come */
+	uint32_t made;      /* requests that the responder never sees: on the wire numbers are lower by it */
+	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
+	uint32_t rd_atoms;  /* outstanding reads and atomics */
+	uint32_t fencing;   /* outstanding reads, atomics and flushes */
+	uint32_t flushes;   /* outstanding flushes */
+	bool behind_flush;  /* something, a response too, was sent behind an outstanding flush, until all
+			       is answered */
+	bool waiting;       /* the responder is not ready */
+	uint32_t refused;   /* the request that it was not ready for */
+	uint32_t refusals;  /* how often it was not ready */
+	bool rewound;       /* it has left before and will leave again: a NAK for it may still come */
 	bool resync_due;
-	bool held;    /* nothing leaves until what has left is answered: an injected fault comes next */
+	bool held;    /* nothing leaves: an injected fault comes next, or the oldest request is being made
+			 directly */
 	bool failed;  /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue was: the owner puts the queue pair in error */
 };
@@ -121,6 +123,11 @@ uint64_t softrdma_requester_length(const struct softrdma_requester *req, uint32_
  * request and the queue pair (req->failed).
  */
 bool softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out);
+
+/* the oldest request, if none has left and it might; NULL: there is none, or it must wait */
+const struct softrdma_send *softrdma_requester_alone(const struct softrdma_requester *req);
+/* that request was made without the responder, by a way of its own (direct.h) */
+void softrdma_requester_made(struct softrdma_requester *req);
 
 /*
  * The header of an answer. PLACE: *place takes the frame's payload, softrdma_requester_placed() follows when

@@ -1,11 +1,13 @@
 # the software device, as one list for every library that holds it
 set(SOFTRDMA_SOURCES
 	softrdma/address.c
+	softrdma/board.c
 	softrdma/cm.c
 	softrdma/completion.c
 	softrdma/cq_ex.c
 	softrdma/credentials.c
 	softrdma/device.c
+	softrdma/direct.c
 	softrdma/env.c
 	softrdma/fault_plan.c
 	softrdma/faults.c
@@ -18,6 +20,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/mapping.c
 	softrdma/memory.c
 	softrdma/modify.c
+	softrdma/neighbour.c
 	softrdma/notify.c
 	softrdma/persist.c
 	softrdma/persist_dax.c

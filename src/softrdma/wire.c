@@ -105,6 +105,7 @@ shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_
 		*length_max = SOFTRDMA_SEGMENT_MAX;
 		return true;
 	case SOFTRDMA_OP_COMPARE_SWAP:
+	case SOFTRDMA_OP_GREETING:
 		*length_min = *length_max = 16;
 		return true;
 	case SOFTRDMA_OP_ATOMIC_WRITE:
@@ -162,10 +163,21 @@ has_memory(uint8_t opcode)
 	return opcode >= SOFTRDMA_OP_WRITE && opcode <= SOFTRDMA_OP_FLUSH;
 }
 
+/* a process, a descriptor, a slot and a connection, as far as there can be such */
+static bool
+greeting_is_sane(const struct softrdma_frame *frame)
+{
+	return frame->code == 0 && frame->seq == 0 && frame->key > 0 && frame->key <= INT32_MAX &&
+		(frame->addr & UINT32_MAX) <= INT32_MAX && frame->addr >> 32 < SOFTRDMA_BOARD_SLOTS &&
+		frame->arg > 0 && frame->arg <= UINT32_MAX;
+}
+
 /* READ and FLUSH say how much they ask for, FLUSH and NAK of what kind they are; nothing else does */
 static bool
 arguments_are_sane(const struct softrdma_frame *frame)
 {
+	if (frame->opcode == SOFTRDMA_OP_GREETING)
+		return greeting_is_sane(frame);
 	if (!has_memory(frame->opcode) && (frame->key != 0 || frame->addr != 0))
 		return false;
 	switch (frame->opcode) {
@@ -209,6 +221,29 @@ softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct soft
 		return false;
 	*frame = f;
 	return true;
+}
+
+_Static_assert(SOFTRDMA_BOARD_ID_SIZE == 16, "the payload of GREETING, which struct softrdma_outgoing holds");
+
+void
+softrdma_greeting_encode(const struct softrdma_greeting *greeting, struct softrdma_frame *frame)
+{
+	memset(frame, 0, sizeof(*frame));
+	frame->opcode = SOFTRDMA_OP_GREETING;
+	frame->length = SOFTRDMA_BOARD_ID_SIZE;
+	frame->key = greeting->pid;
+	frame->addr = greeting->fd | (uint64_t)greeting->slot << 32;
+	frame->arg = greeting->number;
+}
+
+void
+softrdma_greeting_decode(const struct softrdma_frame *frame, struct softrdma_greeting *greeting)
+{
+	assert(frame->opcode == SOFTRDMA_OP_GREETING);
+	greeting->pid = frame->key;
+	greeting->fd = (uint32_t)frame->addr;
+	greeting->slot = (uint32_t)(frame->addr >> 32);
+	greeting->number = (uint32_t)frame->arg;
 }
 
 void

@@ -41,6 +41,7 @@ enum softrdma_opcode {
 	/* the connection itself */
 	SOFTRDMA_OP_READY = 32, /* the active side has seen the acceptance */
 	SOFTRDMA_OP_DISCONNECT = 33,
+	SOFTRDMA_OP_GREETING = 34, /* to a peer of the same host: where the sender's board is */
 };
 
 enum softrdma_frame_flag {
@@ -83,6 +84,18 @@ bool softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct
 
 /* is it a request (true) or a response or a frame of the connection itself (false)? */
 bool softrdma_opcode_is_request(uint8_t opcode);
+
+/* what GREETING tells: which process the sender is, its descriptor of its board, and where it stands there */
+struct softrdma_greeting {
+	uint32_t pid, fd;
+	uint32_t slot;
+	uint32_t number;                    /* of the connection */
+	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* the payload: random bytes that stand on the board as well */
+};
+
+void softrdma_greeting_encode(const struct softrdma_greeting *greeting, struct softrdma_frame *frame);
+/* id, which is the payload, stays as it is */
+void softrdma_greeting_decode(const struct softrdma_frame *frame, struct softrdma_greeting *greeting);
 
 enum softrdma_handshake_type {
 	SOFTRDMA_HANDSHAKE_CONNECT = 1,

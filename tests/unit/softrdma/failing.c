@@ -163,6 +163,7 @@ __wrap_glob(const char *pattern, int flags, int (*error)(const char *path, int n
 
 WRAP(DIR *, opendir, NULL, (const char *path), (path))
 WRAP(int, fstatfs, -1, (int fd, struct statfs *fs), (fd, fs))
+WRAP(int, memfd_create, -1, (const char *name, unsigned int flags), (name, flags))
 WRAP(void *, mmap, MAP_FAILED, (void *addr, size_t len, int prot, int flags, int fd, off_t offset),
 	(addr, len, prot, flags, fd, offset))
 WRAP(int, pmem2_source_from_anon, error, (struct pmem2_source * *src, size_t size), (src, size))

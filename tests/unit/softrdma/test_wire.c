@@ -20,6 +20,7 @@
 #define IMM SOFTRDMA_FRAME_IMM
 #define SOLICITED SOFTRDMA_FRAME_SOLICITED
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
+#define LAST_SLOT ((SOFTRDMA_BOARD_SLOTS - 1ull) << 32)
 
 /* written by hand, not by the encoder: lengths above the limit must be expressible */
 static void
@@ -119,15 +120,37 @@ static const struct softrdma_frame good[] = {
 	{ .opcode = SOFTRDMA_OP_RNR_READY, .seq = 1 },
 	{ .opcode = SOFTRDMA_OP_READY },
 	{ .opcode = SOFTRDMA_OP_DISCONNECT },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING,
+		.length = 16,
+		.key = INT32_MAX,
+		.addr = LAST_SLOT | INT32_MAX,
+		.arg = UINT32_MAX },
 };
 
 static const struct softrdma_frame bad[] = {
+	/* of a peer on the same host: no process, descriptor, slot or connection */
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 15, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 17, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .flags = LAST },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .seq = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 0, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = INT32_MAX + 1u, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .addr = INT32_MAX + 1u },
+	{ .opcode = SOFTRDMA_OP_GREETING,
+		.length = 16,
+		.key = 1,
+		.arg = 1,
+		.addr = LAST_SLOT + (1ull << 32) },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 0 },
+	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = UINT32_MAX + 1ull },
 	{ .opcode = 0 },
 	{ .opcode = SOFTRDMA_OP_RESYNC + 1 },
 	{ .opcode = SOFTRDMA_OP_ACK - 1 },
 	{ .opcode = SOFTRDMA_OP_RNR_READY + 1 },
 	{ .opcode = SOFTRDMA_OP_READY - 1 },
-	{ .opcode = SOFTRDMA_OP_DISCONNECT + 1 },
+	{ .opcode = SOFTRDMA_OP_GREETING + 1 },
 	{ .opcode = 255 },
 	/* payload: too long, too short, none allowed */
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT + 1 },
@@ -238,7 +261,7 @@ test_fields_an_opcode_does_not_have(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-		if (has_memory(good[i].opcode))
+		if (has_memory(good[i].opcode) || good[i].opcode == SOFTRDMA_OP_GREETING)
 			continue;
 		struct softrdma_frame f = good[i];
 		f.key = 1;
@@ -271,7 +294,7 @@ test_all_small_values(void **state)
 				if (!decodes(&f))
 					continue;
 				bool known = (opcode >= 1 && opcode <= 8) || (opcode >= 16 && opcode <= 21) ||
-					opcode == 32 || opcode == 33;
+					(opcode >= 32 && opcode <= 34);
 				assert_true(known && flags < 16 && f.length <= SEGMENT);
 			}
 		}
@@ -374,6 +397,31 @@ test_other_versions(void **state)
 }
 
 static void
+test_greeting(void **state)
+{
+	(void)state;
+	const struct softrdma_greeting greeting = { .pid = 0x04030201,
+		.fd = 0x14131211,
+		.slot = 0x122,
+		.number = 0xf4f3f2f1 };
+	static const uint8_t bytes[SOFTRDMA_FRAME_SIZE] = { 34, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4,
+		0x11, 0x12, 0x13, 0x14, 0x22, 1, 0, 0, 0xf1, 0xf2, 0xf3, 0xf4, 0, 0, 0, 0 };
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame frame;
+	softrdma_greeting_encode(&greeting, &frame);
+	softrdma_frame_encode(&frame, buf);
+	assert_memory_equal(buf, bytes, sizeof(bytes));
+	struct softrdma_greeting out = { .id = { 7 } };
+	assert_true(softrdma_frame_decode(buf, &frame));
+	softrdma_greeting_decode(&frame, &out);
+	assert_int_equal(out.pid, greeting.pid);
+	assert_int_equal(out.fd, greeting.fd);
+	assert_int_equal(out.slot, greeting.slot);
+	assert_int_equal(out.number, greeting.number);
+	assert_int_equal(out.id[0], 7);
+}
+
+static void
 test_join(void **state)
 {
 	(void)state;
@@ -412,6 +460,7 @@ main(void)
 		cmocka_unit_test(test_what_is_no_handshake),
 		cmocka_unit_test(test_other_versions),
 		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_greeting),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* board.c -- what this process shows to others of the same host: its regions, and who may reach them */
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "env.h"
+#include "memory.h"
+
+static struct {
+	pthread_mutex_t lock;         /* guards all of it; the last one to be taken */
+	struct softrdma_board *board; /* NULL: none */
+	int fd;
+	bool trusts_files; /* set before there is a board */
+	uint64_t serial;   /* of the region that was shown last */
+	bool region_used[SOFTRDMA_BOARD_REGIONS];
+	bool slot_used[SOFTRDMA_BOARD_SLOTS];
+} own = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.fd = -1,
+};
+
+/* held until its thread ends, also by a signal or an exec: then the kernel says so to whoever tries it next
+ */
+static void
+init_alive(pthread_mutex_t *alive)
+{
+	pthread_mutexattr_t attr;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(alive, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+/* memory that others can map and nobody can resize; -1 with errno */
+static int
+new_file(void)
+{
+	int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (ftruncate(fd, sizeof(struct softrdma_board)) != 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+		int error = errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+static int
+open_board(void)
+{
+	int fd = new_file();
+	if (fd < 0)
+		return errno;
+	int ret = 0;
+	void *map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		ret = errno;
+		goto err_close;
+	}
+	struct softrdma_board *board = map;
+	ret = softrdma_random(board->id, sizeof(board->id));
+	if (ret)
+		goto err_unmap;
+	init_alive(&board->alive);
+	board->magic = SOFTRDMA_BOARD_MAGIC;
+	pthread_mutex_lock(&own.lock);
+	own.fd = fd;
+	own.board = board;
+	pthread_mutex_unlock(&own.lock);
+	return 0;
+
+err_unmap:
+	munmap(map, sizeof(struct softrdma_board));
+err_close:
+	close(fd);
+	return ret;
+}
+
+void
+softrdma_board_open(void)
+{
+	enum { OFF, ON, ON_WITH_FILES };
+	uint64_t setting = softrdma_setting("SOFTRDMA_SAME_HOST", OFF, ON_WITH_FILES, OFF);
+	if (setting == OFF)
+		return;
+	own.trusts_files = setting == ON_WITH_FILES;
+	int ret = open_board();
+	if (ret)
+		SOFTRDMA_LOG(WARNING, "processes of the same host are reached by TCP as others are: %s",
+			strerror(ret));
+}
+
+bool
+softrdma_board_trusts_files(void)
+{
+	return own.trusts_files;
+}
+
+void
+softrdma_board_live(void)
+{
+	if (own.board == NULL)
+		return;
+	pthread_mutex_lock(&own.board->alive);
+	atomic_store(&own.board->ready, true);
+}
+
+void
+softrdma_board_die(void)
+{
+	if (own.board == NULL)
+		return;
+	atomic_store(&own.board->ready, false);
+	pthread_mutex_unlock(&own.board->alive);
+}
+
+void
+softrdma_board_close(void)
+{
+	pthread_mutex_lock(&own.lock);
+	if (own.board) {
+		/* the mutex is not destroyed: others may look at it as long as they have the board */
+		munmap(own.board, sizeof(*own.board));
+		close(own.fd);
+		own.board = NULL;
+		own.fd = -1;
+		memset(own.region_used, 0, sizeof(own.region_used));
+		memset(own.slot_used, 0, sizeof(own.slot_used));
+	}
+	pthread_mutex_unlock(&own.lock);
+}
+
+/* --- regions --- */
+
+/* the lock is held; the place is in *at, false: all those where it would be looked for are taken */
+static bool
+find_place(uint32_t key, uint32_t *at)
+{
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS; step++) {
+		*at = softrdma_board_place(key, step);
+		if (!own.region_used[*at])
+			return true;
+	}
+	return false;
+}
+
+/* is the region on this very board? The lock is held. */
+static struct softrdma_board_region *
+shown(const struct softrdma_mr *mr)
+{
+	if (own.board == NULL || mr->board_serial == 0)
+		return NULL;
+	struct softrdma_board_region *region = &own.board->regions[mr->board_place];
+	return region->serial == mr->board_serial ? region : NULL;
+}
+
+void
+softrdma_board_show(struct softrdma_mr *mr)
+{
+	uint32_t at;
+	pthread_mutex_lock(&own.lock);
+	if (own.board && !shown(mr) && find_place(mr->mr.rkey, &at)) {
+		struct softrdma_board_region *region = &own.board->regions[at];
+		own.region_used[at] = true;
+		region->serial = ++own.serial;
+		region->access = mr->access;
+		region->addr = (uintptr_t)mr->mr.addr;
+		region->length = mr->mr.length;
+		region->pd = (uintptr_t)mr->mr.pd;
+		mr->board_place = at;
+		mr->board_serial = own.serial;
+		atomic_store(&region->key, mr->mr.rkey);
+	}
+	pthread_mutex_unlock(&own.lock);
+}
+
+void
+softrdma_board_hide(const struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&own.lock);
+	struct softrdma_board_region *region = shown(mr);
+	if (region)
+		atomic_store(&region->key, 0);
+	pthread_mutex_unlock(&own.lock);
+}
+
+void
+softrdma_board_forget(const struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&own.lock);
+	if (shown(mr))
+		own.region_used[mr->board_place] = false;
+	pthread_mutex_unlock(&own.lock);
+}
+
+/* --- slots --- */
+
+struct softrdma_board_slot *
+softrdma_board_take_slot(const void *pd)
+{
+	struct softrdma_board_slot *slot = NULL;
+	pthread_mutex_lock(&own.lock);
+	for (uint32_t i = 0; own.board && slot == NULL && i < SOFTRDMA_BOARD_SLOTS; i++) {
+		if (own.slot_used[i])
+			continue;
+		own.slot_used[i] = true;
+		slot = &own.board->slots[i];
+		slot->pd = (uintptr_t)pd;
+	}
+	pthread_mutex_unlock(&own.lock);
+	return slot;
+}
+
+void
+softrdma_board_give_slot(struct softrdma_board_slot *slot)
+{
+	pthread_mutex_lock(&own.lock);
+	own.slot_used[slot - own.board->slots] = false;
+	pthread_mutex_unlock(&own.lock);
+}
+
+struct softrdma_greeting
+softrdma_board_greeting(const struct softrdma_board_slot *slot, uint32_t number)
+{
+	struct softrdma_greeting greeting = {
+		.pid = (uint32_t)getpid(),
+		.fd = (uint32_t)own.fd,
+		.slot = (uint32_t)(slot - own.board->slots),
+		.number = number,
+	};
+	memcpy(greeting.id, own.board->id, sizeof(greeting.id));
+	return greeting;
+}

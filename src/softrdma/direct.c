@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* direct.c -- writes and reads of a connection to a process of the same host, without its socket */
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "board.h"
+#include "direct.h"
+#include "env.h"
+#include "link.h"
+#include "neighbour.h"
+#include "source.h"
+
+/* between two looks at somebody who is in the memory that is taken back */
+#define LOOK_NS 20000
+#define NS_PER_S 1000000000u
+
+/* a connection between two processes of this host */
+struct softrdma_lane {
+	struct softrdma_lane *next;           /* of those whose peer may come in; under the lock, as refs */
+	unsigned refs;                        /* the link's, and those of who waits for it */
+	struct softrdma_neighbour *neighbour; /* NULL: it has not been met */
+	struct softrdma_board_slot *own;
+	const struct softrdma_board_slot *peer;
+	uint32_t number, peer_number;
+	bool greeting_due;
+	uint64_t done; /* bytes of the oldest request */
+	struct softrdma_window windows[SOFTRDMA_WINDOWS];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_lane *lanes;
+
+/* --- beginning and end --- */
+
+static bool
+is_same_host(int fd)
+{
+	struct sockaddr_storage own = { 0 }, peer = { 0 };
+	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 ||
+		getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0)
+		return false;
+	const struct softrdma_source one = softrdma_source_of((struct sockaddr *)&own);
+	const struct softrdma_source other = softrdma_source_of((struct sockaddr *)&peer);
+	return softrdma_source_equal(&one, &other);
+}
+
+void
+softrdma_direct_offer(struct softrdma_link *link)
+{
+	/* faults are injected into frames; a right that is withheld and TLS are for peers that are not
+	 * trusted */
+	if (link->faulty || link->tls || link->responder.withheld || !is_same_host(link->fd))
+		return;
+	uint32_t number;
+	if (softrdma_random(&number, sizeof(number)))
+		return;
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(link->responder.pd);
+	if (slot == NULL)
+		return;
+	struct softrdma_lane *lane = calloc(1, sizeof(*lane));
+	if (lane == NULL) {
+		softrdma_board_give_slot(slot);
+		return;
+	}
+	lane->refs = 1;
+	lane->own = slot;
+	lane->number = number ? number : 1;
+	lane->greeting_due = true;
+	link->lane = lane;
+}
+
+bool
+softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
+{
+	struct softrdma_lane *lane = link->lane;
+	if (lane == NULL || !lane->greeting_due)
+		return false;
+	lane->greeting_due = false;
+	*greeting = softrdma_board_greeting(lane->own, lane->number);
+	return true;
+}
+
+void
+softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+{
+	struct softrdma_lane *lane = link->lane;
+	if (lane == NULL || lane->neighbour || link->failed)
+		return;
+	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
+	if (neighbour == NULL)
+		return;
+	lane->neighbour = neighbour;
+	lane->peer = &softrdma_neighbour_board(neighbour)->slots[greeting->slot];
+	lane->peer_number = greeting->number;
+	pthread_mutex_lock(&lock);
+	lane->next = lanes;
+	lanes = lane;
+	pthread_mutex_unlock(&lock);
+	/* not before: whoever takes memory back must find who may be in it */
+	atomic_store(&lane->own->open, lane->number);
+	SOFTRDMA_LOG(INFO, "the peer is process %u of this host: its memory is reached directly",
+		greeting->pid);
+}
+
+void
+softrdma_direct_shut(struct softrdma_link *link)
+{
+	if (link->lane)
+		atomic_store(&link->lane->own->open, 0);
+}
+
+static bool
+is_busy(const struct softrdma_lane *lane)
+{
+	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_neighbour_alive(lane->neighbour);
+}
+
+/* the lock is held; a lane that has ended stays as long as its peer is in our memory */
+static void
+put(struct softrdma_lane **at)
+{
+	struct softrdma_lane *lane = *at;
+	*at = lane->next;
+	softrdma_neighbour_leave(lane->neighbour);
+	free(lane);
+}
+
+/* takes those away that nobody needs any more */
+static void
+sweep(void)
+{
+	pthread_mutex_lock(&lock);
+	struct softrdma_lane **at = &lanes;
+	while (*at) {
+		if ((*at)->refs == 0 && !is_busy(*at))
+			put(at);
+		else
+			at = &(*at)->next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void
+softrdma_direct_end(struct softrdma_link *link)
+{
+	struct softrdma_lane *lane = link->lane;
+	if (lane == NULL)
+		return;
+	softrdma_direct_shut(link);
+	link->lane = NULL;
+	for (int i = 0; i < SOFTRDMA_WINDOWS; i++)
+		softrdma_window_close(&lane->windows[i]);
+	softrdma_board_give_slot(lane->own);
+	if (lane->neighbour == NULL) {
+		free(lane);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	lane->refs--;
+	pthread_mutex_unlock(&lock);
+	sweep();
+}
+
+/* --- taking memory back --- */
+
+/* until the peer has ended what it is at now; what it begins later finds the memory off the board */
+static void
+wait_for(struct softrdma_lane *lane)
+{
+	const struct timespec look = { .tv_nsec = LOOK_NS };
+	const unsigned busy = atomic_load(&lane->peer->busy);
+	const uint64_t start_ns = softrdma_now_ns();
+	bool told = false;
+	while (busy % 2 != 0 && atomic_load(&lane->peer->busy) == busy &&
+		softrdma_neighbour_alive(lane->neighbour)) {
+		nanosleep(&look, NULL);
+		if (!told && softrdma_now_ns() - start_ns > NS_PER_S) {
+			told = true;
+			SOFTRDMA_LOG(WARNING,
+				"memory is taken back that another process of this host is writing or reading and, it "
+				"seems, was stopped at: waiting for it");
+		}
+	}
+}
+
+void
+softrdma_direct_wait(void)
+{
+	pthread_mutex_lock(&lock);
+	struct softrdma_lane *lane = lanes;
+	while (lane) {
+		lane->refs++;
+		pthread_mutex_unlock(&lock);
+		wait_for(lane);
+		pthread_mutex_lock(&lock);
+		lane->refs--;
+		/* it is on the list as long as anybody has it; those that came meanwhile came too late to be
+		 * in it */
+		lane = lane->next;
+	}
+	pthread_mutex_unlock(&lock);
+	sweep();
+}
+
+/* --- requests --- */
+
+/* finds the region that a request is about, as the responder would; NULL: let the responder see for itself */
+static const struct softrdma_board_region *
+find_region(const struct softrdma_lane *lane, const struct softrdma_send *send)
+{
+	const int right =
+		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	const struct softrdma_board *board = softrdma_neighbour_board(lane->neighbour);
+	const struct softrdma_board_region *region = NULL;
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && region == NULL; step++) {
+		region = &board->regions[softrdma_board_place(send->key, step)];
+		if (atomic_load(&region->key) != send->key)
+			region = NULL;
+	}
+	if (region == NULL || region->pd != lane->peer->pd || (region->access & right) != right)
+		return NULL;
+	if (send->remote_addr < region->addr)
+		return NULL;
+	uint64_t offset = send->remote_addr - region->addr;
+	if (offset > region->length || send->length > region->length - offset)
+		return NULL;
+	return region;
+}
+
+static struct softrdma_window *
+window_of(struct softrdma_lane *lane, const struct softrdma_board_region *region)
+{
+	struct softrdma_window *window = &lane->windows[region->serial % SOFTRDMA_WINDOWS];
+	if (window->serial != region->serial) {
+		softrdma_window_close(window);
+		softrdma_window_open(window, lane->neighbour, region, softrdma_board_trusts_files());
+	}
+	return window;
+}
+
+/* false: local memory is gone */
+static bool
+copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_there)
+{
+	for (int i = 0; i < place->count; i++) {
+		const struct softrdma_mr *mr = place->mr[i];
+		uint8_t *here = place->iov[i].iov_base;
+		size_t len = place->iov[i].iov_len;
+		int ret = 0;
+		if (from_there)
+			ret = softrdma_mr_store(mr, here, there, len);
+		else if (mr && mr->fragile)
+			ret = softrdma_mr_load(mr, there, here, len);
+		else
+			softrdma_copy_upwards(there, here, len);
+		if (ret)
+			return false;
+		there += len;
+	}
+	return true;
+}
+
+/* one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
+ */
+static bool
+copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
+	size_t len)
+{
+	if (atomic_load(&lane->peer->open) != lane->peer_number || !softrdma_neighbour_alive(lane->neighbour))
+		return false;
+	const struct softrdma_board_region *region = find_region(lane, send);
+	if (region == NULL)
+		return false;
+	const bool from_there = send->opcode == SOFTRDMA_OP_READ;
+	const uint64_t addr = send->remote_addr + lane->done;
+	const uint64_t offset = addr - region->addr;
+	struct softrdma_window *window = window_of(lane, region);
+	if (window->base && softrdma_window_holds(window, offset, len))
+		return copy_by_window(place, window->base + offset, from_there);
+	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
+}
+
+/* false: local memory is refused; the responder's answer will find that too */
+static bool
+local_pieces(const struct softrdma_requester *req, const struct softrdma_send *send, uint64_t offset,
+	size_t len, struct softrdma_place *place)
+{
+	if (send->is_inline) {
+		place->count = 1;
+		place->iov[0].iov_base = send->inline_data + offset;
+		place->iov[0].iov_len = len;
+		place->mr[0] = NULL;
+		return true;
+	}
+	int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	return softrdma_place_sges(req->pd, send->sge, send->num_sge, offset, len, access, place) == 0;
+}
+
+/* makes the next piece of the request; false: it must go by TCP, from its beginning */
+static bool
+go_on(struct softrdma_link *link, const struct softrdma_send *send)
+{
+	struct softrdma_lane *lane = link->lane;
+	struct softrdma_place place;
+	uint64_t left = send->length - lane->done;
+	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
+	if (!local_pieces(&link->requester, send, lane->done, len, &place))
+		return false;
+	atomic_fetch_add(&lane->own->busy, 1);
+	bool copied = copy_piece(lane, send, &place, len);
+	atomic_fetch_add_explicit(&lane->own->busy, 1, memory_order_release);
+	lane->done = copied ? lane->done + len : 0;
+	return copied;
+}
+
+static bool
+is_direct(const struct softrdma_send *send)
+{
+	return (send->opcode == SOFTRDMA_OP_WRITE || send->opcode == SOFTRDMA_OP_READ) && !send->has_imm &&
+		send->length > 0;
+}
+
+bool
+softrdma_direct_run(struct softrdma_link *link)
+{
+	struct softrdma_lane *lane = link->lane;
+	if (lane->neighbour == NULL || link->state != SOFTRDMA_LINK_UP)
+		return false;
+	size_t budget = SOFTRDMA_DIRECT_MAX;
+	const struct softrdma_send *send;
+	while ((send = softrdma_requester_alone(&link->requester)) != NULL && is_direct(send)) {
+		size_t before = lane->done;
+		if (!go_on(link, send))
+			return false;
+		size_t len = lane->done - before;
+		if (lane->done == send->length) {
+			lane->done = 0;
+			softrdma_requester_made(&link->requester);
+		}
+		budget = len < budget ? budget - len : 0;
+		if (budget == 0)
+			return softrdma_requester_alone(&link->requester) != NULL;
+	}
+	return false;
+}

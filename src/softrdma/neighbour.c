@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* neighbour.c -- another process of the same host, as its board shows it, and its memory */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "mapping.h"
+#include "neighbour.h"
+
+#define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* of a window: touched as a whole, the first time */
+#define BLOCK ((size_t)2 << 20)
+
+/* Linux 5.14; older headers have no name for it */
+#define POPULATE_WRITE 23
+
+#define PROC_PATH_MAX 64
+
+struct softrdma_neighbour {
+	struct softrdma_neighbour *next; /* under the lock */
+	unsigned users;                  /* under the lock */
+	pid_t pid;
+	struct softrdma_board *board;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_neighbour *neighbours;
+
+/* --- boards --- */
+
+/* a regular file of this length, and nothing that opening would do anything to */
+static bool
+looks_like_a_board(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == sizeof(struct softrdma_board);
+}
+
+/* the descriptor of another process is opened as a file; its number may mean something else in another
+ * namespace */
+static struct softrdma_board *
+map_board(const struct softrdma_greeting *greeting)
+{
+	char path[PROC_PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, greeting->pid, greeting->fd);
+	if (!looks_like_a_board(path))
+		return NULL;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return NULL;
+	struct softrdma_board *board = NULL;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && (seals & BOARD_SEALS) == BOARD_SEALS) {
+		void *map = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		board = map == MAP_FAILED ? NULL : map;
+	}
+	close(fd);
+	if (board == NULL)
+		return NULL;
+	if (board->magic == SOFTRDMA_BOARD_MAGIC && memcmp(board->id, greeting->id, sizeof(board->id)) == 0)
+		return board;
+	munmap(board, sizeof(*board));
+	return NULL;
+}
+
+/* the lock is held */
+static struct softrdma_neighbour *
+find(const struct softrdma_greeting *greeting)
+{
+	struct softrdma_neighbour *neighbour = neighbours;
+	while (neighbour && memcmp(neighbour->board->id, greeting->id, sizeof(greeting->id)) != 0)
+		neighbour = neighbour->next;
+	return neighbour;
+}
+
+/* the lock is held */
+static struct softrdma_neighbour *
+add(const struct softrdma_greeting *greeting)
+{
+	struct softrdma_neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	if (neighbour == NULL)
+		return NULL;
+	neighbour->board = map_board(greeting);
+	if (neighbour->board == NULL) {
+		free(neighbour);
+		return NULL;
+	}
+	neighbour->pid = (pid_t)greeting->pid;
+	neighbour->next = neighbours;
+	neighbours = neighbour;
+	return neighbour;
+}
+
+struct softrdma_neighbour *
+softrdma_neighbour_meet(const struct softrdma_greeting *greeting)
+{
+	pthread_mutex_lock(&lock);
+	struct softrdma_neighbour *neighbour = find(greeting);
+	if (neighbour == NULL)
+		neighbour = add(greeting);
+	if (neighbour)
+		neighbour->users++;
+	pthread_mutex_unlock(&lock);
+	return neighbour;
+}
+
+void
+softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
+{
+	pthread_mutex_lock(&lock);
+	bool last = --neighbour->users == 0;
+	if (last) {
+		struct softrdma_neighbour **at = &neighbours;
+		while (*at != neighbour)
+			at = &(*at)->next;
+		*at = neighbour->next;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	munmap(neighbour->board, sizeof(*neighbour->board));
+	free(neighbour);
+}
+
+struct softrdma_board *
+softrdma_neighbour_board(const struct softrdma_neighbour *neighbour)
+{
+	return neighbour->board;
+}
+
+/*
+ * The thread that holds the mutex ends with its process, and when that becomes another program: the kernel
+ * then marks the mutex before the memory goes. Whoever gets it in any way leaves it unusable, which is the
+ * same answer.
+ */
+bool
+softrdma_neighbour_alive(struct softrdma_neighbour *neighbour)
+{
+	struct softrdma_board *board = neighbour->board;
+	if (!atomic_load_explicit(&board->ready, memory_order_acquire))
+		return false;
+	int ret = pthread_mutex_trylock(&board->alive);
+	if (ret == 0 || ret == EOWNERDEAD)
+		pthread_mutex_unlock(&board->alive);
+	return ret == EBUSY;
+}
+
+/* --- windows --- */
+
+/* the area that the region is in as a whole; false: there is none */
+static bool
+find_area(pid_t pid, uint64_t start, uint64_t end, struct softrdma_area *area, char **name_ptr)
+{
+	char path[PROC_PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	FILE *maps = fopen(path, "re");
+	if (maps == NULL)
+		return false;
+	char *line = NULL, *name = NULL;
+	size_t line_size = 0;
+	bool found = false;
+	while (!found && getline(&line, &line_size, maps) > 0)
+		found = softrdma_mapping_parse(line, area, &name) && area->start <= start && area->end >= end;
+	*name_ptr = found ? strdup(name) : NULL;
+	free(line);
+	fclose(maps);
+	return *name_ptr != NULL;
+}
+
+/* stat() follows links of /proc/<pid>/fd, and opens nothing */
+static bool
+is_file_of(const char *path, const struct softrdma_area *area)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == area->inode &&
+		st.st_dev == area->dev;
+}
+
+static int
+open_if_same(const char *path, const struct softrdma_area *area)
+{
+	return is_file_of(path, area) ? open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+}
+
+/* a memfd or a deleted file may still be open there */
+static int
+open_descriptor_of(pid_t pid, const struct softrdma_area *area)
+{
+	char path[PROC_PATH_MAX];
+	int len = snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(path);
+	if (dir == NULL)
+		return -1;
+	int fd = -1;
+	struct dirent *entry;
+	while (fd < 0 && (entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path + len, sizeof(path) - (size_t)len, "/%.20s", entry->d_name);
+		fd = open_if_same(path, area);
+	}
+	closedir(dir);
+	return fd;
+}
+
+/* the file that the region is in, if it may be mapped here; -1: it may not */
+static int
+open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_files, struct softrdma_area *area)
+{
+	char *name;
+	if (!find_area(pid, region->addr, region->addr + region->length, area, &name))
+		return -1;
+	int fd = -1;
+	bool shared = area->shared && area->inode != 0;
+	bool is_memfd = strncmp(name, "/memfd:", strlen("/memfd:")) == 0;
+	if (shared && trust_files)
+		fd = open_if_same(name, area);
+	if (shared && fd < 0 && (trust_files || is_memfd))
+		fd = open_descriptor_of(pid, area);
+	free(name);
+	return fd;
+}
+
+/* where a store cannot fail once its block is there; NULL: it can, or not so many mappings are possible */
+static void *
+map_file(int fd, uint64_t offset, size_t length, bool trust_files)
+{
+	struct statfs fs;
+	const int prot = PROT_READ | PROT_WRITE;
+	void *map = MAP_FAILED;
+	int seals = fcntl(fd, F_GET_SEALS);
+	bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK);
+	if (sealed || (trust_files && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC))
+		map = mmap(NULL, length, prot, MAP_SHARED, fd, (off_t)offset);
+	else if (trust_files)
+		map = mmap(NULL, length, prot, MAP_SHARED_VALIDATE | MAP_SYNC, fd, (off_t)offset);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+void
+softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
+	const struct softrdma_board_region *region, bool trust_files)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct softrdma_area area;
+	window->serial = region->serial;
+	int fd = open_file(neighbour->pid, region, trust_files, &area);
+	if (fd < 0)
+		return;
+	uint64_t offset = area.offset + (region->addr - area.start);
+	uint64_t skip = offset % page; /* areas begin at pages, regions need not */
+	window->map_length = skip + region->length;
+	window->touched = calloc(window->map_length / BLOCK + 1, 1);
+	if (window->touched == NULL)
+		goto out_close;
+	window->map = map_file(fd, offset - skip, window->map_length, trust_files);
+	if (window->map) {
+		window->base = (uint8_t *)window->map + skip;
+	} else {
+		free(window->touched);
+		window->touched = NULL;
+	}
+
+out_close:
+	close(fd);
+}
+
+void
+softrdma_window_close(struct softrdma_window *window)
+{
+	if (window->base)
+		munmap(window->map, window->map_length);
+	free(window->touched);
+	memset(window, 0, sizeof(*window));
+}
+
+/* the kernel makes the pages, and says what would be a SIGBUS: a disk that is full, no memory */
+static bool
+touch(struct softrdma_window *window, size_t block)
+{
+	size_t offset = block * BLOCK;
+	size_t left = window->map_length - offset;
+	if (madvise((char *)window->map + offset, left < BLOCK ? left : BLOCK, POPULATE_WRITE) != 0)
+		return false;
+	window->touched[block] = 1;
+	return true;
+}
+
+bool
+softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len)
+{
+	size_t first = (size_t)(window->base - (uint8_t *)window->map) + offset;
+	for (size_t block = first / BLOCK; block <= (first + len - 1) / BLOCK; block++) {
+		if (!window->touched[block] && !touch(window, block))
+			return false;
+	}
+	return true;
+}
+
+/* --- other memory --- */
+
+bool
+softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
+	uint64_t remote, size_t len, bool from_there)
+{
+	const struct iovec there = { (void *)(uintptr_t)remote, len };
+	ssize_t n = from_there ? process_vm_readv(neighbour->pid, local, (unsigned long)count, &there, 1, 0)
+			       : process_vm_writev(neighbour->pid, local, (unsigned long)count, &there, 1, 0);
+	return n == (ssize_t)len;
+}

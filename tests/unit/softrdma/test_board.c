@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_board.c -- what a process shows to others of the same host */
+
+#include "connected.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "softrdma/board.h"
+
+/* registrations whose keys a test chooses; 0: the usual ones */
+static uint32_t next_key, key_step;
+
+static int
+chosen_random(void *buf, size_t len)
+{
+	if (next_key == 0 || len != sizeof(next_key))
+		return counted_random(buf, len);
+	memcpy(buf, &next_key, len);
+	next_key += key_step;
+	return 0;
+}
+
+static int
+setup_board(void **state)
+{
+	static const struct softrdma_env env = { .random = chosen_random, .log = keep_log };
+	int ret = setup_device(state);
+	softrdma_set_env(&env);
+	return ret;
+}
+
+static struct ibv_mr *
+new_mr(void)
+{
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, the_mem + 64, 128, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	return mr;
+}
+
+/* the board through the eyes of another: by its descriptor */
+static struct softrdma_board *
+look(void)
+{
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	assert_non_null(slot);
+	int fd = (int)softrdma_board_greeting(slot, 1).fd;
+	softrdma_board_give_slot(slot);
+	void *map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	return map;
+}
+
+static void
+look_away(struct softrdma_board *board)
+{
+	munmap(board, sizeof(*board));
+}
+
+static const struct softrdma_board_region *
+find(const struct softrdma_board *board, uint32_t key)
+{
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS; step++) {
+		const struct softrdma_board_region *region = &board->regions[softrdma_board_place(key, step)];
+		if (region->key == key)
+			return region;
+	}
+	return NULL;
+}
+
+/* nothing is shown to anybody who has not asked for it */
+static void
+test_off(void **state)
+{
+	(void)state;
+	static const char *const settings[] = { NULL, "0", "3", "yes" };
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		if (settings[i])
+			setenv("SOFTRDMA_SAME_HOST", settings[i], 1);
+		else
+			unsetenv("SOFTRDMA_SAME_HOST");
+		assert_int_equal(softrdma_io_start(), 0);
+		assert_null(softrdma_board_take_slot(the_pd));
+		softrdma_io_stop();
+	}
+}
+
+static void
+test_files_are_trusted_on_request(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	assert_false(softrdma_board_trusts_files());
+	softrdma_board_close();
+	setenv("SOFTRDMA_SAME_HOST", "2", 1);
+	softrdma_board_open();
+	assert_true(softrdma_board_trusts_files());
+	softrdma_board_close();
+	softrdma_board_close(); /* no harm in it */
+}
+
+static void
+test_does_not_open(void **state)
+{
+	(void)state;
+	static const char *const calls[] = { "memfd_create", "fcntl", "mmap" };
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		log_clear();
+		fail_call(FAIL_MINE, calls[i], 0, 1, EMFILE);
+		softrdma_board_open();
+		assert_int_equal(fail_nothing(), 1);
+		assert_null(softrdma_board_take_slot(the_pd));
+		assert_true(log_has("by TCP") && log_has(strerror(EMFILE)));
+		assert_int_equal(log_worst, SOFTRDMA_LOG_WARNING);
+	}
+	random_error = EIO;
+	softrdma_board_open();
+	random_error = 0;
+	assert_null(softrdma_board_take_slot(the_pd));
+
+	/* the device works without it, and another one comes with the next start */
+	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
+	assert_int_equal(softrdma_io_start(), EAGAIN);
+	assert_null(softrdma_board_take_slot(the_pd));
+}
+
+/* what others map can neither be resized nor unsealed, and is closed in programs that are started */
+static void
+test_cannot_be_resized(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	struct softrdma_greeting greeting = softrdma_board_greeting(slot, 5);
+	struct stat st;
+	assert_int_equal(greeting.pid, getpid());
+	assert_int_equal(greeting.number, 5);
+	assert_int_equal(fstat((int)greeting.fd, &st), 0);
+	assert_int_equal(st.st_size, sizeof(struct softrdma_board));
+	assert_int_equal(ftruncate((int)greeting.fd, 0), -1);
+	assert_int_equal(ftruncate((int)greeting.fd, st.st_size + 1), -1);
+	assert_int_equal(fcntl((int)greeting.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	assert_true(fcntl((int)greeting.fd, F_GETFD) & FD_CLOEXEC);
+	softrdma_board_give_slot(slot);
+	softrdma_board_close();
+}
+
+static void
+test_regions(void **state)
+{
+	(void)state;
+	struct ibv_mr *before = new_mr();
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	assert_int_equal(softrdma_io_start(), 0);
+	struct softrdma_board *board = look();
+	wait_until(atomic_load(&board->ready));
+	struct ibv_mr *after = new_mr();
+	const struct ibv_mr *const shown[] = { before, after, the_mr };
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		const struct softrdma_board_region *region = find(board, shown[i]->rkey);
+		assert_non_null(region);
+		assert_int_equal(region->addr, (uintptr_t)shown[i]->addr);
+		assert_int_equal(region->length, shown[i]->length);
+		assert_int_equal(region->pd, (uintptr_t)the_pd);
+		assert_int_equal(region->access, ((const struct softrdma_mr *)shown[i])->access);
+	}
+	assert_int_not_equal(find(board, before->rkey)->serial, find(board, after->rkey)->serial);
+
+	/* nothing to reach */
+	struct ibv_mr *empty = softrdma_ibv_reg_mr(the_pd, the_mem, 0, 0);
+	assert_null(find(board, empty->rkey));
+	softrdma_ibv_dereg_mr(empty);
+
+	uint32_t key = before->rkey;
+	assert_int_equal(softrdma_ibv_dereg_mr(before), 0);
+	assert_null(find(board, key));
+	assert_non_null(find(board, after->rkey));
+
+	/* a region outlives the board, and is shown on the next one */
+	look_away(board);
+	softrdma_io_stop();
+	assert_int_equal(softrdma_io_start(), 0);
+	board = look();
+	assert_non_null(find(board, after->rkey));
+	look_away(board);
+	softrdma_io_stop();
+	assert_int_equal(softrdma_ibv_dereg_mr(after), 0);
+}
+
+/* as hidden, a region's place is not another's before everybody has left the memory */
+static void
+test_place_is_kept(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	struct softrdma_board *board = look();
+	next_key = 0x10007;
+	key_step = SOFTRDMA_BOARD_REGIONS;
+	struct ibv_mr *one = new_mr();
+	softrdma_mr_remove((struct softrdma_mr *)one);
+	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
+	struct ibv_mr *two = new_mr();
+	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
+	assert_int_equal(board->regions[softrdma_board_place(0x10007, 1)].key, two->rkey);
+	softrdma_mr_delete((struct softrdma_mr *)one);
+	struct ibv_mr *three = new_mr();
+	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, three->rkey);
+	next_key = 0;
+	softrdma_ibv_dereg_mr(two);
+	softrdma_ibv_dereg_mr(three);
+	look_away(board);
+	softrdma_board_close();
+}
+
+/* those that find no place are not shown, and work all the same */
+static void
+test_no_place_left(void **state)
+{
+	(void)state;
+	struct ibv_mr *mrs[SOFTRDMA_BOARD_STEPS + 1];
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	struct softrdma_board *board = look();
+	next_key = 0x20000 + SOFTRDMA_BOARD_REGIONS - 3; /* the places go on at the beginning of the board */
+	key_step = SOFTRDMA_BOARD_REGIONS;
+	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
+		mrs[i] = new_mr();
+	next_key = 0;
+	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
+		assert_int_equal(find(board, mrs[i]->rkey) != NULL, i < SOFTRDMA_BOARD_STEPS);
+	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
+		assert_int_equal(softrdma_ibv_dereg_mr(mrs[i]), 0);
+	look_away(board);
+	softrdma_board_close();
+}
+
+static void
+test_slots(void **state)
+{
+	(void)state;
+	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS];
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	for (unsigned i = 0; i < SOFTRDMA_BOARD_SLOTS; i++) {
+		slots[i] = softrdma_board_take_slot(the_pd);
+		assert_non_null(slots[i]);
+		assert_int_equal(slots[i]->pd, (uintptr_t)the_pd);
+		assert_int_equal(slots[i]->open, 0);
+		assert_int_equal(softrdma_board_greeting(slots[i], 1).slot, i);
+	}
+	assert_null(softrdma_board_take_slot(the_pd));
+	softrdma_board_give_slot(slots[77]);
+	assert_ptr_equal(softrdma_board_take_slot(&the_mem), slots[77]);
+	assert_int_equal(slots[77]->pd, (uintptr_t)&the_mem);
+	softrdma_board_close();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_off),
+		device_test(test_files_are_trusted_on_request),
+		device_test(test_does_not_open),
+		device_test(test_cannot_be_resized),
+		device_test(test_regions),
+		device_test(test_place_is_kept),
+		device_test(test_no_place_left),
+		device_test(test_slots),
+	};
+	return cmocka_run_group_tests(tests, setup_board, teardown_device);
+}

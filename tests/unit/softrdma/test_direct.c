@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_direct.c -- writes and reads of a connection to a process of the same host, without its socket
+ *
+ * Both sides are this process, which the device does not notice.
+ */
+
+#include "connected.h"
+
+#include <sys/mman.h>
+
+#include "softrdma/board.h"
+#include "softrdma/direct.h"
+
+#define FILE_SIZE ((size_t)4 << 20)
+
+/* memory of a file that cannot be cut short, or that can: the second half is the target */
+struct file {
+	int fd;
+	uint8_t *mem;
+	struct ibv_mr *mr;
+};
+
+static void
+file_init(struct file *file, bool sealed)
+{
+	file->fd = memfd_create("direct", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(file->fd, FILE_SIZE), 0);
+	if (sealed)
+		assert_int_equal(fcntl(file->fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	file->mem = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+	assert_ptr_not_equal(file->mem, MAP_FAILED);
+	file->mr = softrdma_ibv_reg_mr(the_pd, file->mem, FILE_SIZE,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	assert_non_null(file->mr);
+}
+
+static void
+file_fini(struct file *file)
+{
+	assert_int_equal(softrdma_ibv_dereg_mr(file->mr), 0);
+	munmap(file->mem, FILE_SIZE);
+	close(file->fd);
+}
+
+static struct softrdma_link *
+link_of(const struct rdma_cm_id *id)
+{
+	return softrdma_qp_of(id->qp)->link;
+}
+
+/* the slots on the board of this process: taken in order by the sides of a pair */
+static struct softrdma_board *the_board;
+
+static unsigned
+open_slots(void)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < 8; i++)
+		count += atomic_load(&the_board->slots[i].open) != 0;
+	return count;
+}
+
+static void
+map_the_board(void)
+{
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	assert_non_null(slot);
+	int fd = (int)softrdma_board_greeting(slot, 1).fd;
+	softrdma_board_give_slot(slot);
+	the_board = mmap(NULL, sizeof(*the_board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(the_board, MAP_FAILED);
+}
+
+static void
+setting(const char *value)
+{
+	setenv("SOFTRDMA_SAME_HOST", value, 1);
+}
+
+/* both sides have met */
+static void
+near_init(struct pair_of_ids *p, const char *value)
+{
+	setting(value);
+	pair_init(p);
+	map_the_board();
+	wait_until(open_slots() == 2);
+}
+
+static void
+near_fini(struct pair_of_ids *p)
+{
+	pair_fini(p);
+	munmap(the_board, sizeof(*the_board));
+}
+
+static uint32_t
+made_by(const struct rdma_cm_id *id)
+{
+	return locked(link_of(id), link_of(id)->requester.made);
+}
+
+static struct ibv_send_wr
+request(enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t remote_addr, uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .wr_id = 7,
+		.opcode = opcode,
+		.sg_list = sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED };
+	wr.wr.rdma.remote_addr = remote_addr;
+	wr.wr.rdma.rkey = rkey;
+	return wr;
+}
+
+static enum ibv_wc_status
+post(const struct rdma_cm_id *id, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	assert_int_equal(ibv_post_send(id->qp, wr, &bad), 0);
+	struct ibv_wc wc = next_wc();
+	assert_int_equal(wc.wr_id, wr->wr_id);
+	return wc.status;
+}
+
+static void
+fill(uint8_t *mem, size_t len)
+{
+	static uint8_t seed;
+	seed = (uint8_t)(seed + 31);
+	for (size_t i = 0; i < len; i++)
+		mem[i] = (uint8_t)(seed + i * 13 + (i >> 9));
+}
+
+/* a write of len bytes from the front of one region to `offset` of another; and back by a read, elsewhere */
+static void
+expect_moves(struct rdma_cm_id *id, struct ibv_mr *here, struct ibv_mr *there, size_t offset, size_t len)
+{
+	uint8_t *local = here->addr, *remote = (uint8_t *)there->addr + offset;
+	struct ibv_sge sge = { .addr = (uintptr_t)local, .length = (uint32_t)len, .lkey = here->lkey };
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)remote, there->rkey);
+	fill(local, len);
+	memset(remote, 0, len);
+	assert_int_equal(post(id, &wr), IBV_WC_SUCCESS);
+	assert_memory_equal(local, remote, len);
+
+	fill(remote, len);
+	wr.opcode = IBV_WR_RDMA_READ;
+	assert_int_equal(post(id, &wr), IBV_WC_SUCCESS);
+	assert_memory_equal(local, remote, len);
+}
+
+/* --- what is made directly --- */
+
+static void
+test_writes_and_reads(void **state)
+{
+	(void)state;
+	static const size_t lengths[] = { 1, 7, 8, 64, 4096, 20000 };
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct rdma_cm_id *const sides[] = { p.active, p.passive };
+	for (size_t side = 0; side < 2; side++) {
+		uint32_t made = 0;
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			expect_moves(sides[side], the_mr, the_mr, 30001, lengths[i]);
+			made += 2;
+		}
+		assert_int_equal(made_by(sides[side]), made);
+	}
+	assert_true(log_has("reached directly"));
+	near_fini(&p);
+}
+
+static void
+test_through_windows(void **state)
+{
+	(void)state;
+	static const struct {
+		bool sealed;
+		const char *value;
+	} ways[] = { { true, "1" }, { false, "1" }, { false, "2" } };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct pair_of_ids p;
+		struct file file;
+		near_init(&p, ways[i].value);
+		file_init(&file, ways[i].sealed);
+		expect_moves(p.active, the_mr, file.mr, FILE_SIZE / 2 - 5, 4096);
+		expect_moves(p.active, file.mr, the_mr, 100, 4096);
+		/* longer than one piece, and than one turn; local memory is of a file as well */
+		expect_moves(p.active, file.mr, file.mr, FILE_SIZE / 2, FILE_SIZE / 2);
+		assert_int_equal(made_by(p.active), 6);
+		file_fini(&file);
+		near_fini(&p);
+	}
+}
+
+/* more regions than a connection keeps windows for */
+static void
+test_many_regions(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct file files[SOFTRDMA_WINDOWS + 2];
+	near_init(&p, "1");
+	for (size_t i = 0; i < SOFTRDMA_WINDOWS + 2; i++)
+		file_init(&files[i], true);
+	for (size_t i = 0; i < 3 * (SOFTRDMA_WINDOWS + 2); i++)
+		expect_moves(p.active, the_mr, files[i % (SOFTRDMA_WINDOWS + 2)].mr, 4096 * i, 64);
+	assert_int_equal(made_by(p.active), 6 * (SOFTRDMA_WINDOWS + 2));
+	for (size_t i = 0; i < SOFTRDMA_WINDOWS + 2; i++)
+		file_fini(&files[i]);
+	near_fini(&p);
+}
+
+static void
+test_pieces_and_inline(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct ibv_sge sge[2] = {
+		{ .addr = (uintptr_t)the_mem, .length = 10, .lkey = the_mr->lkey },
+		{ .addr = (uintptr_t)the_mem + 500, .length = 20, .lkey = the_mr->lkey },
+	};
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, sge, (uintptr_t)the_mem + 4096, the_mr->rkey);
+	wr.num_sge = 2;
+	fill(the_mem, 600);
+	assert_int_equal(post(p.active, &wr), IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem + 4096, the_mem, 10);
+	assert_memory_equal(the_mem + 4106, the_mem + 500, 20);
+	wr.send_flags |= IBV_SEND_INLINE;
+	sge[0].lkey = 0; /* nobody looks at it */
+	fill(the_mem, 600);
+	assert_int_equal(post(p.active, &wr), IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem + 4096, the_mem, 10);
+	assert_int_equal(made_by(p.active), 2);
+	near_fini(&p);
+}
+
+/* what needs the other side goes there, in its order with what does not */
+static void
+test_order(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 50, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+	struct ibv_send_wr *bad;
+	struct ibv_send_wr imm =
+		request(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, (uintptr_t)the_mem + 4096, the_mr->rkey);
+	struct ibv_send_wr add =
+		request(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, (uintptr_t)the_mem + 4096, the_mr->rkey);
+	struct ibv_send_wr write = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)the_mem + 8192, the_mr->rkey);
+	add.wr.atomic.remote_addr = (uintptr_t)the_mem + 4096;
+	add.wr.atomic.rkey = the_mr->rkey;
+	add.wr.atomic.compare_add = 5;
+	struct ibv_send_wr nothing = write;
+	nothing.num_sge = 0;
+
+	memset(the_mem, 0, 16384);
+	the_mem[0] = 3;
+	assert_int_equal(post(p.active, &write), IBV_WC_SUCCESS);
+	assert_int_equal(post(p.active, &nothing), IBV_WC_SUCCESS);
+	assert_int_equal(post(p.active, &add), IBV_WC_SUCCESS);
+	assert_int_equal(the_mem[4096], 5);
+	assert_int_equal(the_mem[0], 0); /* what was there before */
+	assert_int_equal(made_by(p.active), 1);
+
+	/* a write behind a message that finds no receive waits for it */
+	imm.wr_id = 1;
+	write.wr_id = 2;
+	imm.next = &write;
+	the_mem[0] = 9;
+	assert_int_equal(ibv_post_send(p.active->qp, &imm, &bad), 0);
+	wait_until(locked(link_of(p.active), link_of(p.active)->requester.waiting));
+	assert_int_equal(the_mem[8192], 3);
+	assert_int_equal(made_by(p.active), 1);
+	assert_int_equal(ibv_post_recv(p.passive->qp, &recv, &bad_recv), 0);
+	uint64_t last = 0;
+	for (int i = 0; i < 3; i++) {
+		struct ibv_wc wc = next_wc();
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		if (wc.wr_id != 50) {
+			assert_int_equal(wc.wr_id, ++last);
+		}
+	}
+	assert_int_equal(the_mem[8192], 9);
+
+	/* numbers go on from there on both ways */
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(post(p.active, &write), IBV_WC_SUCCESS);
+		assert_int_equal(post(p.active, &add), IBV_WC_SUCCESS);
+	}
+	assert_int_equal(the_mem[4096], 9 + 100);
+	near_fini(&p);
+}
+
+/* --- what is not --- */
+
+/* refused by the other side, with the status that it has always had */
+static void
+test_refusals(void **state)
+{
+	(void)state;
+	static uint8_t other_mem[256];
+	struct ibv_pd *other_pd = softrdma_ibv_alloc_pd(softrdma_context());
+	struct ibv_mr *foreign = softrdma_ibv_reg_mr(other_pd, other_mem, sizeof(other_mem),
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *read_only = softrdma_ibv_reg_mr(the_pd, the_mem, 64, IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *write_only =
+		softrdma_ibv_reg_mr(the_pd, the_mem, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	const uint64_t start = (uintptr_t)the_mem;
+	const struct {
+		enum ibv_wr_opcode opcode;
+		uint64_t addr;
+		uint32_t rkey;
+	} refused[] = {
+		{ IBV_WR_RDMA_WRITE, start, the_mr->rkey + 1 },
+		{ IBV_WR_RDMA_WRITE, (uintptr_t)other_mem, foreign->rkey },
+		{ IBV_WR_RDMA_WRITE, start, read_only->rkey },
+		{ IBV_WR_RDMA_READ, start, write_only->rkey },
+		{ IBV_WR_RDMA_WRITE, start - 1, the_mr->rkey },
+		{ IBV_WR_RDMA_WRITE, start + MEM_SIZE - 7, the_mr->rkey },
+		{ IBV_WR_RDMA_READ, start + MEM_SIZE + 100, the_mr->rkey },
+		{ IBV_WR_RDMA_READ, UINT64_MAX - 3, the_mr->rkey },
+	};
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		struct pair_of_ids p;
+		near_init(&p, "1");
+		struct ibv_sge sge = { .addr = start + 1000, .length = 8, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = request(refused[i].opcode, &sge, refused[i].addr, refused[i].rkey);
+		assert_int_equal(post(p.active, &wr), IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(made_by(p.active), 0);
+		/* the queue pair that refused lets nobody in any more */
+		wait_until(open_slots() == 0);
+		near_fini(&p);
+	}
+
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct ibv_sge sge = { .addr = start, .length = 8, .lkey = the_mr->lkey + 1 };
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, start, the_mr->rkey);
+	assert_int_equal(post(p.active, &wr), IBV_WC_LOC_PROT_ERR);
+	near_fini(&p);
+	softrdma_ibv_dereg_mr(write_only);
+	softrdma_ibv_dereg_mr(read_only);
+	softrdma_ibv_dereg_mr(foreign);
+	softrdma_ibv_dealloc_pd(other_pd);
+}
+
+/* the kernel forbids it, or somebody has cut local memory short: TCP does it, or says why not */
+static void
+test_goes_by_tcp(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct file file;
+	near_init(&p, "1");
+	fail_call(FAIL_MINE, "process_vm_writev", 0, FAIL_FOR_EVER, EPERM);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 64, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)the_mem + 4096, the_mr->rkey);
+	fill(the_mem, 64);
+	assert_int_equal(post(p.active, &wr), IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem, the_mem + 4096, 64);
+	assert_int_equal(made_by(p.active), 0);
+	fail_nothing();
+	expect_moves(p.active, the_mr, the_mr, 8000, 100);
+	assert_int_equal(made_by(p.active), 2);
+	near_fini(&p);
+
+	struct file target;
+	near_init(&p, "1");
+	file_init(&file, false);
+	file_init(&target, true);
+	assert_int_equal(ftruncate(file.fd, 0), 0);
+	sge = (struct ibv_sge){ .addr = (uintptr_t)file.mem, .length = 64, .lkey = file.mr->lkey };
+	wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)target.mem, target.mr->rkey);
+	assert_int_equal(post(p.active, &wr), IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(made_by(p.active), 0);
+	file_fini(&target);
+	file_fini(&file);
+	near_fini(&p);
+}
+
+static bool
+connects_without_a_lane(void)
+{
+	struct pair_of_ids p;
+	pair_init(&p);
+	bool without = locked(link_of(p.passive), link_of(p.passive)->lane == NULL);
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	expect_moves(p.passive, the_mr, the_mr, 4096, 64);
+	if (without)
+		assert_int_equal(made_by(p.active) + made_by(p.passive), 0);
+	pair_fini(&p);
+	return without;
+}
+
+/* the call fails as the passive side accepts; false: that is more than a connection without a lane */
+static bool
+accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
+{
+	static const struct rdma_conn_param param = { .rnr_retry_count = 7 };
+	struct rdma_conn_param given = param;
+	listener_init(&p->listener);
+	p->channel = new_channel();
+	p->active = new_active(p->channel, &p->listener.addr);
+	assert_int_equal(softrdma_rdma_connect(p->active, &given), 0);
+	p->passive = expect_event(p->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(p->passive);
+	fail_call(FAIL_MINE, call, skip, 1, ENOMEM);
+	random_error = strcmp(call, "random numbers") == 0 ? EIO : 0;
+	int ret = softrdma_rdma_accept(p->passive, &given);
+	random_error = 0;
+	fail_nothing();
+	if (ret) {
+		pair_fini(p);
+		return false;
+	}
+	expect_event(p->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect_event(p->listener.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	return true;
+}
+
+static void
+greet(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+{
+	pthread_mutex_lock(&link->lock);
+	softrdma_direct_greeted(link, greeting);
+	pthread_mutex_unlock(&link->lock);
+}
+
+static const struct softrdma_greeting nobody = { .pid = 1, .fd = 900, .number = 1 };
+
+/* nobody is asked, or it is not known where the peer is: all is as without */
+static void
+test_no_lane(void **state)
+{
+	(void)state;
+	static const char *const calls[] = { "calloc", "getsockname", "getpeername", "random numbers" };
+	setting("0");
+	assert_true(connects_without_a_lane());
+	setting("1");
+	assert_false(connects_without_a_lane());
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct pair_of_ids p;
+		bool without = false;
+		for (unsigned skip = 0; !without && skip < 8; skip++) {
+			if (!accept_with_fault(&p, calls[i], skip))
+				continue;
+			without = link_of(p.passive)->lane == NULL;
+			/* from here on the active side is told that its peer is where nobody is */
+			if (without)
+				greet(link_of(p.active), &nobody);
+			expect_moves(p.active, the_mr, the_mr, 4096, 64);
+			expect_moves(p.passive, the_mr, the_mr, 4096, 64);
+			pair_fini(&p);
+		}
+		assert_true(without);
+	}
+}
+
+/* what a peer says of itself is looked at, and counts once */
+static void
+test_greetings(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct softrdma_link *link = link_of(p.active);
+	greet(link, &nobody);
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	assert_int_equal(made_by(p.active), 2);
+
+	/* before the right one comes: it is not met, and the right one still is */
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	const struct softrdma_greeting right = softrdma_board_greeting(slot, 77);
+	softrdma_board_give_slot(slot);
+	struct pair_of_ids far;
+	setting("1");
+	pair_init(&far);
+	wait_until(open_slots() == 4);
+	pair_fini(&far);
+	pthread_mutex_lock(&link->lock);
+	softrdma_link_close(link); /* a queue pair in error meets nobody */
+	softrdma_direct_greeted(link, &right);
+	pthread_mutex_unlock(&link->lock);
+	near_fini(&p);
+}
+
+/* a side that lets nobody in is asked */
+static void
+test_shut(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct softrdma_link *link = link_of(p.passive);
+	pthread_mutex_lock(&link->lock);
+	softrdma_direct_shut(link);
+	pthread_mutex_unlock(&link->lock);
+	assert_int_equal(open_slots(), 1);
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	assert_int_equal(made_by(p.active), 0);
+	expect_moves(p.passive, the_mr, the_mr, 4096, 64);
+	assert_int_equal(made_by(p.passive), 2);
+	near_fini(&p);
+}
+
+/* a completion without room is the end of the queue pair, whoever makes the request */
+static void
+test_overrun(void **state)
+{
+	(void)state;
+	struct ibv_cq *usual = the_cq;
+	the_cq = softrdma_ibv_create_cq(softrdma_context(), 2, NULL, NULL, 0);
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)the_mem + 4096, the_mr->rkey),
+			   *bad;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	expect_state(p.active->qp, IBV_QPS_ERR);
+	near_fini(&p);
+	softrdma_ibv_destroy_cq(the_cq);
+	the_cq = usual;
+}
+
+/* --- taking memory back --- */
+
+static bool
+is_shown(uint32_t key)
+{
+	bool shown = false;
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS; step++)
+		shown = shown || atomic_load(&the_board->regions[softrdma_board_place(key, step)].key) == key;
+	return shown;
+}
+
+struct taking {
+	struct ibv_mr *mr;
+	uint32_t key;
+	atomic_bool done;
+};
+
+static void *
+take_back(void *arg)
+{
+	struct taking *taking = arg;
+	assert_int_equal(softrdma_ibv_dereg_mr(taking->mr), 0);
+	atomic_store(&taking->done, true);
+	return NULL;
+}
+
+/* where the id's side says that it is in its peer's memory */
+static atomic_uint *
+busy_of(struct rdma_cm_id *id)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		struct softrdma_board_slot *slot = &the_board->slots[i];
+		unsigned before = atomic_load(&slot->busy);
+		expect_moves(id, the_mr, the_mr, 4096, 8);
+		if (atomic_load(&slot->busy) != before)
+			return &slot->busy;
+	}
+	fail();
+	return NULL;
+}
+
+static void
+begin_taking(struct taking *taking, pthread_t *thread)
+{
+	taking->mr = softrdma_ibv_reg_mr(the_pd, the_mem + 4096, 4096, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(taking->mr);
+	taking->key = taking->mr->rkey;
+	assert_true(is_shown(taking->key));
+	atomic_init(&taking->done, false);
+	assert_int_equal(pthread_create(thread, NULL, take_back, taking), 0);
+}
+
+/* the region is off the board, so whoever takes it back is about to wait, or waits */
+static bool
+is_hidden(const struct taking *taking)
+{
+	return !is_shown(taking->key);
+}
+
+static void
+test_waits_for_who_is_in_it(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	atomic_uint *busy = busy_of(p.active);
+	struct taking taking;
+	pthread_t thread;
+
+	atomic_fetch_add(busy, 1);
+	begin_taking(&taking, &thread);
+	wait_until(is_hidden(&taking));
+	wait_until((clock_forward_ms(2000), log_has("waiting for it")));
+	assert_false(atomic_load(&taking.done));
+	/* other connections are served meanwhile */
+	expect_moves(p.passive, the_mr, the_mr, 8192, 64);
+	atomic_fetch_add(busy, 1);
+	pthread_join(thread, NULL);
+	assert_true(atomic_load(&taking.done));
+
+	/* one thing after the other: whoever is at the next one has looked at the board again */
+	atomic_fetch_add(busy, 1);
+	begin_taking(&taking, &thread);
+	wait_until(is_hidden(&taking));
+	atomic_fetch_add(busy, 2);
+	pthread_join(thread, NULL);
+	atomic_fetch_add(busy, 1);
+	near_fini(&p);
+}
+
+/* who is in it has died there */
+static void
+test_does_not_wait_for_the_dead(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	atomic_uint *busy = busy_of(p.active);
+	struct taking taking;
+	pthread_t thread;
+	atomic_fetch_add(busy, 1);
+	begin_taking(&taking, &thread);
+	wait_until(is_hidden(&taking));
+	atomic_store(&the_board->ready, false);
+	pthread_join(thread, NULL);
+	atomic_store(&the_board->ready, true);
+	atomic_fetch_add(busy, 1);
+	near_fini(&p);
+}
+
+/* the connection has ended, and the peer has not noticed */
+static void
+test_waits_behind_the_end(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, other;
+	near_init(&p, "1");
+	atomic_uint *busy = busy_of(p.active);
+	atomic_fetch_add(busy, 1);
+	pair_init(&other); /* keeps the board */
+	pair_fini(&p);
+	struct taking taking;
+	pthread_t thread;
+	begin_taking(&taking, &thread);
+	wait_until(is_hidden(&taking));
+	assert_false(atomic_load(&taking.done));
+	atomic_fetch_add(busy, 1);
+	pthread_join(thread, NULL);
+	pair_fini(&other);
+	munmap(the_board, sizeof(*the_board));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_writes_and_reads),
+		device_test(test_through_windows),
+		device_test(test_many_regions),
+		device_test(test_pieces_and_inline),
+		device_test(test_order),
+		device_test(test_refusals),
+		device_test(test_goes_by_tcp),
+		device_test(test_no_lane),
+		device_test(test_greetings),
+		device_test(test_shut),
+		device_test(test_overrun),
+		device_test(test_waits_for_who_is_in_it),
+		device_test(test_does_not_wait_for_the_dead),
+		device_test(test_waits_behind_the_end),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
