@@ -41,8 +41,11 @@ figure_read_1m() { ours mb_per_s --op read --size 1m --depth 4; }
 figure_write_flush() { ours latency_us.mean --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
 
 # a file in memory, mapped shared, is what a file of persistent memory is to two processes
-figure_shared_write() { ours latency_us.mean --memory /dev/shm; }
-figure_shared_write_1m() { ours mb_per_s --size 1m --depth 4 --memory /dev/shm; }
+figure_shared_write() { SOFTRDMA_SAME_HOST=2 ours latency_us.mean --memory /dev/shm; }
+figure_shared_write_1m() { SOFTRDMA_SAME_HOST=2 ours mb_per_s --size 1m --depth 4 --memory /dev/shm; }
+# what only the kernel reaches
+figure_process_write() { SOFTRDMA_SAME_HOST=1 ours latency_us.mean; }
+figure_process_write_1m() { SOFTRDMA_SAME_HOST=1 ours mb_per_s --size 1m --depth 4; }
 
 # connections need a few descriptors each
 many_descriptors()
