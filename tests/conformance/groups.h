@@ -32,5 +32,6 @@ extern const struct scenario_group group_atomics;
 extern const struct scenario_group group_timeouts;
 extern const struct scenario_group group_answers;
 extern const struct scenario_group group_arming;
+extern const struct scenario_group group_tls;
 
 #endif /* CONF_GROUPS_H */

@@ -30,5 +30,6 @@ const struct scenario_group *const scenario_groups[] = {
 	&group_timeouts,
 	&group_answers,
 	&group_arming,
+	&group_tls,
 	NULL,
 };

@@ -27,6 +27,7 @@
 #include "count.h"
 #include "deadline.h"
 #include "fault.h"
+#include "softrdma/credentials.h"
 #include "torture.h"
 
 #define DEADLINE_S 40
@@ -136,10 +137,35 @@ log_to_stderr(enum rpma_log_level level, const char *file, const int line, const
 	fprintf(stderr, "  | %s:%d %s: %s", file ? file : "", line, function, text);
 }
 
+/* what the environment says of TLS is kept until it says something else; then nothing of it is left either */
+static void
+forget_credentials(void)
+{
+	static const char *const names[] = { "SOFTRDMA_TLS_CERT", "SOFTRDMA_TLS_KEY", "SOFTRDMA_TLS_CA",
+		"SOFTRDMA_TLS_PSK" };
+	char *values[sizeof(names) / sizeof(names[0])] = { NULL };
+	struct softrdma_credentials *none;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (getenv(names[i]))
+			values[i] = strdup(getenv(names[i]));
+		unsetenv(names[i]);
+	}
+	if (softrdma_credentials_of_environment(&none) || none)
+		wrong("there are credentials for TLS that nobody has asked for");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (values[i])
+			setenv(names[i], values[i], 1);
+		free(values[i]);
+	}
+}
+
 static void
 nothing_left(int fds, int threads)
 {
 	int n = count_settle(count_threads, threads, SETTLE_MS);
+
+	forget_credentials();
 
 	if (n > threads)
 		wrong("%d threads are left behind", n - threads);
