@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -434,15 +435,26 @@ softrdma_tls_record(struct softrdma_tls *tls)
 	return NULL;
 }
 
+static bool
+has_room(const struct softrdma_tls *tls)
+{
+	struct pollfd pfd = { .fd = tls->fd, .events = POLLOUT };
+	return poll(&pfd, 1, 0) == 1;
+}
+
 void
 softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
 {
 	assert(tls->begin == tls->end && len <= sizeof(tls->record));
 	tls->begin = 0;
 	tls->end = (uint32_t)len;
-	if (tls->sealed++ == SOFTRDMA_TLS_KEY_RECORDS) {
+	/*
+	 * The news of another key leaves in front of it, and OpenSSL reads nothing before: two sides whose
+	 * sockets are full would both wait for the other one to read. A later record will do as well.
+	 */
+	if (tls->sealed++ >= SOFTRDMA_TLS_KEY_RECORDS && has_room(tls)) {
 		tls->sealed = 0;
-		SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED); /* sent in front of it */
+		SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
 	}
 	softrdma_tls_flush(tls);
 }

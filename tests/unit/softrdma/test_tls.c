@@ -433,6 +433,64 @@ test_another_key(void **state)
 	ends_fini(&e);
 }
 
+/* both sides have more to send than fits, and are due for another key: each must go on reading all the same
+ */
+static void
+test_another_key_without_room(void **state)
+{
+	(void)state;
+	struct ends e;
+	unsigned fit = 0;
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	while (softrdma_tls_record(e.active.tls)) {
+		softrdma_tls_seal(e.active.tls, SOFTRDMA_TLS_RECORD);
+		fit += !softrdma_tls_wants_space(e.active.tls);
+	}
+	ends_fini(&e);
+
+	ends_init(&e, node, node);
+	ends_agree(&e);
+	struct end *const ends[] = { &e.active, &e.passive };
+	static uint8_t bytes[SOFTRDMA_TLS_RECORD];
+	for (unsigned i = 0; i < SOFTRDMA_TLS_KEY_RECORDS - fit; i++) {
+		for (int from = 0; from < 2; from++) {
+			assert_int_equal(softrdma_tls_send(ends[from]->tls, "x", 1), 1);
+			assert_int_equal(softrdma_tls_recv(ends[!from]->tls, bytes, sizeof(bytes)), 1);
+		}
+	}
+	for (int from = 0; from < 2; from++) {
+		for (unsigned i = 0; i <= fit; i++) {
+			uint8_t *record = softrdma_tls_record(ends[from]->tls);
+			assert_non_null(record);
+			memset(record, (int)i, SOFTRDMA_TLS_RECORD);
+			softrdma_tls_seal(ends[from]->tls, SOFTRDMA_TLS_RECORD);
+		}
+		assert_true(softrdma_tls_wants_space(ends[from]->tls));
+	}
+	size_t got[2] = { 0 };
+	const size_t all = (fit + 1) * (size_t)SOFTRDMA_TLS_RECORD;
+	while (got[0] < all || got[1] < all) {
+		size_t before = got[0] + got[1];
+		for (int to = 0; to < 2; to++) {
+			ssize_t n = softrdma_tls_recv(ends[to]->tls, bytes, sizeof(bytes));
+			for (ssize_t i = 0; i < n; i++, got[to]++)
+				assert_int_equal(bytes[i], (uint8_t)(got[to] / SOFTRDMA_TLS_RECORD));
+			softrdma_tls_flush(ends[to]->tls);
+		}
+		assert_true(got[0] + got[1] > before);
+	}
+	expect_nothing_more(&e.active);
+	expect_nothing_more(&e.passive);
+	/* there is room now: the news leaves with the next record */
+	assert_int_equal(softrdma_tls_send(e.active.tls, "x", 1), 1);
+	assert_int_equal(recv(e.passive.fd, bytes, sizeof(bytes), MSG_PEEK),
+		(5 + 5 + 1 + 16) + (5 + 1 + 1 + 16));
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
+	expect_both_ways(&e);
+	ends_fini(&e);
+}
+
 /* a peer of another make may ask for an answer before anything else can be read */
 static void
 test_answer_without_room(void **state)
@@ -1068,6 +1126,7 @@ main(void)
 		device_test(test_other_side_gone),
 		device_test(test_full_socket),
 		device_test(test_another_key),
+		device_test(test_another_key_without_room),
 		device_test(test_answer_without_room),
 		device_test(test_no_memory),
 		device_test(test_connection),
