@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "certificates.h"
+#include "pattern.h"
 #include "softrdma/credentials.h"
 #include "softrdma/stream.h"
 #include "softrdma/tls.h"
@@ -651,6 +652,337 @@ test_rest_of_a_record(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* --- sockets that are really full --- */
+
+#define LONG_SIZE ((size_t)2 << 20)
+#define LONG_SEED 0x71
+#define BUFFER_SIZE 65536
+#define WORD_SIZE ((size_t)10000)
+
+/* the device on one side; on the other a peer that has TLS and writes its frames by hand */
+struct half {
+	struct listener listener; /* of a passive device */
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct end peer;
+	struct ibv_mr *mr; /* of what is too long for the sockets */
+	uint8_t *mem;
+	uint32_t seq; /* of the peer's next request */
+};
+
+/* fewer than were asked for: the stream has ended behind them; peer->error says if that was announced (0) */
+static size_t
+peer_recv(struct end *peer, void *buf, size_t len)
+{
+	size_t have = 0;
+	while (have < len) {
+		ssize_t n = softrdma_tls_recv(peer->tls, (uint8_t *)buf + have, len - have);
+		peer->error = n < 0 ? errno : 0;
+		if (n > 0)
+			have += (size_t)n;
+		else if (peer->error == EAGAIN)
+			assert_true(readable(peer->fd, PATIENCE_MS));
+		else
+			break;
+	}
+	return have;
+}
+
+static void
+peer_send(const struct end *peer, const void *buf, size_t len)
+{
+	assert_int_equal(softrdma_tls_send(peer->tls, buf, len), len);
+}
+
+static void
+peer_send_frame(const struct end *peer, const struct softrdma_frame *frame, const void *payload)
+{
+	uint8_t buf[SOFTRDMA_FRAME_SIZE + WORD_SIZE];
+	softrdma_frame_encode(frame, buf);
+	if (frame->length)
+		memcpy(buf + SOFTRDMA_FRAME_SIZE, payload, frame->length);
+	peer_send(peer, buf, SOFTRDMA_FRAME_SIZE + frame->length);
+}
+
+static void
+peer_init(struct end *peer, int fd, bool active)
+{
+	const int size = BUFFER_SIZE;
+	end_init(peer, fd, active);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	for (step(peer); peer->error == EAGAIN; step(peer))
+		assert_true(readable(fd, PATIENCE_MS));
+	assert_int_equal(peer->error, 0);
+}
+
+static void
+meet_active_device(struct half *h)
+{
+	uint8_t buf[BUF_MAX];
+	struct sockaddr_in addr;
+	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1 };
+	int listening = raw_listen(&addr);
+	h->channel = new_channel();
+	h->id = new_active(h->channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(h->id, &param), 0);
+	peer_init(&h->peer, raw_accept(listening), false);
+	close(listening);
+	assert_int_equal(peer_recv(&h->peer, buf, SOFTRDMA_HANDSHAKE_SIZE), SOFTRDMA_HANDSHAKE_SIZE);
+	peer_send(&h->peer, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, ""));
+	expect_event(h->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(peer_recv(&h->peer, buf, SOFTRDMA_FRAME_SIZE), SOFTRDMA_FRAME_SIZE);
+	assert_int_equal(buf[0], SOFTRDMA_OP_READY);
+}
+
+static void
+meet_passive_device(struct half *h)
+{
+	static const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	uint8_t buf[BUF_MAX];
+	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1 };
+	listener_init(&h->listener);
+	h->channel = h->listener.channel;
+	peer_init(&h->peer, raw_connect(&h->listener.addr), true);
+	peer_send(&h->peer, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	h->id = expect_event(h->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(h->id);
+	assert_int_equal(softrdma_rdma_accept(h->id, &param), 0);
+	assert_int_equal(peer_recv(&h->peer, buf, SOFTRDMA_HANDSHAKE_SIZE), SOFTRDMA_HANDSHAKE_SIZE);
+	peer_send_frame(&h->peer, &ready, NULL);
+	expect_event(h->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void
+half_init(struct half *h, bool active)
+{
+	memset(h, 0, sizeof(*h));
+	h->seq = 100; /* as raw_message() has it */
+	h->mem = malloc(LONG_SIZE);
+	assert_non_null(h->mem);
+	pattern_fill(h->mem, LONG_SIZE, LONG_SEED, 0);
+	h->mr = softrdma_ibv_reg_mr(the_pd, h->mem, LONG_SIZE, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(h->mr);
+	node();
+	if (active)
+		meet_active_device(h);
+	else
+		meet_passive_device(h);
+}
+
+static void
+half_fini(struct half *h)
+{
+	if (h->id)
+		destroy(h->id);
+	end_fini(&h->peer);
+	if (h->listener.id)
+		listener_fini(&h->listener);
+	else
+		softrdma_rdma_destroy_event_channel(h->channel);
+	assert_int_equal(softrdma_ibv_dereg_mr(h->mr), 0);
+	free(h->mem);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* a record has not left, or not all of it, and the kernel takes nothing more */
+static bool
+is_stuck(struct softrdma_link *link)
+{
+	struct pollfd pfd = { .fd = locked(link, link->fd), .events = POLLOUT };
+	return locked(link, softrdma_stream_wants_space(link->tls)) && poll(&pfd, 1, 0) == 0;
+}
+
+/* the device sends more than the peer takes, as a request of its own or as what the peer has asked for */
+static void
+fill_sockets(struct half *h, bool read)
+{
+	struct softrdma_link *link = softrdma_qp_of(h->id->qp)->link;
+	const int size = BUFFER_SIZE;
+	assert_int_equal(setsockopt(locked(link, link->fd), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+	if (read) {
+		const struct softrdma_frame ask = { .opcode = SOFTRDMA_OP_READ,
+			.seq = h->seq++,
+			.key = h->mr->rkey,
+			.addr = (uintptr_t)h->mem,
+			.arg = LONG_SIZE };
+		peer_send_frame(&h->peer, &ask, NULL);
+	} else {
+		struct ibv_sge sge = { .addr = (uintptr_t)h->mem, .length = LONG_SIZE, .lkey = h->mr->lkey };
+		post_rdma(h->id->qp, 5, IBV_WR_RDMA_WRITE, sge, the_mem);
+	}
+	wait_until(is_stuck(link));
+}
+
+/* the device hears what the peer says though it cannot answer */
+static void
+expect_heard(struct half *h)
+{
+	static uint8_t word[WORD_SIZE];
+	struct softrdma_link *link = softrdma_qp_of(h->id->qp)->link;
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = MEM_SIZE, .lkey = the_mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1 };
+	const struct softrdma_frame send = { .opcode = SOFTRDMA_OP_SEND,
+		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+		.seq = h->seq++,
+		.length = WORD_SIZE };
+	assert_int_equal(ibv_post_recv(h->id->qp, &wr, &bad), 0);
+	pattern_fill(word, sizeof(word), h->seq, 0);
+	peer_send_frame(&h->peer, &send, word);
+	expect_wc(6, IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem, word, sizeof(word));
+	assert_true(is_stuck(link));
+}
+
+struct rest {
+	size_t bytes; /* of the long message */
+	uint32_t seq;
+	bool farewell;
+};
+
+/* the peer reads, until it has all of the long message or the stream ends: every byte is the right one */
+static struct rest
+take_rest(struct half *h)
+{
+	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
+	struct rest rest = { .bytes = 0 };
+	struct softrdma_frame frame;
+	uint8_t header[SOFTRDMA_FRAME_SIZE];
+	while (rest.bytes < LONG_SIZE && peer_recv(&h->peer, header, sizeof(header)) == sizeof(header)) {
+		assert_false(rest.farewell);
+		assert_true(softrdma_frame_decode(header, &frame));
+		rest.farewell = frame.opcode == SOFTRDMA_OP_DISCONNECT;
+		if (rest.farewell || frame.opcode == SOFTRDMA_OP_ACK)
+			continue;
+		assert_true(frame.opcode == SOFTRDMA_OP_WRITE || frame.opcode == SOFTRDMA_OP_READ_RESPONSE);
+		rest.seq = frame.seq;
+		size_t n = peer_recv(&h->peer, payload, frame.length);
+		assert_int_equal(pattern_check(payload, n, LONG_SEED, rest.bytes), -1);
+		rest.bytes += n;
+	}
+	return rest;
+}
+
+static void
+expect_announced_end(struct half *h)
+{
+	uint8_t byte;
+	assert_int_equal(peer_recv(&h->peer, &byte, 1), 0);
+	assert_int_equal(h->peer.error, 0);
+}
+
+static void
+expect_farewell(struct half *h)
+{
+	uint8_t header[SOFTRDMA_FRAME_SIZE];
+	do {
+		assert_int_equal(peer_recv(&h->peer, header, sizeof(header)), sizeof(header));
+	} while (header[0] == SOFTRDMA_OP_ACK);
+	assert_int_equal(header[0], SOFTRDMA_OP_DISCONNECT);
+	expect_announced_end(h);
+}
+
+/* the long message has come in part, and behind it the end */
+static void
+expect_part(struct half *h)
+{
+	struct rest rest = take_rest(h);
+	assert_true(rest.bytes > 0 && rest.bytes < LONG_SIZE);
+}
+
+static void
+end_of_peer(struct half *h)
+{
+	assert_true(softrdma_stream_end(h->peer.fd, h->peer.tls));
+	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+/* --- what happens while they are full --- */
+
+static void
+peer_reads(struct half *h, bool read)
+{
+	struct rest rest = take_rest(h);
+	assert_int_equal(rest.bytes, LONG_SIZE);
+	if (!read) {
+		const struct softrdma_frame ack = { .opcode = SOFTRDMA_OP_ACK, .seq = rest.seq };
+		peer_send_frame(&h->peer, &ack, NULL);
+		expect_wc(5, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(softrdma_rdma_disconnect(h->id), 0);
+	expect_farewell(h);
+	end_of_peer(h);
+}
+
+static void
+device_disconnects(struct half *h, bool read)
+{
+	assert_int_equal(softrdma_rdma_disconnect(h->id), 0);
+	if (!read)
+		expect_wc(5, IBV_WC_WR_FLUSH_ERR);
+	expect_part(h);
+	expect_announced_end(h);
+	end_of_peer(h);
+}
+
+static void
+device_goes(struct half *h, bool read)
+{
+	(void)read;
+	destroy(h->id);
+	h->id = NULL;
+	expect_part(h);
+	assert_int_equal(h->peer.error, ECONNRESET); /* nobody is left who could wait for room */
+}
+
+static void
+peer_disconnects(struct half *h, bool read)
+{
+	static const struct softrdma_frame disconnect = { .opcode = SOFTRDMA_OP_DISCONNECT };
+	peer_send_frame(&h->peer, &disconnect, NULL);
+	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	if (read) { /* what it has asked for it still gets */
+		assert_int_equal(take_rest(h).bytes, LONG_SIZE);
+		expect_farewell(h);
+	} else {
+		expect_wc(5, IBV_WC_WR_FLUSH_ERR);
+		expect_part(h);
+		expect_announced_end(h);
+	}
+}
+
+static void
+peer_goes(struct half *h, bool read)
+{
+	close(h->peer.fd);
+	h->peer.fd = -1;
+	if (!read)
+		expect_wc(5, IBV_WC_RETRY_EXC_ERR);
+	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+/* of the bytes that the sockets took, and of those that had to wait, none is lost or wrong, whatever happens
+ */
+static void
+test_full_both_ways(void **state)
+{
+	(void)state;
+	static void (*const events[])(struct half * h, bool read) = { peer_reads, device_disconnects,
+		device_goes, peer_disconnects, peer_goes };
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		for (int variant = 0; variant < 4; variant++) {
+			const bool active = variant & 1, read = variant & 2;
+			struct half h;
+			half_init(&h, active);
+			fill_sockets(&h, read);
+			expect_heard(&h);
+			events[i](&h, read);
+			half_fini(&h);
+		}
+	}
+}
+
+/* --- those who are refused --- */
+
 /* a client with these credentials is refused by a server with those; its program hears it, the server's does
  * not */
 static void
@@ -1131,6 +1463,7 @@ main(void)
 		device_test(test_no_memory),
 		device_test(test_connection),
 		device_test(test_rest_of_a_record),
+		device_test(test_full_both_ways),
 		device_test(test_rejected),
 		device_test(test_bad_settings),
 		device_test(test_of_an_id),
