@@ -351,7 +351,7 @@ send_rest(struct softrdma_link *link)
 {
 	if (link->tls)
 		softrdma_tls_flush(link->tls);
-	if (link->fin_due && !link->fin_sent && !is_full(link))
+	if (link->fin_due && !link->fin_sent && link->tx.first == link->tx.count)
 		link->fin_sent = softrdma_stream_end(link->fd, link->tls);
 	if (softrdma_stream_wants_space(link->tls))
 		wait_for_space(link);

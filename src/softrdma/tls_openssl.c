@@ -35,6 +35,7 @@ struct softrdma_tls {
 	bool eof;              /* the socket has ended */
 	bool drained;          /* the last look found the socket empty, and nothing of ours is left */
 	bool read_wants_space; /* something must be answered before more can be read */
+	bool end_wants_space;  /* the end is to be announced, and could not be yet */
 	bool broken;
 	uint32_t begin, end; /* of the record: what has not left */
 	uint32_t sealed;     /* records with the present key */
@@ -462,7 +463,7 @@ softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
 bool
 softrdma_tls_wants_space(const struct softrdma_tls *tls)
 {
-	return tls->begin < tls->end || tls->read_wants_space;
+	return tls->begin < tls->end || tls->read_wants_space || tls->end_wants_space;
 }
 
 ssize_t
@@ -483,12 +484,14 @@ bool
 softrdma_tls_end(struct softrdma_tls *tls)
 {
 	softrdma_tls_flush(tls);
-	if (tls->begin < tls->end)
+	tls->end_wants_space = false;
+	if (tls->begin < tls->end || tls->read_wants_space)
 		return false;
 	if (tls->broken || !SSL_is_init_finished(tls->ssl))
 		return true;
 	ERR_clear_error();
 	errno = 0;
 	int ret = SSL_shutdown(tls->ssl);
-	return ret >= 0 || failed(tls, ret) != EAGAIN;
+	tls->end_wants_space = ret < 0 && failed(tls, ret) == EAGAIN;
+	return !tls->end_wants_space;
 }

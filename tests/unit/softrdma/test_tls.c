@@ -404,7 +404,9 @@ test_full_socket(void **state)
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
 	assert_false(softrdma_stream_end(e.active.fd, e.active.tls));
 	fail_nothing();
+	assert_true(softrdma_tls_wants_space(e.active.tls));
 	assert_true(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_false(softrdma_tls_wants_space(e.active.tls));
 	expect_end(&e.passive, 0);
 	ends_fini(&e);
 }
@@ -981,6 +983,25 @@ test_full_both_ways(void **state)
 	}
 }
 
+/* the last word of TLS finds no room: it waits for some, and needs no other reason to leave */
+static void
+test_end_without_room(void **state)
+{
+	(void)state;
+	struct half h;
+	half_init(&h, true);
+	struct softrdma_link *link = softrdma_qp_of(h.id->qp)->link;
+	/* somebody has waited for the socket: from there on room is waited for when it is needed */
+	wait_until(softrdma_io_lend(link) >= 0);
+	softrdma_io_take_back(link);
+	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* behind DISCONNECT */
+	assert_int_equal(softrdma_rdma_disconnect(h.id), 0);
+	assert_int_equal(fail_nothing(), 1);
+	expect_farewell(&h);
+	end_of_peer(&h);
+	half_fini(&h);
+}
+
 /* --- those who are refused --- */
 
 /* a client with these credentials is refused by a server with those; its program hears it, the server's does
@@ -1464,6 +1485,7 @@ main(void)
 		device_test(test_connection),
 		device_test(test_rest_of_a_record),
 		device_test(test_full_both_ways),
+		device_test(test_end_without_room),
 		device_test(test_rejected),
 		device_test(test_bad_settings),
 		device_test(test_of_an_id),
