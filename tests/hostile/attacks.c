@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "attacks.h"
 #include "deadline.h"
@@ -64,7 +62,7 @@ half_open(uint16_t port, int64_t end_ms)
 	while (!over(end_ms)) {
 		for (unsigned i = 0; i < HALF_OPEN; i++) {
 			if (fds[i] >= 0 && has_ended(fds[i])) {
-				close(fds[i]);
+				raw_close(fds[i]);
 				fds[i] = -1;
 			}
 			if (fds[i] < 0)
@@ -74,7 +72,7 @@ half_open(uint16_t port, int64_t end_ms)
 	}
 	for (unsigned i = 0; i < HALF_OPEN; i++)
 		if (fds[i] >= 0)
-			close(fds[i]);
+			raw_close(fds[i]);
 	return 0;
 }
 
@@ -98,7 +96,7 @@ slow_loris(uint16_t port, int64_t end_ms)
 	while (!over(end_ms) && ret == 0) {
 		for (unsigned i = 0; i < LORISES; i++) {
 			if (lorises[i].fd >= 0 && has_ended(lorises[i].fd)) {
-				close(lorises[i].fd);
+				raw_close(lorises[i].fd);
 				lorises[i].fd = -1;
 			}
 			if (lorises[i].fd < 0) {
@@ -115,7 +113,7 @@ slow_loris(uint16_t port, int64_t end_ms)
 	}
 	for (unsigned i = 0; i < LORISES; i++)
 		if (lorises[i].fd >= 0)
-			close(lorises[i].fd);
+			raw_close(lorises[i].fd);
 	return ret;
 }
 
@@ -143,7 +141,7 @@ refused(int fd, const struct raw_frame *request, const struct raw_memory *memory
 		ret = let_pass("a connection that goes on after a wrong key");
 	else if (nak != 2 || opcodes != (UINT64_C(1) << RAW_NAK | UINT64_C(1) << RAW_DISCONNECT))
 		ret = let_pass("a request for memory that is not the client's");
-	close(fd);
+	raw_close(fd);
 	return ret;
 }
 
@@ -212,7 +210,7 @@ broken(int fd, const void *bytes, size_t len, uint8_t answers, const char *what)
 	if (raw_expect_end(fd, PATIENCE_MS, &opcodes, NULL) != RAW_ENDED ||
 		opcodes & ~(UINT64_C(1) << answers))
 		ret = let_pass(what);
-	close(fd);
+	raw_close(fd);
 	return ret;
 }
 
@@ -352,7 +350,7 @@ random_bytes(uint16_t port, int64_t end_ms)
 		/* some wait for what comes, some do not */
 		if (n % 2)
 			(void)raw_expect_end(fd, 100, NULL, NULL);
-		close(fd);
+		raw_close(fd);
 	}
 	return 0;
 }
@@ -366,7 +364,7 @@ flood_of_connections(uint16_t port, int64_t end_ms)
 	while (!over(end_ms)) {
 		int fd = raw_connect(70, port);
 		if (fd >= 0)
-			close(fd);
+			raw_close(fd);
 	}
 	return 0;
 }
@@ -389,7 +387,7 @@ flood_of_requests(uint16_t port, int64_t end_ms)
 		}
 		for (unsigned i = 0; i < REQUESTS; i++)
 			if (fds[i] >= 0)
-				close(fds[i]);
+				raw_close(fds[i]);
 	}
 	return 0;
 }
@@ -411,7 +409,6 @@ flood_of_frames(uint16_t port, int64_t end_ms)
 	}
 	while (!over(end_ms)) {
 		for (unsigned i = 0; i < FLOODERS; i++) {
-			uint8_t answers[65536];
 			if (fds[i] < 0)
 				continue;
 			for (unsigned k = 0; k < sizeof(frames[i]) / RAW_HEADER; k++) {
@@ -422,13 +419,12 @@ flood_of_frames(uint16_t port, int64_t end_ms)
 				raw_encode(&frame, frames[i] + k * RAW_HEADER);
 			}
 			(void)raw_send(fds[i], frames[i], sizeof(frames[i]));
-			while (recv(fds[i], answers, sizeof(answers), MSG_DONTWAIT) > 0)
-				;
+			raw_drain(fds[i]);
 		}
 	}
 	for (unsigned i = 0; i < FLOODERS; i++)
 		if (fds[i] >= 0)
-			close(fds[i]);
+			raw_close(fds[i]);
 	return 0;
 }
 
@@ -454,7 +450,7 @@ never_reads(uint16_t port, int64_t end_ms)
 		pause_ms(10);
 	for (unsigned i = 0; i < FLOODERS; i++)
 		if (fds[i] >= 0)
-			close(fds[i]);
+			raw_close(fds[i]);
 	return 0;
 }
 

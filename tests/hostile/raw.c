@@ -13,6 +13,7 @@
 
 #include "deadline.h"
 #include "raw.h"
+#include "raw_tls.h"
 
 #define TIME_MS 20000
 #define PAYLOAD_MAX 262144
@@ -95,14 +96,31 @@ raw_connect_message(uint8_t bytes[static RAW_HEADER])
 	bytes[18] = 7;
 }
 
+/* what there is room for; *events: what to wait for if there is none */
+static ssize_t
+send_some(int fd, const void *bytes, size_t len, short *events)
+{
+	*events = POLLOUT;
+	return raw_tls_is_on(fd) ? raw_tls_send(fd, bytes, len, events)
+				 : send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* what there is; *events: what to wait for if there is nothing */
+static ssize_t
+recv_some(int fd, void *bytes, size_t len, short *events)
+{
+	*events = POLLIN;
+	return raw_tls_is_on(fd) ? raw_tls_recv(fd, bytes, len, events) : recv(fd, bytes, len, MSG_DONTWAIT);
+}
+
 bool
 raw_send(int fd, const void *bytes, size_t len)
 {
 	size_t done = 0;
 
 	while (done < len) {
-		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-		ssize_t n = send(fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+		struct pollfd pfd = { .fd = fd };
+		ssize_t n = send_some(fd, (const char *)bytes + done, len - done, &pfd.events);
 		if (n > 0) {
 			done += (size_t)n;
 			continue;
@@ -120,16 +138,33 @@ raw_recv(int fd, void *bytes, size_t len, int timeout_ms)
 	size_t done = 0;
 
 	while (done < len) {
-		struct pollfd pfd = { .fd = fd, .events = POLLIN };
-		if (poll(&pfd, 1, left_ms(end)) != 1)
-			return false;
-		ssize_t n = recv(fd, (char *)bytes + done, len - done, MSG_DONTWAIT);
-		if (n > 0)
+		struct pollfd pfd = { .fd = fd };
+		ssize_t n = recv_some(fd, (char *)bytes + done, len - done, &pfd.events);
+		if (n > 0) {
 			done += (size_t)n;
-		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			continue;
+		}
+		if (n == 0 || (errno == EAGAIN ? poll(&pfd, 1, left_ms(end)) != 1 : errno != EINTR))
 			return false;
 	}
 	return true;
+}
+
+void
+raw_drain(int fd)
+{
+	uint8_t bytes[65536];
+	short events;
+
+	while (recv_some(fd, bytes, sizeof(bytes), &events) > 0)
+		;
+}
+
+void
+raw_close(int fd)
+{
+	raw_tls_forget(fd);
+	close(fd);
 }
 
 bool
@@ -152,10 +187,11 @@ raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
 	if (fd < 0)
 		return -1;
 	raw_connect_message(message);
-	if (!raw_send(fd, message, RAW_HEADER) || !raw_recv(fd, message, RAW_HEADER, TIME_MS) ||
-		message[6] != 2 || !raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
+	if ((raw_tls_is_wanted() && !raw_tls_begin(fd, TIME_MS)) || !raw_send(fd, message, RAW_HEADER) ||
+		!raw_recv(fd, message, RAW_HEADER, TIME_MS) || message[6] != 2 ||
+		!raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
 		!raw_send_frame(fd, &ready, NULL)) {
-		close(fd);
+		raw_close(fd);
 		return -1;
 	}
 	memory->addr = get(message + RAW_HEADER, 8);

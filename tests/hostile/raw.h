@@ -5,7 +5,8 @@
  * raw.h -- the protocol of the software device by hand, as doc/softrdma-protocol.md has it
  *
  * None of the product's code is used: who attacks does not ask it for permission. Sockets are plain TCP,
- * bound to an address of the loopback network, so that one machine can be many.
+ * bound to an address of the loopback network, so that one machine can be many. Where the environment asks
+ * for TLS, those that are established have credentials and speak it (raw_tls.h); strangers have none.
  */
 
 #ifndef RAW_H
@@ -70,6 +71,10 @@ void raw_connect_message(uint8_t bytes[static RAW_HEADER]);
 bool raw_send(int fd, const void *bytes, size_t len);
 bool raw_recv(int fd, void *bytes, size_t len, int timeout_ms);
 bool raw_send_frame(int fd, const struct raw_frame *frame, const void *payload);
+/* throws away what has come */
+void raw_drain(int fd);
+/* of each socket that is one of these */
+void raw_close(int fd);
 
 /* connects and shakes hands until READY; -1: the server was busy, or too slow */
 int raw_establish(unsigned host, uint16_t port, struct raw_memory *memory);
