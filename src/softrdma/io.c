@@ -82,6 +82,9 @@ static struct {
 	.wake_fd = -1,
 };
 
+/* by what this thread has received last: of interest to the progress thread */
+static _Thread_local bool flush_begun;
+
 static void
 wake_thread(void)
 {
@@ -157,7 +160,7 @@ start_flush(struct softrdma_link *link)
 	bool slow = link->faulty && link->faulty->flush_delay_ns > 0;
 	if (slow || softrdma_persist_may_block(persist, resp->flush_len)) {
 		link->flush_running = true;
-		int ret = softrdma_workers_submit(link, flush_on_worker);
+		int ret = link->has_worker ? 0 : softrdma_workers_submit(link, flush_on_worker);
 		if (ret == 0)
 			return;
 		link->flush_running = false;
@@ -188,33 +191,6 @@ after_receive(struct softrdma_link *link, bool ok)
 	if (!ok)
 		protocol_broken(link);
 	return ok;
-}
-
-static bool serve(struct softrdma_link *link);
-
-static void
-flush_on_worker(struct softrdma_link *link)
-{
-	pthread_mutex_lock(&link->lock);
-	struct softrdma_mr *mr = link->responder.flush_mr; /* held, so it stays */
-	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
-	size_t len = link->responder.flush_len;
-	pthread_mutex_unlock(&link->lock);
-
-	if (link->faulty) /* its decisions stay until the next flush begins */
-		softrdma_faulty_flush_waits(link->faulty);
-	int error = make_durable(link, mr->persist, addr, len);
-
-	pthread_mutex_lock(&link->lock);
-	link->flush_running = false;
-	softrdma_responder_flushed(&link->responder, error);
-	if (link->qp) {
-		if (error)
-			softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
-		if (link->fd >= 0 && after_receive(link, softrdma_link_rx_go_on(link)))
-			serve(link);
-	}
-	pthread_mutex_unlock(&link->lock);
 }
 
 static size_t
@@ -443,6 +419,93 @@ serve(struct softrdma_link *link)
 	return progress;
 }
 
+/* the progress thread does not wait for the socket any more, but for room in it */
+static bool
+lend(struct softrdma_link *link)
+{
+	if (link->fd < 0 || link->lent || link->claimed)
+		return false;
+	link->lent = true;
+	link->wants_space = is_full(link);
+	if (watch_again(link) == 0)
+		return true;
+	link->lent = false;
+	return false;
+}
+
+static void
+take_back(struct softrdma_link *link)
+{
+	link->lent = false;
+	link->wants_space = is_full(link);
+	if (link->fd >= 0)
+		watch_again(link);
+}
+
+/* the lock is dropped while the medium is busy */
+static void
+make_flush(struct softrdma_link *link)
+{
+	struct softrdma_mr *mr = link->responder.flush_mr; /* held, so it stays */
+	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
+	size_t len = link->responder.flush_len;
+	pthread_mutex_unlock(&link->lock);
+	if (link->faulty) /* its decisions stay until the next flush begins */
+		softrdma_faulty_flush_waits(link->faulty);
+	int error = make_durable(link, mr->persist, addr, len);
+	pthread_mutex_lock(&link->lock);
+
+	link->flush_running = false;
+	softrdma_responder_flushed(&link->responder, error);
+	if (link->qp) {
+		if (error)
+			softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+		if (link->fd >= 0 && after_receive(link, softrdma_link_rx_go_on(link)))
+			serve(link);
+	}
+}
+
+/* looks for the next flush for as long as the progress thread looks for more work */
+static void
+look_for_flush(struct softrdma_link *link)
+{
+	const uint64_t end_ns = softrdma_now_ns() + engine.spin_ns;
+	while (link->fd >= 0 && !link->flush_running && !softrdma_workers_are_short() &&
+		softrdma_now_ns() < end_ns) {
+		/* without the lock, for those who post; the socket may go meanwhile */
+		struct pollfd pfd = { .fd = link->fd, .events = POLLIN };
+		pthread_mutex_unlock(&link->lock);
+		int ready = poll(&pfd, 1, 0);
+		pthread_mutex_lock(&link->lock);
+		if (ready > 0 && link->fd >= 0)
+			serve(link);
+	}
+}
+
+/*
+ * Who waits for a flush often asks for the next one as soon as it is answered. Therefore the worker keeps the
+ * socket for a while: what comes then wakes neither the progress thread nor another worker.
+ */
+static void
+flush_on_worker(struct softrdma_link *link)
+{
+	bool kept = false;
+	pthread_mutex_lock(&link->lock);
+	link->has_worker = true;
+	do {
+		make_flush(link);
+		kept = kept || (engine.spin_ns && lend(link));
+		if (kept)
+			look_for_flush(link);
+	} while (link->flush_running && !softrdma_workers_are_short());
+	link->has_worker = false;
+	if (kept)
+		take_back(link);
+	if (link->flush_running) /* others' come first; it cannot fail, there is a thread: this one */
+		softrdma_workers_submit(link, flush_on_worker);
+	pthread_mutex_unlock(&link->lock);
+}
+
 static void
 handle_link(struct softrdma_watched *watched, uint32_t events)
 {
@@ -452,6 +515,7 @@ handle_link(struct softrdma_watched *watched, uint32_t events)
 		link->hung_up = true;
 	if (link->fd >= 0)
 		serve(link);
+	flush_begun |= link->flush_running;
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -654,14 +718,8 @@ softrdma_io_lend(struct softrdma_link *link)
 	pthread_mutex_lock(&link->lock);
 	/* whoever polls the socket does not see what TLS holds */
 	bool has_input = softrdma_stream_has_input(link->tls);
-	if (link->fd >= 0 && !link->lent && !link->claimed && !link->flush_running && !has_input) {
-		link->lent = true;
-		link->wants_space = is_full(link);
-		if (watch_again(link) == 0)
-			fd = link->fd;
-		else
-			link->lent = false;
-	}
+	if (!link->flush_running && !has_input && lend(link))
+		fd = link->fd;
 	pthread_mutex_unlock(&link->lock);
 	return fd;
 }
@@ -681,10 +739,7 @@ void
 softrdma_io_take_back(struct softrdma_link *link)
 {
 	pthread_mutex_lock(&link->lock);
-	link->lent = false;
-	link->wants_space = is_full(link);
-	if (link->fd >= 0)
-		watch_again(link);
+	take_back(link);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -1039,6 +1094,16 @@ handle_events(int timeout_ms)
 	return any;
 }
 
+/*
+ * Behind a flush nothing follows before it is made, and the worker that makes it may be waiting for this
+ * processor.
+ */
+static uint64_t
+spin_until_ns(void)
+{
+	return engine.spin_ns && !flush_begun ? softrdma_now_ns() + engine.spin_ns : 0;
+}
+
 static void *
 run_engine(void *arg)
 {
@@ -1049,8 +1114,9 @@ run_engine(void *arg)
 	while (!stopping) {
 		bool busy = do_queued_work();
 		int timeout_ms = do_timed_work(&schedule);
-		if (handle_events(busy ? 0 : timeout_ms) && engine.spin_ns)
-			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
+		flush_begun = false;
+		if (handle_events(busy ? 0 : timeout_ms))
+			schedule.spin_until_ns = spin_until_ns();
 		release_retired();
 		pthread_mutex_lock(&engine.lock);
 		stopping = engine.stopping;

@@ -84,6 +84,15 @@ softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma
 	return ret;
 }
 
+bool
+softrdma_workers_are_short(void)
+{
+	pthread_mutex_lock(&lock);
+	bool are_short = queued > idle_count;
+	pthread_mutex_unlock(&lock);
+	return are_short;
+}
+
 void
 softrdma_workers_stop(void)
 {

@@ -14,6 +14,9 @@
  */
 int softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link));
 
+/* is something submitted that no idle thread will take? Any thread, also under the link's lock. */
+bool softrdma_workers_are_short(void);
+
 /* waits for all that has been submitted and ends the threads. No lock held. */
 void softrdma_workers_stop(void);
 

@@ -31,14 +31,15 @@
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t nothing;
+	pthread_cond_t other;
+	unsigned number;  /* of what is armed, or of nothing */
 	const char *call; /* NULL: nothing is armed */
 	enum fail_whose whose;
 	pthread_t mine;
 	unsigned skip, times;
 	unsigned struck;
 	int error;
-} fault = { .lock = PTHREAD_MUTEX_INITIALIZER, .nothing = PTHREAD_COND_INITIALIZER };
+} fault = { .lock = PTHREAD_MUTEX_INITIALIZER, .other = PTHREAD_COND_INITIALIZER };
 
 void
 fail_call(enum fail_whose whose, const char *call, unsigned skip, unsigned times, int error)
@@ -51,6 +52,8 @@ fail_call(enum fail_whose whose, const char *call, unsigned skip, unsigned times
 	fault.times = times;
 	fault.error = error;
 	fault.struck = 0;
+	fault.number++;
+	pthread_cond_broadcast(&fault.other);
 	pthread_mutex_unlock(&fault.lock);
 }
 
@@ -59,7 +62,8 @@ fail_nothing(void)
 {
 	pthread_mutex_lock(&fault.lock);
 	fault.call = NULL;
-	pthread_cond_broadcast(&fault.nothing);
+	fault.number++;
+	pthread_cond_broadcast(&fault.other);
 	unsigned struck = fault.struck;
 	pthread_mutex_unlock(&fault.lock);
 	return struck;
@@ -90,8 +94,9 @@ strikes(const char *call)
 		fault.struck++;
 		error = fault.error;
 	}
-	while (error == FAIL_WAIT && fault.call)
-		pthread_cond_wait(&fault.nothing, &fault.lock);
+	const unsigned number = fault.number;
+	while (error == FAIL_WAIT && fault.number == number)
+		pthread_cond_wait(&fault.other, &fault.lock);
 	if (error == FAIL_WAIT)
 		error = 0;
 	pthread_mutex_unlock(&fault.lock);

@@ -21,7 +21,7 @@ enum fail_whose { FAIL_MINE, FAIL_THEIRS, FAIL_ANY };
 /* instead of an errno value, for send and recv */
 #define FAIL_SHORT (-1) /* one byte, or a part of it, has gone */
 #define FAIL_END (-2)   /* the end of the stream */
-/* the call waits for fail_nothing(), and goes through then */
+/* the call waits for fail_nothing() or another fail_call(), and goes through then */
 #define FAIL_WAIT (-10000)
 /* for fstat: the file is a block device, a character device without an entry in sysfs, or one with it */
 #define FAIL_BLOCK_DEVICE (-10001)

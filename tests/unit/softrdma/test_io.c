@@ -9,7 +9,11 @@
 
 #include "connected.h"
 
+#include "softrdma/workers.h"
+
 #include <dirent.h>
+#include <netinet/tcp.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -1009,6 +1013,143 @@ test_flush_fails(void **state)
 	file_region_fini(&r);
 }
 
+static void
+raw_expect_alive(struct raw_peer *p)
+{
+	raw_write(p, the_mem, the_mr->rkey, 4);
+	raw_send(p->fd, "abcd", 4);
+	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
+}
+
+/* for as long as the environment says, a worker looks for the next flush, and serves what comes with it */
+static void
+test_worker_stays(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p, other;
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	wait_until(locked(p.link, p.link->lent));
+	assert_int_equal(count_threads(), 3);
+	raw_write(&p, r.mem, r.mr->rkey, 4);
+	raw_send(p.fd, "data", 4);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 101);
+	raw_flush(&p, &r);
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 102);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 103);
+	assert_memory_equal(r.mem, "data", 4);
+	assert_int_equal(count_threads(), 3);
+	assert_int_equal(softrdma_io_lend(p.link), -1); /* somebody has it */
+	raw_expect_alive(&other);
+
+	/* when its time is over the progress thread has the socket again */
+	wait_until(locked(p.link, p.link->lent));
+	clock_forward_ms(1001);
+	wait_until(!locked(p.link, p.link->has_worker));
+	assert_false(locked(p.link, p.link->lent));
+	raw_expect_alive(&p);
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 105);
+
+	/* the end of the stream is seen */
+	wait_until(locked(p.link, p.link->lent));
+	shutdown(p.fd, SHUT_WR);
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(!locked(p.link, p.link->has_worker));
+	raw_peer_fini(&p);
+	raw_peer_fini(&other);
+	file_region_fini(&r);
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
+/* what a poller has, it keeps */
+static void
+test_worker_leaves_the_socket_to_a_poller(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p;
+	raw_peer_init(&p);
+	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+	raw_flush(&p, &r);
+	wait_until(has_failed(1));
+	locked(p.link, p.link->claimed = true);
+	fail_nothing();
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	wait_until(!locked(p.link, p.link->has_worker));
+	assert_false(locked(p.link, p.link->lent));
+	locked(p.link, p.link->claimed = false);
+	raw_expect_alive(&p);
+	raw_peer_fini(&p);
+	file_region_fini(&r);
+}
+
+static sem_t worker_begun, worker_may_end;
+
+static void
+occupy_worker(struct softrdma_link *link)
+{
+	(void)link;
+	sem_post(&worker_begun);
+	sem_wait(&worker_may_end);
+}
+
+/* a connection that flushes all the time takes turns with others if there are not enough workers for all */
+static void
+test_worker_goes_where_it_is_needed(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p, other;
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+	const int one = 1; /* two flushes at once are not to wait for each other */
+	assert_int_equal(setsockopt(other.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
+	sem_init(&worker_begun, 0, 0);
+	sem_init(&worker_may_end, 0, 0);
+	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX - 1; i++) {
+		assert_int_equal(softrdma_workers_submit(other.link, occupy_worker), 0);
+		sem_wait(&worker_begun);
+	}
+
+	/* it stays for what may come, but not if something has come elsewhere */
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	wait_until(locked(p.link, p.link->lent));
+	raw_flush(&other, &r);
+	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
+	assert_false(locked(p.link, p.link->has_worker));
+
+	/* nor for the next flush of its own: the second one from here on is that, and fails */
+	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+	raw_flush(&other, &r);
+	raw_flush(&other, &r);
+	wait_until(has_failed(1));
+	raw_flush(&p, &r);
+	wait_until(locked(p.link, p.link->flush_running));
+	fail_call(FAIL_ANY, "msync", 1, 1, EIO);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 101);
+	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 101);
+	raw_expect_frame(other.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 102);
+	assert_int_equal(fail_nothing(), 1);
+
+	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX - 1; i++)
+		sem_post(&worker_may_end);
+	raw_peer_fini(&p);
+	raw_peer_fini(&other);
+	file_region_fini(&r);
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
 /* the peer, the queue pair, or sense goes away while the medium is waited for */
 static void
 test_gone_during_flush(void **state)
@@ -1074,6 +1215,9 @@ main(void)
 		device_test(test_flush_without_thread),
 		device_test(test_flush_fails),
 		device_test(test_read_that_flushes),
+		device_test(test_worker_stays),
+		device_test(test_worker_leaves_the_socket_to_a_poller),
+		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
