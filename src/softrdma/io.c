@@ -82,8 +82,8 @@ static struct {
 	.wake_fd = -1,
 };
 
-/* by what this thread has received last: of interest to the progress thread */
-static _Thread_local bool flush_begun;
+/* is it worth looking at once for what comes behind that which this thread has handled last? */
+static _Thread_local bool more_may_follow;
 
 static void
 wake_thread(void)
@@ -506,6 +506,15 @@ flush_on_worker(struct softrdma_link *link)
 	pthread_mutex_unlock(&link->lock);
 }
 
+/* has somebody polled it since the last time? Then he looks for what comes next, too. */
+static bool
+is_polled(struct softrdma_link *link)
+{
+	bool polled = link->polls != link->polls_handled;
+	link->polls_handled = link->polls;
+	return polled;
+}
+
 static void
 handle_link(struct softrdma_watched *watched, uint32_t events)
 {
@@ -515,7 +524,11 @@ handle_link(struct softrdma_watched *watched, uint32_t events)
 		link->hung_up = true;
 	if (link->fd >= 0)
 		serve(link);
-	flush_begun |= link->flush_running;
+	/*
+	 * Behind a flush nothing follows before it is made, and the worker that makes it may be waiting for
+	 * this processor; so may a poller.
+	 */
+	more_may_follow = !is_polled(link) && !link->flush_running;
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -1075,33 +1088,32 @@ drain_wakes(void)
 		;
 }
 
-/* true: something was there */
-static bool
+enum handled {
+	HANDLED_NOTHING,
+	HANDLED_ALL, /* nothing is expected behind it */
+	HANDLED_SOME,
+};
+
+static enum handled
 handle_events(int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int count = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, timeout_ms);
-	bool any = false;
+	enum handled handled = HANDLED_NOTHING;
 	for (int i = 0; i < count; i++) {
 		struct softrdma_watched *watched = events[i].data.ptr;
 		if (watched) {
+			more_may_follow = true;
 			watched->handle(watched, events[i].events);
-			any = true;
+			if (more_may_follow)
+				handled = HANDLED_SOME;
+			else if (handled == HANDLED_NOTHING)
+				handled = HANDLED_ALL;
 		} else {
 			drain_wakes();
 		}
 	}
-	return any;
-}
-
-/*
- * Behind a flush nothing follows before it is made, and the worker that makes it may be waiting for this
- * processor.
- */
-static uint64_t
-spin_until_ns(void)
-{
-	return engine.spin_ns && !flush_begun ? softrdma_now_ns() + engine.spin_ns : 0;
+	return handled;
 }
 
 static void *
@@ -1114,9 +1126,11 @@ run_engine(void *arg)
 	while (!stopping) {
 		bool busy = do_queued_work();
 		int timeout_ms = do_timed_work(&schedule);
-		flush_begun = false;
-		if (handle_events(busy ? 0 : timeout_ms))
-			schedule.spin_until_ns = spin_until_ns();
+		enum handled handled = handle_events(busy ? 0 : timeout_ms);
+		if (handled == HANDLED_SOME && engine.spin_ns)
+			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
+		else if (handled == HANDLED_ALL)
+			schedule.spin_until_ns = 0;
 		release_retired();
 		pthread_mutex_lock(&engine.lock);
 		stopping = engine.stopping;
