@@ -4,6 +4,7 @@
 /* wire.c -- the bytes between two software devices, described in doc/softrdma-protocol.md */
 
 #include <assert.h>
+#include <endian.h>
 #include <string.h>
 
 #include "softrdma.h"
@@ -17,12 +18,13 @@ struct cursor {
 	size_t left;
 };
 
-static void
+/* these two are in the way of each frame: with constant lengths they become single stores and loads */
+static inline void
 put(struct cursor *c, uint64_t value, size_t bytes)
 {
 	assert(bytes <= c->left);
-	for (size_t i = 0; i < bytes; i++)
-		c->at[i] = (uint8_t)(value >> (8 * i));
+	const uint64_t lowest_first = htole64(value);
+	memcpy(c->at, &lowest_first, bytes);
 	c->at += bytes;
 	c->left -= bytes;
 }
@@ -41,16 +43,15 @@ struct const_cursor {
 	size_t left;
 };
 
-static uint64_t
+static inline uint64_t
 get(struct const_cursor *c, size_t bytes)
 {
 	assert(bytes <= c->left);
-	uint64_t value = 0;
-	for (size_t i = 0; i < bytes; i++)
-		value |= (uint64_t)c->at[i] << (8 * i);
+	uint64_t lowest_first = 0;
+	memcpy(&lowest_first, c->at, bytes);
 	c->at += bytes;
 	c->left -= bytes;
-	return value;
+	return le64toh(lowest_first);
 }
 
 static void
