@@ -799,12 +799,13 @@ softrdma_io_qp_num_used(uint32_t qp_num)
 }
 
 /*
- * Calls visit() for each link, with the link's lock held and the engine's not. A step ahead is only taken
- * from a link that is still listed; from one that has left meanwhile the walk starts over, so visit() must
- * bear a second call.
+ * Calls visit() for each link, with the link's lock held and the engine's not. A link whose lock cannot be
+ * taken by this call is left out. A step ahead is only taken from a link that is still listed; from one that
+ * has left meanwhile the walk starts over, so visit() must bear a second call.
  */
 static void
-for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const void *arg)
+visit_links(int (*take)(pthread_mutex_t *lock), void (*visit)(struct softrdma_link *link, const void *arg),
+	const void *arg)
 {
 	pthread_mutex_lock(&engine.lock);
 	struct softrdma_link *link = engine.links;
@@ -812,9 +813,10 @@ for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const 
 		softrdma_link_get(link);
 	while (link) {
 		pthread_mutex_unlock(&engine.lock);
-		pthread_mutex_lock(&link->lock);
-		visit(link, arg);
-		pthread_mutex_unlock(&link->lock);
+		if (take(&link->lock) == 0) {
+			visit(link, arg);
+			pthread_mutex_unlock(&link->lock);
+		}
 		pthread_mutex_lock(&engine.lock);
 
 		struct softrdma_link *next = link->listed ? link->next : engine.links;
@@ -824,6 +826,12 @@ for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const 
 		link = next;
 	}
 	pthread_mutex_unlock(&engine.lock);
+}
+
+static void
+for_each_link(void (*visit)(struct softrdma_link *link, const void *arg), const void *arg)
+{
+	visit_links(pthread_mutex_lock, visit, arg);
 }
 
 static void
@@ -1059,7 +1067,8 @@ do_timed_work(struct schedule *schedule)
 	uint64_t now_ns = softrdma_now_ns();
 	if (claimed && now_ns >= schedule->claims_ns) {
 		schedule->claims_ns = now_ns + CLAIM_TICK_MS * NS_PER_MS;
-		for_each_link(look_after_claim, NULL);
+		/* a poller has the lock nearly all the time, and is there: no need to wait for it */
+		visit_links(pthread_mutex_trylock, look_after_claim, NULL);
 	}
 	if (timed && now_ns >= schedule->deadlines_ns) {
 		schedule->deadlines_ns = now_ns + (uint64_t)TICK_MS * NS_PER_MS;

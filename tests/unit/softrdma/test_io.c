@@ -261,6 +261,14 @@ raw_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
 }
 
 static void
+raw_expect_alive(struct raw_peer *p)
+{
+	raw_write(p, the_mem, the_mr->rkey, 4);
+	raw_send(p->fd, "abcd", 4);
+	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
+}
+
+static void
 post_write(struct ibv_qp *qp, uint64_t wr_id, size_t len)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = (uint32_t)len, .lkey = the_mr->lkey };
@@ -782,6 +790,27 @@ test_claims(void **state)
 	pair_fini(&p);
 }
 
+/* whoever has a claimed connection in hand is there: the progress thread goes on to the others */
+static void
+test_claim_in_use_holds_up_nobody(void **state)
+{
+	(void)state;
+	struct raw_peer p, other;
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+	poll_until_claimed(p.link);
+	pthread_mutex_lock(&p.link->lock);
+	for (int i = 0; i < 3; i++) {
+		clock_forward_ms(100); /* it is time to look after claims */
+		raw_expect_alive(&other);
+	}
+	pthread_mutex_unlock(&p.link->lock);
+	wait_until(!is_claimed(p.link));
+	raw_expect_alive(&p);
+	raw_peer_fini(&p);
+	raw_peer_fini(&other);
+}
+
 /* a poller does not wait for anybody */
 static void
 test_poller_does_not_wait(void **state)
@@ -1013,14 +1042,6 @@ test_flush_fails(void **state)
 	file_region_fini(&r);
 }
 
-static void
-raw_expect_alive(struct raw_peer *p)
-{
-	raw_write(p, the_mem, the_mr->rkey, 4);
-	raw_send(p->fd, "abcd", 4);
-	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
-}
-
 /* for as long as the environment says, a worker looks for the next flush, and serves what comes with it */
 static void
 test_worker_stays(void **state)
@@ -1209,6 +1230,7 @@ main(void)
 		device_test(test_gone_while_not_ready),
 		device_test(test_receive_after_the_end),
 		device_test(test_claims),
+		device_test(test_claim_in_use_holds_up_nobody),
 		device_test(test_poller_does_not_wait),
 		device_test(test_leaves_during_a_visit),
 		device_test(test_flush_on_worker),
