@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,16 +28,14 @@ static struct {
 	.fd = -1,
 };
 
-/* held until its thread ends, also by a signal or an exec: then the kernel says so to whoever tries it next
- */
 static void
-init_alive(pthread_mutex_t *alive)
+init_robust(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attr;
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	pthread_mutex_init(alive, &attr);
+	pthread_mutex_init(mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
 }
 
@@ -48,7 +47,7 @@ new_file(void)
 	if (fd < 0)
 		return -1;
 	if (ftruncate(fd, sizeof(struct softrdma_board)) != 0 ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		int error = errno;
 		close(fd);
 		errno = error;
@@ -69,11 +68,16 @@ open_board(void)
 		ret = errno;
 		goto err_close;
 	}
+	/* the mapping stays writable, and is the last one */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+		ret = errno;
+		goto err_unmap;
+	}
 	struct softrdma_board *board = map;
 	ret = softrdma_random(board->id, sizeof(board->id));
 	if (ret)
 		goto err_unmap;
-	init_alive(&board->alive);
+	init_robust(&board->alive);
 	board->magic = SOFTRDMA_BOARD_MAGIC;
 	pthread_mutex_lock(&own.lock);
 	own.fd = fd;
@@ -114,7 +118,6 @@ softrdma_board_live(void)
 	if (own.board == NULL)
 		return;
 	pthread_mutex_lock(&own.board->alive);
-	atomic_store(&own.board->ready, true);
 }
 
 void
@@ -122,7 +125,6 @@ softrdma_board_die(void)
 {
 	if (own.board == NULL)
 		return;
-	atomic_store(&own.board->ready, false);
 	pthread_mutex_unlock(&own.board->alive);
 }
 
@@ -131,7 +133,7 @@ softrdma_board_close(void)
 {
 	pthread_mutex_lock(&own.lock);
 	if (own.board) {
-		/* the mutex is not destroyed: others may look at it as long as they have the board */
+		/* mutexes are not destroyed: others may look at them as long as they have the board */
 		munmap(own.board, sizeof(*own.board));
 		close(own.fd);
 		own.board = NULL;
@@ -211,13 +213,15 @@ struct softrdma_board_slot *
 softrdma_board_take_slot(const void *pd)
 {
 	struct softrdma_board_slot *slot = NULL;
+	uint32_t at = 0;
 	pthread_mutex_lock(&own.lock);
-	for (uint32_t i = 0; own.board && slot == NULL && i < SOFTRDMA_BOARD_SLOTS; i++) {
-		if (own.slot_used[i])
-			continue;
-		own.slot_used[i] = true;
-		slot = &own.board->slots[i];
+	while (at < SOFTRDMA_BOARD_SLOTS && own.slot_used[at])
+		at++;
+	if (own.board && at < SOFTRDMA_BOARD_SLOTS) {
+		own.slot_used[at] = true;
+		slot = &own.board->slots[at];
 		slot->pd = (uintptr_t)pd;
+		init_robust(&slot->inside);
 	}
 	pthread_mutex_unlock(&own.lock);
 	return slot;
@@ -229,6 +233,26 @@ softrdma_board_give_slot(struct softrdma_board_slot *slot)
 	pthread_mutex_lock(&own.lock);
 	own.slot_used[slot - own.board->slots] = false;
 	pthread_mutex_unlock(&own.lock);
+}
+
+bool
+softrdma_board_is_there(void)
+{
+	pthread_mutex_lock(&own.lock);
+	bool is_there = own.board != NULL;
+	pthread_mutex_unlock(&own.lock);
+	return is_there;
+}
+
+/*
+ * The lock word of a robust mutex is an ABI of the kernel (futex(2)): the thread's id, 0 for nobody, and a
+ * bit that the kernel sets, taking the id away, when the thread leaves. glibc keeps it first.
+ */
+bool
+softrdma_board_is_held(const pthread_mutex_t *mutex)
+{
+	int word = __atomic_load_n(&mutex->__data.__lock, __ATOMIC_SEQ_CST);
+	return (word & FUTEX_TID_MASK) != 0 && !(word & FUTEX_OWNER_DIED);
 }
 
 struct softrdma_greeting

@@ -4,8 +4,8 @@
 /*
  * board.h -- what this process shows to others of the same host: its regions, and who may reach them
  *
- * A board is memory that other processes of the same user map (neighbour.h): it cannot be resized, so a look
- * at it is never a SIGBUS. On it are
+ * A board is memory that other processes of the same user map (neighbour.h). It cannot be resized, so a look
+ *at it is never a SIGBUS, and nobody but its owner can write to it. On it are
  *
  *	regions  where registered memory is and what may be done with it, found by the key
  *	slots    one for each connection to another process of this host: whether its peer may touch the
@@ -15,8 +15,11 @@
  * and only then copies; who takes memory back first takes it off its board and then waits for those who are
  * busy. Both in one order for all processors, so one of the two sees the other.
  *
- * Nothing on another process' board is believed further than that process could be trusted with its memory
- * anyway: whoever can map it could attach a debugger.
+ * Who is inside, and whether a process lives, is told by robust mutexes, which others only look at: the
+ *kernel marks them when the thread that holds one leaves its memory, by whatever death, or to become another
+ *program.
+ *
+ * What stands on another process' board may change between two looks: it is copied, and then checked.
  */
 
 #ifndef SOFTRDMA_BOARD_H
@@ -47,13 +50,16 @@ struct softrdma_board_slot {
 	_Alignas(SOFTRDMA_BOARD_ALIGN)
 		atomic_uint open; /* the connection's number while its peer may come in; 0: it may not */
 	atomic_uint busy;         /* odd while the owner of the board touches the peer's memory */
+	pthread_mutex_t inside;   /* robust, held by the thread that does */
 	uint64_t pd;
+	/* whose busy is waited for before memory is taken back: nobody else may come in */
+	uint8_t peer_id[SOFTRDMA_BOARD_ID_SIZE];
+	uint32_t peer_slot, peer_number;
 };
 
 struct softrdma_board {
 	uint64_t magic;
 	uint8_t id[SOFTRDMA_BOARD_ID_SIZE];
-	atomic_bool ready;     /* alive is held */
 	pthread_mutex_t alive; /* robust, held by a thread of the process for as long as the board is there */
 	struct softrdma_board_region regions[SOFTRDMA_BOARD_REGIONS];
 	struct softrdma_board_slot slots[SOFTRDMA_BOARD_SLOTS];
@@ -80,6 +86,13 @@ void softrdma_board_forget(const struct softrdma_mr *mr);
 /* a slot for a connection, closed; NULL: no board, or all are taken. Any thread. */
 struct softrdma_board_slot *softrdma_board_take_slot(const void *pd);
 void softrdma_board_give_slot(struct softrdma_board_slot *slot);
+
+/* is there a board? A hint, for whoever would else prepare for it. */
+bool softrdma_board_is_there(void);
+
+/* does the thread live that holds the mutex of another process' board, or of the own one? Nothing is written.
+ */
+bool softrdma_board_is_held(const pthread_mutex_t *mutex);
 
 /* what the peer must be told to find the slot; number is the connection's */
 struct softrdma_greeting softrdma_board_greeting(const struct softrdma_board_slot *slot, uint32_t number);

@@ -14,7 +14,6 @@
 #include "env.h"
 #include "link.h"
 #include "neighbour.h"
-#include "source.h"
 
 /* between two looks at somebody who is in the memory that is taken back */
 #define LOOK_NS 20000
@@ -28,8 +27,11 @@ struct softrdma_lane {
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
 	uint32_t number, peer_number;
+	uint32_t slot;                      /* what the greeting has said of the own one */
+	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* and of the board */
 	bool greeting_due;
 	uint64_t done; /* bytes of the oldest request */
+	uint64_t uses; /* of windows */
 	struct softrdma_window windows[SOFTRDMA_WINDOWS];
 };
 
@@ -38,17 +40,26 @@ static struct softrdma_lane *lanes;
 
 /* --- beginning and end --- */
 
+/* of one socket, so they are of one family */
+static bool
+is_same_address(const struct sockaddr_storage *own, const struct sockaddr_storage *peer)
+{
+	const struct sockaddr_in *own_in = (const struct sockaddr_in *)own;
+	const struct sockaddr_in *peer_in = (const struct sockaddr_in *)peer;
+	const struct sockaddr_in6 *own_in6 = (const struct sockaddr_in6 *)own;
+	const struct sockaddr_in6 *peer_in6 = (const struct sockaddr_in6 *)peer;
+	if (own->ss_family == AF_INET6)
+		return memcmp(&own_in6->sin6_addr, &peer_in6->sin6_addr, sizeof(own_in6->sin6_addr)) == 0;
+	return own_in->sin_addr.s_addr == peer_in->sin_addr.s_addr;
+}
+
 static bool
 is_same_host(int fd)
 {
 	struct sockaddr_storage own = { 0 }, peer = { 0 };
 	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
-	if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 ||
-		getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0)
-		return false;
-	const struct softrdma_source one = softrdma_source_of((struct sockaddr *)&own);
-	const struct softrdma_source other = softrdma_source_of((struct sockaddr *)&peer);
-	return softrdma_source_equal(&one, &other);
+	return getsockname(fd, (struct sockaddr *)&own, &own_len) == 0 &&
+		getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 && is_same_address(&own, &peer);
 }
 
 void
@@ -56,7 +67,8 @@ softrdma_direct_offer(struct softrdma_link *link)
 {
 	/* faults are injected into frames; a right that is withheld and TLS are for peers that are not
 	 * trusted */
-	if (link->faulty || link->tls || link->responder.withheld || !is_same_host(link->fd))
+	if (!softrdma_board_is_there() || link->faulty || link->tls || link->responder.withheld ||
+		!is_same_host(link->fd))
 		return;
 	uint32_t number;
 	if (softrdma_random(&number, sizeof(number)))
@@ -73,6 +85,9 @@ softrdma_direct_offer(struct softrdma_link *link)
 	lane->own = slot;
 	lane->number = number ? number : 1;
 	lane->greeting_due = true;
+	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, lane->number);
+	lane->slot = greeting.slot;
+	memcpy(lane->id, greeting.id, sizeof(lane->id));
 	link->lane = lane;
 }
 
@@ -91,7 +106,7 @@ void
 softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
 	struct softrdma_lane *lane = link->lane;
-	if (lane == NULL || lane->neighbour || link->failed)
+	if (lane == NULL || lane->neighbour || link->failed || link->responder.withheld)
 		return;
 	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
 	if (neighbour == NULL)
@@ -99,13 +114,17 @@ softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeti
 	lane->neighbour = neighbour;
 	lane->peer = &softrdma_neighbour_board(neighbour)->slots[greeting->slot];
 	lane->peer_number = greeting->number;
+	memcpy(lane->own->peer_id, greeting->id, sizeof(lane->own->peer_id));
+	lane->own->peer_slot = greeting->slot;
+	lane->own->peer_number = greeting->number;
 	pthread_mutex_lock(&lock);
 	lane->next = lanes;
 	lanes = lane;
 	pthread_mutex_unlock(&lock);
 	/* not before: whoever takes memory back must find who may be in it */
 	atomic_store(&lane->own->open, lane->number);
-	SOFTRDMA_LOG(INFO, "the peer is process %u of this host: its memory is reached directly",
+	SOFTRDMA_LOG(INFO,
+		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
 		greeting->pid);
 }
 
@@ -116,10 +135,11 @@ softrdma_direct_shut(struct softrdma_link *link)
 		atomic_store(&link->lane->own->open, 0);
 }
 
+/* the lane's peer is in our memory: it has said so, and the thread that has entered has not died there */
 static bool
 is_busy(const struct softrdma_lane *lane)
 {
-	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_neighbour_alive(lane->neighbour);
+	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
 }
 
 /* the lock is held; a lane that has ended stays as long as its peer is in our memory */
@@ -178,8 +198,7 @@ wait_for(struct softrdma_lane *lane)
 	const unsigned busy = atomic_load(&lane->peer->busy);
 	const uint64_t start_ns = softrdma_now_ns();
 	bool told = false;
-	while (busy % 2 != 0 && atomic_load(&lane->peer->busy) == busy &&
-		softrdma_neighbour_alive(lane->neighbour)) {
+	while (atomic_load(&lane->peer->busy) == busy && is_busy(lane)) {
 		nanosleep(&look, NULL);
 		if (!told && softrdma_now_ns() - start_ns > NS_PER_S) {
 			told = true;
@@ -211,37 +230,52 @@ softrdma_direct_wait(void)
 
 /* --- requests --- */
 
-/* finds the region that a request is about, as the responder would; NULL: let the responder see for itself */
-static const struct softrdma_board_region *
-find_region(const struct softrdma_lane *lane, const struct softrdma_send *send)
+/*
+ * Finds the region that a request is about, as the responder would, and copies what stands there: it may
+ * change. False: let the responder see for itself.
+ */
+static bool
+find_region(const struct softrdma_lane *lane, const struct softrdma_send *send,
+	struct softrdma_board_region *region)
 {
 	const int right =
 		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
 	const struct softrdma_board *board = softrdma_neighbour_board(lane->neighbour);
-	const struct softrdma_board_region *region = NULL;
-	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && region == NULL; step++) {
-		region = &board->regions[softrdma_board_place(send->key, step)];
-		if (atomic_load(&region->key) != send->key)
-			region = NULL;
+	const struct softrdma_board_region *at = NULL;
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && at == NULL; step++) {
+		at = &board->regions[softrdma_board_place(send->key, step)];
+		if (atomic_load(&at->key) != send->key)
+			at = NULL;
 	}
-	if (region == NULL || region->pd != lane->peer->pd || (region->access & right) != right)
-		return NULL;
-	if (send->remote_addr < region->addr)
-		return NULL;
+	if (at == NULL || send->key == 0) /* 0 is where a region was */
+		return false;
+	region->addr = __atomic_load_n(&at->addr, __ATOMIC_RELAXED);
+	region->length = __atomic_load_n(&at->length, __ATOMIC_RELAXED);
+	region->serial = __atomic_load_n(&at->serial, __ATOMIC_RELAXED);
+	if (at->pd != lane->peer->pd || (at->access & right) != right || send->remote_addr < region->addr)
+		return false;
 	uint64_t offset = send->remote_addr - region->addr;
-	if (offset > region->length || send->length > region->length - offset)
-		return NULL;
-	return region;
+	return offset <= region->length && send->length <= region->length - offset;
 }
 
+/* the window of the region: as it was, or in the place of the one that was not used for longest */
 static struct softrdma_window *
 window_of(struct softrdma_lane *lane, const struct softrdma_board_region *region)
 {
-	struct softrdma_window *window = &lane->windows[region->serial % SOFTRDMA_WINDOWS];
-	if (window->serial != region->serial) {
-		softrdma_window_close(window);
-		softrdma_window_open(window, lane->neighbour, region, softrdma_board_trusts_files());
+	struct softrdma_window *window = &lane->windows[0];
+	for (int i = 0; i < SOFTRDMA_WINDOWS; i++) {
+		struct softrdma_window *at = &lane->windows[i];
+		if (at->serial == region->serial && at->addr == region->addr &&
+			at->length == region->length) {
+			at->used = ++lane->uses;
+			return at;
+		}
+		if (at->used < window->used)
+			window = at;
 	}
+	softrdma_window_close(window);
+	softrdma_window_open(window, lane->neighbour, region, softrdma_board_trusts_files());
+	window->used = ++lane->uses;
 	return window;
 }
 
@@ -254,7 +288,10 @@ copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_the
 		uint8_t *here = place->iov[i].iov_base;
 		size_t len = place->iov[i].iov_len;
 		int ret = 0;
-		if (from_there)
+		/* a completion tells of a read, so that it need not come in order, but a word as a whole */
+		if (from_there && !mr->fragile)
+			memcpy(here, there, len);
+		else if (from_there)
 			ret = softrdma_mr_store(mr, here, there, len);
 		else if (mr && mr->fragile)
 			ret = softrdma_mr_load(mr, there, here, len);
@@ -267,21 +304,29 @@ copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_the
 	return true;
 }
 
+/* does the peer let us in, and does it look where we say that we are in? */
+static bool
+is_open(const struct softrdma_lane *lane)
+{
+	const struct softrdma_board_slot *peer = lane->peer;
+	return atomic_load(&peer->open) == lane->peer_number && peer->peer_number == lane->number &&
+		peer->peer_slot == lane->slot && memcmp(peer->peer_id, lane->id, sizeof(lane->id)) == 0 &&
+		softrdma_neighbour_alive(lane->neighbour);
+}
+
 /* one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
  */
 static bool
 copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
 {
-	if (atomic_load(&lane->peer->open) != lane->peer_number || !softrdma_neighbour_alive(lane->neighbour))
-		return false;
-	const struct softrdma_board_region *region = find_region(lane, send);
-	if (region == NULL)
+	struct softrdma_board_region region;
+	if (!is_open(lane) || !find_region(lane, send, &region))
 		return false;
 	const bool from_there = send->opcode == SOFTRDMA_OP_READ;
 	const uint64_t addr = send->remote_addr + lane->done;
-	const uint64_t offset = addr - region->addr;
-	struct softrdma_window *window = window_of(lane, region);
+	const uint64_t offset = addr - region.addr;
+	struct softrdma_window *window = window_of(lane, &region);
 	if (window->base && softrdma_window_holds(window, offset, len))
 		return copy_by_window(place, window->base + offset, from_there);
 	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
@@ -311,11 +356,14 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	struct softrdma_place place;
 	uint64_t left = send->length - lane->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
-	if (!local_pieces(&link->requester, send, lane->done, len, &place))
-		return false;
-	atomic_fetch_add(&lane->own->busy, 1);
-	bool copied = copy_piece(lane, send, &place, len);
-	atomic_fetch_add_explicit(&lane->own->busy, 1, memory_order_release);
+	bool copied = local_pieces(&link->requester, send, lane->done, len, &place);
+	if (copied) {
+		pthread_mutex_lock(&lane->own->inside);
+		atomic_fetch_add(&lane->own->busy, 1);
+		copied = copy_piece(lane, send, &place, len);
+		atomic_fetch_add_explicit(&lane->own->busy, 1, memory_order_release);
+		pthread_mutex_unlock(&lane->own->inside);
+	}
 	lane->done = copied ? lane->done + len : 0;
 	return copied;
 }

@@ -1188,6 +1188,14 @@ err_close_epoll:
 	return ret;
 }
 
+/* a queue pair may outlive its id, and so the engine: nobody comes to it any more but whoever destroys it */
+static void
+end_lane(struct softrdma_link *link, const void *arg)
+{
+	(void)arg;
+	softrdma_direct_end(link);
+}
+
 static void
 stop_engine(void)
 {
@@ -1202,6 +1210,7 @@ stop_engine(void)
 	engine.running = false;
 	pthread_mutex_unlock(&engine.lock);
 	release_retired();
+	for_each_link(end_lane, NULL);
 	softrdma_board_close();
 	close(engine.wake_fd);
 	close(engine.epoll_fd);

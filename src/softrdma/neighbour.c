@@ -19,7 +19,7 @@
 #include "mapping.h"
 #include "neighbour.h"
 
-#define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 /* of a window: touched as a whole, the first time */
 #define BLOCK ((size_t)2 << 20)
@@ -33,7 +33,7 @@ struct softrdma_neighbour {
 	struct softrdma_neighbour *next; /* under the lock */
 	unsigned users;                  /* under the lock */
 	pid_t pid;
-	struct softrdma_board *board;
+	const struct softrdma_board *board;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,38 +41,40 @@ static struct softrdma_neighbour *neighbours;
 
 /* --- boards --- */
 
-/* a regular file of this length, and nothing that opening would do anything to */
+/* this user's own, and nothing that opening would do anything to */
 static bool
-looks_like_a_board(const char *path)
+looks_like_a_board(const struct stat *st)
 {
-	struct stat st;
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == sizeof(struct softrdma_board);
+	return S_ISREG(st->st_mode) && st->st_size == sizeof(struct softrdma_board) &&
+		st->st_uid == geteuid();
 }
 
 /* the descriptor of another process is opened as a file; its number may mean something else in another
  * namespace */
-static struct softrdma_board *
+static const struct softrdma_board *
 map_board(const struct softrdma_greeting *greeting)
 {
 	char path[PROC_PATH_MAX];
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, greeting->pid, greeting->fd);
-	if (!looks_like_a_board(path))
+	struct stat st;
+	if (stat(path, &st) != 0 || !looks_like_a_board(&st))
 		return NULL;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return NULL;
-	struct softrdma_board *board = NULL;
+	void *map = MAP_FAILED;
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals >= 0 && (seals & BOARD_SEALS) == BOARD_SEALS) {
-		void *map = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		board = map == MAP_FAILED ? NULL : map;
-	}
+	/* the descriptor may be another one by now */
+	if (fstat(fd, &st) == 0 && looks_like_a_board(&st) && seals >= 0 &&
+		(seals & BOARD_SEALS) == BOARD_SEALS)
+		map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
-	if (board == NULL)
+	if (map == MAP_FAILED)
 		return NULL;
+	const struct softrdma_board *board = map;
 	if (board->magic == SOFTRDMA_BOARD_MAGIC && memcmp(board->id, greeting->id, sizeof(board->id)) == 0)
 		return board;
-	munmap(board, sizeof(*board));
+	munmap(map, sizeof(*board));
 	return NULL;
 }
 
@@ -131,31 +133,20 @@ softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
-	munmap(neighbour->board, sizeof(*neighbour->board));
+	munmap((void *)(uintptr_t)neighbour->board, sizeof(*neighbour->board));
 	free(neighbour);
 }
 
-struct softrdma_board *
+const struct softrdma_board *
 softrdma_neighbour_board(const struct softrdma_neighbour *neighbour)
 {
 	return neighbour->board;
 }
 
-/*
- * The thread that holds the mutex ends with its process, and when that becomes another program: the kernel
- * then marks the mutex before the memory goes. Whoever gets it in any way leaves it unusable, which is the
- * same answer.
- */
 bool
-softrdma_neighbour_alive(struct softrdma_neighbour *neighbour)
+softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour)
 {
-	struct softrdma_board *board = neighbour->board;
-	if (!atomic_load_explicit(&board->ready, memory_order_acquire))
-		return false;
-	int ret = pthread_mutex_trylock(&board->alive);
-	if (ret == 0 || ret == EOWNERDEAD)
-		pthread_mutex_unlock(&board->alive);
-	return ret == EBUSY;
+	return softrdma_board_is_held(&neighbour->board->alive);
 }
 
 /* --- windows --- */
@@ -180,19 +171,26 @@ find_area(pid_t pid, uint64_t start, uint64_t end, struct softrdma_area *area, c
 	return *name_ptr != NULL;
 }
 
-/* stat() follows links of /proc/<pid>/fd, and opens nothing */
 static bool
-is_file_of(const char *path, const struct softrdma_area *area)
+is_file_of(const struct stat *st, const struct softrdma_area *area)
 {
-	struct stat st;
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == area->inode &&
-		st.st_dev == area->dev;
+	return S_ISREG(st->st_mode) && st->st_ino == area->inode && st->st_dev == area->dev;
 }
 
+/* looked at before it is opened, which may do something to what is no file, and behind that, for the name may
+ * change */
 static int
 open_if_same(const char *path, const struct softrdma_area *area)
 {
-	return is_file_of(path, area) ? open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+	struct stat st;
+	if (stat(path, &st) != 0 || !is_file_of(&st, area))
+		return -1;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !is_file_of(&st, area))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
 }
 
 /* a memfd or a deleted file may still be open there */
@@ -234,20 +232,18 @@ open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_file
 	return fd;
 }
 
-/* where a store cannot fail once its block is there; NULL: it can, or not so many mappings are possible */
+/* where a store cannot fail once its block is there; MAP_FAILED: it can, or it cannot be mapped */
 static void *
 map_file(int fd, uint64_t offset, size_t length, bool trust_files)
 {
 	struct statfs fs;
-	const int prot = PROT_READ | PROT_WRITE;
-	void *map = MAP_FAILED;
 	int seals = fcntl(fd, F_GET_SEALS);
-	bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK);
-	if (sealed || (trust_files && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC))
-		map = mmap(NULL, length, prot, MAP_SHARED, fd, (off_t)offset);
-	else if (trust_files)
-		map = mmap(NULL, length, prot, MAP_SHARED_VALIDATE | MAP_SYNC, fd, (off_t)offset);
-	return map == MAP_FAILED ? NULL : map;
+	bool stays = trust_files || (seals >= 0 && (seals & F_SEAL_SHRINK));
+	if (!stays || fstatfs(fd, &fs) != 0)
+		return MAP_FAILED;
+	/* huge pages have neither: where a hole is punched, one may be missing later */
+	const int flags = fs.f_type == TMPFS_MAGIC ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
+	return mmap(NULL, length, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
 }
 
 void
@@ -257,6 +253,10 @@ softrdma_window_open(struct softrdma_window *window, const struct softrdma_neigh
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct softrdma_area area;
 	window->serial = region->serial;
+	window->addr = region->addr;
+	window->length = region->length;
+	if (region->length > SIZE_MAX / 2 || region->addr > UINT64_MAX - region->length)
+		return; /* no such memory: the board does not say the truth */
 	int fd = open_file(neighbour->pid, region, trust_files, &area);
 	if (fd < 0)
 		return;
@@ -267,7 +267,7 @@ softrdma_window_open(struct softrdma_window *window, const struct softrdma_neigh
 	if (window->touched == NULL)
 		goto out_close;
 	window->map = map_file(fd, offset - skip, window->map_length, trust_files);
-	if (window->map) {
+	if (window->map != MAP_FAILED) {
 		window->base = (uint8_t *)window->map + skip;
 	} else {
 		free(window->touched);
@@ -302,6 +302,8 @@ touch(struct softrdma_window *window, size_t block)
 bool
 softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len)
 {
+	if (offset > window->length || len > window->length - offset)
+		return false;
 	size_t first = (size_t)(window->base - (uint8_t *)window->map) + offset;
 	for (size_t block = first / BLOCK; block <= (first + len - 1) / BLOCK; block++) {
 		if (!window->touched[block] && !touch(window, block))

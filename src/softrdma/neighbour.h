@@ -29,8 +29,10 @@ struct softrdma_neighbour;
 
 /* a file of the neighbour's, mapped here; of one connection, under its lock */
 struct softrdma_window {
-	uint64_t serial; /* of the region it is for; 0: none */
-	uint8_t *base;   /* of the region; NULL: its memory is no such file */
+	uint64_t serial;       /* of the region it is for; 0: none */
+	uint64_t addr, length; /* of that region */
+	uint64_t used;         /* the number of the last use: the least one is replaced */
+	uint8_t *base;         /* of the region; NULL: its memory is no such file */
 	void *map;
 	size_t map_length;
 	uint8_t *touched; /* a byte for each block of the map */
@@ -41,9 +43,9 @@ struct softrdma_neighbour *softrdma_neighbour_meet(const struct softrdma_greetin
 /* one user less */
 void softrdma_neighbour_leave(struct softrdma_neighbour *neighbour);
 
-struct softrdma_board *softrdma_neighbour_board(const struct softrdma_neighbour *neighbour);
+const struct softrdma_board *softrdma_neighbour_board(const struct softrdma_neighbour *neighbour);
 /* is it the process still that was met, and has its threads? It may have gone the moment after. */
-bool softrdma_neighbour_alive(struct softrdma_neighbour *neighbour);
+bool softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour);
 
 /*
  * Fills in the window, which is closed, for the region; window->base says if there is any. Files that can be

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct.h"
 #include "env.h"
 #include "io.h"
 #include "post.h"
@@ -133,6 +134,8 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	softrdma_io_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
 	pthread_mutex_unlock(&link->lock);
+	softrdma_direct_wait(); /* a peer of this host may be in memory that it was given for this connection
+				 */
 
 	softrdma_io_remove_link(link);
 	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);

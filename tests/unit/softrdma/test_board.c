@@ -106,11 +106,14 @@ static void
 test_does_not_open(void **state)
 {
 	(void)state;
-	static const char *const calls[] = { "memfd_create", "fcntl", "mmap" };
+	static const struct {
+		const char *call;
+		unsigned skip;
+	} fails[] = { { "memfd_create", 0 }, { "fcntl", 0 }, { "mmap", 0 }, { "fcntl", 1 } };
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < sizeof(fails) / sizeof(fails[0]); i++) {
 		log_clear();
-		fail_call(FAIL_MINE, calls[i], 0, 1, EMFILE);
+		fail_call(FAIL_MINE, fails[i].call, fails[i].skip, 1, EMFILE);
 		softrdma_board_open();
 		assert_int_equal(fail_nothing(), 1);
 		assert_null(softrdma_board_take_slot(the_pd));
@@ -128,9 +131,9 @@ test_does_not_open(void **state)
 	assert_null(softrdma_board_take_slot(the_pd));
 }
 
-/* what others map can neither be resized nor unsealed, and is closed in programs that are started */
+/* what others map can neither be resized nor written to, and is closed in programs that are started */
 static void
-test_cannot_be_resized(void **state)
+test_cannot_be_changed(void **state)
 {
 	(void)state;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
@@ -146,6 +149,9 @@ test_cannot_be_resized(void **state)
 	assert_int_equal(ftruncate((int)greeting.fd, st.st_size + 1), -1);
 	assert_int_equal(fcntl((int)greeting.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
 	assert_true(fcntl((int)greeting.fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(pwrite((int)greeting.fd, "x", 1, 0), -1);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)greeting.fd, 0),
+		MAP_FAILED);
 	softrdma_board_give_slot(slot);
 	softrdma_board_close();
 }
@@ -158,7 +164,7 @@ test_regions(void **state)
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	assert_int_equal(softrdma_io_start(), 0);
 	struct softrdma_board *board = look();
-	wait_until(atomic_load(&board->ready));
+	wait_until(softrdma_board_is_held(&board->alive));
 	struct ibv_mr *after = new_mr();
 	const struct ibv_mr *const shown[] = { before, after, the_mr };
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
@@ -240,6 +246,34 @@ test_no_place_left(void **state)
 	softrdma_board_close();
 }
 
+static void *
+take_and_leave(void *mutex)
+{
+	assert_int_equal(pthread_mutex_lock(mutex), 0);
+	return NULL;
+}
+
+/* whoever holds a mutex is seen, and so is his end */
+static void
+test_who_is_inside(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	softrdma_board_open();
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	assert_false(softrdma_board_is_held(&slot->inside));
+	pthread_mutex_lock(&slot->inside);
+	assert_true(softrdma_board_is_held(&slot->inside));
+	pthread_mutex_unlock(&slot->inside);
+	assert_false(softrdma_board_is_held(&slot->inside));
+	assert_int_equal(pthread_create(&thread, NULL, take_and_leave, &slot->inside), 0);
+	pthread_join(thread, NULL);
+	assert_false(softrdma_board_is_held(&slot->inside));
+	assert_int_not_equal(slot->inside.__data.__lock, 0);
+	softrdma_board_close();
+}
+
 static void
 test_slots(void **state)
 {
@@ -268,10 +302,11 @@ main(void)
 		device_test(test_off),
 		device_test(test_files_are_trusted_on_request),
 		device_test(test_does_not_open),
-		device_test(test_cannot_be_resized),
+		device_test(test_cannot_be_changed),
 		device_test(test_regions),
 		device_test(test_place_is_kept),
 		device_test(test_no_place_left),
+		device_test(test_who_is_inside),
 		device_test(test_slots),
 	};
 	return cmocka_run_group_tests(tests, setup_board, teardown_device);

@@ -10,6 +10,7 @@
 #include "connected.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "softrdma/board.h"
 #include "softrdma/direct.h"
@@ -63,15 +64,16 @@ open_slots(void)
 	return count;
 }
 
+/* the own mapping, for it is the only one that can be written to */
 static void
-map_the_board(void)
+find_the_board(void)
 {
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
 	assert_non_null(slot);
-	int fd = (int)softrdma_board_greeting(slot, 1).fd;
+	char *slots = (char *)(slot - softrdma_board_greeting(slot, 1).slot);
 	softrdma_board_give_slot(slot);
-	the_board = mmap(NULL, sizeof(*the_board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(the_board, MAP_FAILED);
+	the_board = (void *)(slots - offsetof(struct softrdma_board, slots));
+	assert_int_equal(the_board->magic, SOFTRDMA_BOARD_MAGIC);
 }
 
 static void
@@ -86,7 +88,7 @@ near_init(struct pair_of_ids *p, const char *value)
 {
 	setting(value);
 	pair_init(p);
-	map_the_board();
+	find_the_board();
 	wait_until(open_slots() == 2);
 }
 
@@ -94,7 +96,6 @@ static void
 near_fini(struct pair_of_ids *p)
 {
 	pair_fini(p);
-	munmap(the_board, sizeof(*the_board));
 }
 
 static uint32_t
@@ -151,6 +152,21 @@ expect_moves(struct rdma_cm_id *id, struct ibv_mr *here, struct ibv_mr *there, s
 	wr.opcode = IBV_WR_RDMA_READ;
 	assert_int_equal(post(id, &wr), IBV_WC_SUCCESS);
 	assert_memory_equal(local, remote, len);
+}
+
+/* where the id's side says that it is in its peer's memory */
+static struct softrdma_board_slot *
+slot_of(struct rdma_cm_id *id)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		struct softrdma_board_slot *slot = &the_board->slots[i];
+		unsigned before = atomic_load(&slot->busy);
+		expect_moves(id, the_mr, the_mr, 4096, 8);
+		if (atomic_load(&slot->busy) != before)
+			return slot;
+	}
+	fail();
+	return NULL;
 }
 
 /* --- what is made directly --- */
@@ -415,9 +431,17 @@ accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
 	give_qp(p->passive);
 	fail_call(FAIL_MINE, call, skip, 1, ENOMEM);
 	random_error = strcmp(call, "random numbers") == 0 ? EIO : 0;
+	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS];
+	unsigned count = 0;
+	if (strcmp(call, "slots") == 0) {
+		while ((slots[count] = softrdma_board_take_slot(the_pd)) != NULL)
+			count++;
+	}
 	int ret = softrdma_rdma_accept(p->passive, &given);
 	random_error = 0;
 	fail_nothing();
+	while (count > 0)
+		softrdma_board_give_slot(slots[--count]);
 	if (ret) {
 		pair_fini(p);
 		return false;
@@ -442,7 +466,8 @@ static void
 test_no_lane(void **state)
 {
 	(void)state;
-	static const char *const calls[] = { "calloc", "getsockname", "getpeername", "random numbers" };
+	static const char *const calls[] = { "calloc", "getsockname", "getpeername", "random numbers",
+		"slots" };
 	setting("0");
 	assert_true(connects_without_a_lane());
 	setting("1");
@@ -512,6 +537,52 @@ test_shut(void **state)
 	near_fini(&p);
 }
 
+/* a peer that would not wait for us, but for somebody else, is asked */
+static void
+test_watched_by_another(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct softrdma_board_slot *own = slot_of(p.active);
+	struct softrdma_board_slot *peer = &the_board->slots[own == the_board->slots];
+	uint32_t made = made_by(p.active);
+	peer->peer_slot++;
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	peer->peer_slot--;
+	peer->peer_number++;
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	peer->peer_number--;
+	peer->peer_id[15]++;
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	peer->peer_id[15]--;
+	assert_int_equal(made_by(p.active), made);
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	assert_int_equal(made_by(p.active), made + 2);
+	near_fini(&p);
+}
+
+/* 0 is no key, and stands where a region was */
+static void
+test_key_of_nothing(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	uint32_t key;
+	do {
+		struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, the_mem, 4096,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		key = mr->rkey;
+		softrdma_ibv_dereg_mr(mr);
+	} while (softrdma_board_place(key, 0) != softrdma_board_place(0, 0));
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem + 4096, .length = 64, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)the_mem, 0);
+	assert_int_equal(post(p.active, &wr), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(made_by(p.active), 0);
+	near_fini(&p);
+}
+
 /* a completion without room is the end of the queue pair, whoever makes the request */
 static void
 test_overrun(void **state)
@@ -558,19 +629,18 @@ take_back(void *arg)
 	return NULL;
 }
 
-/* where the id's side says that it is in its peer's memory */
-static atomic_uint *
-busy_of(struct rdma_cm_id *id)
+static void
+enter(struct softrdma_board_slot *slot)
 {
-	for (unsigned i = 0; i < 8; i++) {
-		struct softrdma_board_slot *slot = &the_board->slots[i];
-		unsigned before = atomic_load(&slot->busy);
-		expect_moves(id, the_mr, the_mr, 4096, 8);
-		if (atomic_load(&slot->busy) != before)
-			return &slot->busy;
-	}
-	fail();
-	return NULL;
+	assert_int_equal(pthread_mutex_lock(&slot->inside), 0);
+	atomic_fetch_add(&slot->busy, 1);
+}
+
+static void
+leave(struct softrdma_board_slot *slot)
+{
+	atomic_fetch_add(&slot->busy, 1);
+	pthread_mutex_unlock(&slot->inside);
 }
 
 static void
@@ -597,71 +667,140 @@ test_waits_for_who_is_in_it(void **state)
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
-	atomic_uint *busy = busy_of(p.active);
+	struct softrdma_board_slot *slot = slot_of(p.active);
 	struct taking taking;
 	pthread_t thread;
 
-	atomic_fetch_add(busy, 1);
+	enter(slot);
 	begin_taking(&taking, &thread);
 	wait_until(is_hidden(&taking));
 	wait_until((clock_forward_ms(2000), log_has("waiting for it")));
 	assert_false(atomic_load(&taking.done));
-	/* other connections are served meanwhile */
+	/* the other way is open meanwhile */
 	expect_moves(p.passive, the_mr, the_mr, 8192, 64);
-	atomic_fetch_add(busy, 1);
+	leave(slot);
 	pthread_join(thread, NULL);
 	assert_true(atomic_load(&taking.done));
 
 	/* one thing after the other: whoever is at the next one has looked at the board again */
-	atomic_fetch_add(busy, 1);
+	enter(slot);
 	begin_taking(&taking, &thread);
 	wait_until(is_hidden(&taking));
-	atomic_fetch_add(busy, 2);
+	atomic_fetch_add(&slot->busy, 2);
 	pthread_join(thread, NULL);
-	atomic_fetch_add(busy, 1);
+	leave(slot);
 	near_fini(&p);
 }
 
-/* who is in it has died there */
+static void *
+enter_and_die(void *slot)
+{
+	enter(slot);
+	return NULL;
+}
+
+/* who was in it has died there */
 static void
 test_does_not_wait_for_the_dead(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
-	atomic_uint *busy = busy_of(p.active);
+	struct softrdma_board_slot *slot = slot_of(p.active);
 	struct taking taking;
-	pthread_t thread;
-	atomic_fetch_add(busy, 1);
+	pthread_t thread, dead;
+	assert_int_equal(pthread_create(&dead, NULL, enter_and_die, slot), 0);
+	pthread_join(dead, NULL);
+	assert_int_equal(atomic_load(&slot->busy) % 2, 1);
 	begin_taking(&taking, &thread);
-	wait_until(is_hidden(&taking));
-	atomic_store(&the_board->ready, false);
 	pthread_join(thread, NULL);
-	atomic_store(&the_board->ready, true);
-	atomic_fetch_add(busy, 1);
 	near_fini(&p);
 }
 
-/* the connection has ended, and the peer has not noticed */
+static void *
+destroy_qp(void *id)
+{
+	softrdma_rdma_destroy_qp(id);
+	return NULL;
+}
+
+/* the end of a connection waits for a peer that has not noticed; and so does who takes memory back behind
+ * that */
 static void
-test_waits_behind_the_end(void **state)
+test_waits_at_the_end(void **state)
 {
 	(void)state;
 	struct pair_of_ids p, other;
 	near_init(&p, "1");
-	atomic_uint *busy = busy_of(p.active);
-	atomic_fetch_add(busy, 1);
+	struct softrdma_board_slot *slot = slot_of(p.active);
 	pair_init(&other); /* keeps the board */
-	pair_fini(&p);
+	enter(slot);
 	struct taking taking;
-	pthread_t thread;
+	pthread_t thread, destroyer;
+	assert_int_equal(pthread_create(&destroyer, NULL, destroy_qp, p.passive), 0);
+	wait_until(atomic_load(&the_board->slots[slot == the_board->slots].open) == 0);
 	begin_taking(&taking, &thread);
 	wait_until(is_hidden(&taking));
 	assert_false(atomic_load(&taking.done));
-	atomic_fetch_add(busy, 1);
+	leave(slot);
+	pthread_join(destroyer, NULL);
 	pthread_join(thread, NULL);
+	pair_fini(&p);
 	pair_fini(&other);
-	munmap(the_board, sizeof(*the_board));
+}
+
+/* the whole life of a client whose id goes before its queue pair, as some programs do it */
+static _Noreturn void
+be_a_client(int pipe_fd)
+{
+	struct sockaddr_in addr;
+	static const struct rdma_conn_param param = { .rnr_retry_count = 7 };
+	struct rdma_conn_param given = param;
+	assert_int_equal(read(pipe_fd, &addr, sizeof(addr)), sizeof(addr));
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &addr);
+	assert_int_equal(softrdma_rdma_connect(id, &given), 0);
+	expect_event(channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	find_the_board();
+	wait_until(open_slots() == 1);
+	struct ibv_qp *qp = id->qp;
+	id->qp = NULL;
+	assert_int_equal(softrdma_rdma_destroy_id(id), 0);
+	softrdma_rdma_destroy_event_channel(channel);
+	struct ibv_wc wc;
+	ibv_poll_cq(the_cq, 1, &wc);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	_exit(0);
+}
+
+/* then the board is gone, on which the connection has stood */
+static void
+test_queue_pair_outlives_the_board(void **state)
+{
+	(void)state;
+	int fds[2], status;
+	struct listener l;
+	static const struct rdma_conn_param param = { .rnr_retry_count = 7 };
+	struct rdma_conn_param given = param;
+	setting("1");
+	assert_int_equal(pipe(fds), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		be_a_client(fds[0]);
+	listener_init(&l);
+	assert_int_equal(write(fds[1], &l.addr, sizeof(l.addr)), sizeof(l.addr));
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, &given), 0);
+	expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	expect_event(l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(id);
+	listener_fini(&l);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 int
@@ -678,10 +817,13 @@ main(void)
 		device_test(test_no_lane),
 		device_test(test_greetings),
 		device_test(test_shut),
+		device_test(test_watched_by_another),
+		device_test(test_key_of_nothing),
 		device_test(test_overrun),
 		device_test(test_waits_for_who_is_in_it),
 		device_test(test_does_not_wait_for_the_dead),
-		device_test(test_waits_behind_the_end),
+		device_test(test_waits_at_the_end),
+		device_test(test_queue_pair_outlives_the_board),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

@@ -36,8 +36,8 @@ struct other {
 	struct told *told;
 };
 
-static const char named[] = "/dev/shm/softrdma-test-neighbour";
-static const char deleted[] = "/dev/shm/softrdma-test-neighbour-deleted";
+/* of this run: several may go on at a time */
+static char named[64], deleted[64];
 static const char on_disk[] = "test-neighbour-file";
 
 static int
@@ -246,8 +246,6 @@ test_was_never_alive(void **state)
 	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(&greeting);
 	assert_non_null(neighbour);
 	assert_false(softrdma_neighbour_alive(neighbour));
-	atomic_store(&softrdma_neighbour_board(neighbour)->ready, true);
-	assert_false(softrdma_neighbour_alive(neighbour));
 	softrdma_neighbour_leave(neighbour);
 	softrdma_board_close();
 }
@@ -284,7 +282,9 @@ test_refuses(void **state)
 	expect_nobody(greeting);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
 	expect_nobody(greeting);
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	expect_nobody(greeting); /* others can write to it */
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
 	expect_nobody(greeting); /* sealed, and nothing is in it */
 	close(fd);
 	fd = open(named, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -293,7 +293,7 @@ test_refuses(void **state)
 	expect_nobody(greeting);
 	close(fd);
 
-	static const char *const calls[] = { "open", "fcntl", "mmap", "calloc" };
+	static const char *const calls[] = { "open", "fcntl", "fstat", "mmap", "calloc" };
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fail_call(FAIL_MINE, calls[i], 0, 1, EACCES);
 		expect_nobody(other.told->greeting);
@@ -414,10 +414,12 @@ test_no_window(void **state)
 		{ "fopen", 0, SEALED },
 		{ "opendir", 0, SEALED },
 		{ "open", 0, SEALED },
+		{ "fstat", 0, SEALED },
 		{ "calloc", 0, SEALED },
 		{ "fcntl", 0, SEALED },
 		{ "mmap", 0, SEALED },
 		{ "fstatfs", 0, NAMED },
+		{ "fstatfs", 0, SEALED },
 	};
 	for (size_t i = 0; i < sizeof(fails) / sizeof(fails[0]); i++) {
 		int fds = count_fds();
@@ -427,8 +429,15 @@ test_no_window(void **state)
 		assert_int_equal(count_fds(), fds);
 		softrdma_window_close(&v.window);
 	}
-	/* a region that is not mapped, or not as a whole */
-	v.other.told->regions[SEALED].length = (uint64_t)1 << 40;
+	/* a region that is not mapped, or not as a whole, or that cannot be */
+	static const uint64_t lengths[] = { (uint64_t)1 << 40, SIZE_MAX, UINT64_MAX / 2 };
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		v.other.told->regions[SEALED].length = lengths[i];
+		assert_false(opens(&v, SEALED, true));
+		softrdma_window_close(&v.window);
+	}
+	v.other.told->regions[SEALED].addr = UINT64_MAX - 100;
+	v.other.told->regions[SEALED].length = 101;
 	assert_false(opens(&v, SEALED, true));
 	softrdma_window_close(&v.window);
 	other_kill(&v.other);
@@ -445,6 +454,12 @@ test_blocks_are_missing(void **state)
 	view_init(&v);
 	assert_true(opens(&v, RESIZABLE, true));
 	assert_true(softrdma_window_holds(&v.window, 0, 1));
+	/* nor are those that the region does not have */
+	const size_t length = v.other.told->regions[RESIZABLE].length;
+	assert_false(softrdma_window_holds(&v.window, length, 1));
+	assert_false(softrdma_window_holds(&v.window, length + 1, 1));
+	assert_false(softrdma_window_holds(&v.window, length - 1, 2));
+	assert_false(softrdma_window_holds(&v.window, 1, SIZE_MAX));
 	give_and_wait(&v.other, ORDER_TRUNCATE);
 	assert_false(softrdma_window_holds(&v.window, (size_t)4 << 20, 1));
 	assert_false(softrdma_window_holds(&v.window, ((size_t)2 << 20) - 9, 2));
@@ -490,6 +505,8 @@ test_copies(void **state)
 int
 main(void)
 {
+	snprintf(named, sizeof(named), "/dev/shm/softrdma-test-%d", (int)getpid());
+	snprintf(deleted, sizeof(deleted), "/dev/shm/softrdma-test-%d-deleted", (int)getpid());
 	const struct CMUnitTest tests[] = {
 		device_test(test_meets),
 		device_test(test_dies),

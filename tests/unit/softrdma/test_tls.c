@@ -771,7 +771,8 @@ half_fini(struct half *h)
 static bool
 is_stuck(struct softrdma_link *link)
 {
-	struct pollfd pfd = { .fd = locked(link, link->fd), .events = POLLOUT };
+	int fd = locked(link, link->fd);
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 	return locked(link, softrdma_stream_wants_space(link->tls)) && poll(&pfd, 1, 0) == 0;
 }
 
