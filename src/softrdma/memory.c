@@ -270,6 +270,8 @@ show(struct softrdma_mr *mr)
 void
 softrdma_mr_show_all(void)
 {
+	if (!softrdma_board_is_there())
+		return;
 	pthread_rwlock_rdlock(&table_lock);
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		for (struct softrdma_mr *mr = table[i]; mr; mr = mr->next)
@@ -292,7 +294,6 @@ insert_under_new_key(struct softrdma_mr *mr)
 		struct softrdma_mr **bucket = bucket_of(mr->mr.rkey);
 		mr->next = *bucket;
 		*bucket = mr;
-		show(mr);
 	}
 	pthread_rwlock_unlock(&table_lock);
 	return ret;
@@ -350,6 +351,7 @@ softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
 	ret = insert_under_new_key(mr);
 	if (ret)
 		goto err_delete_persist;
+	show(mr);
 	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
 	return mr;
 
@@ -372,8 +374,8 @@ softrdma_mr_remove(struct softrdma_mr *mr)
 		at = &(*at)->next;
 	}
 	*at = mr->next;
-	softrdma_board_hide(mr);
 	pthread_rwlock_unlock(&table_lock);
+	softrdma_board_hide(mr);
 }
 
 void

@@ -431,7 +431,7 @@ accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
 	give_qp(p->passive);
 	fail_call(FAIL_MINE, call, skip, 1, ENOMEM);
 	random_error = strcmp(call, "random numbers") == 0 ? EIO : 0;
-	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS];
+	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS + 1];
 	unsigned count = 0;
 	if (strcmp(call, "slots") == 0) {
 		while ((slots[count] = softrdma_board_take_slot(the_pd)) != NULL)
