@@ -12,6 +12,7 @@
 #include "board.h"
 #include "direct.h"
 #include "env.h"
+#include "gid.h"
 #include "link.h"
 #include "neighbour.h"
 
@@ -40,26 +41,15 @@ static struct softrdma_lane *lanes;
 
 /* --- beginning and end --- */
 
-/* of one socket, so they are of one family */
-static bool
-is_same_address(const struct sockaddr_storage *own, const struct sockaddr_storage *peer)
-{
-	const struct sockaddr_in *own_in = (const struct sockaddr_in *)own;
-	const struct sockaddr_in *peer_in = (const struct sockaddr_in *)peer;
-	const struct sockaddr_in6 *own_in6 = (const struct sockaddr_in6 *)own;
-	const struct sockaddr_in6 *peer_in6 = (const struct sockaddr_in6 *)peer;
-	if (own->ss_family == AF_INET6)
-		return memcmp(&own_in6->sin6_addr, &peer_in6->sin6_addr, sizeof(own_in6->sin6_addr)) == 0;
-	return own_in->sin_addr.s_addr == peer_in->sin_addr.s_addr;
-}
-
 static bool
 is_same_host(int fd)
 {
-	struct sockaddr_storage own = { 0 }, peer = { 0 };
+	union softrdma_address own, peer;
 	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
-	return getsockname(fd, (struct sockaddr *)&own, &own_len) == 0 &&
-		getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 && is_same_address(&own, &peer);
+	memset(&own, 0, sizeof(own));
+	memset(&peer, 0, sizeof(peer));
+	return getsockname(fd, &own.any, &own_len) == 0 && getpeername(fd, &peer.any, &peer_len) == 0 &&
+		softrdma_address_equal(&own, &peer);
 }
 
 void

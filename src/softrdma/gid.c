@@ -73,8 +73,8 @@ is_usable(const struct ifaddrs *at)
 	return !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[0] != TAG_FIRST;
 }
 
-static bool
-same_address(const union softrdma_address *left, const union softrdma_address *right)
+bool
+softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right)
 {
 	if (left->any.sa_family != right->any.sa_family)
 		return false;
@@ -91,7 +91,7 @@ add_entry(const struct ifaddrs *at)
 	memcpy(&entry.address, at->ifa_addr, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 	entry.ifindex = if_nametoindex(at->ifa_name);
 	for (unsigned i = 0; i < gids.count; i++) {
-		if (same_address(&gids.entries[i].address, &entry.address))
+		if (softrdma_address_equal(&gids.entries[i].address, &entry.address))
 			return;
 	}
 	if (gids.count < SOFTRDMA_GIDS_MAX)

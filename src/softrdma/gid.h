@@ -34,6 +34,9 @@ union softrdma_address {
 	struct sockaddr_storage storage;
 };
 
+/* the same host, whatever the ports are; of IPv4 or IPv6 */
+bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
+
 /* how many there are; 0 also when the addresses cannot be read. Any thread, as all here. */
 unsigned softrdma_gid_count(void);
 
