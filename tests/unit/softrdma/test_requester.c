@@ -813,10 +813,32 @@ test_length(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* only a request that all before it are answered for can be made without the responder */
+static void
+test_alone(void **state)
+{
+	(void)state;
+	struct side side;
+	struct softrdma_outgoing out;
+	side_init(&side, 16, ALL_RIGHTS, 8);
+	struct softrdma_requester *req = &side.link->requester;
+	softrdma_requester_start(req, 100, 4);
+	assert_null(softrdma_requester_alone(req));
+	prepare(&side, SOFTRDMA_OP_WRITE, 1, 0, 8);
+	commit(&side);
+	prepare(&side, SOFTRDMA_OP_WRITE, 2, 0, 8);
+	commit(&side);
+	assert_int_equal(softrdma_requester_alone(req)->wr_id, 1);
+	assert_true(softrdma_requester_next(req, &out));
+	assert_null(softrdma_requester_alone(req));
+	side_fini(&side);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_alone),
 		TEST(test_frames_of_single_requests),
 		TEST(test_flags_of_messages),
 		TEST(test_segments),
