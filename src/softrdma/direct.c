@@ -322,22 +322,6 @@ copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const s
 	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
 }
 
-/* false: local memory is refused; the responder's answer will find that too */
-static bool
-local_pieces(const struct softrdma_requester *req, const struct softrdma_send *send, uint64_t offset,
-	size_t len, struct softrdma_place *place)
-{
-	if (send->is_inline) {
-		place->count = 1;
-		place->iov[0].iov_base = send->inline_data + offset;
-		place->iov[0].iov_len = len;
-		place->mr[0] = NULL;
-		return true;
-	}
-	int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
-	return softrdma_place_sges(req->pd, send->sge, send->num_sge, offset, len, access, place) == 0;
-}
-
 /* makes the next piece of the request; false: it must go by TCP, from its beginning */
 static bool
 go_on(struct softrdma_link *link, const struct softrdma_send *send)
@@ -346,7 +330,8 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	struct softrdma_place place;
 	uint64_t left = send->length - lane->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
-	bool copied = local_pieces(&link->requester, send, lane->done, len, &place);
+	/* local memory that is refused the way by TCP finds too */
+	bool copied = softrdma_requester_pieces(&link->requester, send, lane->done, len, &place) == 0;
 	if (copied) {
 		pthread_mutex_lock(&lane->own->inside);
 		atomic_fetch_add(&lane->own->busy, 1);

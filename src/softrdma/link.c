@@ -517,10 +517,7 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 	if (softrdma_direct_greet(link, &greeting)) {
 		softrdma_greeting_encode(&greeting, &out->frame);
 		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
-		out->place.count = 1;
-		out->place.iov[0].iov_base = out->bytes;
-		out->place.iov[0].iov_len = sizeof(greeting.id);
-		out->place.mr[0] = NULL;
+		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(greeting.id));
 		return true;
 	}
 	return false;

@@ -40,6 +40,16 @@ struct softrdma_place {
 	struct softrdma_mr *mr[SOFTRDMA_SGE_MAX]; /* parallel to iov; NULL: not registered (inline data) */
 };
 
+/* a single piece, or none if it has no length; mr may be NULL as above */
+static inline void
+softrdma_place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	place->count = len > 0;
+	place->iov[0].iov_base = (void *)(uintptr_t)addr;
+	place->iov[0].iov_len = len;
+	place->mr[0] = mr;
+}
+
 static inline struct softrdma_pd *
 softrdma_pd_of(struct ibv_pd *pd)
 {

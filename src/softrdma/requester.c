@@ -255,10 +255,18 @@ static void
 own_bytes(struct softrdma_outgoing *out, size_t len)
 {
 	out->frame.length = (uint32_t)len;
-	out->place.count = 1;
-	out->place.iov[0].iov_base = out->bytes;
-	out->place.iov[0].iov_len = len;
-	out->place.mr[0] = NULL;
+	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, len);
+}
+
+int
+softrdma_requester_pieces(const struct softrdma_requester *req, const struct softrdma_send *send,
+	uint64_t offset, uint64_t len, struct softrdma_place *place)
+{
+	const int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	if (!send->is_inline)
+		return softrdma_place_sges(req->pd, send->sge, send->num_sge, offset, len, access, place);
+	softrdma_place_one(place, NULL, (uintptr_t)send->inline_data + offset, len);
+	return 0;
 }
 
 /* the payload of the next segment of a SEND or WRITE; 0 or EACCES */
@@ -285,14 +293,7 @@ segment(const struct softrdma_requester *req, const struct softrdma_send *send, 
 		out->frame.addr = send->remote_addr + req->tx_offset;
 	}
 	out->frame.length = len;
-	if (send->is_inline && len > 0) {
-		out->place.count = 1;
-		out->place.iov[0].iov_base = send->inline_data + req->tx_offset;
-		out->place.iov[0].iov_len = len;
-		out->place.mr[0] = NULL;
-		return 0;
-	}
-	return softrdma_place_sges(req->pd, send->sge, send->num_sge, req->tx_offset, len, 0, &out->place);
+	return softrdma_requester_pieces(req, send, req->tx_offset, len, &out->place);
 }
 
 /* one frame is the whole request */
@@ -413,8 +414,7 @@ read_response(struct softrdma_requester *req, const struct softrdma_frame *frame
 	if (first != (send->arrived == 0) || frame->length > left || last != (frame->length == left) ||
 		(frame->length == 0 && !last))
 		return SOFTRDMA_ANSWER_BAD;
-	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, send->arrived, frame->length,
-		    IBV_ACCESS_LOCAL_WRITE, place) != 0) {
+	if (softrdma_requester_pieces(req, send, send->arrived, frame->length, place) != 0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
 		return SOFTRDMA_ANSWER_FAILED;
 	}

@@ -124,6 +124,12 @@ uint64_t softrdma_requester_length(const struct softrdma_requester *req, uint32_
  */
 bool softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out);
 
+/*
+ * Local memory of a SEND, WRITE or READ: len bytes from offset. 0, or EACCES if a piece is refused.
+ */
+int softrdma_requester_pieces(const struct softrdma_requester *req, const struct softrdma_send *send,
+	uint64_t offset, uint64_t len, struct softrdma_place *place);
+
 /* the oldest request, if none has left and it might; NULL: there is none, or it must wait */
 const struct softrdma_send *softrdma_requester_alone(const struct softrdma_requester *req);
 /* that request was made without the responder, by a way of its own (direct.h) */

@@ -182,15 +182,6 @@ serve_send(struct softrdma_responder *resp, const struct softrdma_frame *frame, 
 	return SOFTRDMA_SERVICE_PLACE;
 }
 
-static void
-place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
-{
-	place->count = len > 0;
-	place->iov[0].iov_base = (void *)(uintptr_t)addr;
-	place->iov[0].iov_len = len;
-	place->mr[0] = mr;
-}
-
 /*
  * Looks up remote memory; an access of no bytes is never refused, as on hardware, and gives no region. False:
  * refused.
@@ -217,7 +208,7 @@ serve_write(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if ((frame->flags & SOFTRDMA_FRAME_IMM) && !take_recv(resp))
 		return SOFTRDMA_SERVICE_DISCARD;
-	place_one(place, mr, frame->addr, frame->length);
+	softrdma_place_one(place, mr, frame->addr, frame->length);
 	return SOFTRDMA_SERVICE_PLACE;
 }
 
@@ -280,7 +271,7 @@ serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame
 	if (frame->addr % 8 != 0 ||
 		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
-	place_one(place, mr, frame->addr, 8);
+	softrdma_place_one(place, mr, frame->addr, 8);
 	return SOFTRDMA_SERVICE_OPERAND;
 }
 
@@ -498,7 +489,7 @@ own_value(struct softrdma_outgoing *out, uint64_t value)
 	for (int i = 0; i < 8; i++)
 		out->bytes[i] = (uint8_t)(value >> (8 * i));
 	out->frame.length = 8;
-	place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
+	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
 }
 
 /* one frame of the oldest READ or atomic; a READ whose memory has gone meanwhile is refused after all */
@@ -523,7 +514,7 @@ next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 		out->frame.length = len;
 		out->frame.flags = (uint8_t)((response->offset == 0 ? SOFTRDMA_FRAME_FIRST : 0) |
 			(last ? SOFTRDMA_FRAME_LAST : 0));
-		place_one(&out->place, mr, addr, len);
+		softrdma_place_one(&out->place, mr, addr, len);
 		response->offset += len;
 	} else {
 		out->frame.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE;
