@@ -17,6 +17,7 @@ cache=$lab/.cache
 root=$cache/root
 deadline=1800
 accelerator=()
+processors=2
 
 # shellcheck source=SCRIPTDIR/../../utils/install-packages.sh
 . "$project/utils/install-packages.sh"
@@ -124,6 +125,14 @@ find_accelerator()
 	rm -f "$out/trial.log"
 }
 
+# count_instructions: one processor, whose clock is the number of its instructions, a nanosecond each. What takes time is
+# what is executed, whatever else goes on at this machine.
+count_instructions()
+{
+	accelerator=(-accel 'tcg,thread=single' -icount 'shift=0,sleep=off' -cpu max)
+	processors=1
+}
+
 # describe_machine <folder> <kernel> <options...>: the emulator's arguments in $machine, for all machines alike; memory,
 # network and devices are the options. The guest's console is the emulator's standard input and output.
 describe_machine()
@@ -151,7 +160,7 @@ describe_rdma_machine()
 {
 	local out=$1 kernel=$2 netdev=$3 card=${4+,$4} options i
 	# no label area: with one the region is misaligned and refused for fsdax
-	options=(-machine "pc,nvdimm=on" -smp 2 -m "2G,slots=2,maxmem=8G" -netdev "$netdev,id=net"
+	options=(-machine "pc,nvdimm=on" -smp "$processors" -m "2G,slots=2,maxmem=8G" -netdev "$netdev,id=net"
 		-device "virtio-net-pci,netdev=net,romfile=$card")
 	for i in 0 1; do
 		truncate -s 512M "$out/nvdimm$i"

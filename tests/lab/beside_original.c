@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * beside_original.c -- what operations take over the guest's RDMA device, by a program of the original's API
+ *
+ *	beside_original MILLISECONDS       of each measurement, after a fifth of it to warm up
+ *
+ * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
+ * place. EXPECTED_LIBRARY names the folder from which it must have come. TWO_ADDR is the device's address,
+ * LAB_DEVDAX the target's memory.
+ *
+ * The target's application sleeps, the initiator's polls. Prints a line for each measurement: its name, and
+ *the median in microseconds of an operation.
+ */
+
+#include <dlfcn.h>
+#include <librpma.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "two.h"
+
+#define SEED 42u
+#define READ_SEED 7u
+
+/* a device DAX is mapped in units of this */
+#define MAP_UNIT (2 << 20)
+
+#define SAMPLES_MAX 1000000
+#define MILLISECONDS_MAX 1000 /* no operation takes less than a microsecond */
+
+#define DEVICE_PROCESSOR 0u
+#define POLLER_PROCESSOR 1u
+
+#define SMALL 64u
+#define BLOCK 4096u
+#define IN_FLIGHT 64
+#define BATCH 16
+#define SAMPLE_WRITES 256
+#define QUEUE_SIZE 128
+#define MESSAGE_SIZE 32
+
+/* what is where in the target's memory, and in the initiator's copy; each operation takes the next slot */
+struct area {
+	size_t offset;
+	size_t slots;
+	size_t slot_size;
+};
+
+static const struct area write_area = { 0, 64, SMALL };
+static const struct area rate_area = { 4096, 64, SMALL };
+static const struct area flush_area = { 8192, 8, BLOCK };
+static const struct area read_area = { 40960, 64, SMALL };
+#define WRITTEN_SIZE 40960 /* all before read_area */
+#define READ_SIZE 4096
+
+static void
+expect_library(void)
+{
+	Dl_info info;
+	char real[PATH_MAX];
+	const char *expected = getenv("EXPECTED_LIBRARY");
+	TRUE(expected);
+	TRUE(dladdr((void *)(uintptr_t)rpma_peer_new, &info));
+	TRUE(realpath(info.dli_fname, real));
+	TRUE(strncmp(real, expected, strlen(expected)) == 0);
+}
+
+static bool yields;
+static uint64_t measured_ns;
+
+/*
+ * Who polls leaves its processor to nobody before its time slice is over. So the kernel's part, which is the
+ * device, has the other one (guest-beside-original sees to it), together with the target. Where there is but
+ * one it is given away between two polls.
+ */
+static void
+run_on(size_t processor)
+{
+	yields = sysconf(_SC_NPROCESSORS_ONLN) == 1;
+	if (yields)
+		return;
+
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	TRUE(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+static unsigned char *
+map_device(void)
+{
+	const char *path = getenv("LAB_DEVDAX");
+	TRUE(path);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	TRUE(fd >= 0);
+	unsigned char *mem = mmap(NULL, MAP_UNIT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	TRUE(mem != MAP_FAILED);
+	close(fd);
+	return mem;
+}
+
+static struct rpma_conn_cfg *
+queue_sizes(void)
+{
+	struct rpma_conn_cfg *cfg;
+	ZERO(rpma_conn_cfg_new(&cfg));
+	ZERO(rpma_conn_cfg_set_sq_size(cfg, QUEUE_SIZE));
+	ZERO(rpma_conn_cfg_set_rq_size(cfg, QUEUE_SIZE));
+	ZERO(rpma_conn_cfg_set_cq_size(cfg, 2 * QUEUE_SIZE));
+	return cfg;
+}
+
+/* ---- target ---- */
+
+static void
+target(int port_fd)
+{
+	expect_library();
+	run_on(DEVICE_PROCESSOR);
+	unsigned char *mem = map_device();
+	memset(mem, 0, TWO_SIZE);
+	two_fill(mem + read_area.offset, READ_SIZE, READ_SEED);
+
+	char message[MESSAGE_SIZE];
+	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_LOCAL);
+	struct rpma_mr_local *mr, *message_mr;
+	ZERO(rpma_mr_reg(peer, mem, TWO_SIZE,
+		RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT |
+			RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
+		&mr));
+	ZERO(rpma_mr_reg(peer, message, sizeof(message), RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_SEND,
+		&message_mr));
+
+	char descriptor[24];
+	size_t size;
+	ZERO(rpma_mr_get_descriptor_size(mr, &size));
+	TRUE(size <= sizeof(descriptor));
+	ZERO(rpma_mr_get_descriptor(mr, descriptor));
+
+	char port[8];
+	struct rpma_conn_private_data data = { .ptr = descriptor, .len = (uint8_t)size };
+	struct rpma_conn_cfg *cfg = queue_sizes();
+	struct rpma_conn_req *req;
+	struct rpma_conn *conn;
+	struct rpma_ep *ep = two_listen(peer, port);
+	two_tell_port(port_fd, port);
+	ZERO(rpma_ep_next_conn_req(ep, cfg, &req));
+	ZERO(rpma_conn_req_recv(req, message_mr, 0, sizeof(message), message_mr));
+	ZERO(rpma_conn_req_connect(&req, &data, &conn));
+	two_expect_event(conn, RPMA_CONN_ESTABLISHED);
+
+	two_expect_completion(conn, message_mr, IBV_WC_RECV);
+	TRUE(strcmp(message, "written") == 0);
+	TRUE(two_check(mem, WRITTEN_SIZE, SEED));
+	strcpy(message, "seen");
+	ZERO(rpma_send(conn, message_mr, 0, sizeof(message), RPMA_F_COMPLETION_ALWAYS, "send"));
+	two_expect_completion(conn, "send", IBV_WC_SEND);
+	two_expect_event(conn, RPMA_CONN_CLOSED);
+
+	ZERO(rpma_conn_disconnect(conn));
+	ZERO(rpma_conn_delete(&conn));
+	ZERO(rpma_conn_cfg_delete(&cfg));
+	ZERO(rpma_ep_shutdown(&ep));
+	ZERO(rpma_mr_dereg(&message_mr));
+	ZERO(rpma_mr_dereg(&mr));
+	ZERO(rpma_peer_delete(&peer));
+	munmap(mem, MAP_UNIT);
+}
+
+/* ---- initiator ---- */
+
+struct side {
+	struct rpma_conn *conn;
+	struct rpma_cq *cq;
+	struct rpma_mr_local *mr; /* of the copy */
+	struct rpma_mr_remote *remote;
+};
+
+static uint64_t
+now(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static size_t
+slot(const struct area *area, uint64_t number)
+{
+	return area->offset + number % area->slots * area->slot_size;
+}
+
+static void
+post_write(const struct side *side, uint64_t number)
+{
+	const size_t at = slot(&write_area, number);
+	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
+}
+
+static void
+post_read(const struct side *side, uint64_t number)
+{
+	const size_t at = slot(&read_area, number);
+	ZERO(rpma_read(side->conn, side->mr, at, side->remote, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
+}
+
+static void
+post_rated_write(const struct side *side, uint64_t number)
+{
+	const size_t at = slot(&rate_area, number);
+	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
+}
+
+static void
+post_write_and_flush(const struct side *side, uint64_t number)
+{
+	const size_t at = slot(&flush_area, number);
+	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, BLOCK, RPMA_F_COMPLETION_ON_ERROR, side));
+	ZERO(rpma_flush(side->conn, side->remote, at, BLOCK, RPMA_FLUSH_TYPE_PERSISTENT,
+		RPMA_F_COMPLETION_ALWAYS, side));
+}
+
+/* polls, without sleeping, until at least one is there */
+static int
+collect(const struct side *side)
+{
+	struct ibv_wc wc[BATCH];
+	int got, ret;
+	do {
+		ret = rpma_cq_get_wc(side->cq, BATCH, wc, &got);
+	} while (ret == RPMA_E_NO_COMPLETION && (!yields || sched_yield() == 0));
+	ZERO(ret);
+	for (int i = 0; i < got; i++)
+		TRUE(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == (uint64_t)(uintptr_t)side);
+	return got;
+}
+
+typedef void (*post_fn)(const struct side *side, uint64_t number);
+
+/* ---- measurements ---- */
+
+struct samples {
+	double us[SAMPLES_MAX];
+	size_t count;
+};
+
+static void
+add_sample(struct samples *samples, uint64_t ns, uint64_t operations)
+{
+	TRUE(samples->count < SAMPLES_MAX);
+	samples->us[samples->count++] = (double)ns / 1e3 / (double)operations;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void
+print_median(const char *name, struct samples *samples)
+{
+	qsort(samples->us, samples->count, sizeof(*samples->us), compare);
+	printf("%s %.2f\n", name, samples->us[samples->count / 2]);
+}
+
+/* one after the other for so long, and until each slot was used; a sample for each */
+static void
+one_by_one(const struct side *side, post_fn post, size_t slots, uint64_t duration, struct samples *samples)
+{
+	const uint64_t start = now();
+	uint64_t begin = start;
+	samples->count = 0;
+	while (samples->count < slots || begin - start < duration) {
+		post(side, samples->count);
+		TRUE(collect(side) == 1);
+		const uint64_t end = now();
+		add_sample(samples, end - begin, 1);
+		begin = end;
+	}
+}
+
+/* as many under way as may be, for so long, a sample for each SAMPLE_WRITES; until all are complete */
+static void
+many_at_once(const struct side *side, uint64_t duration, struct samples *samples)
+{
+	const uint64_t start = now();
+	uint64_t begin = start, posted = 0, completed = 0, sampled = 0;
+	samples->count = 0;
+	while (posted < IN_FLIGHT)
+		post_rated_write(side, posted++);
+	while (completed < posted) {
+		completed += (uint64_t)collect(side);
+		const bool goes_on = samples->count == 0 || begin - start < duration;
+		while (goes_on && posted < completed + IN_FLIGHT)
+			post_rated_write(side, posted++);
+		if (goes_on && completed - sampled >= SAMPLE_WRITES) {
+			const uint64_t end = now();
+			add_sample(samples, end - begin, completed - sampled);
+			begin = end;
+			sampled = completed;
+		}
+	}
+}
+
+static void
+measure_latency(const struct side *side, const char *name, post_fn post, const struct area *area,
+	struct samples *samples)
+{
+	one_by_one(side, post, area->slots, measured_ns / 5, samples);
+	one_by_one(side, post, area->slots, measured_ns, samples);
+	print_median(name, samples);
+}
+
+static void
+measure_rate(const struct side *side, const char *name, struct samples *samples)
+{
+	many_at_once(side, measured_ns / 5, samples);
+	many_at_once(side, measured_ns, samples);
+	print_median(name, samples);
+}
+
+static void
+measure_all(const struct side *side)
+{
+	struct samples *samples = malloc(sizeof(*samples));
+	TRUE(samples);
+	measure_latency(side, "write", post_write, &write_area, samples);
+	measure_latency(side, "read", post_read, &read_area, samples);
+	measure_rate(side, "rate", samples);
+	measure_latency(side, "flush", post_write_and_flush, &flush_area, samples);
+	free(samples);
+}
+
+/* ---- the connection ---- */
+
+/* as the original's users do before a persistent flush by reads */
+static void
+apply_peer_cfg(struct rpma_conn *conn)
+{
+	struct rpma_peer_cfg *pcfg;
+	ZERO(rpma_peer_cfg_new(&pcfg));
+	ZERO(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true));
+	ZERO(rpma_conn_apply_remote_peer_cfg(conn, pcfg));
+	ZERO(rpma_peer_cfg_delete(&pcfg));
+}
+
+static void
+initiator(const char *port)
+{
+	expect_library();
+	run_on(POLLER_PROCESSOR);
+	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
+	unsigned char *mem = aligned_alloc(BLOCK, TWO_SIZE);
+	char messages[2 * MESSAGE_SIZE]; /* one comes, one goes */
+	struct side side;
+	struct rpma_mr_local *message_mr;
+	TRUE(mem);
+	memset(mem, 0, TWO_SIZE);
+	two_fill(mem, WRITTEN_SIZE, SEED);
+	ZERO(rpma_mr_reg(peer, mem, TWO_SIZE, RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST, &side.mr));
+	ZERO(rpma_mr_reg(peer, messages, sizeof(messages), RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_SEND,
+		&message_mr));
+
+	struct rpma_conn_cfg *cfg = queue_sizes();
+	struct rpma_conn_req *req;
+	struct rpma_conn_private_data data;
+	ZERO(rpma_conn_req_new(peer, two_addr(), port, cfg, &req));
+	ZERO(rpma_conn_req_connect(&req, NULL, &side.conn));
+	two_expect_event(side.conn, RPMA_CONN_ESTABLISHED);
+	apply_peer_cfg(side.conn);
+	ZERO(rpma_conn_get_private_data(side.conn, &data));
+	ZERO(rpma_mr_remote_from_descriptor(data.ptr, data.len, &side.remote));
+	ZERO(rpma_conn_get_cq(side.conn, &side.cq));
+
+	measure_all(&side);
+
+	TRUE(two_check(mem + read_area.offset, READ_SIZE, READ_SEED));
+	ZERO(rpma_recv(side.conn, message_mr, 0, MESSAGE_SIZE, "recv"));
+	strcpy(messages + MESSAGE_SIZE, "written");
+	ZERO(rpma_send(side.conn, message_mr, MESSAGE_SIZE, MESSAGE_SIZE, RPMA_F_COMPLETION_ON_ERROR, NULL));
+	two_expect_completion(side.conn, "recv", IBV_WC_RECV);
+	TRUE(strcmp(messages, "seen") == 0);
+
+	ZERO(rpma_conn_disconnect(side.conn));
+	two_expect_event(side.conn, RPMA_CONN_CLOSED);
+	ZERO(rpma_mr_remote_delete(&side.remote));
+	ZERO(rpma_conn_delete(&side.conn));
+	ZERO(rpma_conn_cfg_delete(&cfg));
+	ZERO(rpma_mr_dereg(&message_mr));
+	ZERO(rpma_mr_dereg(&side.mr));
+	ZERO(rpma_peer_delete(&peer));
+	free(mem);
+}
+
+int
+main(int argc, char **argv)
+{
+	TRUE(argc == 2);
+	const int milliseconds = atoi(argv[1]);
+	TRUE(milliseconds > 0 && milliseconds <= MILLISECONDS_MAX);
+	measured_ns = (uint64_t)milliseconds * 1000000;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* if the deadline ends it, one sees how far it came */
+	return two_run(target, initiator);
+}
