@@ -476,6 +476,23 @@ __wrap_recvmsg(int number, struct msghdr *msg, int flags)
 	return -1;
 }
 
+ssize_t __wrap_send(int number, const void *buf, size_t len, int flags);
+ssize_t __wrap_recv(int number, void *buf, size_t len, int flags);
+
+ssize_t
+__wrap_send(int number, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = len };
+	return __wrap_sendmsg(number, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 }, flags);
+}
+
+ssize_t
+__wrap_recv(int number, void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	return __wrap_recvmsg(number, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 }, flags);
+}
+
 int __wrap_shutdown(int number, int how);
 int __real_close(int number);
 int __wrap_close(int number);

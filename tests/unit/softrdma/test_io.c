@@ -370,14 +370,14 @@ test_receiving_fails(void **state)
 	struct raw_peer p;
 	raw_peer_init(&p);
 	/* more interruptions than turns: others get theirs in between */
-	fail_call(FAIL_THEIRS, "recvmsg", 0, 2 * SOFTRDMA_RX_TURNS, EINTR);
+	fail_call(FAIL_THEIRS, "recv", 0, 2 * SOFTRDMA_RX_TURNS, EINTR);
 	raw_write(&p, the_mem, the_mr->rkey, 4);
 	raw_send(p.fd, "abcd", 4);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
 	assert_int_equal(fail_nothing(), 2 * SOFTRDMA_RX_TURNS);
 	assert_memory_equal(the_mem, "abcd", 4);
 
-	fail_call(FAIL_THEIRS, "recvmsg", 0, 1, ETIMEDOUT); /* the kernel has given the peer up */
+	fail_call(FAIL_THEIRS, "recv", 0, 1, ETIMEDOUT); /* the kernel has given the peer up */
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	fail_nothing();
