@@ -5,11 +5,12 @@
  * io.h -- sockets, the progress thread and the workers
  *
  * One progress thread serves all sockets of the process, so that remote access needs no help of the
- * application. It lives from the first user to the last. Whoever polls a completion queue serves that queue's
- * connections too, and after a while of polling alone (the thread stops waiting for those sockets) until the
- * polling stops. Whoever waits for a completion borrows the sockets for that time. A FLUSH that may block on
- * a medium is made by a worker, so that other connections go on; it keeps the socket for a while, for the
- * next one.
+ * application. It lives from the first user to the last. For a while behind work it polls, above all the
+ * connection that alone had something lately; then it sleeps. Whoever polls a completion queue serves that
+ * queue's connections too, and after a while of polling alone (the thread stops waiting for those sockets)
+ * until the polling stops. Whoever waits for a completion borrows the sockets for that time. A FLUSH that
+ * may block on a medium is made by a worker, so that other connections go on; it keeps the socket for a
+ * while, for the next one.
  *
  * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link,
  * receive queue, engine or workers, completion queue or id, channel.

@@ -128,6 +128,7 @@ struct softrdma_link {
 	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look
 				       at that */
 	unsigned polls_handled;     /* when the progress thread has served it last */
+	uint32_t posts_handled;     /* of the requester, likewise */
 	unsigned idle_polls;        /* of the poller, in a row */
 	struct softrdma_link *next, *prev; /* list of all links; guarded by the engine's lock */
 	bool listed;

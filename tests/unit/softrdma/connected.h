@@ -48,6 +48,7 @@
 /* --- surroundings: a clock that can be moved, a log that is kept, random numbers that may fail --- */
 
 static atomic_ullong clock_offset_ns;
+static atomic_ullong clock_stands_at_ns; /* 0: it goes */
 static atomic_int random_error;
 static char log_text[16384];
 static enum softrdma_log_level log_worst;
@@ -57,8 +58,24 @@ static inline uint64_t
 movable_now_ns(void)
 {
 	struct timespec ts;
+	const uint64_t stands_at_ns = clock_stands_at_ns;
+	if (stands_at_ns)
+		return stands_at_ns + clock_offset_ns;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + clock_offset_ns;
+}
+
+/* from now on it goes only where it is moved */
+static inline void
+clock_stop(void)
+{
+	clock_stands_at_ns = movable_now_ns() - clock_offset_ns;
+}
+
+static inline void
+clock_go_on(void)
+{
+	clock_stands_at_ns = 0;
 }
 
 static inline void

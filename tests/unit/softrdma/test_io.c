@@ -505,6 +505,7 @@ test_sending_fails(void **state)
 
 static pthread_mutex_t tick_gate = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool at_gate; /* the progress thread is; it is told under the lock that it no longer is */
+static atomic_uint ticks;
 
 static void
 tick_through_gate(uint64_t now_ns)
@@ -513,6 +514,7 @@ tick_through_gate(uint64_t now_ns)
 	at_gate = true;
 	pthread_mutex_lock(&tick_gate);
 	at_gate = false;
+	ticks++;
 	pthread_mutex_unlock(&tick_gate);
 }
 
@@ -1171,6 +1173,90 @@ test_worker_goes_where_it_is_needed(void **state)
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
+static void
+pass_ticks(int count)
+{
+	for (int i = 0; i < count; i++) {
+		const unsigned before = ticks;
+		clock_forward_ms(21);
+		wait_until(ticks != before);
+	}
+}
+
+/*
+ * Does the progress thread receive without having been told that there is something? From one tick to the
+ * next it polls at least once, or finds that it is time to look at all.
+ */
+static bool
+is_polled_busily(void)
+{
+	pass_ticks(3);
+	fail_call(FAIL_THEIRS, "recv", 0, FAIL_FOR_EVER, EAGAIN);
+	pass_ticks(3);
+	return fail_nothing() > 0;
+}
+
+static void
+make_busy(struct raw_peer *p)
+{
+	for (int i = 0; i < 5; i++)
+		raw_expect_alive(p);
+	assert_true(is_polled_busily());
+	raw_expect_alive(p);
+	pass_ticks(1); /* it knows how long it is to look for more */
+}
+
+/* before it sleeps the progress thread polls the connection that alone had something lately */
+static void
+test_polled_busily(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct raw_peer p, other;
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+	softrdma_io_add_ticker(tick_through_gate);
+	softrdma_io_timed(1);
+	clock_stop();
+	raw_expect_alive(&p);
+	assert_false(is_polled_busily()); /* once is no habit */
+
+	make_busy(&p);
+	raw_expect_alive(&other);
+	assert_false(is_polled_busily()); /* nor is it one where two take turns */
+
+	make_busy(&p);
+	post_write(p.id->qp, 1, 8); /* who posts would find the lock taken */
+	uint8_t frame_and_payload[SOFTRDMA_FRAME_SIZE + 8];
+	raw_recv(p.fd, frame_and_payload, sizeof(frame_and_payload));
+	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p.link->seq });
+	expect_wc(1, IBV_WC_SUCCESS);
+	assert_false(is_polled_busily());
+
+	make_busy(&p);
+	assert_true(softrdma_io_lend(p.link) >= 0); /* who has the socket looks himself */
+	assert_false(is_polled_busily());
+	softrdma_io_take_back(p.link);
+
+	make_busy(&p);
+	clock_forward_ms(1001); /* it sleeps, and is woken */
+	assert_false(is_polled_busily());
+	raw_expect_alive(&p);
+
+	make_busy(&p);
+	shutdown(p.fd, SHUT_WR); /* the end is seen */
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	assert_false(is_polled_busily());
+	raw_peer_fini(&p);
+
+	/* it may be destroyed meanwhile, and the thread may end */
+	make_busy(&other);
+	softrdma_io_timed(-1);
+	raw_peer_fini(&other);
+	clock_go_on();
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
 /* the peer, the queue pair, or sense goes away while the medium is waited for */
 static void
 test_gone_during_flush(void **state)
@@ -1237,6 +1323,7 @@ main(void)
 		device_test(test_flush_without_thread),
 		device_test(test_flush_fails),
 		device_test(test_read_that_flushes),
+		device_test(test_polled_busily),
 		device_test(test_worker_stays),
 		device_test(test_worker_leaves_the_socket_to_a_poller),
 		device_test(test_worker_goes_where_it_is_needed),
