@@ -11,7 +11,7 @@
  * LAB_DEVDAX the target's memory.
  *
  * The target's application sleeps, the initiator's polls. Prints a line for each measurement: its name, and
- *the median in microseconds of an operation.
+ * the median in microseconds of an operation.
  */
 
 #include <dlfcn.h>
