@@ -13,15 +13,16 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 
 # to build and run the tests: a second compiler with its sanitizers, the test framework, the library that ours takes the
 # place of, what one of the examples speaks, what makes the manuals and looks for faults in them (a build without those
-# leaves them out), what reads the JSON of the tools, pkill for the examples that are killed, and what makes certificates
+# leaves them out), what compares the ABI, what reads the JSON of the tools, pkill for the examples that are killed, and
+# what makes certificates
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler pandoc
-	mandoc jq procps openssl)
+	mandoc abigail-tools jq procps openssl)
 
 # programs of others that run on the software device (tests/preload)
 test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
-analysis_packages=(abigail-tools clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
+analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 
 # for benchmarks/run: what reads the JSON of rpma-perf, and what its figures are compared with
 benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
