@@ -685,8 +685,7 @@ test_waits_for_who_is_in_it(void **state)
 	/* one thing after the other: whoever is at the next one has looked at the board again */
 	enter(slot);
 	begin_taking(&taking, &thread);
-	wait_until(is_hidden(&taking));
-	atomic_fetch_add(&slot->busy, 2);
+	wait_until((atomic_fetch_add(&slot->busy, 2), atomic_load(&taking.done)));
 	pthread_join(thread, NULL);
 	leave(slot);
 	near_fini(&p);
