@@ -156,7 +156,10 @@ test_interrupted_wakes(void **state)
 	assert_int_equal(fail_nothing(), 1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EINTR);
 	softrdma_io_timed(0); /* nothing new */
-	softrdma_io_deadline(softrdma_qp_of(id->qp)->link, 0);
+	struct softrdma_link *link = softrdma_qp_of(id->qp)->link;
+	pthread_mutex_lock(&link->lock);
+	softrdma_io_deadline(link, 0);
+	pthread_mutex_unlock(&link->lock);
 	softrdma_io_timed(1); /* the first one wakes the thread */
 	wait_until(has_failed(1));
 	softrdma_io_timed(-1);
