@@ -7,28 +7,19 @@
  *	beside_original MILLISECONDS       of each measurement, after a fifth of it to warm up
  *
  * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
- * place. EXPECTED_LIBRARY names the folder from which it must have come. TWO_ADDR is the device's address,
- * LAB_DEVDAX the target's memory.
+ * place (original.h says what is checked). TWO_ADDR is the device's address, LAB_DEVDAX the target's memory.
  *
  * The target's application sleeps, the initiator's polls. Prints a line for each measurement: its name, and
  * the median in microseconds of an operation.
  */
 
-#include <dlfcn.h>
-#include <librpma.h>
-#include <limits.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <time.h>
 
-#include "two.h"
+#include "original.h"
 
 #define SEED 42u
 #define READ_SEED 7u
-
-/* a device DAX is mapped in units of this */
-#define MAP_UNIT (2 << 20)
 
 #define SAMPLES_MAX 1000000
 #define MILLISECONDS_MAX 1000 /* no operation takes less than a microsecond */
@@ -42,7 +33,7 @@
 #define BATCH 16
 #define SAMPLE_WRITES 256
 #define QUEUE_SIZE 128
-#define MESSAGE_SIZE 32
+#define MESSAGE_SIZE 64 /* as two_accept() has it */
 
 /* what is where in the target's memory, and in the initiator's copy; each operation takes the next slot */
 struct area {
@@ -57,18 +48,6 @@ static const struct area flush_area = { 8192, 8, BLOCK };
 static const struct area read_area = { 40960, 64, SMALL };
 #define WRITTEN_SIZE 40960 /* all before read_area */
 #define READ_SIZE 4096
-
-static void
-expect_library(void)
-{
-	Dl_info info;
-	char real[PATH_MAX];
-	const char *expected = getenv("EXPECTED_LIBRARY");
-	TRUE(expected);
-	TRUE(dladdr((void *)(uintptr_t)rpma_peer_new, &info));
-	TRUE(realpath(info.dli_fname, real));
-	TRUE(strncmp(real, expected, strlen(expected)) == 0);
-}
 
 static bool yields;
 static uint64_t measured_ns;
@@ -91,19 +70,6 @@ run_on(size_t processor)
 	TRUE(sched_setaffinity(0, sizeof(set), &set) == 0);
 }
 
-static unsigned char *
-map_device(void)
-{
-	const char *path = getenv("LAB_DEVDAX");
-	TRUE(path);
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	TRUE(fd >= 0);
-	unsigned char *mem = mmap(NULL, MAP_UNIT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	TRUE(mem != MAP_FAILED);
-	close(fd);
-	return mem;
-}
-
 static struct rpma_conn_cfg *
 queue_sizes(void)
 {
@@ -120,9 +86,11 @@ queue_sizes(void)
 static void
 target(int port_fd)
 {
-	expect_library();
+	original_library();
 	run_on(DEVICE_PROCESSOR);
-	unsigned char *mem = map_device();
+	const char *device = getenv("LAB_DEVDAX");
+	TRUE(device);
+	unsigned char *mem = original_map(device, 0);
 	memset(mem, 0, TWO_SIZE);
 	two_fill(mem + read_area.offset, READ_SIZE, READ_SEED);
 
@@ -143,16 +111,10 @@ target(int port_fd)
 	ZERO(rpma_mr_get_descriptor(mr, descriptor));
 
 	char port[8];
-	struct rpma_conn_private_data data = { .ptr = descriptor, .len = (uint8_t)size };
 	struct rpma_conn_cfg *cfg = queue_sizes();
-	struct rpma_conn_req *req;
-	struct rpma_conn *conn;
 	struct rpma_ep *ep = two_listen(peer, port);
 	two_tell_port(port_fd, port);
-	ZERO(rpma_ep_next_conn_req(ep, cfg, &req));
-	ZERO(rpma_conn_req_recv(req, message_mr, 0, sizeof(message), message_mr));
-	ZERO(rpma_conn_req_connect(&req, &data, &conn));
-	two_expect_event(conn, RPMA_CONN_ESTABLISHED);
+	struct rpma_conn *conn = two_accept(ep, cfg, descriptor, size, message_mr);
 
 	two_expect_completion(conn, message_mr, IBV_WC_RECV);
 	TRUE(strcmp(message, "written") == 0);
@@ -169,7 +131,7 @@ target(int port_fd)
 	ZERO(rpma_mr_dereg(&message_mr));
 	ZERO(rpma_mr_dereg(&mr));
 	ZERO(rpma_peer_delete(&peer));
-	munmap(mem, MAP_UNIT);
+	munmap(mem, ORIGINAL_MAP_UNIT);
 }
 
 /* ---- initiator ---- */
@@ -196,30 +158,23 @@ slot(const struct area *area, uint64_t number)
 }
 
 static void
-post_write(const struct side *side, uint64_t number)
+post_write(const struct side *side, const struct area *area, uint64_t number)
 {
-	const size_t at = slot(&write_area, number);
+	const size_t at = slot(area, number);
 	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
 }
 
 static void
-post_read(const struct side *side, uint64_t number)
+post_read(const struct side *side, const struct area *area, uint64_t number)
 {
-	const size_t at = slot(&read_area, number);
+	const size_t at = slot(area, number);
 	ZERO(rpma_read(side->conn, side->mr, at, side->remote, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
 }
 
 static void
-post_rated_write(const struct side *side, uint64_t number)
+post_write_and_flush(const struct side *side, const struct area *area, uint64_t number)
 {
-	const size_t at = slot(&rate_area, number);
-	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, SMALL, RPMA_F_COMPLETION_ALWAYS, side));
-}
-
-static void
-post_write_and_flush(const struct side *side, uint64_t number)
-{
-	const size_t at = slot(&flush_area, number);
+	const size_t at = slot(area, number);
 	ZERO(rpma_write(side->conn, side->remote, at, side->mr, at, BLOCK, RPMA_F_COMPLETION_ON_ERROR, side));
 	ZERO(rpma_flush(side->conn, side->remote, at, BLOCK, RPMA_FLUSH_TYPE_PERSISTENT,
 		RPMA_F_COMPLETION_ALWAYS, side));
@@ -240,7 +195,7 @@ collect(const struct side *side)
 	return got;
 }
 
-typedef void (*post_fn)(const struct side *side, uint64_t number);
+typedef void (*post_fn)(const struct side *side, const struct area *area, uint64_t number);
 
 /* ---- measurements ---- */
 
@@ -272,13 +227,14 @@ print_median(const char *name, struct samples *samples)
 
 /* one after the other for so long, and until each slot was used; a sample for each */
 static void
-one_by_one(const struct side *side, post_fn post, size_t slots, uint64_t duration, struct samples *samples)
+one_by_one(const struct side *side, post_fn post, const struct area *area, uint64_t duration,
+	struct samples *samples)
 {
 	const uint64_t start = now();
 	uint64_t begin = start;
 	samples->count = 0;
-	while (samples->count < slots || begin - start < duration) {
-		post(side, samples->count);
+	while (samples->count < area->slots || begin - start < duration) {
+		post(side, area, samples->count);
 		TRUE(collect(side) == 1);
 		const uint64_t end = now();
 		add_sample(samples, end - begin, 1);
@@ -294,12 +250,12 @@ many_at_once(const struct side *side, uint64_t duration, struct samples *samples
 	uint64_t begin = start, posted = 0, completed = 0, sampled = 0;
 	samples->count = 0;
 	while (posted < IN_FLIGHT)
-		post_rated_write(side, posted++);
+		post_write(side, &rate_area, posted++);
 	while (completed < posted) {
 		completed += (uint64_t)collect(side);
 		const bool goes_on = samples->count == 0 || begin - start < duration;
 		while (goes_on && posted < completed + IN_FLIGHT)
-			post_rated_write(side, posted++);
+			post_write(side, &rate_area, posted++);
 		if (goes_on && completed - sampled >= SAMPLE_WRITES) {
 			const uint64_t end = now();
 			add_sample(samples, end - begin, completed - sampled);
@@ -313,8 +269,8 @@ static void
 measure_latency(const struct side *side, const char *name, post_fn post, const struct area *area,
 	struct samples *samples)
 {
-	one_by_one(side, post, area->slots, measured_ns / 5, samples);
-	one_by_one(side, post, area->slots, measured_ns, samples);
+	one_by_one(side, post, area, measured_ns / 5, samples);
+	one_by_one(side, post, area, measured_ns, samples);
 	print_median(name, samples);
 }
 
@@ -340,21 +296,10 @@ measure_all(const struct side *side)
 
 /* ---- the connection ---- */
 
-/* as the original's users do before a persistent flush by reads */
-static void
-apply_peer_cfg(struct rpma_conn *conn)
-{
-	struct rpma_peer_cfg *pcfg;
-	ZERO(rpma_peer_cfg_new(&pcfg));
-	ZERO(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true));
-	ZERO(rpma_conn_apply_remote_peer_cfg(conn, pcfg));
-	ZERO(rpma_peer_cfg_delete(&pcfg));
-}
-
 static void
 initiator(const char *port)
 {
-	expect_library();
+	original_library();
 	run_on(POLLER_PROCESSOR);
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
 	unsigned char *mem = aligned_alloc(BLOCK, TWO_SIZE);
@@ -369,12 +314,9 @@ initiator(const char *port)
 		&message_mr));
 
 	struct rpma_conn_cfg *cfg = queue_sizes();
-	struct rpma_conn_req *req;
 	struct rpma_conn_private_data data;
-	ZERO(rpma_conn_req_new(peer, two_addr(), port, cfg, &req));
-	ZERO(rpma_conn_req_connect(&req, NULL, &side.conn));
-	two_expect_event(side.conn, RPMA_CONN_ESTABLISHED);
-	apply_peer_cfg(side.conn);
+	side.conn = two_connect(peer, port, cfg);
+	original_apply_peer_cfg(side.conn);
 	ZERO(rpma_conn_get_private_data(side.conn, &data));
 	ZERO(rpma_mr_remote_from_descriptor(data.ptr, data.len, &side.remote));
 	ZERO(rpma_conn_get_cq(side.conn, &side.cq));

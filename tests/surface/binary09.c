@@ -65,7 +65,7 @@ target(int port_fd)
 	ZERO(rpma_mr_reg(peer, mem, sizeof(mem), RPMA_MR_USAGE_RECV, &mr));
 	struct rpma_ep *ep = two_listen(peer, port);
 	two_tell_port(port_fd, port);
-	struct rpma_conn *conn = two_accept(ep, NULL, 0, mr);
+	struct rpma_conn *conn = two_accept(ep, NULL, NULL, 0, mr);
 
 	struct rpma_completion cmpl;
 	get_guarded(conn, &cmpl);
@@ -88,7 +88,7 @@ initiator(const char *port)
 	struct rpma_mr_local *mr;
 	two_fill(mem, sizeof(mem), 1);
 	ZERO(rpma_mr_reg(peer, mem, sizeof(mem), RPMA_MR_USAGE_SEND, &mr));
-	struct rpma_conn *conn = two_connect(peer, port);
+	struct rpma_conn *conn = two_connect(peer, port, NULL);
 
 	struct rpma_completion cmpl;
 	ZERO(rpma_send(conn, mr, 0, 33, RPMA_F_COMPLETION_ALWAYS, mem));

@@ -9,58 +9,23 @@
  *	dropin initiator PIPE
  *
  * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
- * place. EXPECTED_LIBRARY names the folder from which it must have come. The target's memory is that of a
- * file, or of the device DAX that DROPIN_DEVICE names.
+ * place (original.h says what is checked). The target's memory is that of a file, or of the device DAX that
+ * DROPIN_DEVICE names.
  */
 
-#include <dlfcn.h>
-#include <limits.h>
-#include <librpma.h>
-#include <signal.h>
-#include <stdbool.h>
-
-#include "two.h"
+#include "original.h"
 
 #define SEED 42u
 #define TAIL_OFFSET 32768
-
-static void
-expect_library(void)
-{
-	Dl_info info;
-	char real[PATH_MAX];
-	const char *expected = getenv("EXPECTED_LIBRARY");
-	TRUE(expected);
-	TRUE(dladdr((void *)(uintptr_t)rpma_peer_new, &info));
-	TRUE(realpath(info.dli_fname, real));
-	printf("the library is %s\n", real);
-	TRUE(strncmp(real, expected, strlen(expected)) == 0);
-}
-
-/* a device DAX is mapped in units of this; a file need not be that large */
-#define MAP_UNIT (2 << 20)
-
-static unsigned char *
-map(const char *path, int flags)
-{
-	int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
-	TRUE(fd >= 0);
-	if (flags & O_CREAT)
-		TRUE(ftruncate(fd, MAP_UNIT) == 0);
-	unsigned char *mem = mmap(NULL, MAP_UNIT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	TRUE(mem != MAP_FAILED);
-	close(fd);
-	return mem;
-}
 
 /* what the medium has: a file is read, a device is mapped once more */
 static void
 read_medium(const char *path, bool is_device, unsigned char *copy)
 {
 	if (is_device) {
-		unsigned char *mem = map(path, 0);
+		unsigned char *mem = original_map(path, 0);
 		memcpy(copy, mem, TWO_SIZE);
-		munmap(mem, MAP_UNIT);
+		munmap(mem, ORIGINAL_MAP_UNIT);
 		return;
 	}
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -73,8 +38,8 @@ target(int port_fd)
 {
 	const char *device = getenv("DROPIN_DEVICE");
 	const char *path = device ? device : "dropin.pmem";
-	expect_library();
-	unsigned char *mem = map(path, device ? 0 : O_CREAT | O_TRUNC);
+	printf("the library is %s\n", original_library());
+	unsigned char *mem = original_map(path, device ? 0 : O_CREAT | O_TRUNC);
 	memset(mem, 0, TWO_SIZE);
 	char message[64];
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_LOCAL);
@@ -95,7 +60,7 @@ target(int port_fd)
 	char port[8];
 	struct rpma_ep *ep = two_listen(peer, port);
 	two_tell_port(port_fd, port);
-	struct rpma_conn *conn = two_accept(ep, descriptor, size, message_mr);
+	struct rpma_conn *conn = two_accept(ep, NULL, descriptor, size, message_mr);
 
 	two_expect_completion(conn, message_mr, IBV_WC_RECV);
 	TRUE(strcmp(message, "written") == 0);
@@ -118,7 +83,7 @@ target(int port_fd)
 	ZERO(rpma_mr_dereg(&message_mr));
 	ZERO(rpma_mr_dereg(&mr));
 	ZERO(rpma_peer_delete(&peer));
-	munmap(mem, MAP_UNIT);
+	munmap(mem, ORIGINAL_MAP_UNIT);
 	if (!device)
 		unlink(path);
 }
@@ -139,21 +104,10 @@ remote_region(struct rpma_conn *conn)
 	return remote;
 }
 
-/* as the original's users do before a persistent flush by reads */
-static void
-apply_peer_cfg(struct rpma_conn *conn)
-{
-	struct rpma_peer_cfg *pcfg;
-	ZERO(rpma_peer_cfg_new(&pcfg));
-	ZERO(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true));
-	ZERO(rpma_conn_apply_remote_peer_cfg(conn, pcfg));
-	ZERO(rpma_peer_cfg_delete(&pcfg));
-}
-
 static void
 initiator(const char *port)
 {
-	expect_library();
+	printf("the library is %s\n", original_library());
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
 	unsigned char *mem = calloc(1, TWO_SIZE);
 	struct rpma_mr_local *mr;
@@ -161,8 +115,8 @@ initiator(const char *port)
 	ZERO(rpma_mr_reg(peer, mem, TWO_SIZE,
 		RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV,
 		&mr));
-	struct rpma_conn *conn = two_connect(peer, port);
-	apply_peer_cfg(conn);
+	struct rpma_conn *conn = two_connect(peer, port, NULL);
+	original_apply_peer_cfg(conn);
 	struct rpma_mr_remote *remote = remote_region(conn);
 
 	two_fill(mem, 10000, SEED);

@@ -138,14 +138,16 @@ two_expect_completion(struct rpma_conn *conn, const void *op_context, enum ibv_w
 	return wc.opcode;
 }
 
-/* the target waits for the initiator's request and accepts it with these bytes of private data */
+/* the target waits for the initiator's request and accepts it with these bytes of private data; cfg may be
+ * NULL */
 static inline struct rpma_conn *
-two_accept(struct rpma_ep *ep, void *pdata, size_t len, struct rpma_mr_local *recv_mr)
+two_accept(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, void *pdata, size_t len,
+	struct rpma_mr_local *recv_mr)
 {
 	struct rpma_conn_private_data data = { .ptr = pdata, .len = (uint8_t)len };
 	struct rpma_conn_req *req;
 	struct rpma_conn *conn;
-	ZERO(rpma_ep_next_conn_req(ep, NULL, &req));
+	ZERO(rpma_ep_next_conn_req(ep, cfg, &req));
 	if (recv_mr)
 		ZERO(rpma_conn_req_recv(req, recv_mr, 0, 64, recv_mr));
 	ZERO(rpma_conn_req_connect(&req, len ? &data : NULL, &conn));
@@ -154,11 +156,11 @@ two_accept(struct rpma_ep *ep, void *pdata, size_t len, struct rpma_mr_local *re
 }
 
 static inline struct rpma_conn *
-two_connect(struct rpma_peer *peer, const char *port)
+two_connect(struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg *cfg)
 {
 	struct rpma_conn_req *req;
 	struct rpma_conn *conn;
-	ZERO(rpma_conn_req_new(peer, two_addr(), port, NULL, &req));
+	ZERO(rpma_conn_req_new(peer, two_addr(), port, cfg, &req));
 	ZERO(rpma_conn_req_connect(&req, NULL, &conn));
 	two_expect_event(conn, RPMA_CONN_ESTABLISHED);
 	return conn;
