@@ -324,6 +324,33 @@ test_cut(void **state)
 	ends_fini(&e);
 }
 
+/* a signal comes in between: the socket has told of what is there, and will not tell again */
+static void
+test_interrupted(void **state)
+{
+	(void)state;
+	struct ends e;
+	ends_init(&e, node, node);
+	step(&e.active);
+	fail_call(FAIL_MINE, "recv", 0, 1, EINTR); /* the first byte is looked at */
+	step(&e.passive);
+	assert_int_equal(fail_nothing(), 1);
+	step(&e.active); /* has an answer to read */
+	ends_agree(&e);
+
+	fail_call(FAIL_MINE, "send", 0, 2, EINTR);
+	assert_int_equal(softrdma_tls_send(e.active.tls, "word", 4), 4);
+	assert_false(softrdma_tls_wants_space(e.active.tls));
+	assert_int_equal(fail_nothing(), 2);
+	char word[8];
+	fail_call(FAIL_MINE, "recv", 0, 2, EINTR);
+	assert_int_equal(softrdma_tls_recv(e.passive.tls, word, sizeof(word)), 4);
+	assert_memory_equal(word, "word", 4);
+	assert_int_equal(fail_nothing(), 2);
+	expect_nothing_more(&e.passive);
+	ends_fini(&e);
+}
+
 /* what could not leave is not kept when it never will */
 static void
 test_other_side_gone(void **state)
@@ -1457,6 +1484,7 @@ main(void)
 		device_test(test_psk),
 		device_test(test_not_trusted),
 		device_test(test_cut),
+		device_test(test_interrupted),
 		device_test(test_changed_on_the_way),
 		device_test(test_other_side_gone),
 		device_test(test_full_socket),
