@@ -168,6 +168,8 @@ __wrap_glob(const char *pattern, int flags, int (*error)(const char *path, int n
 
 WRAP(DIR *, opendir, NULL, (const char *path), (path))
 WRAP(int, fstatfs, -1, (int fd, struct statfs *fs), (fd, fs))
+WRAP(int, statx, -1, (int fd, const char *path, int flags, unsigned int mask, struct statx *stx),
+	(fd, path, flags, mask, stx))
 WRAP(int, memfd_create, -1, (const char *name, unsigned int flags), (name, flags))
 WRAP(void *, mmap, MAP_FAILED, (void *addr, size_t len, int prot, int flags, int fd, off_t offset),
 	(addr, len, prot, flags, fd, offset))

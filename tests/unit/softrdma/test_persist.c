@@ -53,6 +53,7 @@ static atomic_bool proc_missing;
 static atomic_bool dax;      /* files look as if they were DAX, mapped with MAP_SYNC */
 static atomic_int malloc_in; /* the malloc that fails, counted from 1; 0: none */
 static atomic_int warnings;
+static unsigned int asked_for; /* of what files are like */
 
 int __real_msync(void *addr, size_t len, int flags);
 int __wrap_msync(void *addr, size_t len, int flags);
@@ -61,6 +62,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...);
 
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
+int __real_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st);
 int __real_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *stx);
 int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *stx);
 int __wrap_glob(const char *pattern, int flags, int (*error)(const char *path, int error), glob_t *found);
@@ -79,9 +82,17 @@ int
 __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *stx)
 {
 	int ret = __real_statx(fd, path, flags, mask, stx);
+	asked_for |= mask;
 	if (dax)
 		stx->stx_attributes |= STATX_ATTR_DAX;
 	return ret;
+}
+
+int
+__wrap_fstat(int fd, struct stat *st)
+{
+	asked_for |= STATX_BASIC_STATS;
+	return __real_fstat(fd, st);
 }
 
 /* smaps in which every mapping has the flag of MAP_SYNC */
@@ -371,6 +382,16 @@ test_memory_file_systems(void **state)
 		munmap(mem[i], PAGES(2));
 	}
 	assert_true(warnings - before <= 1); /* an earlier test may have caused the only one */
+}
+
+/* time stamps are not free: once they were asked for, the next write of the file takes new ones */
+static void
+test_size_alone(void **state)
+{
+	struct region *r = *state;
+	asked_for = 0;
+	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGE), 0);
+	assert_int_equal(asked_for, STATX_SIZE);
 }
 
 static void
@@ -986,6 +1007,7 @@ main(void)
 		cmocka_unit_test(test_past_the_end),
 		cmocka_unit_test(test_memory_file_systems),
 		cmocka_unit_test(test_warns_once),
+		cmocka_unit_test_setup_teardown(test_size_alone, setup_region, teardown_region),
 		cmocka_unit_test(test_deleted_file),
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_overlay),

@@ -100,7 +100,7 @@ test_renamed(void **state)
 	}
 	struct softrdma_persist *persist = NULL;
 	assert_int_equal(softrdma_persist_new(mem, PAGE, &persist), 0);
-	fail_call(FAIL_MINE, "fstat", 0, 1, EIO); /* how long the file is, nobody knows: not durable */
+	fail_call(FAIL_MINE, "statx", 0, 1, EIO); /* how long the file is, nobody knows: not durable */
 	assert_int_equal(softrdma_persist_flush(persist, mem, 1), EIO);
 	fail_nothing();
 	softrdma_persist_delete(persist);
