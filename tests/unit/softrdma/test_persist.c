@@ -53,7 +53,7 @@ static atomic_bool proc_missing;
 static atomic_bool dax;      /* files look as if they were DAX, mapped with MAP_SYNC */
 static atomic_int malloc_in; /* the malloc that fails, counted from 1; 0: none */
 static atomic_int warnings;
-static unsigned int asked_for; /* of what files are like */
+static atomic_uint asked_for; /* of what files are like */
 
 int __real_msync(void *addr, size_t len, int flags);
 int __wrap_msync(void *addr, size_t len, int flags);
