@@ -370,6 +370,7 @@ soak_be_client(struct soak_shared *shared, unsigned index, uint64_t seed, unsign
 	struct ibv_context *ctx;
 
 	report = &shared->clients[index];
+	memset(report, 0, sizeof(*report)); /* memory that it has from the beginning */
 	chance = seed + index;
 	memory = aligned_alloc(4096, MEMORY);
 	if (memory == NULL)

@@ -94,20 +94,31 @@ number_behind(const char *text, const char *name)
 	return strtoul(found + strlen(name), NULL, 10);
 }
 
+/* the text of /proc/<pid>/<name> */
+static void
+read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	FILE *file = fopen(path, "re");
+	size_t len = file ? fread(text, 1, size - 1, file) : 0;
+	if (len == 0)
+		soak_fail("a process has gone");
+	fclose(file);
+	text[len] = '\0';
+}
+
 static struct rest
 look_at(pid_t pid)
 {
 	struct rest rest = { 0 };
 	char path[64], text[8192];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	FILE *file = fopen(path, "re");
-	size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-	if (len == 0)
-		soak_fail("a process has gone");
-	fclose(file);
-	text[len] = '\0';
-	rest.rss_kib = number_behind(text, "\nVmRSS:");
+	/* counted page by page: what "status" says of it may be off by some pages of each processor */
+	read_proc(pid, "smaps_rollup", text, sizeof(text));
+	rest.rss_kib = number_behind(text, "\nRss:");
+	read_proc(pid, "status", text, sizeof(text));
 	rest.threads = number_behind(text, "\nThreads:");
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	DIR *dir = opendir(path);
@@ -272,6 +283,10 @@ judge_process(const struct settings *s, unsigned process)
 	printf("%s: %lu to %lu KiB, %+.2f %% an hour; %lu descriptors, %lu threads\n", who,
 		windows[WARM_UP].rss_kib, windows[SOAK_WINDOWS - 1].rss_kib, grows,
 		windows[SOAK_WINDOWS - 1].fds, windows[SOAK_WINDOWS - 1].threads);
+	printf("%s, KiB at the end of each window:", who);
+	for (unsigned i = 0; i < SOAK_WINDOWS; i++)
+		printf(" %lu", windows[i].rss_kib);
+	printf("\n");
 	for (unsigned i = WARM_UP + 1; i < SOAK_WINDOWS; i++)
 		if (windows[i].fds != windows[WARM_UP].fds)
 			good = complain("%s: another number of descriptors at rest: %lu", who,
