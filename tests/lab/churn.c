@@ -7,9 +7,9 @@
  *	churn ADDR CYCLES REJECTED [DEVICE]
  *
  * A cycle is: connect, register, write, flush, disconnect. A rejected client connects, and the target drops
- * its request. Both roles are processes; the target's memory is of the device DAX, or anonymous. Looked at,
- * after some first cycles and at the end: the resources of the RDMA device as the kernel counts them, and in
- * both processes descriptors, threads, memory in use and resident memory.
+ * its request. Both roles are processes; the target's memory is of the device DAX (or of a file of 2 MiB),
+ * or anonymous. Looked at, after some first cycles and at the end: the resources of the RDMA device as the
+ * kernel counts them, and in both processes descriptors, threads, memory in use and resident memory.
  */
 
 #include <inttypes.h>
@@ -34,10 +34,13 @@
 #define SIZE ((size_t)65536)
 /* a device DAX is mapped in units of this */
 #define MAPPED ((size_t)2 << 20)
-/* until every cache and pool of the libraries below has what it keeps */
-#define FIRST_CYCLES 20
-/* less than a byte per cycle, where there are many */
-#define HEAP_GROWTH_MAX 2048
+/* one in ten, until every cache and pool of the libraries below has what it keeps */
+#define FIRST_CYCLES_MIN 20
+#define FIRST_CYCLES_MAX 500
+/* the software device starts them when flushes come together */
+#define FLUSH_THREADS 4
+/* what is made once, when it is first needed; one byte in each cycle is more, where there are many */
+#define HEAP_GROWTH_MAX 4096
 /* the allocator's own way of keeping things: some pages, and never one per cycle */
 #define RSS_GROWTH_MAX (512 << 10)
 #define RES_LEN 512
@@ -78,22 +81,39 @@ look(void)
 }
 
 static bool
+is_soft(void)
+{
+	const char *device = getenv("RPMA_DEVICE");
+
+	return device && !strcmp(device, "soft");
+}
+
+static bool
 is_same(const char *whose, const struct held *before, const struct held *after)
 {
 	printf("%s: descriptors %d -> %d, threads %d -> %d, heap %zu -> %zu, resident %zu -> %zu\n", whose,
 		before->fds, after->fds, before->threads, after->threads, before->heap, after->heap,
 		before->rss, after->rss);
-	return after->fds == before->fds && after->threads == before->threads &&
+	return after->fds == before->fds && after->threads >= before->threads &&
+		after->threads <= before->threads + (is_soft() ? FLUSH_THREADS : 0) &&
 		after->heap <= before->heap + HEAP_GROWTH_MAX && after->rss <= before->rss + RSS_GROWTH_MAX;
 }
 
-/* of all devices, as one text; the kernel's own users are in it, they do not change */
+/*
+ * of all devices, as one text; the kernel's own users are in it, they do not change. The software device has
+ * nothing in the kernel but descriptors.
+ */
 static void
 rdma_resources(char text[RES_LEN])
 {
-	FILE *f = popen("rdma res show", "r");
+	FILE *f;
 	size_t n;
 
+	if (is_soft()) {
+		snprintf(text, RES_LEN, "none\n");
+		return;
+	}
+	f = popen("rdma res show", "r");
 	need("rdma res show", f);
 	n = fread(text, 1, RES_LEN - 1, f);
 	text[n] = '\0';
@@ -337,11 +357,16 @@ initiator_main(const char *addr, int orders, unsigned long cycles, unsigned long
 	struct initiator in = { .addr = addr, .orders = orders };
 	struct view before;
 	bool is_back;
+	unsigned long first = cycles / 10;
 
+	if (first < FIRST_CYCLES_MIN)
+		first = FIRST_CYCLES_MIN;
+	if (first > FIRST_CYCLES_MAX)
+		first = FIRST_CYCLES_MAX;
 	hear(orders, in.port, sizeof(in.port));
 	in.peer = peer_at(addr, RPMA_UTIL_IBV_CONTEXT_REMOTE);
 	in.mem = map_shared(NULL, SIZE);
-	run_many(&in, FIRST_CYCLES, FIRST_CYCLES);
+	run_many(&in, first, first);
 	look_at_all(&in, &before);
 	run_many(&in, cycles, rejected);
 	is_back = all_is_back(&in, &before);
