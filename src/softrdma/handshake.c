@@ -657,7 +657,7 @@ watch_waiting_peer(struct softrdma_handshaker *hand)
 {
 	char byte;
 	ssize_t n = softrdma_stream_peek(hand->fd, hand->tls, &byte);
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+	if (n == 0 || (n < 0 && errno != EAGAIN))
 		hand->peer_gone = true;
 }
 

@@ -31,10 +31,7 @@ softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *h
 int
 softrdma_hello_send(int fd, struct softrdma_tls *tls, const struct softrdma_hello *hello)
 {
-	ssize_t n;
-	do {
-		n = softrdma_stream_send(fd, tls, hello->message, hello->length);
-	} while (n < 0 && errno == EINTR);
+	ssize_t n = softrdma_stream_send(fd, tls, hello->message, hello->length);
 	if (n == (ssize_t)hello->length)
 		return 0;
 	return n < 0 ? errno : EIO;
@@ -69,8 +66,6 @@ softrdma_hello_read(int fd, struct softrdma_tls *tls, struct softrdma_hello *hel
 			return SOFTRDMA_HELLO_COMPLETE;
 		ssize_t n =
 			softrdma_stream_recv(fd, tls, hello->message + hello->length, wanted - hello->length);
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0 && errno == EAGAIN)
 			return SOFTRDMA_HELLO_INCOMPLETE;
 		if (n <= 0)

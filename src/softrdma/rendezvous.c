@@ -465,7 +465,7 @@ has_left(const struct softrdma_caller *guest)
 {
 	char byte;
 	ssize_t n = softrdma_stream_peek(guest->fd, guest->tls, &byte);
-	return n >= 0 || (errno != EAGAIN && errno != EINTR);
+	return n >= 0 || errno != EAGAIN;
 }
 
 static void

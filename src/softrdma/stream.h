@@ -11,6 +11,7 @@
 #ifndef SOFTRDMA_STREAM_H
 #define SOFTRDMA_STREAM_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -43,23 +44,39 @@ softrdma_stream_sendmsg(int fd, const struct msghdr *msg)
 	return sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/*
+ * A call that a signal interrupts is made again at once: the socket has told of what is there, and by an edge
+ * only. Those above are made again by who takes turns.
+ */
 static inline ssize_t
 softrdma_stream_recv(int fd, struct softrdma_tls *tls, void *buf, size_t len)
 {
-	return tls ? softrdma_tls_recv(tls, buf, len) : recv(fd, buf, len, MSG_DONTWAIT);
+	ssize_t n;
+	do {
+		n = tls ? softrdma_tls_recv(tls, buf, len) : recv(fd, buf, len, MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n;
 }
 
 static inline ssize_t
 softrdma_stream_send(int fd, struct softrdma_tls *tls, const void *buf, size_t len)
 {
-	return tls ? softrdma_tls_send(tls, buf, len) : send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n;
+	do {
+		n = tls ? softrdma_tls_send(tls, buf, len) : send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n;
 }
 
 /* the next byte, which stays */
 static inline ssize_t
 softrdma_stream_peek(int fd, struct softrdma_tls *tls, void *byte)
 {
-	return tls ? softrdma_tls_peek(tls, byte, 1) : recv(fd, byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n;
+	do {
+		n = tls ? softrdma_tls_peek(tls, byte, 1) : recv(fd, byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n;
 }
 
 /* may there be something to receive that the socket does not tell of? */

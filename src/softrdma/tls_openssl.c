@@ -43,12 +43,7 @@ struct softrdma_tls {
 	uint8_t record[SOFTRDMA_TLS_RECORD];
 };
 
-/*
- * --- sockets: OpenSSL's own way to write would raise SIGPIPE ---
- *
- * A call that a signal interrupts is made again at once: to retry is to wait for the next edge of the socket,
- * and what it has already told of it does not tell again.
- */
+/* --- sockets: OpenSSL's own way to write would raise SIGPIPE --- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *method; /* NULL: no memory */
@@ -58,10 +53,7 @@ write_socket(BIO *bio, const char *buf, int len)
 {
 	const struct softrdma_tls *tls = BIO_get_data(bio);
 	BIO_clear_retry_flags(bio);
-	ssize_t n;
-	do {
-		n = softrdma_stream_send(tls->fd, NULL, buf, (size_t)len);
-	} while (n < 0 && errno == EINTR);
+	ssize_t n = softrdma_stream_send(tls->fd, NULL, buf, (size_t)len);
 	if (n < 0 && errno == EAGAIN)
 		BIO_set_retry_write(bio);
 	return (int)n;
@@ -86,12 +78,9 @@ read_socket(BIO *bio, char *buf, int len)
 {
 	struct softrdma_tls *tls = BIO_get_data(bio);
 	BIO_clear_retry_flags(bio);
-	ssize_t n;
-	do {
-		n = tls->heard ? 1 : look_at_first_byte(tls);
-		if (n >= 0)
-			n = softrdma_stream_recv(tls->fd, NULL, buf, (size_t)len);
-	} while (n < 0 && errno == EINTR);
+	ssize_t n = tls->heard ? 1 : look_at_first_byte(tls);
+	if (n >= 0)
+		n = softrdma_stream_recv(tls->fd, NULL, buf, (size_t)len);
 	if (n < 0 && errno == EAGAIN)
 		BIO_set_retry_read(bio);
 	tls->eof = n == 0;
