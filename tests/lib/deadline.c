@@ -4,6 +4,7 @@
 /* deadline.c -- a deadline for the whole process */
 
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "deadline.h"
 
 static const char *volatile deadline_name = "";
+static unsigned factor = 1;
 
 static void
 say(const char *text)
@@ -32,13 +34,24 @@ on_alarm(int sig)
 	_exit(DEADLINE_EXIT_CODE);
 }
 
+static void
+read_factor(void)
+{
+	const char *text = getenv("TEST_DEADLINE_FACTOR");
+	unsigned long value = text ? strtoul(text, NULL, 10) : 1;
+
+	if (value >= 1 && value <= 1000)
+		factor = (unsigned)value;
+}
+
 unsigned
 deadline_scaled(unsigned seconds)
 {
-	const char *text = getenv("TEST_DEADLINE_FACTOR");
-	unsigned long factor = text ? strtoul(text, NULL, 10) : 1;
+	/* once: another thread of the test may be about to change the environment */
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	return factor >= 1 && factor <= 1000 ? seconds * (unsigned)factor : seconds;
+	pthread_once(&once, read_factor);
+	return seconds * factor;
 }
 
 void
