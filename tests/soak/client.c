@@ -21,8 +21,9 @@
 #include "soak.h"
 #include "wait.h"
 
-/* however long a window is */
+/* however long a window is; of the warm-up: as many connections meet there as in hours without it */
 #define CONNECTION_MS_MAX 60000
+#define WARM_UP_CONNECTION_MS_MAX 1000
 #define BURST 32
 #define SMALL ((size_t)4096) /* what latencies are taken of */
 #define FLUSHED_MAX ((size_t)64 << 10)
@@ -168,7 +169,8 @@ write_and_read(struct visit *v)
 	const size_t len = any_size(SOAK_WRITE_MAX);
 	const size_t at = SOAK_DATA_AT + any(SOAK_SLOT - SOAK_DATA_AT - len + 1);
 	const uint64_t seed = any(UINT64_MAX);
-	const bool flushed = len <= FLUSHED_MAX && any(16) == 0;
+	/* often at first, so that flushes of all clients meet, and the threads for them are there */
+	const bool flushed = len <= FLUSHED_MAX && any(window < SOAK_WARM_UP ? 2 : 16) == 0;
 	const uint64_t begin = now_ns();
 	int ret;
 
@@ -350,9 +352,11 @@ visit(struct rpma_peer *peer, const char *port, uint8_t who, const char *fault, 
 static void
 work(struct rpma_peer *peer, const char *port, uint8_t who, int64_t end)
 {
+	const uint64_t longest = window < SOAK_WARM_UP ? WARM_UP_CONNECTION_MS_MAX : CONNECTION_MS_MAX;
+
 	while (now_ms() < end) {
 		const char *fault = NULL;
-		int64_t until = now_ms() + 500 + (int64_t)any(CONNECTION_MS_MAX - 500);
+		int64_t until = now_ms() + 500 + (int64_t)any(longest - 500);
 
 		if (any(FAULTY_ONE_IN) == 0) {
 			fault = faults[any(sizeof(faults) / sizeof(faults[0]))];

@@ -24,8 +24,6 @@
 #include "options.h"
 #include "soak.h"
 
-/* what is not there at once is not counted: buffers grow to their size, threads are started */
-#define WARM_UP 2
 /* memory of so short a run says nothing about an hour */
 #define MEASURED_SECONDS_MIN 600
 #define GROWTH_MAX 0.5 /* percent an hour */
@@ -242,18 +240,18 @@ mean_p99(const struct settings *s, unsigned from, unsigned to)
 	return sum / (to - from);
 }
 
-/* the line through all windows but the first, by least squares: percent of the mean that it rises in an hour
- */
+/* the line through all windows behind the warm-up, by least squares: percent of the mean that it rises in an
+ * hour */
 static double
 growth(const struct rest *windows, double window_s)
 {
-	const unsigned n = SOAK_WINDOWS - WARM_UP;
+	const unsigned n = SOAK_WINDOWS - SOAK_WARM_UP;
 	double x_mean = (n - 1) / 2.0, y_mean = 0, xy = 0, xx = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		y_mean += (double)windows[WARM_UP + i].rss_kib / n;
+		y_mean += (double)windows[SOAK_WARM_UP + i].rss_kib / n;
 	for (unsigned i = 0; i < n; i++) {
-		xy += (i - x_mean) * ((double)windows[WARM_UP + i].rss_kib - y_mean);
+		xy += (i - x_mean) * ((double)windows[SOAK_WARM_UP + i].rss_kib - y_mean);
 		xx += (i - x_mean) * (i - x_mean);
 	}
 	return xy / xx / window_s * 3600 / y_mean * 100;
@@ -281,17 +279,17 @@ judge_process(const struct settings *s, unsigned process)
 	bool good = true;
 
 	printf("%s: %lu to %lu KiB, %+.2f %% an hour; %lu descriptors, %lu threads\n", who,
-		windows[WARM_UP].rss_kib, windows[SOAK_WINDOWS - 1].rss_kib, grows,
+		windows[SOAK_WARM_UP].rss_kib, windows[SOAK_WINDOWS - 1].rss_kib, grows,
 		windows[SOAK_WINDOWS - 1].fds, windows[SOAK_WINDOWS - 1].threads);
-	printf("%s, KiB at the end of each window:", who);
+	printf("%s, KiB and threads at the end of each window:", who);
 	for (unsigned i = 0; i < SOAK_WINDOWS; i++)
-		printf(" %lu", windows[i].rss_kib);
+		printf(" %lu/%lu", windows[i].rss_kib, windows[i].threads);
 	printf("\n");
-	for (unsigned i = WARM_UP + 1; i < SOAK_WINDOWS; i++)
-		if (windows[i].fds != windows[WARM_UP].fds)
+	for (unsigned i = SOAK_WARM_UP + 1; i < SOAK_WINDOWS; i++)
+		if (windows[i].fds != windows[SOAK_WARM_UP].fds)
 			good = complain("%s: another number of descriptors at rest: %lu", who,
 				windows[i].fds);
-	if (windows[SOAK_WINDOWS - 1].threads > windows[WARM_UP].threads + 4) /* those for flushes */
+	if (windows[SOAK_WINDOWS - 1].threads > windows[SOAK_WARM_UP].threads + 4) /* those for flushes */
 		good = complain("%s: threads become more: %.0f", who,
 			(double)windows[SOAK_WINDOWS - 1].threads);
 	if (s->seconds >= MEASURED_SECONDS_MIN && grows > GROWTH_MAX)
@@ -303,7 +301,7 @@ static bool
 judge(const struct settings *s)
 {
 	unsigned long operations = 0, connections = 0, broken = 0, bytes = 0;
-	const double first = mean_p99(s, WARM_UP, WARM_UP + 3);
+	const double first = mean_p99(s, SOAK_WARM_UP, SOAK_WARM_UP + 3);
 	const double last = mean_p99(s, SOAK_WINDOWS - 3, SOAK_WINDOWS);
 	const double drift = first > 0 ? (last / first - 1) * 100 : 0;
 	bool good = true;

@@ -19,6 +19,12 @@
 
 #define SOAK_CLIENTS_MAX 8
 #define SOAK_WINDOWS 12
+/*
+ * What is not there at once is not counted: buffers grow to their size, threads are started, and the heap
+ * comes to the height that it has when connections of all clients begin and end together. The first windows
+ * are for that.
+ */
+#define SOAK_WARM_UP 2
 
 /* what each client has of the server's memory: a counter, and behind it the data */
 #define SOAK_DATA_AT ((size_t)4096)
