@@ -61,7 +61,7 @@ give_up(struct softrdma_responder *resp)
 {
 	if (resp->count_waiting > 0)
 		send_nak(resp, SOFTRDMA_NAK_GONE, resp->waiting[resp->first_waiting].seq);
-	else if (resp->in_message || resp->flushing || resp->starving)
+	else if (resp->in_message || resp->operand_due || resp->flushing || resp->starving)
 		send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
 	resp->count_waiting = 0;
 }
@@ -272,6 +272,7 @@ serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame
 		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	softrdma_place_one(place, mr, frame->addr, 8);
+	resp->operand_due = true;
 	return SOFTRDMA_SERVICE_OPERAND;
 }
 
@@ -443,6 +444,7 @@ void
 softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	const uint8_t *operand)
 {
+	resp->operand_due = false;
 	if (resp->failed)
 		return;
 	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);

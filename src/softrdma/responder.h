@@ -63,6 +63,8 @@ struct softrdma_responder {
 	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring */
 	uint32_t first_waiting, count_waiting;
 
+	bool operand_due; /* an atomic has been let in, and what it operates with is still to come */
+
 	/* the SEND or WRITE being received */
 	bool in_message;
 	uint8_t opcode;

@@ -902,6 +902,14 @@ test_failing(void **state)
 	expect_no_wc(f->side.recv_cq);
 	free_fixture(f);
 
+	f = new_fixture(ALL_RIGHTS); /* between an atomic and its operand */
+	frame = request(f, SOFTRDMA_OP_ATOMIC_WRITE, 0);
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
+	softrdma_responder_fail(f->resp);
+	says_nak(f, SOFTRDMA_NAK_GONE, 0);
+	says_nothing(f);
+	free_fixture(f);
+
 	f = new_fixture(ALL_RIGHTS); /* starving */
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	softrdma_responder_fail(f->resp);
