@@ -21,8 +21,9 @@
 #include "soak.h"
 #include "wait.h"
 
-/* however long a window is; of the warm-up: as many connections meet there as in hours without it */
+/* however long a window is */
 #define CONNECTION_MS_MAX 60000
+/* of the warm-up: as many connections meet there as in hours of the others */
 #define WARM_UP_CONNECTION_MS_MAX 1000
 #define BURST 32
 #define SMALL ((size_t)4096) /* what latencies are taken of */
@@ -348,7 +349,7 @@ visit(struct rpma_peer *peer, const char *port, uint8_t who, const char *fault, 
 	finish(&v);
 }
 
-/* connections of half a second to a minute, until the window is over */
+/* connections of half a second to a minute (in the warm-up, to a second), until the window is over */
 static void
 work(struct rpma_peer *peer, const char *port, uint8_t who, int64_t end)
 {

@@ -240,8 +240,7 @@ mean_p99(const struct settings *s, unsigned from, unsigned to)
 	return sum / (to - from);
 }
 
-/* the line through all windows behind the warm-up, by least squares: percent of the mean that it rises in an
- * hour */
+/* how much the line of least squares through the windows behind the warm-up rises in an hour, in percent */
 static double
 growth(const struct rest *windows, double window_s)
 {
