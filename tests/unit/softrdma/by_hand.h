@@ -169,9 +169,9 @@ hands_fini(struct hands *h)
 	assert_int_equal(softrdma_ibv_destroy_qp(h->b), 0);
 }
 
-/* a write of 64 bytes to the middle of the memory that all share */
+/* a write of the first 64 bytes of the memory that all share to a place in it */
 static inline void
-post_write(struct ibv_qp *qp, uint64_t wr_id)
+post_write_to(struct ibv_qp *qp, uint64_t wr_id, void *target)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 64, .lkey = the_mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = wr_id,
@@ -180,9 +180,16 @@ post_write(struct ibv_qp *qp, uint64_t wr_id)
 		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED };
 	struct ibv_send_wr *bad;
-	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + MEM_SIZE / 2;
+	wr.wr.rdma.remote_addr = (uintptr_t)target;
 	wr.wr.rdma.rkey = the_mr->rkey;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+/* to its middle */
+static inline void
+post_write(struct ibv_qp *qp, uint64_t wr_id)
+{
+	post_write_to(qp, wr_id, the_mem + MEM_SIZE / 2);
 }
 
 static inline void

@@ -103,8 +103,9 @@ test_both_call(void **state)
 			softrdma_rendezvous_call(meets[i]);
 		}
 		softrdma_cm_unlock();
+		/* to two places: this thread may store the one while the progress thread stores the other */
 		post_write(h.a, 1);
-		post_write(h.b, 1);
+		post_write_to(h.b, 1, the_mem + MEM_SIZE / 4);
 		expect_wc(1, IBV_WC_SUCCESS);
 		expect_wc(1, IBV_WC_SUCCESS);
 		expect_write(h.a);
