@@ -235,16 +235,18 @@ softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 
 /* --- receiving --- */
 
-/* completions had no room, or one side has failed: the queue pair as a whole is in error */
-static void
+/* completions had no room, or one side has failed: the queue pair as a whole is in error; true: since now */
+static bool
 fail_together(struct softrdma_link *link)
 {
 	bool failed = link->requester.failed || link->responder.failed;
 	bool overrun = link->requester.overrun || link->responder.overrun;
 	bool down =
 		link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
-	if (!link->failed && (overrun || (failed && !down)))
-		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	if (link->failed || (!overrun && (!failed || down)))
+		return false;
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	return true;
 }
 
 static enum softrdma_rx_state
@@ -570,15 +572,14 @@ has_room(const struct softrdma_tx *tx, size_t bytes)
 		bytes < SOFTRDMA_TX_BYTES;
 }
 
-bool
-softrdma_link_tx_fill(struct softrdma_link *link)
+/* an empty batch gets what there is to send and room for */
+static void
+gather(struct softrdma_link *link)
 {
 	struct softrdma_tx *tx = &link->tx;
-	if (tx->first < tx->count)
-		return true;
 	tx->first = tx->count = tx->frames = 0;
 	if (link->state == SOFTRDMA_LINK_IDLE || link->fin_due)
-		return false;
+		return;
 
 	struct softrdma_outgoing out;
 	size_t bytes = 0;
@@ -599,7 +600,18 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 		if (!more && next_last_frame(link, &out))
 			bytes += append_frame(tx, &out);
 	}
-	fail_together(link); /* a send's memory, or the memory of a read's response, may have gone */
+}
+
+bool
+softrdma_link_tx_fill(struct softrdma_link *link)
+{
+	struct softrdma_tx *tx = &link->tx;
+	if (tx->first < tx->count)
+		return true;
+	gather(link);
+	/* the memory of a send, or of a response, may have gone: then there may be a refusal to send */
+	if (fail_together(link) && tx->first == tx->count)
+		gather(link);
 	return tx->first < tx->count;
 }
 

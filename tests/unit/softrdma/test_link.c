@@ -498,14 +498,15 @@ test_not_ready(void **state)
 }
 
 /*
- * the responder's queue pair goes to error while the requester waits for a receive: no more than an error
- * status
+ * The responder's queue pair goes to error while the requester waits for a receive: no more than an error
+ * status. The reason is one of its own requests, when there is nothing else to send, or comes from outside.
  */
 static void
 test_failure_while_not_ready(void **state)
 {
 	(void)state;
-	for (int fed = 0; fed < 2; fed++) {
+	for (int variant = 0; variant < 4; variant++) {
+		const bool fed = variant & 1, by_request = variant & 2;
 		struct pair *p = new_pair();
 		post(p, 0, SOFTRDMA_OP_SEND, 1, 0, 0, 8);
 		run(p);
@@ -516,9 +517,16 @@ test_failure_while_not_ready(void **state)
 			run(p);
 			p->hold[1] = false;
 		}
-		softrdma_link_fail(p->side[1].link, IBV_WC_WR_FLUSH_ERR);
+		if (by_request) {
+			prepare_remote(p, 1, SOFTRDMA_OP_WRITE, 2, 0, 0, 8)->sge[0].lkey ^= 1;
+			commit(&p->side[1]);
+		} else {
+			softrdma_link_fail(p->side[1].link, IBV_WC_WR_FLUSH_ERR);
+		}
 		run(p);
 		expect_wc(p->side[0].send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+		if (by_request)
+			expect_wc(p->side[1].send_cq, 2, IBV_WC_LOC_PROT_ERR);
 		assert_int_equal(p->side[0].link->state, SOFTRDMA_LINK_UP);
 		if (fed)
 			expect_wc(p->side[1].recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
