@@ -43,6 +43,35 @@ channel_of(struct rdma_event_channel *channel)
 	return (struct softrdma_channel *)channel;
 }
 
+static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a channel's */
+static struct softrdma_channel *channels;
+
+/* where in the list it is, or the end of it. The list's lock is held. */
+static struct softrdma_channel **
+find_channel(const struct rdma_event_channel *channel)
+{
+	struct softrdma_channel **at = &channels;
+	while (*at && &(*at)->channel != channel)
+		at = &(*at)->next;
+	return at;
+}
+
+/*
+ * The channel, with its lock taken; NULL: it is destroyed. Programs leave a thread waiting for events when
+ * they end, and destroy its channel meanwhile (rping does). With the kernel's channels its next call fails,
+ * so here it must not touch what was one.
+ */
+static struct softrdma_channel *
+lock_channel(const struct rdma_event_channel *rdma_channel)
+{
+	pthread_mutex_lock(&channels_lock);
+	struct softrdma_channel *channel = *find_channel(rdma_channel);
+	if (channel)
+		pthread_mutex_lock(&channel->lock);
+	pthread_mutex_unlock(&channels_lock);
+	return channel;
+}
+
 struct rdma_event_channel *
 softrdma_rdma_create_event_channel(void)
 {
@@ -56,6 +85,10 @@ softrdma_rdma_create_event_channel(void)
 	}
 	pthread_mutex_init(&channel->lock, NULL);
 	atomic_init(&channel->refs, 1);
+	pthread_mutex_lock(&channels_lock);
+	channel->next = channels;
+	channels = channel;
+	pthread_mutex_unlock(&channels_lock);
 	return &channel->channel;
 }
 
@@ -96,6 +129,9 @@ void
 softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 {
 	struct softrdma_channel *channel = channel_of(rdma_channel);
+	pthread_mutex_lock(&channels_lock);
+	*find_channel(rdma_channel) = channel->next;
+	pthread_mutex_unlock(&channels_lock);
 	pthread_mutex_lock(&channel->lock);
 	channel->destroyed = true;
 	struct softrdma_event *events = channel->first;
@@ -225,13 +261,15 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 int
 softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **event_ptr)
 {
-	struct softrdma_channel *channel = channel_of(rdma_channel);
 	for (;;) {
-		pthread_mutex_lock(&channel->lock);
+		struct softrdma_channel *channel = lock_channel(rdma_channel);
+		if (channel == NULL)
+			return softrdma_cm_result(EBADF);
+		const int fd = channel->channel.fd;
 		struct softrdma_event *event = channel->first;
 		if (event) {
 			channel->first = event->next;
-			softrdma_notify_take(channel->channel.fd);
+			softrdma_notify_take(fd);
 			/* counted before the id can be destroyed: that takes this lock first, then waits */
 			__atomic_fetch_add(&event->owner->taken, 1, __ATOMIC_SEQ_CST);
 		}
@@ -240,7 +278,7 @@ softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_
 			*event_ptr = &event->event;
 			return 0;
 		}
-		int ret = softrdma_notify_wait(channel->channel.fd);
+		int ret = softrdma_notify_wait(fd);
 		if (ret)
 			return softrdma_cm_result(ret);
 	}

@@ -45,6 +45,7 @@ struct softrdma_channel {
 	pthread_mutex_t lock;
 	bool destroyed; /* by the application: nobody fetches events any more */
 	struct softrdma_event *first, *last;
+	struct softrdma_channel *next; /* in the list of those that are not destroyed */
 };
 
 enum softrdma_id_state {

@@ -26,6 +26,27 @@ test_channel(void **state)
 	assert_int_equal(errno, EMFILE);
 }
 
+/* a thread that waits for events may ask once more when its channel is gone: nothing of it is touched */
+static void
+test_destroyed_channel(void **state)
+{
+	(void)state;
+	struct rdma_event_channel *channels[3];
+	for (int i = 0; i < 3; i++)
+		channels[i] = new_channel();
+	struct rdma_cm_event *const untouched = (void *)the_mem;
+	static const int order[] = { 1, 0, 2 };
+	for (int i = 0; i < 3; i++) {
+		struct rdma_cm_event *event = untouched;
+		softrdma_rdma_destroy_event_channel(channels[order[i]]);
+		assert_int_equal(softrdma_rdma_get_cm_event(channels[order[i]], &event), -1);
+		assert_int_equal(errno, EBADF);
+		assert_ptr_equal(event, untouched);
+		if (i < 2)
+			expect_no_event(channels[2]);
+	}
+}
+
 static void
 interrupt(int signum)
 {
@@ -549,6 +570,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_channel),
+		device_test(test_destroyed_channel),
 		device_test(test_waiting_for_an_event),
 		device_test(test_event_of_another_thread),
 		device_test(test_create_id),
