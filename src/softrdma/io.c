@@ -337,12 +337,23 @@ send_batch(struct softrdma_link *link)
 	return softrdma_stream_sendmsg(link->fd, &msg);
 }
 
+/*
+ * nothing leaves any more; what the peer has sent before it went is still to be read: the end comes from
+ * there
+ */
+static void
+give_up_sending(struct softrdma_link *link)
+{
+	link->tx.first = link->tx.count = 0;
+	link->fin_due = true;
+}
+
 /* what TLS could not send, or say, for want of room, and the end of the stream behind all */
 static void
 send_rest(struct softrdma_link *link)
 {
-	if (link->tls)
-		softrdma_tls_flush(link->tls);
+	if (link->tls && !softrdma_tls_flush(link->tls))
+		give_up_sending(link); /* a record that counted as sent */
 	if (link->fin_due && !link->fin_sent && link->tx.first == link->tx.count)
 		link->fin_sent = softrdma_stream_end(link->fd, link->tls);
 	if (softrdma_stream_wants_space(link->tls))
@@ -374,7 +385,6 @@ softrdma_io_send(struct softrdma_link *link)
 			queue_work(link);
 			return;
 		}
-		struct softrdma_tx *tx = &link->tx;
 		ssize_t n = send_batch(link);
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
@@ -386,11 +396,7 @@ softrdma_io_send(struct softrdma_link *link)
 			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
 			stream_ended(link);
 		} else if (errno != EINTR) {
-			/*
-			 * what the peer has sent before it went is still to be read: the end comes from there
-			 */
-			tx->first = tx->count = 0;
-			link->fin_due = true;
+			give_up_sending(link);
 		}
 	}
 	if (link->fd >= 0)

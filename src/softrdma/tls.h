@@ -69,8 +69,8 @@ bool softrdma_tls_has_input(const struct softrdma_tls *tls);
 uint8_t *softrdma_tls_record(struct softrdma_tls *tls);
 /* so many bytes of it are there: they leave now or by softrdma_tls_flush() */
 void softrdma_tls_seal(struct softrdma_tls *tls, size_t len);
-/* a rest leaves, if the socket has room again */
-void softrdma_tls_flush(struct softrdma_tls *tls);
+/* a rest leaves, if the socket has room again; false: nothing can leave any more */
+bool softrdma_tls_flush(struct softrdma_tls *tls);
 /* is something to be done when the socket has room? */
 bool softrdma_tls_wants_space(const struct softrdma_tls *tls);
 

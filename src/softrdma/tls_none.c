@@ -114,7 +114,7 @@ softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
 	abort();
 }
 
-void
+bool
 softrdma_tls_flush(struct softrdma_tls *tls)
 {
 	(void)tls;

@@ -405,7 +405,7 @@ softrdma_tls_has_input(const struct softrdma_tls *tls)
 
 /* --- sending --- */
 
-void
+bool
 softrdma_tls_flush(struct softrdma_tls *tls)
 {
 	while (tls->begin < tls->end) {
@@ -417,10 +417,11 @@ softrdma_tls_flush(struct softrdma_tls *tls)
 			continue;
 		}
 		if (failed(tls, n) == EAGAIN)
-			return;
+			break;
 		tls->begin = tls->end; /* nobody will get it */
 		tls->broken = true;
 	}
+	return !tls->broken;
 }
 
 uint8_t *

@@ -661,6 +661,26 @@ test_rest_of_a_record(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* what counts as sent, and can never leave, ends the connection though nothing follows it */
+static void
+test_record_that_cannot_leave(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	node();
+	pair_init(&p);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, ENOMEM);
+	post_rdma(p.active->qp, 79, IBV_WR_RDMA_WRITE, sge, the_mem + 64);
+	assert_int_equal(fail_nothing(), 1);
+	/* nobody polls: who does would hear of it from a look at the socket */
+	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_wc(79, IBV_WC_RETRY_EXC_ERR);
+	pair_fini(&p);
+	use_certificates(NULL, NULL, NULL);
+}
+
 /* --- sockets that are really full --- */
 
 /* more than the device takes in hand at once, SOFTRDMA_TX_BYTES, and than the sockets hold */
@@ -1493,6 +1513,7 @@ main(void)
 		device_test(test_no_memory),
 		device_test(test_connection),
 		device_test(test_rest_of_a_record),
+		device_test(test_record_that_cannot_leave),
 		device_test(test_full_both_ways),
 		device_test(test_end_without_room),
 		device_test(test_rejected),
