@@ -337,23 +337,12 @@ send_batch(struct softrdma_link *link)
 	return softrdma_stream_sendmsg(link->fd, &msg);
 }
 
-/*
- * nothing leaves any more; what the peer has sent before it went is still to be read: the end comes from
- * there
- */
-static void
-give_up_sending(struct softrdma_link *link)
-{
-	link->tx.first = link->tx.count = 0;
-	link->fin_due = true;
-}
-
 /* what TLS could not send, or say, for want of room, and the end of the stream behind all */
 static void
 send_rest(struct softrdma_link *link)
 {
 	if (link->tls && !softrdma_tls_flush(link->tls))
-		give_up_sending(link); /* a record that counted as sent */
+		softrdma_link_break(link); /* a record that counted as sent */
 	if (link->fin_due && !link->fin_sent && link->tx.first == link->tx.count)
 		link->fin_sent = softrdma_stream_end(link->fd, link->tls);
 	if (softrdma_stream_wants_space(link->tls))
@@ -396,7 +385,7 @@ softrdma_io_send(struct softrdma_link *link)
 			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
 			stream_ended(link);
 		} else if (errno != EINTR) {
-			give_up_sending(link);
+			softrdma_link_break(link);
 		}
 	}
 	if (link->fd >= 0)

@@ -107,8 +107,8 @@ drop_requests(struct softrdma_tx *tx)
 	return whole;
 }
 
-static void
-break_stream(struct softrdma_link *link)
+void
+softrdma_link_break(struct softrdma_link *link)
 {
 	link->tx.first = link->tx.count = 0;
 	link->fin_due = true;
@@ -128,7 +128,7 @@ softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 	softrdma_recv_queue_forget(link->responder.queue, link);
 	discard_payload(&link->rx);
 	if (!drop_requests(&link->tx))
-		break_stream(link);
+		softrdma_link_break(link);
 }
 
 void
@@ -192,7 +192,7 @@ peer_disconnects(struct softrdma_link *link)
 	else if (link->requester.tail != link->requester.head)
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 	if (!drop_requests(&link->tx))
-		break_stream(link);
+		softrdma_link_break(link);
 	else if (answer)
 		link->disconnect_due = true;
 	tell_disconnected(link);
@@ -229,7 +229,7 @@ softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 		softrdma_link_fail(link, receiving || asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
 	}
 	if (sending) /* a response may still refer to it */
-		break_stream(link);
+		softrdma_link_break(link);
 	return sending;
 }
 

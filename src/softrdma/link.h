@@ -180,6 +180,11 @@ void softrdma_link_abandon(struct softrdma_link *link);
  * of it, then DISCONNECT. The connection is up and failed.
  */
 void softrdma_link_expel(struct softrdma_link *link);
+/*
+ * nothing leaves any more, and the stream is to end; what the peer has sent before it went is still to be
+ * read: the end comes from there
+ */
+void softrdma_link_break(struct softrdma_link *link);
 /* the stream has ended */
 void softrdma_link_lost(struct softrdma_link *link);
 
