@@ -427,8 +427,7 @@ softrdma_tls_flush(struct softrdma_tls *tls)
 uint8_t *
 softrdma_tls_record(struct softrdma_tls *tls)
 {
-	softrdma_tls_flush(tls);
-	if (tls->broken)
+	if (!softrdma_tls_flush(tls))
 		errno = EPIPE;
 	else if (tls->begin < tls->end)
 		errno = EAGAIN;
