@@ -640,19 +640,26 @@ test_connection(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* a connection over TLS and a write on it, whose record the socket does not take; the link that has it */
+static struct softrdma_link *
+write_not_taken(struct pair_of_ids *p, uint64_t wr_id, int error)
+{
+	node();
+	pair_init(p);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	memcpy(the_mem, "a record", 8);
+	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, error);
+	post_rdma(p->active->qp, wr_id, IBV_WR_RDMA_WRITE, sge, the_mem + 64);
+	return softrdma_qp_of(p->active->qp)->link;
+}
+
 /* what counts as sent, and has not left, waits for room though nothing follows it, and leaves */
 static void
 test_rest_of_a_record(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
-	node();
-	pair_init(&p);
-	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
-	memcpy(the_mem, "a record", 8);
-	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, EAGAIN);
-	post_rdma(p.active->qp, 78, IBV_WR_RDMA_WRITE, sge, the_mem + 64);
+	struct softrdma_link *link = write_not_taken(&p, 78, EAGAIN);
 	assert_int_not_equal(fail_nothing(), 0);
 	assert_true(locked(link, link->wants_space || link->claimed));
 	expect_wc(78, IBV_WC_SUCCESS);
@@ -667,12 +674,7 @@ test_record_that_cannot_leave(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
-	node();
-	pair_init(&p);
-	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
-	fail_call(FAIL_MINE, "send", 0, FAIL_FOR_EVER, ENOMEM);
-	post_rdma(p.active->qp, 79, IBV_WR_RDMA_WRITE, sge, the_mem + 64);
+	struct softrdma_link *link = write_not_taken(&p, 79, ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
 	/* at once: it may be that nobody looks at the socket again */
 	assert_true(locked(link, link->fin_sent));
