@@ -26,8 +26,6 @@
 #include "stream.h"
 
 #define NS_PER_MS 1000000u
-/* connections taken in one go: others must get the manager's lock in a flood */
-#define ACCEPT_TURNS 64
 
 enum role {
 	LISTENING,
@@ -797,11 +795,11 @@ accept_one(struct softrdma_handshaker *listener)
 static void
 accept_sockets(struct softrdma_handshaker *listener)
 {
-	for (int turn = 0; turn < ACCEPT_TURNS; turn++) {
+	for (int turn = 0; turn < SOFTRDMA_ACCEPT_TURNS; turn++) {
 		if (!accept_one(listener))
 			return;
 	}
-	/* a tick would be late: it takes ACCEPT_TURNS of the thousands that may wait */
+	/* a tick would be late: it takes SOFTRDMA_ACCEPT_TURNS of the thousands that may wait */
 	set_try_again(listener, softrdma_io_look_again(listener->fd, &listener->watched) != 0);
 }
 

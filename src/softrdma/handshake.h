@@ -26,6 +26,9 @@ void softrdma_handshake_cancel(struct softrdma_id *id);
 /* a socket bound to the address; 0 with *fd_ptr and the port filled in, or an errno value */
 int softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr);
 
+/* connections taken in one go: in a flood others need the lock, and those that are established the thread */
+#define SOFTRDMA_ACCEPT_TURNS 8
+
 enum softrdma_accept {
 	SOFTRDMA_ACCEPTED,
 	SOFTRDMA_ACCEPT_NONE,   /* nobody waits */

@@ -21,6 +21,7 @@
 #include "env.h"
 #include "faulty.h"
 #include "io.h"
+#include "newcomers.h"
 #include "source.h"
 #include "stream.h"
 #include "workers.h"
@@ -57,8 +58,6 @@
 /* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
 #define RNR_TIMER_NS 655360000u
 #define RNR_RETRY_FOR_EVER 7
-
-#define WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
 /* guards what is not marked otherwise */
 static struct {
@@ -107,6 +106,21 @@ wake_thread(void)
 	const uint64_t one = 1;
 	while (write(engine.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+/* no more waited for: the thread may have an event of it in its hands, and releases it behind those */
+static void
+retire(struct softrdma_watched *watched)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool running = engine.running;
+	if (running) {
+		watched->retired_next = engine.retired;
+		engine.retired = watched;
+	}
+	pthread_mutex_unlock(&engine.lock);
+	if (!running)
+		watched->release(watched);
 }
 
 /* --- one connection; its lock is held --- */
@@ -423,6 +437,8 @@ serve(struct softrdma_link *link)
 	int turn = 0;
 	while (link->fd >= 0 && turn < SOFTRDMA_RX_TURNS && receive_once(link, &progress))
 		turn++;
+	if (progress)
+		softrdma_newcomers_give_way();
 	expel_trespasser(link);
 	softrdma_io_send(link);
 	if (link->fd >= 0 && turn == SOFTRDMA_RX_TURNS)
@@ -628,8 +644,9 @@ softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls)
 	link->by_copy = tls != NULL;
 	link->wants_space = true; /* as all that is watched from the first */
 	softrdma_link_get(link);
-	int ret = softrdma_io_watch(fd, &link->watched);
-	if (ret) {
+	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &link->watched };
+	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
+		int ret = errno;
 		link->fd = -1;
 		drop_tls(link);
 		close(fd);
@@ -675,7 +692,9 @@ softrdma_io_detach(struct softrdma_link *link)
 	/* as long as the waiter polls it, closing does not end the connection */
 	if (link->lent)
 		shutdown(fd, SHUT_RDWR);
-	softrdma_io_unwatch(fd, &link->watched);
+	epoll_ctl(engine.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	retire(&link->watched);
+	close(fd);
 }
 
 void
@@ -925,31 +944,20 @@ softrdma_io_revoke(const struct softrdma_mr *mr)
 int
 softrdma_io_watch(int fd, struct softrdma_watched *watched)
 {
-	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = watched };
-	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : errno;
+	return softrdma_newcomers_watch(fd, watched);
 }
 
 int
 softrdma_io_look_again(int fd, struct softrdma_watched *watched)
 {
-	struct epoll_event ev = { .events = WATCHED_EVENTS, .data.ptr = watched };
-	return epoll_ctl(engine.epoll_fd, EPOLL_CTL_MOD, fd, &ev) == 0 ? 0 : errno;
+	return softrdma_newcomers_look_again(fd, watched);
 }
 
 void
 softrdma_io_forget(int fd, struct softrdma_watched *watched)
 {
-	epoll_ctl(engine.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	/* the thread may have the event in its hands already: it releases when it is through with them */
-	pthread_mutex_lock(&engine.lock);
-	bool running = engine.running;
-	if (running) {
-		watched->retired_next = engine.retired;
-		engine.retired = watched;
-	}
-	pthread_mutex_unlock(&engine.lock);
-	if (!running)
-		watched->release(watched);
+	softrdma_newcomers_forget(fd);
+	retire(watched);
 }
 
 void
@@ -1101,6 +1109,16 @@ ms_until(uint64_t when_ns, uint64_t now_ns)
 	return ms < TICK_MS ? (int)ms : TICK_MS;
 }
 
+/* the sooner of both; -1 and 0 stand for never */
+static int
+sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
+{
+	if (when_ns == 0)
+		return timeout_ms;
+	int ms = ms_until(when_ns, now_ns);
+	return timeout_ms >= 0 && timeout_ms < ms ? timeout_ms : ms;
+}
+
 struct schedule {
 	uint64_t claims_ns, deadlines_ns; /* when to look next */
 	uint64_t spin_until_ns;
@@ -1134,13 +1152,11 @@ do_timed_work(struct schedule *schedule)
 		alarm_goes_off(now_ns);
 		alarm_ns = 0;
 	}
+	uint64_t pause_ns = softrdma_newcomers_pause(now_ns);
 	if (now_ns < schedule->spin_until_ns)
 		return 0;
 	int timeout_ms = claimed ? CLAIM_TICK_MS : timed ? TICK_MS : -1;
-	if (alarm_ns == 0)
-		return timeout_ms;
-	int alarm_ms = ms_until(alarm_ns, now_ns);
-	return timeout_ms >= 0 && timeout_ms < alarm_ms ? timeout_ms : alarm_ms;
+	return sooner(sooner(timeout_ms, alarm_ns, now_ns), pause_ns, now_ns);
 }
 
 static void
@@ -1231,10 +1247,13 @@ start_engine(void)
 	engine.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (engine.epoll_fd < 0)
 		return errno;
+	ret = softrdma_newcomers_open(engine.epoll_fd);
+	if (ret)
+		goto err_close_epoll;
 	engine.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (engine.wake_fd < 0) {
 		ret = errno;
-		goto err_close_epoll;
+		goto err_close_newcomers;
 	}
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
 	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, engine.wake_fd, &ev) != 0) {
@@ -1257,6 +1276,8 @@ err_not_running:
 err_close_wake:
 	close(engine.wake_fd);
 	engine.wake_fd = -1;
+err_close_newcomers:
+	softrdma_newcomers_close();
 err_close_epoll:
 	close(engine.epoll_fd);
 	engine.epoll_fd = -1;
@@ -1288,6 +1309,7 @@ stop_engine(void)
 	for_each_link(end_lane, NULL);
 	softrdma_board_close();
 	close(engine.wake_fd);
+	softrdma_newcomers_close();
 	close(engine.epoll_fd);
 	engine.wake_fd = engine.epoll_fd = -1;
 }

@@ -31,7 +31,10 @@ int softrdma_io_start(void);
 /* one user less; the last one ends the threads. Not on the progress thread, no lock held. */
 void softrdma_io_stop(void);
 
-/* edge-triggered, both directions; 0 or an errno value. Any thread. */
+/*
+ * The sockets of whoever is not connected yet: a few of them have their turn between two looks at the
+ * connections, however many there are. Edge-triggered, both directions; 0 or an errno value. Any thread.
+ */
 int softrdma_io_watch(int fd, struct softrdma_watched *watched);
 /* what is there already is reported once more, after others have had their turn; 0 or an errno value */
 int softrdma_io_look_again(int fd, struct softrdma_watched *watched);

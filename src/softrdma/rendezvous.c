@@ -19,8 +19,6 @@
 #include "stream.h"
 
 #define NS_PER_MS 1000000u
-/* connections taken in one go: others must get the lock in a flood */
-#define ACCEPT_TURNS 64
 #define BUCKETS 1024
 
 /* a socket that listens at the address of a GID, for all queue pairs in RTR that have it */
@@ -660,7 +658,7 @@ accept_callers(struct softrdma_doorstep *door)
 	struct sockaddr_storage addr;
 	int fd;
 	/* whoever comes in may be the end of a queue pair, and that of the doorstep */
-	for (int turn = 0; turn < ACCEPT_TURNS && door->fd >= 0; turn++) {
+	for (int turn = 0; turn < SOFTRDMA_ACCEPT_TURNS && door->fd >= 0; turn++) {
 		switch (softrdma_handshake_accept_socket(door->fd, !door->try_again, &addr, &fd)) {
 		case SOFTRDMA_ACCEPTED:
 			take_socket(door, fd);

@@ -21,6 +21,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/memory.c
 	softrdma/modify.c
 	softrdma/neighbour.c
+	softrdma/newcomers.c
 	softrdma/notify.c
 	softrdma/persist.c
 	softrdma/persist_dax.c

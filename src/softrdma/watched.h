@@ -7,6 +7,10 @@
 #define SOFTRDMA_WATCHED_H
 
 #include <stdint.h>
+#include <sys/epoll.h>
+
+/* both directions and the end of the stream, edge-triggered */
+#define SOFTRDMA_WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
 struct softrdma_watched {
 	/* the socket has something (EPOLL*); on the progress thread, no lock held */

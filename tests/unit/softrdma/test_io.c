@@ -16,10 +16,23 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+
+/* the clock stands as long as this is not 0 */
+static _Atomic(uint64_t) standing_ns;
+uint64_t __real_softrdma_now_ns(void);
+uint64_t __wrap_softrdma_now_ns(void);
+
+uint64_t
+__wrap_softrdma_now_ns(void)
+{
+	uint64_t ns = standing_ns;
+	return ns ? ns : __real_softrdma_now_ns();
+}
 
 /* --- the progress thread --- */
 
@@ -46,8 +59,10 @@ test_does_not_start(void **state)
 	(void)state;
 	static const char *const calls[] = { "epoll_create1", "eventfd", "epoll_ctl", "pthread_create" };
 	int fds = count_fds();
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		fail_call(FAIL_MINE, calls[i], 0, 1, EMFILE);
+	for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
+		/* there are two epolls, and two descriptors for the first one to begin with */
+		const char *call = calls[i / 2];
+		fail_call(FAIL_MINE, call, strncmp(call, "epoll_", 6) == 0 ? i % 2 : 0, 1, EMFILE);
 		assert_int_equal(softrdma_io_start(), EMFILE);
 		assert_int_equal(count_fds(), fds);
 	}
@@ -269,6 +284,66 @@ raw_expect_alive(struct raw_peer *p)
 	raw_write(p, the_mem, the_mr->rkey, 4);
 	raw_send(p->fd, "abcd", 4);
 	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
+}
+
+/* --- those who are not connected yet --- */
+
+struct newcomer {
+	struct softrdma_watched watched;
+	int fd;
+	atomic_uint turns;
+};
+
+static void
+take_time(struct softrdma_watched *watched, uint32_t events)
+{
+	(void)events;
+	if (standing_ns)
+		standing_ns += 1000000000;
+	else
+		poll(NULL, 0, 5);
+	((struct newcomer *)watched)->turns++;
+}
+
+static void
+newcomer_gone(struct softrdma_watched *watched)
+{
+	((struct newcomer *)watched)->turns = 0;
+}
+
+/* connections are served while newcomers pause, which they must as soon as they have taken time from those */
+static void
+test_connections_come_first(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	struct newcomer newcomer = { .watched = { .handle = take_time, .release = newcomer_gone },
+		.fd = eventfd(0, EFD_CLOEXEC) };
+	raw_peer_init(&p);
+	standing_ns = __real_softrdma_now_ns();
+	raw_expect_alive(&p);
+	assert_int_equal(softrdma_io_watch(newcomer.fd, &newcomer.watched), 0); /* it has room: a turn */
+	wait_until(newcomer.turns == 1);
+	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
+	for (int i = 0; i < 100; i++)
+		raw_expect_alive(&p);
+	assert_int_equal(newcomer.turns, 1);
+	standing_ns += 20000000; /* the longest pause */
+	wait_until(newcomer.turns == 2);
+
+	/* the thread does not sleep longer than the pause lasts, if nothing else wakes it */
+	standing_ns = 0;
+	raw_expect_alive(&p);
+	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
+	wait_until(newcomer.turns == 3);
+	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
+	wait_until(newcomer.turns == 4);
+
+	softrdma_io_forget(newcomer.fd, &newcomer.watched);
+	raw_expect_alive(&p); /* it is released when the thread is through with what it does */
+	wait_until(newcomer.turns == 0);
+	close(newcomer.fd);
+	raw_peer_fini(&p);
 }
 
 static void
@@ -1303,6 +1378,7 @@ main(void)
 		device_test(test_forked_child),
 		device_test(test_interrupted_wakes),
 		device_test(test_forgotten_without_thread),
+		device_test(test_connections_come_first),
 		device_test(test_protocol_broken),
 		device_test(test_trespasser),
 		device_test(test_unknown_trespasser),

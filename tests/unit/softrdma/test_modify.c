@@ -437,7 +437,7 @@ test_rtr_fails(void **state)
 		assert_int_equal(qp->state, IBV_QPS_INIT);
 		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 	}
-	fail_call(FAIL_MINE, "epoll_ctl", 1, 1, ENOSPC); /* the first one is the thread's own */
+	fail_call(FAIL_MINE, "epoll_ctl", 2, 1, ENOSPC); /* the first two are the thread's own */
 	assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, RTR_MASK), ENOSPC);
 	fail_nothing();
 	struct ibv_qp_attr now;
