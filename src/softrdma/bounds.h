@@ -46,8 +46,9 @@
 /* bytes handed to one system call: more would hold up the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)
 
-/* reads from one socket before another one gets its turn */
+/* reads from one socket before another one gets its turn, and frames, if others have as much to do */
 #define SOFTRDMA_RX_TURNS 32
+#define SOFTRDMA_RX_FRAMES 256
 
 /*
  * incoming connections whose first message has not arrived, and requests that wait for the application,

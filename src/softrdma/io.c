@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -72,9 +73,9 @@ static struct {
 
 	struct softrdma_link *links;
 	struct softrdma_link *work, *work_last; /* links that had more to do than one turn */
-	unsigned work_count;
-	struct softrdma_watched *retired; /* to be released when the thread is through its events */
-	uint64_t alarm_ns;                /* the earliest one; 0: none */
+	unsigned work_count;                    /* peeked at without the lock */
+	struct softrdma_watched *retired;       /* to be released when the thread is through its events */
+	uint64_t alarm_ns;                      /* the earliest one; 0: none */
 	unsigned claimed; /* links that pollers have to themselves; peeked at without the lock */
 	int timed;        /* things with a deadline */
 	uint64_t spin_ns;
@@ -139,7 +140,7 @@ queue_work(struct softrdma_link *link)
 		else
 			engine.work = link;
 		engine.work_last = link;
-		engine.work_count++;
+		__atomic_fetch_add(&engine.work_count, 1, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&engine.lock);
 	if (wake)
@@ -429,19 +430,30 @@ expel_trespasser(struct softrdma_link *link)
 	softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
 
+/* do others have more to do than one turn? */
+static bool
+others_have_work(void)
+{
+	return __atomic_load_n(&engine.work_count, __ATOMIC_RELAXED) > 0;
+}
+
 /* receives and sends what there is, in bounded time; true: something was received */
 static bool
 serve(struct softrdma_link *link)
 {
 	bool progress = false;
-	int turn = 0;
-	while (link->fd >= 0 && turn < SOFTRDMA_RX_TURNS && receive_once(link, &progress))
-		turn++;
+	bool more = link->fd >= 0;
+	const uint32_t frames = link->frames_received;
+	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
+		more = receive_once(link, &progress);
+		if (link->frames_received - frames >= SOFTRDMA_RX_FRAMES && others_have_work())
+			break;
+	}
 	if (progress)
 		softrdma_newcomers_give_way();
 	expel_trespasser(link);
 	softrdma_io_send(link);
-	if (link->fd >= 0 && turn == SOFTRDMA_RX_TURNS)
+	if (link->fd >= 0 && more && !link->claimed) /* a poller comes again; if not, it is given back */
 		queue_work(link);
 	return progress;
 }
@@ -1014,21 +1026,21 @@ take_work(void)
 	struct softrdma_link *link = engine.work;
 	assert(link); /* only this thread takes out, and no more than it has counted */
 	engine.work = link->work_next;
-	engine.work_count--;
+	__atomic_fetch_sub(&engine.work_count, 1, __ATOMIC_RELAXED);
 	link->queued = false;
 	pthread_mutex_unlock(&engine.lock);
 	return link;
 }
 
 /*
- * links that had more to do than one turn get another one; those that are queued meanwhile wait for the next
- * call
+ * So many links that had more to do than one turn get another one; those that are queued meanwhile wait for
+ * the next call. False: there was none.
  */
 static bool
-do_queued_work(void)
+do_queued_work(unsigned most)
 {
 	pthread_mutex_lock(&engine.lock);
-	unsigned count = engine.work_count;
+	unsigned count = engine.work_count < most ? engine.work_count : most;
 	pthread_mutex_unlock(&engine.lock);
 
 	for (unsigned i = 0; i < count; i++) {
@@ -1223,7 +1235,8 @@ run_engine(void *arg)
 	bool stopping = false;
 	softrdma_board_live();
 	while (!stopping) {
-		bool busy = do_queued_work();
+		/* one: links that have little to do must not wait for all that have much */
+		bool busy = do_queued_work(1);
 		int timeout_ms = do_timed_work(&schedule);
 		enum handled handled = handle_events(busy ? 0 : timeout_ms);
 		if (handled == HANDLED_SOME && engine.spin_ns)
@@ -1301,7 +1314,7 @@ stop_engine(void)
 	wake_thread();
 	pthread_join(engine.thread, NULL);
 	softrdma_workers_stop();
-	do_queued_work(); /* drops the references */
+	do_queued_work(UINT_MAX); /* drops the references */
 	pthread_mutex_lock(&engine.lock);
 	engine.running = false;
 	pthread_mutex_unlock(&engine.lock);

@@ -438,6 +438,7 @@ header_from_stage(struct softrdma_link *link, bool *bad)
 	if (*bad)
 		return false;
 	rx->begin += SOFTRDMA_FRAME_SIZE;
+	link->frames_received++;
 	*bad = !begin_frame(link);
 	return !*bad;
 }

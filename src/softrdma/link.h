@@ -107,6 +107,7 @@ struct softrdma_link {
 	struct softrdma_lane *lane;     /* NULL: the peer is not known to be on this host */
 
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
+	uint32_t frames_received;            /* their headers, modulo 2^32 */
 
 	/* io.c only */
 	int fd;                   /* -1: no socket */

@@ -12,11 +12,13 @@
 #include "softrdma/workers.h"
 
 #include <dirent.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -636,6 +638,77 @@ test_more_than_one_turn(void **state)
 	pair_fini(&b);
 	struct ibv_wc wc;
 	ibv_poll_cq(the_cq, 1, &wc); /* it may have been through or not */
+}
+
+/* bytes that have not arrived at the other side's socket */
+static int
+unsent(int fd)
+{
+	int bytes = 0;
+	assert_int_equal(ioctl(fd, SIOCOUTQ, &bytes), 0);
+	return bytes;
+}
+
+/*
+ * One connection that has very much to do, in small pieces, does not hold up those that have little. While
+ * there are more like it, its turn ends after so many frames; what it has done by then is seen by the read of
+ * another.
+ */
+static void
+test_flood_of_frames(void **state)
+{
+	(void)state;
+	enum { FLOOD = 850, LENGTH = SOFTRDMA_FRAME_SIZE + 4 };
+	struct raw_peer first, flooder, honest;
+	raw_peer_init(&first);
+	raw_peer_init(&flooder);
+	raw_peer_init(&honest);
+	uint8_t *flood = malloc((size_t)FLOOD * LENGTH);
+	assert_non_null(flood);
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
+			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+			.seq = flooder.seq++,
+			.length = 4,
+			.key = the_mr->rkey,
+			.addr = (uintptr_t)the_mem };
+		softrdma_frame_encode(&frame, flood + (size_t)i * LENGTH);
+		memcpy(flood + (size_t)i * LENGTH + SOFTRDMA_FRAME_SIZE, &i, sizeof(i));
+	}
+
+	pthread_mutex_lock(&tick_gate);
+	softrdma_io_add_ticker(tick_through_gate);
+	softrdma_io_timed(1);
+	wait_until(at_gate);
+	/* the first one's turn ends without having come to anything, so it has more to do than one */
+	fail_call(FAIL_THEIRS, "recv", 0, SOFTRDMA_RX_TURNS, EINTR);
+	raw_write(&first, (char *)the_mem + 8, the_mr->rkey, 4);
+	raw_send(first.fd, "abcd", 4);
+	wait_until(unsent(first.fd) == 0); /* it is there, so it comes first */
+	raw_send(flooder.fd, flood, (size_t)FLOOD * LENGTH);
+	wait_until(unsent(flooder.fd) == 0);
+	raw_frame(honest.fd,
+		&(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READ,
+			.seq = honest.seq++,
+			.key = the_mr->rkey,
+			.addr = (uintptr_t)the_mem,
+			.arg = 4 });
+	wait_until(unsent(honest.fd) == 0);
+	softrdma_io_timed(-1);
+	pthread_mutex_unlock(&tick_gate);
+
+	uint8_t answer[LENGTH];
+	uint32_t last;
+	raw_recv(honest.fd, answer, sizeof(answer));
+	memcpy(&last, answer + SOFTRDMA_FRAME_SIZE, sizeof(last));
+	assert_int_equal(fail_nothing(), SOFTRDMA_RX_TURNS);
+	assert_in_range(last, SOFTRDMA_RX_FRAMES - 1, SOFTRDMA_RX_FRAMES + SOFTRDMA_STAGE_SIZE / LENGTH);
+	raw_expect_frame(first.fd, SOFTRDMA_OP_ACK, 0, 100);
+	wait_until(atomic_load((_Atomic(uint32_t) *)the_mem) == FLOOD - 1); /* and all of it arrives */
+	free(flood);
+	raw_peer_fini(&honest);
+	raw_peer_fini(&flooder);
+	raw_peer_fini(&first);
 }
 
 /* a region that is deregistered while it is half sent takes the connection with it */
@@ -1388,6 +1461,7 @@ main(void)
 		device_test(test_no_sigpipe),
 		device_test(test_sending_fails),
 		device_test(test_more_than_one_turn),
+		device_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
 		device_test(test_disconnect_without_answer),
 		device_test(test_ready_after_disconnect),
