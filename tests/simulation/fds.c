@@ -129,6 +129,7 @@ __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
 	struct fd *fd = fds_get(other);
 
 	(void)fds_get(number);
+	fd->epoll = number;
 	fd->watched = op != EPOLL_CTL_DEL;
 	if (!fd->watched)
 		return 0;
@@ -140,18 +141,38 @@ __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
 	return 0;
 }
 
+/* what an epoll tells of it now */
+static uint32_t
+news_of(const struct fd *fd, int epoll)
+{
+	if (fd->kind == KIND_NONE || !fd->watched || fd->epoll != epoll ||
+		(!fd->news && (fd->mask & EPOLLET)))
+		return 0;
+	return fds_events(fd) & (fd->mask | EPOLLERR | EPOLLHUP);
+}
+
+bool
+fds_has_report(const struct fd *epoll)
+{
+	const int number = fds_number(epoll);
+
+	for (unsigned i = 0; i < FDS_MAX; i++)
+		if (news_of(&fds[i], number))
+			return true;
+	return false;
+}
+
 static int
-report(struct epoll_event *events, int max)
+report(int epoll, struct epoll_event *events, int max)
 {
 	int count = 0;
 	uint32_t first = sim_below(FDS_MAX);
 
 	for (uint32_t i = 0; i < FDS_MAX && count < max; i++) {
 		struct fd *fd = &fds[(first + i) % FDS_MAX];
-		if (fd->kind == KIND_NONE || !fd->watched || (!fd->news && (fd->mask & EPOLLET)))
-			continue;
-		uint32_t now = fds_events(fd) & (fd->mask | EPOLLERR | EPOLLHUP);
-		fd->news = false;
+		uint32_t now = news_of(fd, epoll);
+		if (fd->epoll == epoll)
+			fd->news = false;
 		if (now == 0)
 			continue;
 		events[count++] = (struct epoll_event){ .events = now, .data.ptr = fd->data };
@@ -173,7 +194,7 @@ __wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_m
 	/* one at a time, or all: both are right */
 	if (sim_chance(300))
 		max = 1;
-	while ((count = report(events, max)) == 0 && sim.now_ns < end_ns)
+	while ((count = report(number, events, max)) == 0 && sim.now_ns < end_ns)
 		fiber_wait(fds, end_ns);
 	return count;
 }

@@ -31,8 +31,9 @@ struct fd {
 	bool read_shut;
 	bool wants_room; /* somebody was told that there is none */
 	unsigned timeout_ms;
-	/* watched by epoll */
+	/* watched by an epoll, which may itself be */
 	bool watched;
+	int epoll;
 	bool news; /* an edge since the last report */
 	uint32_t mask;
 	void *data;
@@ -49,6 +50,8 @@ unsigned fds_count(void);
 
 /* what poll(2) would say now; its values are those of epoll */
 uint32_t fds_events(const struct fd *fd);
+/* has this epoll something to report? */
+bool fds_has_report(const struct fd *epoll);
 /* something is new there */
 void fds_wake(struct fd *fd);
 

@@ -126,6 +126,8 @@ fds_events(const struct fd *fd)
 
 	if (fd->kind == KIND_EVENT)
 		return fd->count > 0 ? EPOLLIN : 0;
+	if (fd->kind == KIND_EPOLL)
+		return fds_has_report(fd) ? EPOLLIN : 0;
 	const struct pipe *in = pipe_in(fd);
 	bool ended = in->fin_arrived || fd->read_shut;
 	if (in->arrived > in->read || ended || fd->error)
