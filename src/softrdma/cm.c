@@ -570,6 +570,7 @@ look_for_credentials(struct softrdma_id *id)
 int
 softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
+	(void)backlog; /* how many requests may wait is for SOFTRDMA_MAX_PENDING to say */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	int ret = softrdma_fault_plan_read();
 	if (ret == 0)
@@ -579,7 +580,7 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 	softrdma_cm_lock();
 	ret = look_for_credentials(id);
 	if (ret == 0)
-		ret = softrdma_handshake_listen(id, backlog);
+		ret = softrdma_handshake_listen(id);
 	if (ret == 0)
 		id->io_user = true;
 	softrdma_cm_unlock();

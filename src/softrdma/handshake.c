@@ -826,7 +826,7 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 }
 
 int
-softrdma_handshake_listen(struct softrdma_id *id, int backlog)
+softrdma_handshake_listen(struct softrdma_id *id)
 {
 	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
 		return EINVAL;
@@ -837,7 +837,8 @@ softrdma_handshake_listen(struct softrdma_id *id, int backlog)
 		if (ret)
 			return ret;
 	}
-	if (listen(id->bound_fd, backlog > 0 ? backlog : SOMAXCONN) != 0)
+	/* what is full here drops packets, and who is dropped comes again in a second */
+	if (listen(id->bound_fd, SOMAXCONN) != 0)
 		return errno;
 	int fd = id->bound_fd;
 	id->bound_fd = -1;

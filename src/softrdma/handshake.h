@@ -15,7 +15,7 @@
 #include "cm.h"
 
 /* 0 or an errno value */
-int softrdma_handshake_listen(struct softrdma_id *id, int backlog);
+int softrdma_handshake_listen(struct softrdma_id *id);
 int softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param);
 int softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param);
 int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len);

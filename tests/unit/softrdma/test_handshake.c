@@ -348,6 +348,35 @@ test_more_than_one_go(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
+/* the progress thread is late, or has others to serve: nobody is dropped for that, however short the backlog
+ */
+static void
+test_short_backlog(void **state)
+{
+	(void)state;
+	enum { CROWD = 20 };
+	int fds[CROWD];
+	uint8_t buf[BUF_MAX];
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel);
+	struct sockaddr_in addr = loopback(0);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), 0);
+	assert_int_equal(softrdma_rdma_listen(id, 1), 0);
+	addr = id->route.addr.src_sin;
+	softrdma_cm_lock();
+	for (int i = 0; i < CROWD; i++) {
+		fds[i] = raw_connect(&addr);
+		raw_send(fds[i], buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	}
+	softrdma_cm_unlock();
+	for (int i = 0; i < CROWD; i++) {
+		destroy(expect_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+		close(fds[i]);
+	}
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
 /* who has guessed too often is not heard any more, for a while */
 static void
 test_too_many_wrong_keys(void **state)
@@ -1221,14 +1250,15 @@ main(void)
 		device_test(test_request_in_pieces), device_test(test_unfinished_request),
 		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
 		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
-		device_test(test_more_than_one_go), device_test(test_too_many_wrong_keys),
-		device_test(test_no_descriptor_left), device_test(test_accept_fails),
-		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
-		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
-		device_test(test_peer_never_ready), device_test(test_established_unheard),
-		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
-		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
-		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_more_than_one_go), device_test(test_short_backlog),
+		device_test(test_too_many_wrong_keys), device_test(test_no_descriptor_left),
+		device_test(test_accept_fails), device_test(test_request_without_resources),
+		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
+		device_test(test_accept_without_resources), device_test(test_peer_never_ready),
+		device_test(test_established_unheard), device_test(test_bind_of_another_family),
+		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
+		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
+		device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),
