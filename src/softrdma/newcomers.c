@@ -63,7 +63,10 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 	(void)events_of_all;
 	const uint64_t begin_ns = softrdma_now_ns();
 	struct epoll_event events[TURNS];
-	int count = epoll_wait(newcomers.epoll_fd, events, TURNS, 0);
+	int count;
+	do
+		count = epoll_wait(newcomers.epoll_fd, events, TURNS, 0);
+	while (count < 0 && errno == EINTR);
 	for (int i = 0; i < count; i++) {
 		struct softrdma_watched *newcomer = events[i].data.ptr;
 		newcomer->handle(newcomer, events[i].events);

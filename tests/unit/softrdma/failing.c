@@ -131,6 +131,8 @@ WRAP(int, setsockopt, -1, (int fd, int level, int name, const void *value, sockl
 	(fd, level, name, value, len))
 WRAP(int, epoll_create1, -1, (int flags), (flags))
 WRAP(int, epoll_ctl, -1, (int fd, int op, int other, struct epoll_event *ev), (fd, op, other, ev))
+WRAP(int, epoll_wait, -1, (int fd, struct epoll_event *events, int max, int timeout),
+	(fd, events, max, timeout))
 WRAP(int, eventfd, -1, (unsigned int count, int flags), (count, flags))
 WRAP(int, poll, -1, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
 WRAP(ssize_t, read, -1, (int fd, void *buf, size_t len), (fd, buf, len))

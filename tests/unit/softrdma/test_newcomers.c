@@ -140,6 +140,19 @@ test_few_at_a_time(void **state)
 	assert_false(serve());
 }
 
+/* they are told of again and again until they have had their turn, so a signal must not be the end of it */
+static void
+test_interrupted(void **state)
+{
+	(void)state;
+	come(&all[0]);
+	fail_call(FAIL_MINE, "epoll_wait", 1, 2, EINTR); /* the first one is this test's own */
+	assert_true(serve());
+	assert_int_equal(fail_nothing(), 2);
+	assert_int_equal(all[0].turns, 1);
+	assert_false(serve());
+}
+
 static void
 test_look_again_and_forget(void **state)
 {
@@ -263,6 +276,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_few_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_look_again_and_forget, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_connections, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_third_of_the_time, setup, teardown),
