@@ -268,15 +268,22 @@ raw_expect_frame(int fd, uint8_t opcode, uint16_t code, uint32_t seq)
 	assert_int_equal(frame.seq, seq);
 }
 
-static void
-raw_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
+/* the peer's next request */
+static struct softrdma_frame
+next_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
 {
-	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
+	return (struct softrdma_frame){ .opcode = SOFTRDMA_OP_WRITE,
 		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
 		.seq = p->seq++,
 		.length = len,
 		.key = key,
 		.addr = (uintptr_t)to };
+}
+
+static void
+raw_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
+{
+	const struct softrdma_frame frame = next_write(p, to, key, len);
 	raw_frame(p->fd, &frame);
 }
 
@@ -598,6 +605,23 @@ tick_through_gate(uint64_t now_ns)
 	pthread_mutex_unlock(&tick_gate);
 }
 
+/* the progress thread waits at its next tick until it may go on */
+static void
+hold_thread(void)
+{
+	pthread_mutex_lock(&tick_gate);
+	softrdma_io_add_ticker(tick_through_gate);
+	softrdma_io_timed(1);
+	wait_until(at_gate);
+}
+
+static void
+let_thread_go(void)
+{
+	softrdma_io_timed(-1);
+	pthread_mutex_unlock(&tick_gate);
+}
+
 /*
  * Connections with more to send than one turn wait in a list, each once. The progress thread is kept busy
  * meanwhile.
@@ -609,31 +633,24 @@ test_more_than_one_turn(void **state)
 	struct pair_of_ids a, b;
 	pair_init(&a);
 	pair_init(&b);
-	pthread_mutex_lock(&tick_gate);
-	softrdma_io_add_ticker(tick_through_gate);
-	softrdma_io_timed(1);
-	wait_until(at_gate);
+	hold_thread();
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
 	post_write(a.active->qp, 1, 8);
 	post_write(b.active->qp, 2, 8);
 	post_write(a.active->qp, 3, 8);
 	assert_int_equal(fail_nothing(), 3 * 16);
-	softrdma_io_timed(-1);
-	pthread_mutex_unlock(&tick_gate);
+	let_thread_go();
 	unsigned sum = 0;
 	for (int i = 0; i < 3; i++)
 		sum += (unsigned)next_wc().wr_id;
 	assert_int_equal(sum, 6);
 
 	/* and the list is emptied when the device stops, whatever is in it */
-	pthread_mutex_lock(&tick_gate);
-	softrdma_io_timed(1);
-	wait_until(at_gate);
+	hold_thread();
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
 	post_write(b.active->qp, 2, 8);
 	fail_nothing();
-	softrdma_io_timed(-1);
-	pthread_mutex_unlock(&tick_gate);
+	let_thread_go();
 	pair_fini(&a);
 	pair_fini(&b);
 	struct ibv_wc wc;
@@ -666,20 +683,12 @@ test_flood_of_frames(void **state)
 	uint8_t *flood = malloc((size_t)FLOOD * LENGTH);
 	assert_non_null(flood);
 	for (uint32_t i = 0; i < FLOOD; i++) {
-		const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
-			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
-			.seq = flooder.seq++,
-			.length = 4,
-			.key = the_mr->rkey,
-			.addr = (uintptr_t)the_mem };
+		const struct softrdma_frame frame = next_write(&flooder, the_mem, the_mr->rkey, 4);
 		softrdma_frame_encode(&frame, flood + (size_t)i * LENGTH);
 		memcpy(flood + (size_t)i * LENGTH + SOFTRDMA_FRAME_SIZE, &i, sizeof(i));
 	}
 
-	pthread_mutex_lock(&tick_gate);
-	softrdma_io_add_ticker(tick_through_gate);
-	softrdma_io_timed(1);
-	wait_until(at_gate);
+	hold_thread();
 	/* the first one's turn ends without having come to anything, so it has more to do than one */
 	fail_call(FAIL_THEIRS, "recv", 0, SOFTRDMA_RX_TURNS, EINTR);
 	raw_write(&first, (char *)the_mem + 8, the_mr->rkey, 4);
@@ -694,8 +703,7 @@ test_flood_of_frames(void **state)
 			.addr = (uintptr_t)the_mem,
 			.arg = 4 });
 	wait_until(unsent(honest.fd) == 0);
-	softrdma_io_timed(-1);
-	pthread_mutex_unlock(&tick_gate);
+	let_thread_go();
 
 	uint8_t answer[LENGTH];
 	uint32_t last;
