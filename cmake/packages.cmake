@@ -115,8 +115,12 @@ if(HAVE_OPENSSL)
 	set(deb_tls_dev ", libssl-dev")
 	set(rpm_tls_dev ", openssl-devel")
 endif()
+if(HAVE_ISAL)
+	set(deb_crc_dev ", libisal-dev")
+	set(rpm_crc_dev ", pkgconfig(libisal)")
+endif()
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_DEPENDS
-	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev${deb_tls_dev}")
+	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev${deb_tls_dev}${deb_crc_dev}")
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_SUGGESTS "librpma-doc")
 set(CPACK_DEBIAN_LIBRPMA-DOC_PACKAGE_ARCHITECTURE all)
 # where programs are packed dpkg-shlibdeps looks for the library, on a machine that may have none, or that of the original:
@@ -147,7 +151,7 @@ set(CPACK_RPM_LIBRPMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ld
 set(CPACK_RPM_LIBSOFTRDMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBSOFTRDMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
-	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel${rpm_tls_dev}")
+	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel${rpm_tls_dev}${rpm_crc_dev}")
 set(CPACK_RPM_LIBRPMA-UTILS_PACKAGE_REQUIRES "librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}")
 set(CPACK_RPM_LIBRPMA-DOC_PACKAGE_ARCHITECTURE noarch)
 # folders that packages of the system own

@@ -8,8 +8,8 @@
 # Nothing is called that changes the machine unless a package is missing.
 
 # to build the library, the examples and the tools
-build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev libssl-dev zlib1g-dev
-	libjansson-dev)
+build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev libssl-dev libisal-dev
+	zlib1g-dev libjansson-dev)
 
 # to build and run the tests: a second compiler with its sanitizers, the test framework, the library that ours takes the
 # place of, what one of the examples speaks, what makes the manuals and looks for faults in them (a build without those

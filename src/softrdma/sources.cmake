@@ -39,6 +39,11 @@ set(SOFTRDMA_SOURCES
 	softrdma/wire.c
 	softrdma/workers.c
 )
+if(HAVE_ISAL)
+	list(APPEND SOFTRDMA_SOURCES softrdma/crc_isal.c)
+else()
+	list(APPEND SOFTRDMA_SOURCES softrdma/crc_table.c)
+endif()
 if(HAVE_OPENSSL)
 	list(APPEND SOFTRDMA_SOURCES softrdma/tls_openssl.c)
 else()
