@@ -160,8 +160,11 @@ struct rpma_peer;
 int rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr);
 
 /*
- * Frees a peer; delete what was made from it first. The peer is gone also after an error.
- * RPMA_E_INVAL, RPMA_E_PROVIDER (something made from it still exists)
+ * Frees a peer; delete what was made from it first. If a memory region, a request, a connection or a shared
+ * receive queue is left, the answer is RPMA_E_PROVIDER; what is left works on, and the device's part of the
+ * peer ends with the last of them. Endpoints that are left give no more requests. The pointer is NULL in any
+ * case.
+ * RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_peer_delete(struct rpma_peer **peer_ptr);
 
@@ -510,7 +513,7 @@ int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
  * Takes the next incoming request, waiting for it unless the descriptor is O_NONBLOCK. cfg is optional and
  * read at once; the queues are set up when the request is used or accepted. RPMA_E_INVAL (also: an event that
  * is no request), RPMA_E_NO_EVENT (none is there, or a signal), RPMA_E_NOMEM, RPMA_E_NOSUPP (as
- * rpma_conn_req_new), RPMA_E_PROVIDER
+ * rpma_conn_req_new), RPMA_E_PROVIDER (also: the endpoint's peer is deleted)
  */
 int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
 	struct rpma_conn_req **req_ptr);

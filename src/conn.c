@@ -111,7 +111,7 @@ query_max_msg_size(struct rpma_conn *conn)
 static int
 create_queues(struct rpma_conn *conn, const struct conn_params *params, bool is_passive)
 {
-	const struct rpma_peer *peer = conn->peer;
+	struct rpma_peer *peer = conn->peer;
 	struct ibv_context *ctx = conn->id->verbs;
 	int ret;
 
@@ -188,7 +188,7 @@ rpmai_conn_make_queues(struct rpma_conn *conn, const struct conn_params *params,
 /* ---- life ---- */
 
 int
-rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
+rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
 	struct rpma_conn **conn_ptr)
 {
 	if (params->shared_channel && params->srq && params->srq->rcq)
@@ -205,6 +205,7 @@ rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct
 	if (conn == NULL)
 		return RPMAI_FAIL_NOMEM();
 
+	rpmai_peer_use(peer);
 	conn->peer = peer;
 	conn->id = id;
 	conn->srq = params->srq;
@@ -275,6 +276,7 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	rpmai_post_fini(&conn->held);
 	rpmai_private_data_free(&conn->private_data);
 	pthread_mutex_destroy(&conn->lock);
+	ret = rpmai_first_error(ret, rpmai_peer_unuse(conn->peer));
 	free(conn);
 	return ret;
 }

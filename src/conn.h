@@ -28,7 +28,7 @@ struct flush_scratch;
  * thread-safe.
  */
 struct rpma_conn {
-	const struct rpma_peer *peer;
+	struct rpma_peer *peer;
 	struct rdma_cm_id *id;                   /* with the queue pair */
 	struct ibv_qp_ex *qp_ex;                 /* NULL: no native flush, no native atomic write */
 	struct ibv_comp_channel *shared_channel; /* NULL: each completion queue has its own */
@@ -61,7 +61,7 @@ struct rpma_conn {
  * Takes over an id, on success only; there are no queues yet. RPMA_E_INVAL (what params ask for excludes each
  * other), RPMA_E_NOMEM, RPMA_E_NOSUPP (the device cannot do so much)
  */
-int rpmai_conn_new(const struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
+int rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
 	struct rpma_conn **conn_ptr);
 
 /* makes all its queues, or none; once. RPMA_E_NOMEM, RPMA_E_PROVIDER */

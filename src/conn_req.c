@@ -126,7 +126,7 @@ err_delete_conn:
 }
 
 int
-rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
+rpmai_conn_req_new_passive(struct rpma_peer *peer, struct rdma_cm_id *id,
 	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req_ptr)
 {
 	const struct rdma_api *rdma = peer->rdma;

@@ -19,7 +19,7 @@ struct rpma_conn_req {
  * from it. Takes both over, also when it fails: then the client is rejected. RPMA_E_INVAL, RPMA_E_NOMEM,
  * RPMA_E_PROVIDER
  */
-int rpmai_conn_req_new_passive(const struct rpma_peer *peer, struct rdma_cm_id *id,
+int rpmai_conn_req_new_passive(struct rpma_peer *peer, struct rdma_cm_id *id,
 	struct rpma_conn_private_data *pdata, const struct rpma_conn_cfg *cfg,
 	struct rpma_conn_req **req_ptr);
 

@@ -8,6 +8,9 @@
  * out, so that the channel is free for the next one, and the client's id leaves the channel. If the client
  * gives up before that, its event may be left behind here: it is passed over, since it is nothing of the
  * listener's, and the acceptance will fail.
+ *
+ * An endpoint may outlive its peer, since it has nothing in the protection domain. Requests need the domain:
+ * a deleted peer's endpoint gives none.
  */
 
 #include <errno.h>
@@ -22,7 +25,7 @@
 #define BACKLOG 0 /* the kernel's and the device's own maximum */
 
 struct rpma_ep {
-	const struct rpma_peer *peer;
+	struct rpma_peer *peer;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 };
@@ -66,6 +69,7 @@ rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struc
 		goto err_freeaddrinfo;
 	}
 
+	rpmai_peer_get(peer);
 	rdma->freeaddrinfo(rai);
 	RPMAI_LOG(NOTICE, "listening on %s:%s (%s)", addr, port, rdma->name);
 	*ep_ptr = ep;
@@ -98,6 +102,7 @@ rpma_ep_shutdown(struct rpma_ep **ep_ptr)
 	if (rdma->destroy_id(ep->id))
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()");
 	rdma->destroy_event_channel(ep->channel);
+	rpmai_peer_put(ep->peer);
 	free(ep);
 	return ret;
 }
@@ -117,6 +122,21 @@ struct client {
 	struct rdma_cm_id *id; /* NULL: the event was of somebody who no longer asks */
 	struct rpma_conn_private_data pdata;
 };
+
+static void
+send_away(const struct rdma_api *rdma, struct client *client)
+{
+	rpmai_private_data_free(&client->pdata);
+	(void)rpmai_private_data_reject(rdma, client->id, NULL);
+	(void)rdma->destroy_id(client->id);
+}
+
+static int
+refuse_without_peer(void)
+{
+	return RPMAI_FAIL(RPMA_E_PROVIDER,
+		"the peer of the endpoint is deleted: shut the endpoint down, and listen with another peer");
+}
 
 /* takes and acknowledges one event; a client that cannot be kept is rejected */
 static int
@@ -143,11 +163,8 @@ take_client(struct rpma_ep *ep, struct client *client)
 	if (rdma->ack_cm_event(event))
 		ret = rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
-	if (ret && client->id) {
-		rpmai_private_data_free(&client->pdata);
-		(void)rpmai_private_data_reject(rdma, client->id, NULL);
-		(void)rdma->destroy_id(client->id);
-	}
+	if (ret && client->id)
+		send_away(rdma, client);
 	if (ret || is_request)
 		return ret;
 
@@ -163,9 +180,13 @@ static int
 next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, bool timed, uint64_t deadline,
 	struct rpma_conn_req **req_ptr)
 {
+	struct rpma_peer *peer = ep->peer;
 	struct client client = { 0 };
+	int ret;
 	do {
-		int ret = timed ? rpmai_timeout_readable(ep->channel->fd, deadline) : 1;
+		if (users_are_closed(&peer->pd_users))
+			return refuse_without_peer();
+		ret = timed ? rpmai_timeout_readable(ep->channel->fd, deadline) : 1;
 		if (ret <= 0)
 			return ret ? ret : RPMA_E_NO_EVENT;
 		ret = take_client(ep, &client);
@@ -173,7 +194,13 @@ next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, bool timed, u
 			return ret;
 	} while (client.id == NULL);
 
-	return rpmai_conn_req_new_passive(ep->peer, client.id, &client.pdata, cfg, req_ptr);
+	/* the peer may have been deleted during the wait */
+	if (!users_add_unless_closed(&peer->pd_users)) {
+		send_away(peer->rdma, &client);
+		return refuse_without_peer();
+	}
+	ret = rpmai_conn_req_new_passive(peer, client.id, &client.pdata, cfg, req_ptr);
+	return rpmai_first_error(ret, rpmai_peer_unuse(peer));
 }
 
 int

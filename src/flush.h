@@ -30,7 +30,7 @@ extern const struct flush_ops rpmai_flush_native;
 extern const struct flush_ops rpmai_flush_raw;
 
 /* where the bytes read by rpmai_flush_raw land; one for each connection. RPMA_E_NOMEM, RPMA_E_PROVIDER */
-int rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scratch_ptr);
+int rpmai_flush_scratch_new(struct rpma_peer *peer, struct flush_scratch **scratch_ptr);
 
 /* frees it when the queue pair is gone; pointer to NULL is allowed. RPMA_E_PROVIDER */
 int rpmai_flush_scratch_delete(struct flush_scratch **scratch_ptr);

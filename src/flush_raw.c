@@ -30,7 +30,7 @@ struct flush_scratch {
 
 /* a page of its own, shared: after a fork the device must not write to a page that is the child's */
 int
-rpmai_flush_scratch_new(const struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
+rpmai_flush_scratch_new(struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
 {
 	int ret;
 

@@ -109,7 +109,7 @@ reg_way_out(int errnum, const struct rpma_peer *peer)
 }
 
 int
-rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr)
+rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr)
 {
 	assert(size > 0 && usage != 0);
 
@@ -134,6 +134,7 @@ rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage, st
 			size);
 	}
 
+	rpmai_peer_use(peer);
 	*mr = (struct rpma_mr_local){ .peer = peer, .ibv_mr = ibv_mr, .usage = usage };
 	*mr_ptr = mr;
 	return 0;
@@ -167,6 +168,7 @@ rpma_mr_dereg(struct rpma_mr_local **mr_ptr)
 	int errnum = mr->peer->rdma->dereg_mr(mr->ibv_mr);
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_dereg_mr()");
+	ret = rpmai_first_error(ret, rpmai_peer_unuse(mr->peer));
 	free(mr);
 	return ret;
 }

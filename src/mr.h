@@ -11,7 +11,7 @@
 
 /* never changes after rpma_mr_reg, so any thread may read it */
 struct rpma_mr_local {
-	const struct rpma_peer *peer;
+	struct rpma_peer *peer;
 	struct ibv_mr *ibv_mr;
 	int usage; /* as granted: without FLUSH_TYPE_PERSISTENT if the device refused the right */
 };
@@ -21,8 +21,7 @@ struct rpma_mr_remote {
 };
 
 /* rpma_mr_reg with its arguments already checked */
-int rpmai_mr_reg(const struct rpma_peer *peer, void *ptr, size_t size, int usage,
-	struct rpma_mr_local **mr_ptr);
+int rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
 /* is [offset, offset + len) inside a region of size bytes? */
 static inline bool

@@ -77,6 +77,8 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 		.conns = conns,
 		.is_iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP,
 	};
+	users_init(&peer->pd_users);
+	atomic_init(&peer->refs, 1);
 	*peer_ptr = peer;
 	return 0;
 
@@ -96,6 +98,42 @@ rpma_peer_new(struct ibv_context *ibv_ctx, struct rpma_peer **peer_ptr)
 	return rpmai_peer_new(rpmai_rdma_api_of(ibv_ctx), ibv_ctx, peer_ptr);
 }
 
+void
+rpmai_peer_get(struct rpma_peer *peer)
+{
+	atomic_fetch_add(&peer->refs, 1);
+}
+
+void
+rpmai_peer_put(struct rpma_peer *peer)
+{
+	if (atomic_fetch_sub(&peer->refs, 1) > 1)
+		return;
+
+	if (peer->credentials)
+		peer->rdma->credentials_put(peer->credentials);
+	rpmai_conn_table_delete(peer->conns);
+	free(peer);
+}
+
+/* the peer is deleted, and nothing is left in its protection domain */
+static int
+end_domain(struct rpma_peer *peer)
+{
+	int ret = 0;
+	int errnum = peer->rdma->dealloc_pd(peer->pd);
+	if (errnum)
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_dealloc_pd()");
+	rpmai_peer_put(peer);
+	return ret;
+}
+
+int
+rpmai_peer_unuse(struct rpma_peer *peer)
+{
+	return users_drop(&peer->pd_users) ? end_domain(peer) : 0;
+}
+
 int
 rpma_peer_delete(struct rpma_peer **peer_ptr)
 {
@@ -107,17 +145,12 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 		return 0;
 	*peer_ptr = NULL;
 
-	int ret = 0;
-	int errnum = peer->rdma->dealloc_pd(peer->pd);
-	if (errnum)
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-			errnum == EBUSY ? "delete what was made from the peer first" : NULL,
-			"ibv_dealloc_pd()");
-	if (peer->credentials)
-		peer->rdma->credentials_put(peer->credentials);
-	rpmai_conn_table_delete(peer->conns);
-	free(peer);
-	return ret;
+	if (!users_close(&peer->pd_users))
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,
+			"regions, requests, connections or shared receive queues of the peer are left: "
+			"delete them before it; its protection domain now ends with the last of them",
+			"the protection domain of the peer");
+	return end_domain(peer);
 }
 
 int

@@ -8,10 +8,16 @@
 
 #include "public.h"
 #include "rdma.h"
+#include "users.h"
 
 struct conn_table;
 
-/* never changes after rpma_peer_new, but for its credentials, so any thread may read it */
+/*
+ * Never changes after rpma_peer_new, but for its credentials and its counts, so any thread may read it.
+ *
+ * rpma_peer_delete may come before the deletion of what was made from the peer. The protection domain lives
+ * until the last object in it is deleted; the structure lives until the last endpoint is deleted as well.
+ */
 struct rpma_peer {
 	const struct rdma_api *rdma;
 	struct ibv_pd *pd;
@@ -20,6 +26,8 @@ struct rpma_peer {
 	bool is_iwarp;            /* an RDMA READ needs the right of a remote write on its destination */
 	struct conn_table *conns; /* made from it */
 	struct softrdma_credentials *credentials; /* NULL: the device decides */
+	struct users pd_users; /* regions, requests, connections and shared receive queues: in the domain */
+	atomic_uint refs;      /* of the structure: one of the domain, and one of each endpoint */
 };
 
 /* asks the device for its capabilities and (unless NULL) its most pieces. RPMA_E_PROVIDER */
@@ -27,6 +35,23 @@ int rpmai_peer_query(const struct rdma_api *rdma, struct ibv_context *ctx, uint3
 
 /* rpma_peer_new with the table already found */
 int rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma_peer **peer_ptr);
+
+/*
+ * An object in the protection domain, from here on. The peer is not deleted yet, or the caller is such an
+ * object.
+ */
+static inline void
+rpmai_peer_use(struct rpma_peer *peer)
+{
+	users_add(&peer->pd_users);
+}
+
+/* the object is deleted; frees what is left of a deleted peer after its last object. RPMA_E_PROVIDER */
+int rpmai_peer_unuse(struct rpma_peer *peer);
+
+/* of an endpoint: it needs the structure, and no protection domain */
+void rpmai_peer_get(struct rpma_peer *peer);
+void rpmai_peer_put(struct rpma_peer *peer);
 
 /* what the peer was given is for this new id */
 void rpmai_peer_credentials_for(const struct rpma_peer *peer, struct rdma_cm_id *id);

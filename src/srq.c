@@ -42,7 +42,8 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 			goto err_destroy_srq;
 	}
 
-	*srq = (struct rpma_srq){ .rdma = rdma, .ibv_srq = ibv_srq, .rcq = rcq };
+	rpmai_peer_use(peer);
+	*srq = (struct rpma_srq){ .peer = peer, .ibv_srq = ibv_srq, .rcq = rcq };
 	*srq_ptr = srq;
 	return 0;
 
@@ -65,12 +66,13 @@ rpma_srq_delete(struct rpma_srq **srq_ptr)
 	*srq_ptr = NULL;
 
 	int ret = rpmai_cq_delete(&srq->rcq);
-	int errnum = srq->rdma->destroy_srq(srq->ibv_srq);
+	int errnum = srq->peer->rdma->destroy_srq(srq->ibv_srq);
 	if (errnum)
 		ret = rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 				errnum == EBUSY ? "delete the connections that use it first" : NULL,
 				"ibv_destroy_srq()"));
+	ret = rpmai_first_error(ret, rpmai_peer_unuse(srq->peer));
 	free(srq);
 	return ret;
 }

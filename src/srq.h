@@ -10,7 +10,7 @@
 
 /* never changes after rpma_srq_new, so any thread may read it */
 struct rpma_srq {
-	const struct rdma_api *rdma;
+	struct rpma_peer *peer;
 	struct ibv_srq *ibv_srq;
 	struct rpma_cq *rcq; /* NULL: receives complete in each connection's queue */
 };

@@ -3,6 +3,10 @@
 
 /* test_peer.c -- a device in use: capabilities and protection domain */
 
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "mock.h"
 
 static void
@@ -189,6 +193,231 @@ failures(void **state)
 	assert_null(peer);
 }
 
+/* deletes one object after its peer; the last one ends the protection domain, and not one before it */
+#define assert_domain_ends_with(expr) \
+	do { \
+		assert_int_equal(mock_count("dealloc_pd"), domains); \
+		assert_ok(expr); \
+		assert_int_equal(mock_count("dealloc_pd"), ++domains); \
+	} while (0)
+
+/* a byte of registered memory */
+static struct rpma_mr_local *
+some_region(struct rpma_peer *peer)
+{
+	static char byte;
+	struct rpma_mr_local *mr = NULL;
+	assert_ok(rpma_mr_reg(peer, &byte, 1, RPMA_MR_USAGE_READ_SRC, &mr));
+	return mr;
+}
+
+static void
+deleted_before_an_object_in_its_domain(void **state)
+{
+	(void)state;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_srq *srq = NULL;
+	int domains = 0;
+
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_mr_local *mr = some_region(peer);
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_null(peer);
+	assert_non_null(strstr(rpma_errormsg(), "delete them before it"));
+	char desc[64];
+	assert_ok(rpma_mr_get_descriptor(mr, desc));
+	assert_domain_ends_with(rpma_mr_dereg(&mr));
+
+	peer = mock_peer();
+	assert_ok(rpma_srq_new(peer, NULL, &srq));
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_domain_ends_with(rpma_srq_delete(&srq));
+
+	peer = mock_peer();
+	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_domain_ends_with(rpma_conn_req_delete(&req));
+
+	peer = mock_peer();
+	struct rpma_conn *conn = mock_conn(peer, NULL);
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_ok(rpma_conn_disconnect(conn));
+	assert_domain_ends_with(rpma_conn_delete(&conn));
+}
+
+/* a request is sent or accepted by a peer that is deleted: its domain is still there */
+static void
+deleted_before_a_request_is_answered(void **state)
+{
+	(void)state;
+	struct rpma_conn *conn = NULL;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_ep *ep = NULL;
+	int domains = 0;
+
+	struct rpma_peer *peer = mock_peer();
+	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_domain_ends_with(rpma_conn_delete(&conn));
+
+	peer = mock_peer();
+	mock_rdma.read_flushes = true; /* then the connection registers memory of its own */
+	assert_ok(rpma_ep_listen(peer, "0.0.0.0", "7204", &ep));
+	mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, NULL, 0);
+	assert_ok(rpma_ep_next_conn_req(ep, NULL, &req));
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_ok(rpma_ep_shutdown(&ep));
+	assert_domain_ends_with(rpma_conn_delete(&conn));
+}
+
+static void
+deleted_before_its_endpoints(void **state)
+{
+	(void)state;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_ep *ep = NULL, *other = NULL;
+
+	struct rpma_peer *peer = mock_peer();
+	assert_ok(rpma_peer_set_tls(peer, "cert", "key", "ca"));
+	assert_ok(rpma_ep_listen(peer, "0.0.0.0", "7204", &ep));
+	assert_ok(rpma_ep_listen(peer, "0.0.0.0", "7205", &other));
+	assert_ok(rpma_peer_delete(&peer));
+	assert_int_equal(mock_count("dealloc_pd"), 1);
+	assert_ok(rpma_ep_shutdown(&other));
+
+	/* it neither waits nor takes a client's request */
+	assert_fails(RPMA_E_PROVIDER, rpma_ep_next_conn_req(ep, NULL, &req));
+	assert_non_null(strstr(rpma_errormsg(), "the peer of the endpoint is deleted"));
+	assert_fails(RPMA_E_PROVIDER, rpma_ep_next_conn_req_timed(ep, NULL, 0, &req));
+	assert_null(req);
+	assert_int_equal(mock_count("get_cm_event"), 0);
+
+	assert_int_equal(mock_count("credentials_put"), 0);
+	assert_ok(rpma_ep_shutdown(&ep));
+	assert_int_equal(mock_count("credentials_put"), 1);
+}
+
+static struct rpma_peer *peer_to_delete;
+static int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+
+static int
+delete_peer_and_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	assert_ok(rpma_peer_delete(&peer_to_delete));
+	return get_cm_event(channel, event);
+}
+
+/* the client that ended the wait is rejected */
+static void
+deleted_while_its_endpoint_waits(void **state)
+{
+	(void)state;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_ep *ep = NULL;
+
+	peer_to_delete = mock_peer();
+	assert_ok(rpma_ep_listen(peer_to_delete, "0.0.0.0", "7204", &ep));
+	mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, "hello", 5);
+	get_cm_event = mock_rdma.get_cm_event;
+	mock_rdma.get_cm_event = delete_peer_and_get_cm_event;
+	assert_fails(RPMA_E_PROVIDER, rpma_ep_next_conn_req(ep, NULL, &req));
+	assert_null(req);
+	assert_int_equal(mock_count("reject"), 1);
+	assert_ok(rpma_ep_shutdown(&ep));
+}
+
+/* the domain cannot be given back: the call that ends it says so */
+static void
+domain_that_does_not_end(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_mr_local *first = some_region(peer), *last = some_region(peer);
+	assert_fails(RPMA_E_PROVIDER, rpma_peer_delete(&peer));
+	mock.fail_call = "dealloc_pd";
+	mock.fail_skip = 0;
+	mock.fail_errno = EBUSY;
+	assert_ok(rpma_mr_dereg(&first));
+	assert_fails(RPMA_E_PROVIDER, rpma_mr_dereg(&last));
+	assert_null(last);
+}
+
+enum { DELETERS = 4, REGIONS = 16, ROUNDS = 50 };
+
+static struct rpma_mr_local *regions[DELETERS][REGIONS];
+static pthread_barrier_t at_once;
+
+static void *
+delete_regions(void *arg)
+{
+	struct rpma_mr_local **own = arg;
+	pthread_barrier_wait(&at_once);
+	for (int i = 0; i < REGIONS; i++)
+		assert(rpma_mr_dereg(&own[i]) == 0);
+	return NULL;
+}
+
+/* of the device's calls these two only count, from any thread */
+static atomic_int domains_ended, regions_ended;
+
+static int
+count_domain(struct ibv_pd *pd)
+{
+	(void)pd;
+	atomic_fetch_add(&domains_ended, 1);
+	return atomic_load(&regions_ended) == DELETERS * REGIONS ? 0 : EBUSY;
+}
+
+static int
+count_region(struct ibv_mr *mr)
+{
+	(void)mr;
+	atomic_fetch_add(&regions_ended, 1);
+	return 0;
+}
+
+/* the domain ends once, after all regions, on any of the threads */
+static void
+deleted_by_several_threads(void **state)
+{
+	(void)state;
+	int (*const dealloc_pd)(struct ibv_pd *) = mock_rdma.dealloc_pd;
+	int (*const dereg_mr)(struct ibv_mr *) = mock_rdma.dereg_mr;
+	assert_int_equal(pthread_barrier_init(&at_once, NULL, DELETERS + 1), 0);
+	for (int round = 0; round < ROUNDS; round++) {
+		struct ibv_mr *mrs[DELETERS * REGIONS];
+		pthread_t threads[DELETERS];
+		struct rpma_peer *peer = mock_peer();
+		struct ibv_pd *pd = peer->pd;
+		for (int i = 0; i < DELETERS * REGIONS; i++) {
+			struct rpma_mr_local *mr = some_region(peer);
+			regions[i / REGIONS][i % REGIONS] = mr;
+			mrs[i] = mr->ibv_mr;
+		}
+		atomic_store(&domains_ended, 0);
+		atomic_store(&regions_ended, 0);
+		mock_rdma.dealloc_pd = count_domain;
+		mock_rdma.dereg_mr = count_region;
+		for (int i = 0; i < DELETERS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, delete_regions, regions[i]), 0);
+		pthread_barrier_wait(&at_once);
+		const int ret = rpma_peer_delete(&peer);
+		for (int i = 0; i < DELETERS; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_true(ret == 0 || ret == RPMA_E_PROVIDER);
+		assert_int_equal(atomic_load(&domains_ended), 1);
+
+		for (int i = 0; i < DELETERS * REGIONS; i++)
+			assert_int_equal(dereg_mr(mrs[i]), 0);
+		assert_int_equal(dealloc_pd(pd), 0);
+		mock_rdma.dealloc_pd = dealloc_pd;
+		mock_rdma.dereg_mr = dereg_mr;
+	}
+	pthread_barrier_destroy(&at_once);
+}
+
 static int query_errnum, pd_errnum;
 
 static int
@@ -250,6 +479,12 @@ main(void)
 		rpma_test(arguments_of_questions),
 		rpma_test(finding_a_connection),
 		rpma_test(failures),
+		rpma_test(deleted_before_an_object_in_its_domain),
+		rpma_test(deleted_before_a_request_is_answered),
+		rpma_test(deleted_before_its_endpoints),
+		rpma_test(deleted_while_its_endpoint_waits),
+		rpma_test(domain_that_does_not_end),
+		rpma_test(deleted_by_several_threads),
 		rpma_test(a_device_of_libibverbs_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
