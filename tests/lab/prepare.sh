@@ -210,11 +210,14 @@ copy_project()
 	tar -C "$project" --exclude='./build*' --exclude=./.git --exclude=.cache -c . | tar -C "$root/project" -x
 }
 
+# all that there is, unless the script that sources this needs only some targets
+build_targets=(all)
+
 build_project()
 {
 	# what another compiler warns of is not what the lab is for
 	in_root cmake -S /project -B /build -DBUILD_TESTS=ON -DBUILD_EXAMPLES=ON -DDEVELOPER_WARNINGS=OFF
-	in_root cmake --build /build -j "$(nproc)"
+	in_root cmake --build /build -j "$(nproc)" --target "${build_targets[@]}"
 }
 
 # make_older_original: library and header of the distribution before, in the guest's /original
