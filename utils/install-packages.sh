@@ -21,6 +21,9 @@ test_packages=(clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-
 # programs of others that run on the software device (tests/preload)
 test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 
+# what makes disks for tests/review: file systems on loop devices, in a mount namespace
+test_packages+=(btrfs-progs e2fsprogs mount util-linux)
+
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 
