@@ -548,7 +548,11 @@ int rpma_srq_cfg_get_rcq_size(const struct rpma_srq_cfg *cfg, uint32_t *rcq_size
 /* makes a shared receive queue; cfg is optional. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER */
 int rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq **srq_ptr);
 
-/* frees it; delete the connections that use it first. RPMA_E_INVAL, RPMA_E_PROVIDER */
+/*
+ * Frees it; delete the connections and requests that use it first. If one is left, the answer is
+ * RPMA_E_PROVIDER, and the queue ends with the last of them. The pointer is NULL in any case.
+ * RPMA_E_INVAL, RPMA_E_PROVIDER
+ */
 int rpma_srq_delete(struct rpma_srq **srq_ptr);
 
 /*

@@ -209,6 +209,8 @@ rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_
 	conn->peer = peer;
 	conn->id = id;
 	conn->srq = params->srq;
+	if (conn->srq)
+		rpmai_srq_use(conn->srq);
 	conn->max_sge = params->max_sge;
 	conn->inline_size = params->inline_size > MIN_INLINE_DATA ? params->inline_size : MIN_INLINE_DATA;
 	rpmai_post_init(&conn->held);
@@ -276,6 +278,8 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	rpmai_post_fini(&conn->held);
 	rpmai_private_data_free(&conn->private_data);
 	pthread_mutex_destroy(&conn->lock);
+	if (conn->srq)
+		ret = rpmai_first_error(ret, rpmai_srq_unuse(conn->srq));
 	ret = rpmai_first_error(ret, rpmai_peer_unuse(conn->peer));
 	free(conn);
 	return ret;

@@ -44,6 +44,7 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 
 	rpmai_peer_use(peer);
 	*srq = (struct rpma_srq){ .peer = peer, .ibv_srq = ibv_srq, .rcq = rcq };
+	users_init(&srq->conns);
 	*srq_ptr = srq;
 	return 0;
 
@@ -52,6 +53,26 @@ err_destroy_srq:
 err_free:
 	free(srq);
 	return ret;
+}
+
+/* the program has deleted it, and no connection uses it */
+static int
+end(struct rpma_srq *srq)
+{
+	int ret = rpmai_cq_delete(&srq->rcq);
+	int errnum = srq->peer->rdma->destroy_srq(srq->ibv_srq);
+	if (errnum)
+		ret = rpmai_first_error(ret,
+			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_destroy_srq()"));
+	ret = rpmai_first_error(ret, rpmai_peer_unuse(srq->peer));
+	free(srq);
+	return ret;
+}
+
+int
+rpmai_srq_unuse(struct rpma_srq *srq)
+{
+	return users_drop(&srq->conns) ? end(srq) : 0;
 }
 
 int
@@ -65,16 +86,12 @@ rpma_srq_delete(struct rpma_srq **srq_ptr)
 		return 0;
 	*srq_ptr = NULL;
 
-	int ret = rpmai_cq_delete(&srq->rcq);
-	int errnum = srq->peer->rdma->destroy_srq(srq->ibv_srq);
-	if (errnum)
-		ret = rpmai_first_error(ret,
-			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-				errnum == EBUSY ? "delete the connections that use it first" : NULL,
-				"ibv_destroy_srq()"));
-	ret = rpmai_first_error(ret, rpmai_peer_unuse(srq->peer));
-	free(srq);
-	return ret;
+	if (!users_close(&srq->conns))
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,
+			"connections or requests that use it are left: delete them before it; it now ends "
+			"with the last of them",
+			"the shared receive queue");
+	return end(srq);
 }
 
 int

@@ -134,6 +134,43 @@ failures(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* an incoming request takes its completion queue from it on acceptance, and a connection posts to it */
+static void
+deleted_before_what_uses_it(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn_cfg *cfg = NULL;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_conn *conn = NULL, *other;
+	struct rpma_srq *srq = NULL;
+	struct rpma_ep *ep = NULL;
+	struct rpma_cq *rcq = NULL, *of_conn = NULL;
+	assert_ok(rpma_srq_new(peer, NULL, &srq));
+	assert_ok(rpma_srq_get_rcq(srq, &rcq));
+	assert_ok(rpma_conn_cfg_new(&cfg));
+	assert_ok(rpma_conn_cfg_set_srq(cfg, srq));
+	other = mock_conn(peer, cfg);
+	assert_ok(rpma_ep_listen(peer, "0.0.0.0", "7204", &ep));
+	mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, NULL, 0);
+	assert_ok(rpma_ep_next_conn_req(ep, cfg, &req));
+	rpma_conn_cfg_delete(&cfg);
+
+	assert_fails(RPMA_E_PROVIDER, rpma_srq_delete(&srq));
+	assert_null(srq);
+	assert_non_null(strstr(rpma_errormsg(), "delete them before it"));
+	assert_ok(rpma_conn_delete(&other));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_ok(rpma_conn_get_rcq(conn, &of_conn));
+	assert_ptr_equal(of_conn, rcq);
+	assert_int_equal(mock_count("destroy_srq"), 0);
+	assert_ok(rpma_conn_delete(&conn));
+	assert_int_equal(mock_count("destroy_srq"), 1);
+	assert_true(mock_last("destroy_qp") < mock_last("destroy_srq"));
+	assert_ok(rpma_ep_shutdown(&ep));
+	assert_ok(rpma_peer_delete(&peer));
+}
+
 int
 main(void)
 {
@@ -142,6 +179,7 @@ main(void)
 		rpma_test(without_a_completion_queue),
 		rpma_test(receives),
 		rpma_test(failures),
+		rpma_test(deleted_before_what_uses_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
