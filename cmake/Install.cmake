@@ -22,7 +22,8 @@ install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_D
 	COMPONENT devel)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/librpma-config.cmake.in
-	${PROJECT_BINARY_DIR}/librpma-config.cmake INSTALL_DESTINATION ${LIBRPMA_CMAKE_DIR})
+	${PROJECT_BINARY_DIR}/librpma-config.cmake INSTALL_DESTINATION ${LIBRPMA_CMAKE_DIR}
+	PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/librpma-config-version.cmake
 	COMPATIBILITY AnyNewerVersion)
 install(FILES ${PROJECT_BINARY_DIR}/librpma-config.cmake ${PROJECT_BINARY_DIR}/librpma-config-version.cmake

@@ -5,16 +5,16 @@
 # consumer.sh <build folder> <install prefix of the build>
 #
 # Installs into a temporary root, and builds and runs a user's program there by find_package and by pkg-config, with
-# the shared and with the static library.
+# the shared and with the static library; and as projects of the original do, by the variables LIBRPMA_*.
 
 set -euo pipefail
-build=$1 prefix=$2
+tree=$1 prefix=$2
 source=$(dirname "$(realpath "$0")")/consumer
 root=$(mktemp -d)
 trap 'rm -r "$root"' EXIT
 export RPMA_DEVICE=soft
 
-DESTDIR=$root cmake --install "$build" >/dev/null
+DESTDIR=$root cmake --install "$tree" >/dev/null
 pc=$(find "$root" -name librpma.pc)
 libdir=$(dirname "$(dirname "$pc")")
 run()
@@ -23,15 +23,26 @@ run()
 	LD_LIBRARY_PATH=$libdir "$root/$1"
 }
 
-if ! cmake -S "$source" -B "$root/build" -DCMAKE_PREFIX_PATH="$root$prefix" >"$root/log" 2>&1 ||
-	! cmake --build "$root/build" >>"$root/log" 2>&1; then
-	cat "$root/log"
-	exit 1
-fi
+# build <project> <folder> [<option>...]
+build()
+{
+	local project=$1 folder=$2
+	shift 2
+	if ! cmake -S "$project" -B "$root/$folder" -DCMAKE_PREFIX_PATH="$root$prefix" "$@" >"$root/log" 2>&1 ||
+		! cmake --build "$root/$folder" >>"$root/log" 2>&1; then
+		cat "$root/log"
+		exit 1
+	fi
+}
+build "$source" build
 run build/consumer-shared
 run build/consumer-static
 
 export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root
+for how in librpma LIBRPMA pkg-config; do
+	build "$source/variables" "variables-$how" -DHOW=$how
+	run "variables-$how/consumer-variables"
+done
 read -ra shared < <(pkg-config --cflags --libs librpma)
 gcc -o "$root/pc-shared" "$source/main.c" "${shared[@]}"
 run pc-shared
@@ -46,6 +57,6 @@ fi
 run pc-static
 
 # what was installed is all, and can be removed again
-DESTDIR=$root cmake --build "$build" --target uninstall >/dev/null
+DESTDIR=$root cmake --build "$tree" --target uninstall >/dev/null
 left=$(find "$root$prefix" ! -type d)
 [[ -z $left ]] || { echo "left after uninstall: $left"; exit 1; }
