@@ -60,6 +60,7 @@ persistent_target(struct role *r)
 	ctl_expect(r, "flushed");
 	mem_check(&m, SEED);
 	check_file(&m, SEED);
+	mem_check_durable(r, &m, SEED);
 	mem_delete(&m);
 	role_close(r);
 }
@@ -301,6 +302,7 @@ truncated_target(struct role *r)
 	mem_new_file(r, &m, MIB, USAGE_PERSISTENT);
 	desc_put(r, &m);
 	ctl_expect(r, "flushed");
+	mem_check_durable_untouched(r, &m);
 	if (r->scenario->arg)
 		replace_mapping(&m);
 	else
@@ -322,7 +324,7 @@ truncated_initiator(struct role *r)
 
 	role_connect(r, NULL);
 	dst = remote_take(r);
-	post_flush(r, dst, 0, MIB, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 1);
+	post_flush(r, dst, GUARD, MIB, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 1);
 	expect_ok(r->cq, 1);
 	ctl_put(r, "flushed");
 	ctl_expect(r, "truncated");
@@ -352,6 +354,8 @@ truncated_write_initiator(struct role *r)
 	role_connect(r, NULL);
 	mem_new(r, &m, 4096, RPMA_MR_USAGE_WRITE_SRC);
 	dst = remote_take(r);
+	post_flush(r, dst, GUARD, MIB, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, 2);
+	expect_ok(r->cq, 2);
 	ctl_put(r, "flushed");
 	ctl_expect(r, "truncated");
 	CHECK_OK(rpma_write(r->conn, dst, MIB / 2, m.mr, 0, m.len, ALWAYS, CTX(1)));

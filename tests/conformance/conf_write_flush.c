@@ -76,6 +76,7 @@ target(struct role *r)
 	ctl_expect(r, "flushed");
 	mem_check(&m, SEED);
 	check_file(&m, SEED);
+	mem_check_durable(r, &m, SEED);
 	mem_delete(&m);
 	role_close(r);
 }

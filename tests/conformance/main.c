@@ -33,10 +33,13 @@ static const char usage_text[] =
 	"usage: conformance [--address A] [--processes 1|2] [--only PATTERN[|PATTERN...]]\n"
 	"                   [--max-size BYTES]\n"
 	"                   [--deadline SECONDS] [--dir DIRECTORY] [--device PATH] [--list] [--verbose]\n"
+	"                   [--power-cut COMMAND]\n"
 	"                   [--role target|initiator --control ADDRESS:PORT]\n"
 	"With --role the other role runs on another host, by the same command line but for its role; --control is\n"
 	"where the target's driver listens, --address the target's in both.\n"
 	"--dir is where files are made that are registered, --device a device DAX to be used instead.\n"
+	"--power-cut gives the command that cuts the power of the medium that the current folder is on; after it, what\n"
+	"was flushed must be there (tests/lossy/).\n"
 	"Which RDMA device is for RPMA_DEVICE; with \"soft\" its exact answers are asked for.\n";
 
 static _Noreturn void
@@ -81,6 +84,9 @@ take_option(struct settings *s, int opt)
 	case 'x':
 		s->run.device = optarg;
 		break;
+	case 'k':
+		s->run.power_cut = optarg;
+		break;
 	case 'l':
 		s->list = true;
 		break;
@@ -111,6 +117,7 @@ parse(struct settings *s, int argc, char **argv)
 		{ "deadline", required_argument, NULL, 't' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ "device", required_argument, NULL, 'x' },
+		{ "power-cut", required_argument, NULL, 'k' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "role", required_argument, NULL, 'r' },

@@ -16,6 +16,7 @@
 #include "control.h"
 #include "mem.h"
 #include "pattern.h"
+#include "power_cut.h"
 
 /* the fixed part of a descriptor: base, size and key, little-endian, then one byte of usage */
 #define DESC_BASE 0
@@ -56,8 +57,10 @@ mem_new(struct role *r, struct mem *m, size_t len, int usage)
 	mem_new_with(r->peer, m, len, usage);
 }
 
+/* a file without a name does not survive the power: where that is cut, the name stays as long as the mapping
+ */
 static int
-temporary_file(struct role *r)
+temporary_file(struct role *r, char **name)
 {
 	char path[4096];
 	int fd;
@@ -66,8 +69,24 @@ temporary_file(struct role *r)
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		check_failed(__FILE__, __LINE__, "cannot make %s: %s", path, strerror(errno));
-	unlink(path);
+	if (r->power_cut) {
+		*name = strdup(path);
+		CHECK(*name != NULL);
+	} else {
+		unlink(path);
+	}
 	return fd;
+}
+
+/* that the name of a new file survives is not the flush's affair */
+static void
+sync_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(fsync(fd), 0);
+	close(fd);
 }
 
 static void
@@ -107,10 +126,18 @@ map_and_register_device(struct role *r, struct mem *m, size_t len, int usage)
 void
 mem_new_file(struct role *r, struct mem *m, size_t len, int usage)
 {
-	if (r->device)
+	char *path = NULL;
+	int fd;
+
+	if (r->device) {
 		map_and_register_device(r, m, len, usage);
-	else
-		map_and_register(r, m, len, temporary_file(r), usage);
+		return;
+	}
+	fd = temporary_file(r, &path);
+	map_and_register(r, m, len, fd, usage);
+	m->path = path;
+	if (path)
+		sync_folder(r->dir);
 }
 
 void
@@ -150,6 +177,9 @@ mem_delete(struct mem *m)
 	if (m->mr)
 		mem_dereg(m);
 	munmap(m->base, m->held);
+	if (m->path)
+		unlink(m->path);
+	free(m->path);
 	if (m->fd >= 0)
 		close(m->fd);
 }
@@ -190,6 +220,74 @@ void
 mem_check_untouched_at(const char *file, int line, const struct mem *m)
 {
 	mem_check_head_at(file, line, m, 0, 0);
+}
+
+/* the payload as a file has it; its length */
+static size_t
+read_payload(const char *path, uint8_t *payload, size_t len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t done = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		check_failed(__FILE__, __LINE__, "cannot open %s after a power cut: %s", path,
+			strerror(errno));
+	while (done < len && n > 0) {
+		n = pread(fd, payload + done, len - done, (off_t)(GUARD + done));
+		CHECK(n >= 0);
+		done += (size_t)n;
+	}
+	close(fd);
+	return done;
+}
+
+/* the payload as a power cut now would leave it, to be freed; NULL: that cannot be known */
+static uint8_t *
+payload_after_power_cut(const struct role *r, const struct mem *m)
+{
+	char folder[4096], path[2 * 4096];
+	uint8_t *payload;
+	size_t len;
+
+	if (!r->power_cut || !m->path)
+		return NULL;
+	payload = malloc(m->len);
+	CHECK(payload != NULL || m->len == 0);
+	if (!power_cut_begin(r->power_cut, folder, sizeof(folder)))
+		check_failed(__FILE__, __LINE__, "no power cut: %s", folder);
+	snprintf(path, sizeof(path), "%s/%s", folder, m->path);
+	len = read_payload(path, payload, m->len);
+	if (!power_cut_end(r->power_cut, folder, sizeof(folder)))
+		check_failed(__FILE__, __LINE__, "no end of the power cut: %s", folder);
+	if (len < m->len)
+		check_failed(__FILE__, __LINE__, "lost by a power cut: all behind byte %zu of %zu", len,
+			m->len);
+	return payload;
+}
+
+void
+mem_check_durable_at(const char *file, int line, const struct role *r, const struct mem *m, uint64_t seed)
+{
+	uint8_t *payload = payload_after_power_cut(r, m);
+	ptrdiff_t bad = payload ? pattern_check(payload, m->len, seed, 0) : -1;
+
+	free(payload);
+	if (bad >= 0)
+		check_failed(file, line, "lost by a power cut: byte %td of %zu was acknowledged", bad,
+			m->len);
+}
+
+void
+mem_check_durable_untouched_at(const char *file, int line, const struct role *r, const struct mem *m)
+{
+	uint8_t *payload = payload_after_power_cut(r, m);
+	ptrdiff_t bad = payload ? pattern_check_byte(payload, m->len, GUARD_BYTE) : -1;
+
+	free(payload);
+	if (bad >= 0)
+		check_failed(file, line, "lost by a power cut: byte %td of %zu was acknowledged", bad,
+			m->len);
 }
 
 void

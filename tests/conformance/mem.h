@@ -24,6 +24,7 @@ struct mem {
 	size_t held;   /* mapped, rounded up where a device asks for it */
 	int fd;        /* of the file or device behind it, or -1 */
 	off_t at;      /* where in it the mapping begins */
+	char *path;    /* of the file, or NULL if it has no name */
 	struct rpma_mr_local *mr;
 };
 
@@ -59,6 +60,17 @@ void mem_fill(struct mem *m, uint64_t seed);
 void mem_check_at(const char *file, int line, const struct mem *m, uint64_t seed);
 void mem_check_untouched_at(const char *file, int line, const struct mem *m);
 void mem_check_head_at(const char *file, int line, const struct mem *m, size_t head, uint64_t seed);
+
+/*
+ * To be called where a flush of the whole payload has been acknowledged as persistent. If the medium's power
+ * can be cut (--power-cut), it is cut now, and the payload must be in what is left: the seed's pattern, or
+ * what mem_new_file has put there.
+ */
+#define mem_check_durable(r, m, seed) mem_check_durable_at(__FILE__, __LINE__, r, m, seed)
+#define mem_check_durable_untouched(r, m) mem_check_durable_untouched_at(__FILE__, __LINE__, r, m)
+void mem_check_durable_at(const char *file, int line, const struct role *r, const struct mem *m,
+	uint64_t seed);
+void mem_check_durable_untouched_at(const char *file, int line, const struct role *r, const struct mem *m);
 
 /* descriptors: as librpma makes them, and as an attacker or a bug would */
 void desc_get(const struct mem *m, struct desc *d);

@@ -63,6 +63,7 @@ role_init(struct role *r, struct run *run, bool is_target)
 	r->addr = run->opts->addr;
 	r->dir = run->opts->dir;
 	r->device = run->opts->device;
+	r->power_cut = run->opts->power_cut;
 	r->is_target = is_target;
 	r->soft = run->opts->soft;
 	r->processes = run->opts->processes;

@@ -14,6 +14,7 @@ struct run_options {
 	const char *addr;
 	const char *dir;
 	const char *device;
+	const char *power_cut;
 	int processes;
 	bool soft;
 	bool verbose;      /* the roles' stderr is not withheld */

@@ -54,9 +54,10 @@ extern const struct scenario_group *const scenario_groups[];
 /* one side of a scenario that runs */
 struct role {
 	const struct scenario *scenario;
-	const char *addr;   /* the RDMA address of the target */
-	const char *dir;    /* files to be mapped are made here */
-	const char *device; /* or NULL: a device DAX that is mapped instead */
+	const char *addr;      /* the RDMA address of the target */
+	const char *dir;       /* files to be mapped are made here */
+	const char *device;    /* or NULL: a device DAX that is mapped instead */
+	const char *power_cut; /* or NULL: the command that cuts the power of the medium that dir is on */
 	bool is_target;
 	bool soft; /* over the software device: where devices may differ, its exact answer is asked for */
 	int processes;

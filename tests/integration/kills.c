@@ -13,6 +13,10 @@
  *	- what is in a log is the input, in its order, and nothing else
  *	- each acknowledged record is in the logs of a majority
  *	- the next writer recovers it and goes on, and at the end all logs are the whole input
+ *
+ * With --power-cut, on a medium that can be cut (tests/lossy), the same is asked of what the medium has:
+ *after each kill whoever is left is stopped, the power is cut, and the logs in what remains must be sound,
+ *and have each acknowledged record on a majority.
  */
 
 #include <errno.h>
@@ -33,6 +37,7 @@
 #include "deadline.h"
 #include "log_format.h"
 #include "options.h"
+#include "power_cut.h"
 #include "process.h"
 
 #define REPLICAS 3
@@ -52,7 +57,9 @@
 static struct proc replicas[REPLICAS];
 static char ports[REPLICAS][16];
 static struct proc writer;
-static pid_t feeder; /* writes to its standard input */
+static pid_t feeder;         /* writes to its standard input */
+static char *power_cut;      /* the command, or NULL */
+static bool after_power_cut; /* what is looked at is what one has left */
 
 static char *input;
 static size_t input_len;
@@ -60,7 +67,7 @@ static size_t ends[LINES + 1]; /* of the first n lines */
 
 static struct {
 	unsigned seed;
-	unsigned long rounds, replicas, writers, damaged, logs;
+	unsigned long rounds, replicas, writers, damaged, logs, power_cuts;
 	uint64_t acknowledged; /* records, of all logs */
 	int64_t ms;
 } total;
@@ -68,8 +75,9 @@ static struct {
 static void
 fail(const char *what, unsigned replica)
 {
-	fprintf(stderr, "FAILED: %s (replica %u, round %lu, seed %u); the files are kept\n", what, replica,
-		total.rounds, total.seed);
+	fprintf(stderr, "FAILED: %s%s (replica %u, round %lu, seed %u)%s\n",
+		after_power_cut ? "after a power cut: " : "", what, replica, total.rounds, total.seed,
+		power_cut ? "" : "; the files are kept");
 	exit(1);
 }
 
@@ -244,17 +252,21 @@ wait_acknowledged(uint64_t wanted)
 	}
 }
 
-/* the records of a log, each of which must be the input's; boundary: the offset behind the first wanted ones
+/*
+ * the records of a log in a folder, each of which must be the input's; boundary: the offset behind the first
+ * wanted ones
  */
 static uint64_t
-check_log(unsigned i, uint64_t wanted, size_t *boundary)
+check_log(const char *folder, unsigned i, uint64_t wanted, size_t *boundary)
 {
+	char path[4096 + 16];
 	static uint8_t log[LOG_SIZE];
 	struct log_header header;
 	struct log_record record;
 	struct log_scan scan;
 	enum log_status status;
-	int fd = open(log_of(i), O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/%s", folder, log_of(i));
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return 0; /* killed before it had made its file */
@@ -315,10 +327,70 @@ damage(unsigned i, size_t boundary)
 	log_word_encode(word, LOG_WORD_TAIL, boundary);
 	put(fd, word, sizeof(word), LOG_WORD_TAIL, i);
 	put(fd, bytes, len, boundary, i);
-	if (close(fd))
+	/* it is on the medium, not in a cache that another power cut takes away */
+	if (fdatasync(fd) || close(fd))
 		fail("the damage cannot be done", i);
 	total.damaged++;
 }
+
+/* --- power cuts --- */
+
+/* all threads have stopped when this returns: from then on nothing is acknowledged; a process that has ended
+ * is left to its waiter */
+static void
+stop(const struct proc *p)
+{
+	siginfo_t info;
+
+	if (p->pid == 0)
+		return;
+	if (kill(p->pid, SIGSTOP) || waitid(P_PID, (id_t)p->pid, &info, WSTOPPED | WEXITED | WNOWAIT))
+		fail("a process cannot be stopped", 0);
+}
+
+static void
+go_on(const struct proc *p)
+{
+	if (p->pid && kill(p->pid, SIGCONT))
+		fail("a process cannot be continued", 0);
+}
+
+/* a log whose file did not come to be before the power was cut has no record */
+static void
+check_what_is_left(const char *folder, uint64_t records)
+{
+	unsigned complete = 0;
+	size_t boundary;
+
+	for (unsigned i = 0; i < REPLICAS; i++)
+		complete += check_log(folder, i, records, &boundary) >= records;
+	if (complete < MAJORITY)
+		fail("an acknowledged record is lost", 0);
+}
+
+static void
+cut_power(void)
+{
+	char folder[4096];
+
+	for (unsigned i = 0; i < REPLICAS; i++)
+		stop(&replicas[i]);
+	stop(&writer);
+	const uint64_t records = acknowledged();
+	after_power_cut = true;
+	if (!power_cut_begin(power_cut, folder, sizeof(folder)))
+		fail(folder, 0);
+	check_what_is_left(folder, records);
+	if (!power_cut_end(power_cut, folder, sizeof(folder)))
+		fail(folder, 0);
+	after_power_cut = false;
+	total.power_cuts++;
+	for (unsigned i = 0; i < REPLICAS; i++)
+		go_on(&replicas[i]);
+	go_on(&writer);
+}
+
+/* --- the oracle, continued --- */
 
 static void
 check_logs(void)
@@ -331,7 +403,7 @@ check_logs(void)
 		/* under a writer a log changes while it is read; it is looked at when that one is dead */
 		if (writer.pid && replicas[i].pid)
 			continue;
-		uint64_t have = check_log(i, records, &boundaries[i]);
+		uint64_t have = check_log(".", i, records, &boundaries[i]);
 		complete += have >= records;
 		if (writer.pid == 0 && replicas[i].pid == 0 && have >= records && random_below(2))
 			damage(i, boundaries[i]);
@@ -383,6 +455,8 @@ one_round(void)
 		wait_acknowledged(before + (uint64_t)random_below(600));
 	kill_something();
 	total.rounds++;
+	if (power_cut)
+		cut_power();
 	check_logs();
 	start_dead_replicas();
 	deadline_stop();
@@ -415,10 +489,12 @@ one_log(unsigned long rounds)
 		await_feeder();
 		complete = true;
 		for (unsigned i = 0; i < REPLICAS; i++)
-			complete = check_log(i, 0, &boundary) == LINES && complete;
+			complete = check_log(".", i, 0, &boundary) == LINES && complete;
 	}
 	if (!complete)
 		fail("a log is not complete", 0);
+	if (power_cut)
+		cut_power();
 	for (unsigned i = 0; i < REPLICAS; i++)
 		proc_kill(&replicas[i]);
 	deadline_stop();
@@ -479,7 +555,7 @@ static int
 usage(void)
 {
 	fprintf(stderr,
-		"usage: kills [--rounds N] [--seed S] [--seconds T] [--resume FILE]\n"
+		"usage: kills [--rounds N] [--seed S] [--seconds T] [--resume FILE] [--power-cut COMMAND]\n"
 		"N rounds in all, those of the FILE included; in T seconds at the most\n");
 	return 2;
 }
@@ -492,6 +568,7 @@ main(int argc, char *argv[])
 		{ "seed", required_argument, NULL, 's' },
 		{ "seconds", required_argument, NULL, 't' },
 		{ "resume", required_argument, NULL, 'r' },
+		{ "power-cut", required_argument, NULL, 'c' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const int64_t begin = now_ms();
@@ -515,6 +592,9 @@ main(int argc, char *argv[])
 			break;
 		case 'r':
 			state = optarg;
+			break;
+		case 'c':
+			power_cut = optarg;
 			break;
 		default:
 			good = false;
@@ -551,6 +631,9 @@ main(int argc, char *argv[])
 	       "%" PRIu64 " records in %lu logs, none lost, none torn; %" PRId64 " s\n",
 		total.rounds, total.replicas, total.writers, total.damaged, total.acknowledged, total.logs,
 		total.ms / 1000);
+	if (power_cut)
+		printf("%lu power cuts: each acknowledged record was left on a majority, and no log was torn\n",
+			total.power_cuts);
 	free(input);
 	if (chdir("..") == 0) {
 		static struct proc p;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* no_msync.c -- to be preloaded: a flush that makes nothing durable and says that it did */
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+int
+msync(void *addr, size_t len, int flags)
+{
+	(void)addr;
+	(void)len;
+	(void)flags;
+	return 0;
+}
