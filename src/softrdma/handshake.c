@@ -293,6 +293,15 @@ no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
 }
 
 static void
+no_answer_of_this_version(struct softrdma_handshaker *hand)
+{
+	char what[128];
+	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
+		hand->hello.peer.version, SOFTRDMA_WIRE_VERSION);
+	no_answer_of_ours(hand, what);
+}
+
+static void
 remember_source(struct softrdma_id *id, int fd)
 {
 	socklen_t len = sizeof(id->id.route.addr.src_storage);
@@ -409,6 +418,8 @@ rejected(struct softrdma_handshaker *hand)
 	if (hand->hello.peer.reason == SOFTRDMA_REJECT_VERSION)
 		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
 			SOFTRDMA_WIRE_VERSION);
+	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_DAMAGED)
+		SOFTRDMA_LOG(ERROR, "%s got a request that was damaged on its way: try again", server);
 	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_BUSY)
 		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
 	else if (hand->hello.peer.reason == SOFTRDMA_REJECT_PLAIN)
@@ -433,7 +444,10 @@ read_reply(struct softrdma_handshaker *hand)
 		no_answer_of_ours(hand, "does not speak the protocol of the software device");
 		return;
 	case SOFTRDMA_HELLO_OTHER_VERSION:
-		no_answer_of_ours(hand, "speaks another version of the protocol of the software device");
+		no_answer_of_this_version(hand);
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		no_answer_of_ours(hand, "has sent an answer that was damaged on its way (CRC32C)");
 		return;
 	default:
 		break;
@@ -626,6 +640,14 @@ read_request(struct softrdma_handshaker *hand)
 			softrdma_hello_peer_name(hand->fd, name, sizeof(name)), hand->hello.peer.version,
 			SOFTRDMA_WIRE_VERSION);
 		softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_VERSION, NULL, 0);
+		softrdma_hello_read_away(hand->fd);
+		end(hand);
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"the request of %s was damaged on its way (CRC32C): rejected",
+			softrdma_hello_peer_name(hand->fd, name, sizeof(name)));
+		softrdma_hello_reject(hand->fd, hand->tls, SOFTRDMA_REJECT_DAMAGED, NULL, 0);
 		softrdma_hello_read_away(hand->fd);
 		end(hand);
 		return;

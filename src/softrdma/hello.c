@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crc.h"
 #include "env.h"
 #include "hello.h"
 #include "stream.h"
@@ -22,6 +23,7 @@ softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *h
 {
 	hs->version = SOFTRDMA_WIRE_VERSION;
 	hs->private_len = private_len;
+	hs->private_crc = softrdma_crc32c(0, private_data, private_len);
 	softrdma_handshake_encode(hs, hello->message);
 	if (private_len)
 		memcpy(hello->message + SOFTRDMA_HANDSHAKE_SIZE, private_data, private_len);
@@ -55,6 +57,13 @@ softrdma_hello_read_away(int fd)
 		;
 }
 
+static enum softrdma_hello_reading
+look_at_private_data(const struct softrdma_hello *hello)
+{
+	uint32_t crc = softrdma_crc32c(0, hello->message + SOFTRDMA_HANDSHAKE_SIZE, hello->peer.private_len);
+	return crc == hello->peer.private_crc ? SOFTRDMA_HELLO_COMPLETE : SOFTRDMA_HELLO_DAMAGED;
+}
+
 enum softrdma_hello_reading
 softrdma_hello_read(int fd, struct softrdma_tls *tls, struct softrdma_hello *hello)
 {
@@ -63,7 +72,7 @@ softrdma_hello_read(int fd, struct softrdma_tls *tls, struct softrdma_hello *hel
 		if (hello->length >= wanted)
 			wanted += hello->peer.private_len;
 		if (hello->length == wanted)
-			return SOFTRDMA_HELLO_COMPLETE;
+			return look_at_private_data(hello);
 		ssize_t n =
 			softrdma_stream_recv(fd, tls, hello->message + hello->length, wanted - hello->length);
 		if (n < 0 && errno == EAGAIN)
@@ -77,6 +86,8 @@ softrdma_hello_read(int fd, struct softrdma_tls *tls, struct softrdma_hello *hel
 				break;
 			case SOFTRDMA_HANDSHAKE_OTHER_VERSION:
 				return SOFTRDMA_HELLO_OTHER_VERSION;
+			case SOFTRDMA_HANDSHAKE_DAMAGED:
+				return SOFTRDMA_HELLO_DAMAGED;
 			default:
 				return SOFTRDMA_HELLO_NOT_OURS;
 			}

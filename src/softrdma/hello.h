@@ -34,9 +34,10 @@ enum softrdma_hello_reading {
 	SOFTRDMA_HELLO_ENDED, /* the stream, or an error of it */
 	SOFTRDMA_HELLO_NOT_OURS,
 	SOFTRDMA_HELLO_OTHER_VERSION,
+	SOFTRDMA_HELLO_DAMAGED, /* on its way: nothing of it is to be believed */
 };
 
-/* writes the message; version and length of the private data are filled in */
+/* writes the message; version, length and check sum of the private data are filled in */
 void softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handshake *hs,
 	const void *private_data, uint8_t private_len);
 

@@ -432,13 +432,18 @@ read_answer(struct softrdma_caller *caller)
 			hand_over(meet, caller, true);
 			return;
 		}
-		if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
+		if (hello->peer.reason == SOFTRDMA_REJECT_DAMAGED)
+			own_call_failed(caller, "got a call that was damaged on its way");
+		else if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
 			own_call_failed(caller, "speaks TLS only, and this side has no credentials for it");
 		else
 			own_call_failed(caller, "does not know this queue pair");
 		return;
 	case SOFTRDMA_HELLO_ENDED:
 		own_call_failed(caller, why_not_secure(caller));
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		own_call_failed(caller, "has sent an answer that was damaged on its way (CRC32C)");
 		return;
 	default:
 		own_call_failed(caller, "does not speak this version of the protocol");
@@ -600,6 +605,12 @@ read_join(struct softrdma_caller *caller)
 		return;
 	case SOFTRDMA_HELLO_OTHER_VERSION:
 		turn_away(caller, SOFTRDMA_REJECT_VERSION);
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"the call of %s was damaged on its way (CRC32C): rejected",
+			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
+		turn_away(caller, SOFTRDMA_REJECT_DAMAGED);
 		return;
 	case SOFTRDMA_HELLO_COMPLETE:
 		if (hello->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&

@@ -7,10 +7,14 @@
 #include <endian.h>
 #include <string.h>
 
+#include "crc.h"
 #include "softrdma.h"
 #include "wire.h"
 
 static const uint8_t magic[4] = { 'S', 'R', 'D', 'M' };
+
+/* of a handshake header, what its check sum is of: all in front of that */
+#define SUMMED_SIZE (SOFTRDMA_HANDSHAKE_SIZE - 4)
 
 /* a cursor over a buffer of known size; running over its end is a defect of this file, not of the bytes */
 struct cursor {
@@ -263,7 +267,8 @@ softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[stati
 	put(&c, hs->flow_control, 1);
 	put(&c, hs->reason, 2);
 	put(&c, 0, 2); /* reserved */
-	put(&c, 0, 8); /* reserved */
+	put(&c, hs->private_crc, 4);
+	put(&c, softrdma_crc32c(0, buf, SUMMED_SIZE), 4);
 	assert(c.left == 0);
 }
 
@@ -315,9 +320,12 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 	h.flow_control = (uint8_t)get(&c, 1);
 	h.reason = (uint16_t)get(&c, 2);
 	uint64_t reserved = get(&c, 2);
-	reserved |= get(&c, 8);
+	h.private_crc = (uint32_t)get(&c, 4);
+	uint32_t crc = (uint32_t)get(&c, 4);
 	assert(c.left == 0);
 
+	if (crc != softrdma_crc32c(0, buf, SUMMED_SIZE))
+		return SOFTRDMA_HANDSHAKE_DAMAGED;
 	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_JOIN || reserved != 0)
 		return SOFTRDMA_HANDSHAKE_NOT_OURS;
 	*hs = h;

@@ -17,7 +17,7 @@
 
 #include "bounds.h"
 
-#define SOFTRDMA_WIRE_VERSION 1
+#define SOFTRDMA_WIRE_VERSION 2
 #define SOFTRDMA_FRAME_SIZE 32     /* header of every frame */
 #define SOFTRDMA_HANDSHAKE_SIZE 32 /* header of every handshake message */
 
@@ -110,6 +110,7 @@ enum softrdma_reject_reason {
 	SOFTRDMA_REJECT_VERSION = 31,    /* the versions do not fit: IB_CM_REJ_INVALID_CLASS_VERSION */
 	SOFTRDMA_REJECT_PLAIN = 5,       /* only TLS is spoken here: IB_CM_REJ_UNSUPPORTED */
 	SOFTRDMA_REJECT_BUSY = 3,        /* too many requests are pending: IB_CM_REJ_NO_RESOURCES */
+	SOFTRDMA_REJECT_DAMAGED = 6,     /* the request was damaged on its way: IB_CM_REJ_INVALID_COMM_ID */
 };
 
 struct softrdma_handshake {
@@ -122,7 +123,8 @@ struct softrdma_handshake {
 	uint8_t initiator_depth;
 	uint8_t rnr_retry;
 	uint8_t flow_control;
-	uint16_t reason; /* REJECT: enum softrdma_reject_reason */
+	uint16_t reason;      /* REJECT: enum softrdma_reject_reason */
+	uint32_t private_crc; /* CRC32C of the private data */
 };
 
 #define SOFTRDMA_GID_SIZE 16
@@ -143,8 +145,10 @@ enum softrdma_handshake_result {
 	SOFTRDMA_HANDSHAKE_NOT_OURS,      /* the bytes are no handshake of this protocol */
 	SOFTRDMA_HANDSHAKE_OTHER_VERSION, /* they are one, of a version that is not spoken here; only version
 					     is set */
+	SOFTRDMA_HANDSHAKE_DAMAGED,       /* they are one, but do not have the check sum that they carry */
 };
 
+/* the header's own check sum is made and looked at here, that of the private data by who has them */
 void softrdma_handshake_encode(const struct softrdma_handshake *hs,
 	uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
 enum softrdma_handshake_result softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE],

@@ -9,6 +9,7 @@
 #include <librpma.h>
 
 #include "fuzz.h"
+#include "softrdma/crc.h"
 #include "softrdma/softrdma.h"
 
 /* freed memory is kept from being used again by the address sanitizer: more of it than this only costs time
@@ -53,6 +54,25 @@ fuzz_quieten(void)
 	softrdma_set_env(&env);
 	rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
 	rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
+}
+
+static void
+put_sum(uint8_t *at, const uint8_t *bytes, size_t len)
+{
+	uint32_t sum = softrdma_crc32c(0, bytes, len);
+
+	for (unsigned i = 0; i < 4; i++)
+		at[i] = (uint8_t)(sum >> 8 * i);
+}
+
+void
+fuzz_put_sums(uint8_t *message, size_t len)
+{
+	if (len < 32)
+		return;
+	if (len - 32 >= message[7])
+		put_sum(message + 24, message + 32, message[7]);
+	put_sum(message + 28, message, 28);
 }
 
 static uint64_t

@@ -28,6 +28,9 @@ _Noreturn void fuzz_skip(const char *why);
  * rest */
 void fuzz_quieten(void);
 
+/* gives a message of the handshake, as far as it is there, the check sums that it must have */
+void fuzz_put_sums(uint8_t *message, size_t len);
+
 /* what is left of an input; its end gives zeros, so that each prefix of an input is one too */
 struct fuzz_input {
 	const uint8_t *at;

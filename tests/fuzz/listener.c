@@ -23,11 +23,14 @@
 
 #include "fuzz.h"
 #include "pair.h"
+#include "softrdma/crc.h"
+#include "softrdma/wire.h"
 #include "wait.h"
 
 enum answer {
 	ANSWER_REJECT = 1 << 0,
 	ANSWER_DROP = 1 << 1, /* the request is deleted */
+	SUMS_AS_THEY_ARE = 1 << 7,
 };
 
 static const char addr[] = "127.0.0.1";
@@ -183,6 +186,32 @@ answer(int fd, unsigned how, const uint8_t *bytes, size_t len)
 	}
 }
 
+/* a message that is complete makes a request, whatever follows */
+static bool
+is_request(const uint8_t *bytes, size_t len)
+{
+	struct softrdma_handshake hs;
+
+	return len >= 32 && softrdma_handshake_decode(bytes, &hs) == SOFTRDMA_HANDSHAKE_OK &&
+		hs.type == SOFTRDMA_HANDSHAKE_CONNECT && len - 32 >= hs.private_len &&
+		softrdma_crc32c(0, bytes + 32, hs.private_len) == hs.private_crc;
+}
+
+static void
+be_client(unsigned how, size_t cut, const uint8_t *bytes, size_t len)
+{
+	int fd = connect_client();
+
+	send_bytes(fd, bytes, len < cut ? len : cut);
+	if (len > cut)
+		send_bytes(fd, bytes + cut, len - cut);
+	if (!is_request(bytes, len)) /* the end of the stream ends it */
+		shutdown(fd, SHUT_WR);
+	if (!await_end_or_request(fd))
+		answer(fd, how, bytes, len);
+	close(fd);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -192,16 +221,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_up();
 	unsigned how = fuzz_u8(&in);
 	size_t cut = fuzz_u8(&in);
-	int fd = connect_client();
-	send_bytes(fd, in.at, in.left < cut ? in.left : cut);
-	if (in.left > cut)
-		send_bytes(fd, in.at + cut, in.left - cut);
-	/* a message that is complete makes a request, whatever follows; else the end of the stream ends it */
-	bool complete = in.left >= 32 && memcmp(in.at, "SRDM\1\0\1", 7) == 0 && in.left >= 32u + in.at[7];
-	if (!complete)
-		shutdown(fd, SHUT_WR);
-	if (!await_end_or_request(fd))
-		answer(fd, how, in.at, in.left);
-	close(fd);
+	uint8_t *bytes = malloc(in.left + 1);
+	FUZZ_CHECK(bytes);
+	if (in.left)
+		memcpy(bytes, in.at, in.left);
+	if (!(how & SUMS_AS_THEY_ARE))
+		fuzz_put_sums(bytes, in.left);
+	be_client(how, cut, bytes, in.left);
+	free(bytes);
 	return 0;
 }

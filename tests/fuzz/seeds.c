@@ -18,6 +18,7 @@
 
 #include "descriptor.h"
 #include "private_data.h"
+#include "softrdma/crc.h"
 #include "softrdma/softrdma.h"
 #include "softrdma/wire.h"
 #include "stream_memory.h"
@@ -88,7 +89,7 @@ private_data(void)
 static size_t
 hello(uint8_t *at, uint8_t type, uint8_t private_len)
 {
-	const struct softrdma_handshake hs = {
+	struct softrdma_handshake hs = {
 		.version = SOFTRDMA_WIRE_VERSION,
 		.type = type,
 		.private_len = private_len,
@@ -99,8 +100,9 @@ hello(uint8_t *at, uint8_t type, uint8_t private_len)
 		.rnr_retry = 7,
 	};
 
-	softrdma_handshake_encode(&hs, at);
 	memset(at + SOFTRDMA_HANDSHAKE_SIZE, 'p', private_len);
+	hs.private_crc = softrdma_crc32c(0, at + SOFTRDMA_HANDSHAKE_SIZE, private_len);
+	softrdma_handshake_encode(&hs, at);
 	return SOFTRDMA_HANDSHAKE_SIZE + (size_t)private_len;
 }
 
@@ -128,7 +130,7 @@ handshakes(void)
 		hello(bytes, type, 0);
 		seed("handshake", names[type - 1], bytes, SOFTRDMA_HANDSHAKE_SIZE);
 	}
-	bytes[4] = 2;
+	bytes[4] = 3;
 	seed("handshake", "version", bytes, SOFTRDMA_HANDSHAKE_SIZE);
 
 	for (uint8_t how = 0; how < 4; how++) {

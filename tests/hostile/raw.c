@@ -83,17 +83,30 @@ raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame)
 	frame->arg = get(bytes + 24, 8);
 }
 
+/* of the few bytes of a header: one bit after the other */
+static uint32_t
+crc32c(const uint8_t *bytes, size_t len)
+{
+	uint32_t crc = UINT32_MAX;
+	for (size_t bit = 0; bit < 8 * len; bit++) {
+		crc ^= bytes[bit / 8] >> bit % 8 & 1u;
+		crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+	}
+	return ~crc;
+}
+
 void
 raw_connect_message(uint8_t bytes[static RAW_HEADER])
 {
 	memset(bytes, 0, RAW_HEADER);
 	memcpy(bytes, "SRDM", 4);
-	bytes[4] = 1;              /* version */
+	bytes[4] = 2;              /* version */
 	bytes[6] = 1;              /* CONNECT */
 	put(bytes + 8, 0x1234, 4); /* queue pair */
 	put(bytes + 12, RAW_SEQ, 4);
 	bytes[16] = bytes[17] = 8; /* READs and atomics each way */
 	bytes[18] = 7;
+	put(bytes + 28, crc32c(bytes, 28), 4); /* no private data, whose sum is 0 */
 }
 
 /* what there is room for; *events: what to wait for if there is none */

@@ -37,6 +37,7 @@
 #include "deadline.h"
 #include "failing.h"
 #include "softrdma/cm.h"
+#include "softrdma/crc.h"
 #include "softrdma/device.h"
 #include "softrdma/handshake.h"
 #include "softrdma/io.h"
@@ -470,6 +471,7 @@ raw_message(uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_M
 	struct softrdma_handshake hs = { .version = SOFTRDMA_WIRE_VERSION,
 		.type = type,
 		.private_len = (uint8_t)strlen(private_data),
+		.private_crc = softrdma_crc32c(0, private_data, strlen(private_data)),
 		.responder_resources = 3,
 		.initiator_depth = 2,
 		.rnr_retry = 7,
@@ -478,6 +480,22 @@ raw_message(uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_M
 	softrdma_handshake_encode(&hs, buf);
 	memcpy(buf + SOFTRDMA_HANDSHAKE_SIZE, private_data, strlen(private_data));
 	return SOFTRDMA_HANDSHAKE_SIZE + strlen(private_data);
+}
+
+static inline void
+raw_put_sum(uint8_t *at, const uint8_t *bytes, size_t len)
+{
+	const uint32_t crc = softrdma_crc32c(0, bytes, len);
+	for (size_t i = 0; i < 4; i++)
+		at[i] = (uint8_t)(crc >> 8 * i);
+}
+
+/* the sums of a message with so much private data, after it was changed */
+static inline void
+raw_sum_again(uint8_t *buf, size_t private_len)
+{
+	raw_put_sum(buf + 24, buf + SOFTRDMA_HANDSHAKE_SIZE, private_len);
+	raw_put_sum(buf + 28, buf, 28);
 }
 
 /* waits for a REJECT with this reason and the end behind it */

@@ -60,6 +60,30 @@ test_port_scan(void **state)
 	listener_fini(&l);
 }
 
+/* a bit of the header or of the private data, for the length is not known to be right either */
+static void
+test_damaged_request(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	uint8_t buf[BUF_MAX];
+	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "private");
+	static const size_t places[] = { 6, 7, 13, 23, 24, 31, SOFTRDMA_HANDSHAKE_SIZE + 6 };
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		log_clear();
+		buf[places[i]] ^= 0x40;
+		int fd = raw_connect(&l.addr);
+		raw_send(fd, buf, len);
+		raw_expect_reject(fd, SOFTRDMA_REJECT_DAMAGED);
+		close(fd);
+		buf[places[i]] ^= 0x40;
+		wait_for_log("was damaged on its way (CRC32C): rejected");
+	}
+	expect_no_event(l.channel);
+	listener_fini(&l);
+}
+
 static void
 test_other_version(void **state)
 {
@@ -75,7 +99,7 @@ test_other_version(void **state)
 	raw_send(fd, buf, sizeof(buf));
 	raw_expect_reject(fd, SOFTRDMA_REJECT_VERSION);
 	close(fd);
-	wait_for_log("speaks version 265 of the protocol, not 1: rejected");
+	wait_for_log("speaks version 265 of the protocol, not 2: rejected");
 	expect_no_event(l.channel);
 	listener_fini(&l);
 }
@@ -804,8 +828,9 @@ test_rejected(void **state)
 		const char *line;
 	} reasons[] = {
 		{ SOFTRDMA_REJECT_CONSUMER, "" },
-		{ SOFTRDMA_REJECT_VERSION, "speaks another version of the protocol than 1" },
+		{ SOFTRDMA_REJECT_VERSION, "speaks another version of the protocol than 2" },
 		{ SOFTRDMA_REJECT_BUSY, "has too many requests pending" },
+		{ SOFTRDMA_REJECT_DAMAGED, "got a request that was damaged on its way: try again" },
 	};
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
 		struct server s;
@@ -813,6 +838,7 @@ test_rejected(void **state)
 		uint8_t buf[BUF_MAX];
 		size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_REJECT, "because");
 		buf[20] = (uint8_t)reasons[i].reason;
+		raw_sum_again(buf, 7);
 		raw_send(s.fd, buf, len);
 		struct rdma_cm_event *event = take_event(s.channel, RDMA_CM_EVENT_REJECTED);
 		assert_int_equal(event->status, reasons[i].reason);
@@ -831,13 +857,14 @@ test_wrong_answers(void **state)
 {
 	(void)state;
 	static const struct {
-		enum { NOTHING, GARBAGE, VERSION, REQUEST, HALF } what;
+		enum { NOTHING, GARBAGE, VERSION, DAMAGED, REQUEST, HALF } what;
 		const char *line;
 	} answers[] = {
 		{ NOTHING, "has closed the connection without an answer; look at the hint" },
 		{ GARBAGE, "does not speak the protocol of the software device; look at the hint" },
 		{ VERSION,
-			"speaks another version of the protocol of the software device; look at the hint" },
+			"speaks version 1 of the protocol of the software device, not 2; look at the hint" },
+		{ DAMAGED, "has sent an answer that was damaged on its way (CRC32C); look at the hint" },
 		{ REQUEST, "has answered with a request; look at the hint" },
 		{ HALF, "has closed the connection without an answer; look at the hint" },
 	};
@@ -855,7 +882,10 @@ test_wrong_answers(void **state)
 			memset(buf, 'x', len);
 			break;
 		case VERSION:
-			buf[4] = 2;
+			buf[4] = 1;
+			break;
+		case DAMAGED:
+			buf[9] ^= 0x10;
 			break;
 		case HALF:
 			len /= 2;
@@ -1247,18 +1277,18 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_garbage), device_test(test_port_scan), device_test(test_other_version),
-		device_test(test_request_in_pieces), device_test(test_unfinished_request),
-		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
-		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
-		device_test(test_more_than_one_go), device_test(test_short_backlog),
-		device_test(test_too_many_wrong_keys), device_test(test_no_descriptor_left),
-		device_test(test_accept_fails), device_test(test_request_without_resources),
-		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
-		device_test(test_accept_without_resources), device_test(test_peer_never_ready),
-		device_test(test_established_unheard), device_test(test_bind_of_another_family),
-		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
-		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
-		device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_damaged_request), device_test(test_request_in_pieces),
+		device_test(test_unfinished_request), device_test(test_listener_closed_meanwhile),
+		device_test(test_too_many_silent), device_test(test_too_many_pending),
+		device_test(test_pending_and_descriptors), device_test(test_more_than_one_go),
+		device_test(test_short_backlog), device_test(test_too_many_wrong_keys),
+		device_test(test_no_descriptor_left), device_test(test_accept_fails),
+		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
+		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
+		device_test(test_peer_never_ready), device_test(test_established_unheard),
+		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
+		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
+		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),

@@ -98,6 +98,23 @@ test_strangers(void **state)
 	close_pair();
 }
 
+/* any bit behind the version; a length that is damaged is not waited for */
+static void
+test_damage(void **state)
+{
+	(void)state;
+	struct softrdma_hello sent = a_hello("private");
+	for (size_t bit = 8 * 6; bit < 8 * sent.length; bit++) {
+		struct softrdma_hello got = { .length = 0 };
+		open_pair();
+		sent.message[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		raw_send(fds[0], sent.message, sent.length);
+		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_DAMAGED);
+		sent.message[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		close_pair();
+	}
+}
+
 static void
 test_send(void **state)
 {
@@ -173,6 +190,7 @@ main(void)
 		device_test(test_pieces),
 		device_test(test_truncated),
 		device_test(test_strangers),
+		device_test(test_damage),
 		device_test(test_send),
 		device_test(test_names),
 		device_test(test_loopback),

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/crc.h"
 #include "softrdma/softrdma.h"
 #include "softrdma/wire.h"
 
@@ -320,10 +321,12 @@ static const struct softrdma_handshake hello = {
 	.rnr_retry = 0x23,
 	.flow_control = 0x24,
 	.reason = 0x3231,
+	.private_crc = 0x44434241,
 };
 
-static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = { 'S', 'R', 'D', 'M', 1, 0, 3, 255, 0xa1, 0xb2,
-	0xc3, 0, 0x98, 0xba, 0xdc, 0xfe, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32 };
+static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = { 'S', 'R', 'D', 'M', 2, 0, 3, 255, 0xa1, 0xb2,
+	0xc3, 0, 0x98, 0xba, 0xdc, 0xfe, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32, 0, 0, 0x41, 0x42, 0x43, 0x44,
+	0xcf, 0xb7, 0x9b, 0xe7 };
 
 static void
 test_bytes_of_a_handshake(void **state)
@@ -348,6 +351,7 @@ test_bytes_of_a_handshake(void **state)
 	assert_int_equal(out.rnr_retry, hello.rnr_retry);
 	assert_int_equal(out.flow_control, hello.flow_control);
 	assert_int_equal(out.reason, hello.reason);
+	assert_int_equal(out.private_crc, hello.private_crc);
 }
 
 static enum softrdma_handshake_result
@@ -356,6 +360,9 @@ decode_with(size_t at, uint8_t value, struct softrdma_handshake *out)
 	uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
 	memcpy(buf, hello_bytes, sizeof(buf));
 	buf[at] = value;
+	uint32_t crc = softrdma_crc32c(0, buf, 28);
+	for (size_t i = 0; i < 4; i++)
+		buf[28 + i] = (uint8_t)(crc >> 8 * i);
 	return softrdma_handshake_decode(buf, out);
 }
 
@@ -371,9 +378,27 @@ test_what_is_no_handshake(void **state)
 		assert_int_equal(decode_with(6, (uint8_t)type, &out),
 			ok ? SOFTRDMA_HANDSHAKE_OK : SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
-	for (size_t i = 22; i < SOFTRDMA_HANDSHAKE_SIZE; i++) {
+	for (size_t i = 22; i < 24; i++) {
 		assert_int_equal(decode_with(i, 1, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 		assert_int_equal(decode_with(i, 0x80, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
+	}
+}
+
+/* any bit; with those of the magic or of the version it is something else */
+static void
+test_damaged_handshakes(void **state)
+{
+	(void)state;
+	for (size_t bit = 0; bit < 8 * SOFTRDMA_HANDSHAKE_SIZE; bit++) {
+		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
+		memcpy(buf, hello_bytes, sizeof(buf));
+		buf[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		struct softrdma_handshake out = { .type = 99 };
+		enum softrdma_handshake_result wanted = SOFTRDMA_HANDSHAKE_DAMAGED;
+		if (bit < 8 * 6)
+			wanted = bit < 8 * 4 ? SOFTRDMA_HANDSHAKE_NOT_OURS : SOFTRDMA_HANDSHAKE_OTHER_VERSION;
+		assert_int_equal(softrdma_handshake_decode(buf, &out), wanted);
+		assert_int_equal(out.type, 99);
 	}
 }
 
@@ -382,7 +407,7 @@ static void
 test_other_versions(void **state)
 {
 	(void)state;
-	static const uint16_t versions[] = { 0, 2, 0x0101, 0xffff };
+	static const uint16_t versions[] = { 0, 1, 3, 0x0102, 0xffff };
 	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
 		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
 		memset(buf, 0xff, sizeof(buf));
@@ -458,6 +483,7 @@ main(void)
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_bytes_of_a_handshake),
 		cmocka_unit_test(test_what_is_no_handshake),
+		cmocka_unit_test(test_damaged_handshakes),
 		cmocka_unit_test(test_other_versions),
 		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_greeting),
