@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "board.h"
+#include "copy.h"
 #include "direct.h"
 #include "env.h"
 #include "faulty.h"
@@ -396,8 +397,7 @@ softrdma_io_send(struct softrdma_link *link)
 			wait_for_space(link);
 			return;
 		} else if (errno == EFAULT) {
-			/* memory that was registered is mapped no more */
-			softrdma_link_fail(link, IBV_WC_LOC_PROT_ERR);
+			softrdma_link_tx_fault(link);
 			stream_ended(link);
 		} else if (errno != EINTR) {
 			softrdma_link_break(link);
@@ -1321,6 +1321,7 @@ stop_engine(void)
 	release_retired();
 	for_each_link(end_lane, NULL);
 	softrdma_board_close();
+	softrdma_copy_close();
 	close(engine.wake_fd);
 	softrdma_newcomers_close();
 	close(engine.epoll_fd);

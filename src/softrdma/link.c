@@ -616,6 +616,16 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 	return tx->first < tx->count;
 }
 
+void
+softrdma_link_tx_fault(struct softrdma_link *link)
+{
+	const struct softrdma_tx *tx = &link->tx;
+	bool asking = false;
+	for (unsigned i = tx->first; i < tx->count; i++)
+		asking = asking || (tx->mr[i] && softrdma_opcode_is_request(tx->opcode[i]));
+	softrdma_link_fail(link, asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
+}
+
 ssize_t
 softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room)
 {

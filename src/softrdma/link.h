@@ -167,6 +167,8 @@ bool softrdma_link_tx_fill(struct softrdma_link *link);
  * registered is mapped no more
  */
 ssize_t softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room);
+/* memory of the batch is not there: no request of this side is to blame for the memory of a response */
+void softrdma_link_tx_fault(struct softrdma_link *link);
 /* so many bytes of the batch have been sent */
 void softrdma_link_tx_done(struct softrdma_link *link, size_t len);
 

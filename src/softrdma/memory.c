@@ -7,11 +7,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "board.h"
+#include "copy.h"
 #include "env.h"
 #include "mapping.h"
 #include "memory.h"
@@ -134,67 +135,44 @@ softrdma_copy_upwards(void *dst, const void *src, size_t len)
 		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-/*
- * The kernel copies from or to fragile memory, and tells what would be a SIGBUS. 0 or an errno value; if not
- * *done, a sandbox forbids the call: the memory has been looked at, and to copy at once is the best that is
- * left.
- */
-static int
-copy_safely(const struct softrdma_mr *mr, void *dst, const void *src, size_t len, bool load, bool *done)
-{
-	struct iovec from = { (void *)(uintptr_t)src, len };
-	struct iovec to = { dst, len };
-	ssize_t n = load ? process_vm_readv(getpid(), &to, 1, &from, 1, 0)
-			 : process_vm_writev(getpid(), &from, 1, &to, 1, 0);
-	*done = n == (ssize_t)len;
-	if (*done)
-		return 0;
-	if (n >= 0 || errno == EFAULT)
-		return EFAULT;
-	return softrdma_mr_probe(mr, load ? src : dst, len);
-}
-
 int
 softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
 {
-	bool done = false;
-	int ret = mr->fragile ? copy_safely(mr, dst, src, len, false, &done) : 0;
-	if (ret == 0 && !done)
-		softrdma_copy_upwards(dst, src, len);
-	return ret;
+	if (mr->fragile)
+		return softrdma_copy_to(dst, src, len);
+	softrdma_copy_upwards(dst, src, len);
+	return 0;
 }
 
 int
 softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
 {
-	bool done = false;
-	int ret = mr->fragile ? copy_safely(mr, dst, src, len, true, &done) : 0;
-	if (ret == 0 && !done)
-		memcpy(dst, src, len);
-	return ret;
-}
-
-/*
- * Asks the kernel by a call that copies eight bytes in before it refuses what is to be done with them:
- * nothing happens, no sandbox forbids it, and EFAULT is what would be a SIGBUS.
- */
-static bool
-is_there(uintptr_t addr)
-{
-	const uint64_t no_operation = UINT32_MAX;
-	const void *set = (const void *)(addr & ~(uintptr_t)7);
-	errno = 0;
-	syscall(SYS_rt_sigprocmask, no_operation, set, NULL, (size_t)8);
-	return errno != EFAULT;
+	if (mr->fragile)
+		return softrdma_copy_from(dst, src, len);
+	memcpy(dst, src, len);
+	return 0;
 }
 
 int
-softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len)
+softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	int ret = mr->fragile ? softrdma_copy_populate(addr, len) : 0;
+	if (ret == EOPNOTSUPP)
+		SOFTRDMA_LOG_FEW(&limit, ERROR,
+			"an atomic operation on memory of a file is refused: the kernel cannot be asked if its page "
+			"is there (MADV_POPULATE_WRITE, Linux 5.14 or later, memory of no device); use a write, or "
+			"memory that is of no file");
+	return ret;
+}
+
+int
+softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len)
 {
 	if (!mr->fragile)
 		return 0;
-	uintptr_t first = (uintptr_t)addr;
-	return is_there(first) && is_there(first + len - 1) ? 0 : EFAULT;
+	const uint8_t *first = addr;
+	return softrdma_copy_is_there(first) && softrdma_copy_is_there(first + len - 1) ? 0 : EFAULT;
 }
 
 void
@@ -220,6 +198,32 @@ struct mapping_check {
 	int fragile;
 };
 
+/*
+ * Is it memory of the tmpfs that the kernel keeps for itself? That has no limit of size. Huge pages have the
+ * same names and are of another device: a hole of them may find none left.
+ */
+static bool
+is_on_kernel_tmpfs(const struct softrdma_area *area)
+{
+	struct stat st;
+	int fd = memfd_create("softrdma", MFD_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool same = fstat(fd, &st) == 0 && st.st_dev == area->dev;
+	close(fd);
+	return same;
+}
+
+/* may a store raise SIGBUS? A shared mapping without a file has an inode too, but nobody can truncate it. */
+static bool
+is_fragile(const struct softrdma_area *area, const char *name)
+{
+	if (area->inode == 0 && area->dev == 0)
+		return false;
+	bool nameless = strncmp(name, "/dev/zero", 9) == 0 || strncmp(name, "/SYSV", 5) == 0;
+	return !nameless || !is_on_kernel_tmpfs(area);
+}
+
 /* real devices pin the pages when memory is registered, and refuse what is not there or may not be written */
 static int
 check_area(const struct softrdma_area *area, const char *name, void *arg)
@@ -227,8 +231,7 @@ check_area(const struct softrdma_area *area, const char *name, void *arg)
 	struct mapping_check *check = arg;
 	if (!area->readable || (check->write && !area->writable))
 		return EFAULT;
-	/* shared memory without a file has an inode too, but nobody can truncate it */
-	if (area->inode != 0 && strncmp(name, "/dev/zero", 9) != 0 && strncmp(name, "/SYSV", 5) != 0)
+	if (!check->fragile && is_fragile(area, name))
 		check->fragile = 1;
 	return 0;
 }

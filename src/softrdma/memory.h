@@ -72,9 +72,9 @@ int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int 
 	uint64_t len, int access, struct softrdma_place *place);
 
 /*
- * Copies into registered memory, the last byte last. A mapped file may have been truncated by anybody; where
- * that is possible the kernel does the copy and the answer is EFAULT instead of a SIGBUS. 0 or an errno
- * value.
+ * Copies into registered memory, the last byte last. A mapped file may have been truncated by anybody, and a
+ * hole of it may find no room; where that is possible the kernel does the copy and the answer is EFAULT
+ * instead of a SIGBUS. 0 or an errno value.
  */
 int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
@@ -84,8 +84,17 @@ void softrdma_copy_upwards(void *dst, const void *src, size_t len);
 /* the same from there: what is sent by a copy */
 int softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
 
-/* may a plain load or store to len bytes at addr be made? 0, or EFAULT for a file that ends before */
-int softrdma_mr_probe(const struct softrdma_mr *mr, const void *addr, size_t len);
+/*
+ * Before an instruction of our own stores to len bytes at addr: makes the pages there. 0 or an errno value,
+ * also where that cannot be known; the memory must not be touched then.
+ */
+int softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len);
+
+/*
+ * Before the kernel is given len > 0 bytes at addr to send: are both ends there? 0, or EFAULT for what a
+ * refusal can still tell of. In between a page may be missing: then the kernel says so.
+ */
+int softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len);
 
 /* takes a region for a flush on a worker, and gives it back; deregistration waits in between */
 void softrdma_mr_hold(struct softrdma_mr *mr);

@@ -16,6 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "copy.h"
 #include "mapping.h"
 #include "neighbour.h"
 
@@ -23,9 +24,6 @@
 
 /* of a window: touched as a whole, the first time */
 #define BLOCK ((size_t)2 << 20)
-
-/* Linux 5.14; older headers have no name for it */
-#define POPULATE_WRITE 23
 
 #define PROC_PATH_MAX 64
 
@@ -293,7 +291,7 @@ touch(struct softrdma_window *window, size_t block)
 {
 	size_t offset = block * BLOCK;
 	size_t left = window->map_length - offset;
-	if (madvise((char *)window->map + offset, left < BLOCK ? left : BLOCK, POPULATE_WRITE) != 0)
+	if (softrdma_copy_populate((char *)window->map + offset, left < BLOCK ? left : BLOCK) != 0)
 		return false;
 	window->touched[block] = 1;
 	return true;

@@ -449,7 +449,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 		return;
 	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);
 	uint64_t *target = (uint64_t *)(uintptr_t)frame->addr;
-	if (mr == NULL || softrdma_mr_probe(mr, target, 8) != 0) {
+	if (mr == NULL || softrdma_mr_populate(mr, target, 8) != 0) {
 		softrdma_responder_fault(resp);
 		return;
 	}
@@ -494,8 +494,23 @@ own_value(struct softrdma_outgoing *out, uint64_t value)
 	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
 }
 
-/* one frame of the oldest READ or atomic; a READ whose memory has gone meanwhile is refused after all */
-static bool
+/* memory that a READ may have; 0, or why it is refused after all: the region or its pages have gone meanwhile
+ */
+static uint8_t
+find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr, uint32_t len,
+	struct softrdma_mr **mr_ptr)
+{
+	*mr_ptr = NULL;
+	if (len == 0)
+		return 0;
+	*mr_ptr = softrdma_mr_find(resp->pd, key, addr, len, IBV_ACCESS_REMOTE_READ);
+	if (*mr_ptr == NULL)
+		return SOFTRDMA_NAK_ACCESS;
+	return softrdma_mr_look(*mr_ptr, (const void *)(uintptr_t)addr, len) ? SOFTRDMA_NAK_OPERATION : 0;
+}
+
+/* one frame of the oldest READ or atomic; 0, or the NAK for it */
+static uint8_t
 next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 {
 	struct softrdma_response *response = &resp->waiting[resp->first_waiting];
@@ -505,12 +520,10 @@ next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 		uint64_t left = response->length - response->offset;
 		uint32_t len = left < SOFTRDMA_SEGMENT_MAX ? (uint32_t)left : SOFTRDMA_SEGMENT_MAX;
 		uint64_t addr = response->addr + response->offset;
-		struct softrdma_mr *mr = NULL;
-		if (len > 0) {
-			mr = softrdma_mr_find(resp->pd, response->key, addr, len, IBV_ACCESS_REMOTE_READ);
-			if (mr == NULL)
-				return false;
-		}
+		struct softrdma_mr *mr;
+		uint8_t nak = find_to_read(resp, response->key, addr, len, &mr);
+		if (nak)
+			return nak;
 		last = len == left;
 		out->frame.opcode = SOFTRDMA_OP_READ_RESPONSE;
 		out->frame.length = len;
@@ -527,7 +540,7 @@ next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 		resp->first_waiting = (resp->first_waiting + 1) % SOFTRDMA_RD_ATOM_MAX;
 		resp->count_waiting--;
 	}
-	return true;
+	return 0;
 }
 
 bool
@@ -537,12 +550,13 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 	out->place.count = 0;
 
 	if (resp->count_waiting > 0) {
-		if (next_waiting(resp, out))
+		uint8_t nak = next_waiting(resp, out);
+		if (nak == 0)
 			return true;
 		/*
 		 * nothing after it has been answered, so it is the one to refuse, whatever was refused since
 		 */
-		resp->nak = SOFTRDMA_NAK_ACCESS;
+		resp->nak = nak;
 		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
 		resp->nak_due = true;
 		resp->failed = true;

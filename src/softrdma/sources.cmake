@@ -4,6 +4,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/board.c
 	softrdma/cm.c
 	softrdma/completion.c
+	softrdma/copy.c
 	softrdma/cq_ex.c
 	softrdma/credentials.c
 	softrdma/device.c

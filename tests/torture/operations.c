@@ -262,7 +262,7 @@ do_write_truncated(struct world *w)
 		world_wait(fd, "the completion of a write into a truncated file");
 		(void)rpma_cq_wait(w->client.cq);
 	}
-	/* without process_vm_writev() the memory is looked at first, which shows the same */
+	/* without process_vm_writev() the bytes go through a pipe, which shows the same */
 	if (wc.status == IBV_WC_SUCCESS)
 		wrong("a write into a truncated file has succeeded");
 	return true;

@@ -172,6 +172,8 @@ WRAP(DIR *, opendir, NULL, (const char *path), (path))
 WRAP(int, fstatfs, -1, (int fd, struct statfs *fs), (fd, fs))
 WRAP(int, statx, -1, (int fd, const char *path, int flags, unsigned int mask, struct statx *stx),
 	(fd, path, flags, mask, stx))
+WRAP(int, madvise, -1, (void *addr, size_t len, int advice), (addr, len, advice))
+WRAP(int, pipe2, -1, (int ends[2], int flags), (ends, flags))
 WRAP(int, memfd_create, -1, (const char *name, unsigned int flags), (name, flags))
 WRAP(void *, mmap, MAP_FAILED, (void *addr, size_t len, int prot, int flags, int fd, off_t offset),
 	(addr, len, prot, flags, fd, offset))

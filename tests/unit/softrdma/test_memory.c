@@ -307,7 +307,8 @@ test_truncated_file(void **state)
 	assert_true(mr->fragile);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), 0);
 	assert_memory_equal(map + PAGE - 4, "12345678", 8);
-	assert_int_equal(softrdma_mr_probe(mr, map + PAGE - 4, 8), 0);
+	assert_int_equal(softrdma_mr_look(mr, map + PAGE - 4, 8), 0);
+	assert_int_equal(softrdma_mr_populate(mr, map + PAGE, 8), 0);
 	char bytes[8];
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), 0);
 	assert_memory_equal(bytes, "12345678", 8);
@@ -318,8 +319,10 @@ test_truncated_file(void **state)
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "1", 1), EFAULT);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), EFAULT);
 	assert_int_equal(softrdma_mr_store(mr, map, "1", 1), 0);
-	assert_int_equal(softrdma_mr_probe(mr, map + PAGE - 4, 8), EFAULT);
-	assert_int_equal(softrdma_mr_probe(mr, map, PAGE), 0);
+	assert_int_equal(softrdma_mr_look(mr, map + PAGE - 4, 8), EFAULT);
+	assert_int_equal(softrdma_mr_look(mr, map, PAGE), 0);
+	assert_int_equal(softrdma_mr_populate(mr, map + PAGE, 8), EFAULT);
+	assert_int_equal(softrdma_mr_populate(mr, map + PAGE - 8, 8), 0);
 	delete_mr(mr);
 	munmap(map, 2 * PAGE);
 	close(fd);
@@ -330,7 +333,10 @@ test_truncated_file(void **state)
 	assert_memory_equal(mem, "abc", 3);
 	assert_int_equal(softrdma_mr_load(mr, bytes, mem, 3), 0);
 	assert_memory_equal(bytes, "abc", 3);
-	assert_int_equal(softrdma_mr_probe(mr, mem, PAGE), 0);
+	assert_int_equal(softrdma_mr_look(mr, mem, PAGE), 0);
+	fail_call(FAIL_MINE, "madvise", 0, 1, EINVAL);
+	assert_int_equal(softrdma_mr_populate(mr, mem, 8), 0);
+	assert_int_equal(fail_nothing(), 0);
 	delete_mr(mr);
 }
 
@@ -374,7 +380,7 @@ test_read_flushes(void **state)
 	close(fd);
 }
 
-/* a sandbox forbids the calls that make it safe: the look before the leap is the best that is left */
+/* a sandbox forbids the calls that copy at once: the kernel still copies, and a SIGBUS is still an error */
 static void
 test_sandbox(void **state)
 {
@@ -390,7 +396,6 @@ test_sandbox(void **state)
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_load(mr, bytes, map, 3), 0);
 	assert_memory_equal(bytes, "abc", 3);
-	assert_int_equal(softrdma_mr_probe(mr, map, 3), 0);
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "abc", 3), EFAULT);
@@ -399,9 +404,28 @@ test_sandbox(void **state)
 	fail_nothing();
 	/* the kernel stores what it can: not all of it is not enough */
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3), EFAULT);
-	assert_int_equal(softrdma_mr_probe(mr, map + PAGE, 3), EFAULT);
 	delete_mr(mr);
 	munmap(map, 2 * PAGE);
+	close(fd);
+}
+
+/* the kernel cannot be asked if a page is there: then no instruction may touch it */
+static void
+test_kernel_without_populate(void **state)
+{
+	(void)state;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+	uint8_t *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct softrdma_mr *mr = new_mr(map, PAGE, RW);
+	static const int errors[] = { EINVAL, ENOSYS, EPERM };
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		fail_call(FAIL_MINE, "madvise", 0, 1, errors[i]);
+		assert_int_equal(softrdma_mr_populate(mr, map, 8), EOPNOTSUPP);
+		assert_int_equal(fail_nothing(), 1);
+	}
+	delete_mr(mr);
+	munmap(map, PAGE);
 	close(fd);
 }
 
@@ -424,7 +448,64 @@ test_shared_without_a_file(void **state)
 	mr = new_mr(map, PAGE, RW);
 	assert_false(mr->fragile);
 	delete_mr(mr);
+	/* what cannot be known is fragile */
+	fail_call(FAIL_MINE, "memfd_create", 0, 1, EPERM);
+	mr = new_mr(map, PAGE, RW);
+	assert_true(mr->fragile);
+	delete_mr(mr);
+	fail_call(FAIL_MINE, "fstat", 0, 1, EPERM);
+	mr = new_mr(map, PAGE, RW);
+	assert_true(mr->fragile);
+	delete_mr(mr);
+	fail_nothing();
 	shmdt(map);
+}
+
+/* huge pages may be missing when a hole is touched, whatever name the memory has */
+static void
+test_huge_pages(void **state)
+{
+	(void)state;
+	const size_t size = (size_t)2 << 20;
+	const int prot = PROT_READ | PROT_WRITE;
+	int flags = MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE;
+	unsigned kinds = 0;
+	void *map = mmap(NULL, size, prot, MAP_PRIVATE | flags, -1, 0);
+	if (map != MAP_FAILED) {
+		struct softrdma_mr *mr = new_mr(map, size, RW);
+		assert_true(mr->fragile);
+		delete_mr(mr);
+		munmap(map, size);
+		kinds++;
+	}
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB | MFD_ALLOW_SEALING);
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+		map = mmap(NULL, size, prot, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		assert_ptr_not_equal(map, MAP_FAILED);
+		struct softrdma_mr *mr = new_mr(map, size, RW);
+		assert_true(mr->fragile);
+		delete_mr(mr);
+		munmap(map, size);
+		kinds++;
+	}
+	if (fd >= 0)
+		close(fd);
+	int id = shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
+	if (id >= 0) {
+		map = shmat(id, NULL, 0);
+		shmctl(id, IPC_RMID, NULL);
+		assert_ptr_not_equal(map, (void *)-1);
+		struct softrdma_mr *mr = new_mr(map, size, RW);
+		assert_true(mr->fragile);
+		delete_mr(mr);
+		shmdt(map);
+		kinds++;
+	}
+	if (kinds < 3) {
+		print_message("SKIPPED: only %u of 3 kinds of huge pages can be had here\n", kinds);
+		skip();
+	}
 }
 
 static void
@@ -486,7 +567,9 @@ main(void)
 		TEST(test_truncated_file),
 		TEST(test_read_flushes),
 		TEST(test_sandbox),
+		TEST(test_kernel_without_populate),
 		TEST(test_shared_without_a_file),
+		TEST(test_huge_pages),
 		TEST(test_registering_fails),
 		TEST(test_deregistration_waits_for_flushes),
 		TEST(test_keys),

@@ -3,6 +3,9 @@
 
 /* test_responder.c -- what is served, what is refused and how, and what is said in which order */
 
+#include <errno.h>
+
+#include "failing.h"
 #include "fixture.h"
 
 #define FIRST SOFTRDMA_FRAME_FIRST
@@ -11,6 +14,7 @@
 #define IMM SOFTRDMA_FRAME_IMM
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
 #define RD_ATOM_MAX 3
+#define PAGE 4096
 
 struct fixture {
 	struct side side;
@@ -552,32 +556,107 @@ test_atomic_whose_memory_goes(void **state)
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
 }
 
-/* the queue pair fails between the header and the operand, or the file behind the memory is cut off */
+/* a page of a file that can be cut off */
+struct cut {
+	int fd;
+	uint8_t *mem;
+	struct softrdma_mr *mr;
+};
+
+static struct cut
+new_cut(const struct fixture *f)
+{
+	struct cut cut = { .fd = memfd_create("test", MFD_CLOEXEC) };
+	assert_int_equal(ftruncate(cut.fd, PAGE), 0);
+	cut.mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, cut.fd, 0);
+	cut.mr = softrdma_mr_new(f->side.pd, cut.mem, PAGE, ALL_RIGHTS);
+	assert_non_null(cut.mr);
+	return cut;
+}
+
+static void
+free_cut(struct cut *cut)
+{
+	softrdma_mr_remove(cut->mr);
+	softrdma_mr_delete(cut->mr);
+	munmap(cut->mem, PAGE);
+	close(cut->fd);
+}
+
+static struct softrdma_frame
+request_of_cut(const struct fixture *f, const struct cut *cut, uint8_t opcode, uint32_t seq)
+{
+	struct softrdma_frame frame = request(f, opcode, seq);
+	frame.key = cut->mr->mr.rkey;
+	frame.addr = (uintptr_t)cut->mem;
+	return frame;
+}
+
+static const uint8_t atomic_opcodes[] = { SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_OP_FETCH_ADD,
+	SOFTRDMA_OP_COMPARE_SWAP };
+
+static const uint8_t an_operand[16] = { [0] = 0, [8] = 1 }; /* 0 to be found, 1 to be stored */
+
+/* the file behind the memory is cut off, or the queue pair fails, between the header and the operand */
 static void
 test_atomic_in_vain(void **state)
 {
+	(void)state;
+	for (size_t i = 0; i < sizeof(atomic_opcodes); i++) {
+		struct fixture *f = new_fixture(ALL_RIGHTS);
+		struct cut cut = new_cut(f);
+		const struct softrdma_frame frame = request_of_cut(f, &cut, atomic_opcodes[i], 0);
+		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
+		assert_int_equal(ftruncate(cut.fd, 0), 0);
+		softrdma_responder_operand(f->resp, &frame, an_operand);
+		says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
+		assert_int_equal(ftruncate(cut.fd, PAGE), 0);
+		softrdma_responder_operand(f->resp, &frame, an_operand + 8);
+		assert_int_equal(cut.mem[0], 0);
+		says_nothing(f);
+		free_cut(&cut);
+		free_fixture(f);
+	}
+}
+
+/* the kernel cannot say if the page is there: no instruction touches it, though it is */
+static void
+test_atomic_without_populate(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(atomic_opcodes); i++) {
+		struct fixture *f = new_fixture(ALL_RIGHTS);
+		struct cut cut = new_cut(f);
+		const struct softrdma_frame frame = request_of_cut(f, &cut, atomic_opcodes[i], 0);
+		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
+		fail_call(FAIL_MINE, "madvise", 0, 1, EINVAL);
+		softrdma_responder_operand(f->resp, &frame, an_operand + 8 * (i < 2));
+		assert_int_equal(fail_nothing(), 1);
+		says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
+		assert_int_equal(cut.mem[0], 0);
+		free_cut(&cut);
+		free_fixture(f);
+	}
+}
+
+/* pages that have gone, and not the region: refused as what the target cannot do, and not as what it may not
+ */
+static void
+test_read_whose_pages_go(void **state)
+{
 	struct fixture *f = *state;
-	const size_t page = 4096;
-	int fd = memfd_create("test", MFD_CLOEXEC);
-	assert_int_equal(ftruncate(fd, (off_t)page), 0);
-	void *mem = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	struct softrdma_mr *mr = softrdma_mr_new(f->side.pd, mem, page, ALL_RIGHTS);
-	assert_non_null(mr);
-	struct softrdma_frame frame = request(f, SOFTRDMA_OP_FETCH_ADD, 0);
-	frame.key = mr->mr.rkey;
-	frame.addr = (uintptr_t)mem;
-	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
-	assert_int_equal(ftruncate(fd, 0), 0);
-	softrdma_responder_operand(f->resp, &frame, (const uint8_t *)"\1\0\0\0\0\0\0\0");
-	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
-	assert_int_equal(ftruncate(fd, (off_t)page), 0);
-	softrdma_responder_operand(f->resp, &frame, (const uint8_t *)"\1\0\0\0\0\0\0\0");
-	assert_int_equal(*(uint8_t *)mem, 0);
+	struct cut cut = new_cut(f);
+	struct softrdma_frame frame = request_of_cut(f, &cut, SOFTRDMA_OP_READ, 0);
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
+	says(f, SOFTRDMA_OP_READ_RESPONSE, 0);
+	frame = request_of_cut(f, &cut, SOFTRDMA_OP_READ, 1);
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
+	assert_int_equal(ftruncate(cut.fd, 0), 0);
+	says_nak(f, SOFTRDMA_NAK_OPERATION, 1);
+	assert_true(f->resp->failed);
+	assert_false(f->resp->trespassed);
 	says_nothing(f);
-	softrdma_mr_remove(mr);
-	softrdma_mr_delete(mr);
-	munmap(mem, page);
-	close(fd);
+	free_cut(&cut);
 }
 
 static void
@@ -1026,7 +1105,9 @@ main(void)
 		TEST(test_reads_are_answered_in_order),
 		TEST(test_atomics),
 		TEST(test_atomic_whose_memory_goes),
-		TEST(test_atomic_in_vain),
+		cmocka_unit_test(test_atomic_in_vain),
+		cmocka_unit_test(test_atomic_without_populate),
+		TEST(test_read_whose_pages_go),
 		TEST(test_too_many_reads_and_atomics),
 		TEST(test_reads_for_ever),
 		TEST(test_read_whose_memory_goes),

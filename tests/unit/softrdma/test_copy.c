@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_copy.c -- memory of a file that ends in the middle, with and without the calls that sandboxes forbid
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "count.h"
+#include "fixture.h"
+#include "softrdma/copy.h"
+
+#define PAGE ((size_t)4096)
+
+/* more than a pipe takes at a time */
+#define LENGTH ((size_t)300 * 1024)
+
+enum call { PROCESS_VM, PIPE2, WRITE, READ, MADVISE, CALLS };
+
+/* 0: the call goes through; else what it fails with, and how often it was made */
+static int errors[CALLS];
+static unsigned made[CALLS];
+
+static bool
+fails(enum call call)
+{
+	made[call]++;
+	if (errors[call])
+		errno = errors[call];
+	return errors[call] != 0;
+}
+
+#define WRAP(call, type, name, params, args) \
+	type __real_##name params; \
+	type __wrap_##name params; \
+	type __wrap_##name params \
+	{ \
+		return fails(call) ? -1 : __real_##name args; \
+	}
+
+WRAP(PROCESS_VM, ssize_t, process_vm_readv,
+	(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
+		unsigned long remotes, unsigned long flags),
+	(pid, local, locals, remote, remotes, flags))
+WRAP(PROCESS_VM, ssize_t, process_vm_writev,
+	(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,
+		unsigned long remotes, unsigned long flags),
+	(pid, local, locals, remote, remotes, flags))
+WRAP(PIPE2, int, pipe2, (int ends[2], int flags), (ends, flags))
+WRAP(WRITE, ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len))
+WRAP(READ, ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len))
+WRAP(MADVISE, int, madvise, (void *addr, size_t len, int advice), (addr, len, advice))
+
+/* mapped for more than the file is long */
+static int file;
+static uint8_t *map, *end;
+static uint8_t here[LENGTH], back[LENGTH + 1];
+
+static int
+setup(void **state)
+{
+	(void)state;
+	memset(errors, 0, sizeof(errors));
+	file = memfd_create("test", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, LENGTH) != 0)
+		return -1;
+	map = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (map == MAP_FAILED)
+		return -1;
+	/* LENGTH is a multiple of the page's */
+	end = map + LENGTH;
+	for (size_t i = 0; i < LENGTH; i++)
+		here[i] = (uint8_t)(i * 7 + i / 251 + 1);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	memset(errors, 0, sizeof(errors));
+	softrdma_copy_close();
+	munmap(map, 2 * LENGTH);
+	return close(file);
+}
+
+/* lengths up to the end of the file, and one byte over it */
+static void
+copies(void)
+{
+	static const size_t lengths[] = { 0, 1, 8, 63, PAGE, 64 * 1024, 64 * 1024 + 1, LENGTH - 1 };
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		const size_t len = lengths[i];
+		memset(map, 0, LENGTH);
+		memset(back, 0, sizeof(back));
+		assert_int_equal(softrdma_copy_to(end - len, here, len), 0);
+		assert_memory_equal(end - len, here, len);
+		assert_int_equal(end[-(ptrdiff_t)len - 1], 0);
+		assert_int_equal(softrdma_copy_from(back, end - len, len), 0);
+		assert_memory_equal(back, here, len);
+		assert_int_equal(back[len], 0);
+		assert_int_equal(softrdma_copy_to(end - len, here, len + 1), EFAULT);
+		assert_int_equal(softrdma_copy_from(back, end - len, len + 1), EFAULT);
+	}
+}
+
+static void
+test_at_once(void **state)
+{
+	(void)state;
+	int fds = count_fds();
+	made[PIPE2] = 0;
+	copies();
+	assert_int_equal(made[PIPE2], 0);
+	assert_int_equal(count_fds(), fds);
+}
+
+/* one pipe is kept, and a copy that has failed leaves nothing of it to the next one */
+static void
+test_by_pipe(void **state)
+{
+	(void)state;
+	static const int refusals[] = { EPERM, ENOSYS, EACCES, ENOMEM };
+	int fds = count_fds();
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		errors[PROCESS_VM] = refusals[i];
+		copies();
+		assert_int_equal(softrdma_copy_to(map, here, 8), 0);
+		made[PIPE2] = 0;
+		for (int j = 0; j < 10; j++)
+			assert_int_equal(softrdma_copy_to(map, here, 8), 0);
+		assert_int_equal(made[PIPE2], 0);
+		assert_int_equal(count_fds(), fds + 2);
+		softrdma_copy_close();
+		softrdma_copy_close();
+		assert_int_equal(count_fds(), fds);
+	}
+}
+
+/* neither way: no byte is touched, and as soon as there is one the copy is made */
+static void
+test_no_way(void **state)
+{
+	(void)state;
+	static const enum call calls[] = { PIPE2, WRITE, READ };
+	int fds = count_fds();
+	errors[PROCESS_VM] = EPERM;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		memset(map, 0, PAGE);
+		memset(back, 0, PAGE);
+		errors[calls[i]] = EMFILE;
+		assert_int_equal(softrdma_copy_to(map, here, PAGE), EFAULT);
+		assert_int_equal(softrdma_copy_from(back, here, PAGE), EFAULT);
+		errors[calls[i]] = 0;
+		assert_int_equal(map[0] | map[PAGE - 1] | back[0] | back[PAGE - 1], 0);
+		assert_int_equal(count_fds(), fds);
+		assert_int_equal(softrdma_copy_to(map, here, PAGE), 0);
+		assert_memory_equal(map, here, PAGE);
+		softrdma_copy_close();
+	}
+}
+
+/* a child has a pipe of its own: in its parent's there may be a copy */
+static void
+test_forked(void **state)
+{
+	(void)state;
+	errors[PROCESS_VM] = EPERM;
+	assert_int_equal(softrdma_copy_to(map, here, 8), 0);
+	made[PIPE2] = 0;
+	int fds = count_fds();
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(softrdma_copy_to(map + 8, here + 8, 8) || made[PIPE2] != 1 || count_fds() != fds);
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(softrdma_copy_to(map + 16, here + 16, 8), 0);
+	assert_int_equal(made[PIPE2], 0);
+	assert_memory_equal(map, here, 24);
+}
+
+/* several threads share the pipe, and each gets its own bytes */
+static void *
+copy_often(void *arg)
+{
+	const size_t at = *(const size_t *)arg;
+	uint8_t bytes[PAGE];
+	for (int i = 0; i < 500; i++) {
+		bool copied = softrdma_copy_to(map + at, here + at, PAGE) == 0 &&
+			softrdma_copy_from(bytes, map + at, PAGE) == 0 &&
+			memcmp(bytes, here + at, PAGE) == 0 && softrdma_copy_to(end, here, 1) == EFAULT;
+		if (!copied)
+			return arg;
+	}
+	return NULL;
+}
+
+static void
+test_threads(void **state)
+{
+	(void)state;
+	pthread_t threads[4];
+	size_t places[4];
+	errors[PROCESS_VM] = EPERM;
+	for (size_t i = 0; i < 4; i++) {
+		places[i] = i * PAGE;
+		assert_int_equal(pthread_create(&threads[i], NULL, copy_often, &places[i]), 0);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		void *failed;
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+}
+
+static void
+test_populate(void **state)
+{
+	(void)state;
+	/* holes of the file become memory, also where the range is a part of two pages */
+	assert_int_equal(softrdma_copy_populate(map + PAGE - 8, 8), 0);
+	assert_int_equal(softrdma_copy_populate(end - PAGE - 8, 16), 0);
+	assert_int_equal(softrdma_copy_populate(end - 8, 16), EFAULT);
+	assert_int_equal(softrdma_copy_populate(end, 8), EFAULT);
+	unsigned char in_core[LENGTH / 4096];
+	assert_int_equal(mincore(map, LENGTH, in_core), 0);
+	for (size_t i = 0; i < sizeof(in_core); i++)
+		assert_int_equal(in_core[i] & 1, i == 0 || i + 2 >= sizeof(in_core));
+	assert_int_equal(munmap(map + LENGTH, LENGTH), 0);
+	assert_int_equal(softrdma_copy_populate(end, 8), EFAULT);
+
+	static const struct {
+		int error, result;
+	} errors_of[] = {
+		{ EINVAL, EOPNOTSUPP },
+		{ ENOSYS, EOPNOTSUPP },
+		{ EPERM, EOPNOTSUPP },
+		{ EFAULT, EFAULT },
+		{ ENOMEM, EFAULT },
+		{ EHWPOISON, EFAULT },
+	};
+	for (size_t i = 0; i < sizeof(errors_of) / sizeof(errors_of[0]); i++) {
+		errors[MADVISE] = errors_of[i].error;
+		assert_int_equal(softrdma_copy_populate(map, 8), errors_of[i].result);
+	}
+}
+
+static void
+test_is_there(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 16; i++) {
+		assert_true(softrdma_copy_is_there(end - 1 - i));
+		assert_false(softrdma_copy_is_there(end + i));
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_at_once),
+		TEST(test_by_pipe),
+		TEST(test_no_way),
+		TEST(test_forked),
+		TEST(test_threads),
+		TEST(test_populate),
+		TEST(test_is_there),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
