@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,27 +69,6 @@ write_header(int fd, uint64_t size)
 	return pwrite_all(fd, page, MAGIC_SIZE, 0) || fsync(fd) ? -1 : 0;
 }
 
-/* the new name itself must survive a power failure as well */
-static int
-sync_directory(const char *path)
-{
-	char copy[PATH_MAX];
-
-	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	int ret = fsync(fd);
-	int err = errno;
-	close(fd);
-	errno = err;
-
-	return ret;
-}
-
 static int
 fill_new_file(int fd, const char *path, uint64_t size)
 {
@@ -121,8 +99,8 @@ log_file_create(const char *path, uint64_t size)
 		return complain(draft, "cannot be created", errno);
 
 	int ret = fill_new_file(fd, draft, size);
-	/* link, unlike rename, never replaces a file */
-	if (ret == 0 && (link(draft, path) || sync_directory(path)))
+	/* link, unlike rename, never replaces a file; the new name must survive a power cut as well */
+	if (ret == 0 && (link(draft, path) || persistent_sync_directory(path)))
 		ret = complain(path, "cannot be created", errno);
 	if (unlink(draft))
 		ret = complain(draft, "cannot be removed", errno);

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include "persistent.h"
 
@@ -55,9 +62,38 @@ map_source(struct pmem2_source *source, int fd, bool writable, struct persistent
 }
 
 int
+persistent_sync_directory(const char *path)
+{
+	char copy[PATH_MAX];
+
+	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	int ret = fsync(fd);
+	int err = errno;
+	close(fd);
+	errno = err;
+
+	return ret;
+}
+
+int
 persistent_map(int fd, const char *path, bool writable, struct persistent *mem)
 {
 	struct pmem2_source *source;
+	struct stat st;
+
+	/* The file may be new. A flush makes its content durable; a power cut could still lose its name. */
+	if (writable && (fstat(fd, &st) || (S_ISREG(st.st_mode) && persistent_sync_directory(path)))) {
+		fprintf(stderr,
+			"%s: its directory cannot be synced, so a power cut could lose the file: %s\n", path,
+			strerror(errno));
+		return -1;
+	}
 
 	int ret = pmem2_source_from_fd(&source, fd);
 	if (ret == 0) {

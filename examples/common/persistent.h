@@ -26,7 +26,16 @@ struct persistent {
 };
 
 /*
+ * persistent_sync_directory -- make the name of a new file durable
+ *
+ * Returns 0, or -1 and errno.
+ */
+int persistent_sync_directory(const char *path);
+
+/*
  * persistent_map -- map the whole file open at fd, which may be closed afterwards
+ *
+ * A file that is mapped writable has its directory synced: it may be new.
  *
  * Returns 0, or -1 after it has told the user what went wrong.
  */
