@@ -61,6 +61,14 @@
 /* those who call a queue pair that is connected by hand, and have not said which */
 #define SOFTRDMA_CALLERS_MAX 1024
 
+/*
+ * Bytes and calls that are spent on what a refused peer has sent after its request, so that the kernel does
+ * not reset the connection before the peer has read the reason. An honest peer sends at most a greeting of
+ * TLS with a chain of certificates; a flood must not hold up the progress thread.
+ */
+#define SOFTRDMA_READ_AWAY_SIZE (16u * 1024)
+#define SOFTRDMA_READ_AWAY_TURNS 4
+
 /* addresses of which it is known that they have reached for memory that is not theirs: 32 bytes each */
 #define SOFTRDMA_TRESPASSERS_MAX 1024
 
@@ -120,6 +128,20 @@
  * key after a GiB costs nothing that one would see
  */
 #define SOFTRDMA_TLS_KEY_RECORDS (1u << 16)
+
+/*
+ * Bytes of the socket that one call of OpenSSL may take: two of its buffers. What is left is read in a later
+ * turn, so records that hold no data, or one byte of a handshake each, do not keep the progress thread.
+ */
+#define SOFTRDMA_TLS_READ_MAX (32u * 1024)
+
+/*
+ * Records without data that a peer may send at a time: KeyUpdate, which costs more to take than to send,
+ * NewSessionTicket, ChangeCipherSpec. Each amount of data lets the peer send one more; a peer that changes
+ * its key as often as any standard asks for sends far more data than that.
+ */
+#define SOFTRDMA_TLS_IDLE_RECORDS 32u
+#define SOFTRDMA_TLS_DATA_PER_IDLE_RECORD (64u * 1024)
 
 /*
  * What a process shows to others of the same host: regions, each at one of so many places that follow from

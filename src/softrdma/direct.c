@@ -41,15 +41,32 @@ static struct softrdma_lane *lanes;
 
 /* --- beginning and end --- */
 
+/* the addresses of both ends of a socket; false: they cannot be had */
+static bool
+get_addresses(int fd, union softrdma_address *own, union softrdma_address *peer)
+{
+	socklen_t own_len = sizeof(*own), peer_len = sizeof(*peer);
+	memset(own, 0, sizeof(*own));
+	memset(peer, 0, sizeof(*peer));
+	return getsockname(fd, &own->any, &own_len) == 0 && getpeername(fd, &peer->any, &peer_len) == 0;
+}
+
 static bool
 is_same_host(int fd)
 {
 	union softrdma_address own, peer;
-	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
-	memset(&own, 0, sizeof(own));
-	memset(&peer, 0, sizeof(peer));
-	return getsockname(fd, &own.any, &own_len) == 0 && getpeername(fd, &peer.any, &peer_len) == 0 &&
-		softrdma_address_equal(&own, &peer);
+	return get_addresses(fd, &own, &peer) && softrdma_address_equal(&own, &peer);
+}
+
+/* true: the socket is its own peer, as is that of a queue pair which is connected to itself */
+static bool
+is_own_peer(int fd)
+{
+	union softrdma_address own, peer;
+	if (!get_addresses(fd, &own, &peer) || !softrdma_address_equal(&own, &peer))
+		return false;
+	return own.any.sa_family == AF_INET6 ? own.in6.sin6_port == peer.in6.sin6_port
+					     : own.in.sin_port == peer.in.sin_port;
 }
 
 void
@@ -92,11 +109,21 @@ softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting *gree
 	return true;
 }
 
+/* true: the peer gives this side's own greeting back, to have it reach for its own memory */
+static bool
+is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
+{
+	const struct softrdma_lane *lane = link->lane;
+	return greeting->number == lane->number && greeting->slot == lane->slot &&
+		memcmp(greeting->id, lane->id, sizeof(lane->id)) == 0 && !is_own_peer(link->fd);
+}
+
 void
 softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
 	struct softrdma_lane *lane = link->lane;
-	if (lane == NULL || lane->neighbour || link->failed || link->responder.withheld)
+	if (lane == NULL || lane->neighbour || link->failed || link->responder.withheld ||
+		is_echo(link, greeting))
 		return;
 	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
 	if (neighbour == NULL)

@@ -71,6 +71,14 @@ static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit too_late = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit not_trusted_here = SOFTRDMA_LOG_LIMIT;
 
+/* TLS has stopped at a bound, and no edge tells of what is left: the others come first, and then this one */
+static void
+look_again_if_unread(struct softrdma_handshaker *hand)
+{
+	if (hand->fd >= 0 && softrdma_stream_is_unread(hand->tls))
+		softrdma_io_look_again(hand->fd, &hand->watched);
+}
+
 static bool
 is_incoming(const struct softrdma_handshaker *hand)
 {
@@ -765,6 +773,7 @@ take_socket(struct softrdma_handshaker *listener, int fd, const struct sockaddr 
 		return;
 	}
 	read_request(hand);
+	look_again_if_unread(hand);
 }
 
 enum softrdma_accept
@@ -990,6 +999,7 @@ handle(struct softrdma_watched *watched, uint32_t events)
 			watch_waiting_peer(hand);
 			break;
 		}
+		look_again_if_unread(hand);
 	}
 	softrdma_cm_unlock();
 }

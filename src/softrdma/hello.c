@@ -52,9 +52,11 @@ softrdma_hello_reject(int fd, struct softrdma_tls *tls, enum softrdma_reject_rea
 void
 softrdma_hello_read_away(int fd)
 {
-	uint8_t bytes[2 * SOFTRDMA_HELLO_MAX];
-	while (softrdma_stream_recv(fd, NULL, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
-		;
+	uint8_t bytes[SOFTRDMA_READ_AWAY_SIZE];
+	for (int turn = 0; turn < SOFTRDMA_READ_AWAY_TURNS; turn++) {
+		if (softrdma_stream_recv(fd, NULL, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes))
+			return; /* nothing is left, or the stream has ended */
+	}
 }
 
 static enum softrdma_hello_reading

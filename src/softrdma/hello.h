@@ -61,7 +61,11 @@ enum softrdma_hello_reading softrdma_hello_secure(struct softrdma_tls *tls);
 /* what has been read is the beginning of TLS */
 bool softrdma_hello_is_tls(const struct softrdma_hello *hello);
 
-/* bytes that nobody has read would make the kernel reset the connection, and what was said last be lost */
+/*
+ * Reads what has come after a message that is refused, before the socket is closed: close(2) with unread
+ * bytes makes the kernel reset the connection, which may overtake the REJECT. It reads a bounded amount. A
+ * peer that has sent more, or goes on sending, may lose the reason.
+ */
 void softrdma_hello_read_away(int fd);
 
 /*

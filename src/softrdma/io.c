@@ -234,7 +234,17 @@ iov_length(const struct iovec *iov, int count)
 	return len;
 }
 
-/* true: bytes came and there may be more */
+/* TLS has failed: a stream that just ends needs no line */
+static void
+tell_why(const struct softrdma_link *link)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (link->tls && *softrdma_tls_why(link->tls))
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s",
+			softrdma_tls_why(link->tls));
+}
+
+/* true: there may be more */
 static bool
 receive_once(struct softrdma_link *link, bool *progress)
 {
@@ -260,7 +270,8 @@ receive_once(struct softrdma_link *link, bool *progress)
 		return link->rx.state == SOFTRDMA_RX_DISCARDING;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return errno == EINTR;
+		return errno == EINTR || softrdma_stream_is_unread(link->tls);
+	tell_why(link);
 	stream_ended(link);
 	return false;
 }

@@ -104,6 +104,14 @@ release(struct softrdma_watched *watched)
 	free(watched);
 }
 
+/* TLS has stopped at a bound, and no edge tells of what is left: the others come first, and then this one */
+static void
+look_again_if_unread(struct softrdma_caller *caller)
+{
+	if (caller->fd >= 0 && softrdma_stream_is_unread(caller->tls))
+		softrdma_io_look_again(caller->fd, &caller->watched);
+}
+
 static bool
 is_stranger(const struct softrdma_caller *caller)
 {
@@ -654,6 +662,7 @@ take_socket(struct softrdma_doorstep *door, int fd)
 		return;
 	}
 	read_join(caller);
+	look_again_if_unread(caller);
 }
 
 static void
@@ -890,6 +899,7 @@ handle_caller(struct softrdma_watched *watched, uint32_t events)
 				end(caller);
 			break;
 		}
+		look_again_if_unread(caller);
 	}
 	softrdma_cm_unlock();
 }

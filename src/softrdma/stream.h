@@ -86,6 +86,13 @@ softrdma_stream_has_input(const struct softrdma_tls *tls)
 	return tls && softrdma_tls_has_input(tls);
 }
 
+/* true if the last call stopped at a bound before the socket was empty: no edge tells of what is left */
+static inline bool
+softrdma_stream_is_unread(const struct softrdma_tls *tls)
+{
+	return tls && softrdma_tls_is_unread(tls);
+}
+
 /* is something to be sent, or to be read, as soon as the socket has room? */
 static inline bool
 softrdma_stream_wants_space(const struct softrdma_tls *tls)

@@ -57,12 +57,18 @@ const char *softrdma_tls_why(const struct softrdma_tls *tls);
 
 /*
  * As recv(2) on a non-blocking socket. 0 is an end that the other side has announced; one that it has not is
- * ECONNRESET, as what is not from it.
+ * ECONNRESET, as what is not from it, and a flood of records without data.
  */
 ssize_t softrdma_tls_recv(struct softrdma_tls *tls, void *buf, size_t len);
 ssize_t softrdma_tls_peek(struct softrdma_tls *tls, void *buf, size_t len);
 /* may there be something to receive that the socket does not tell of? */
 bool softrdma_tls_has_input(const struct softrdma_tls *tls);
+/*
+ * True if the last call of the three above ended with EAGAIN at a bound (bounds.h: bytes of a call, a record
+ * without data) and not at an empty socket: no edge tells, so it must be called again, after others had their
+ * turn.
+ */
+bool softrdma_tls_is_unread(const struct softrdma_tls *tls);
 
 /* room for the next record, SOFTRDMA_TLS_RECORD bytes; NULL with errno: EAGAIN if the last one has not left
  */

@@ -99,6 +99,13 @@ softrdma_tls_has_input(const struct softrdma_tls *tls)
 	abort();
 }
 
+bool
+softrdma_tls_is_unread(const struct softrdma_tls *tls)
+{
+	(void)tls;
+	abort();
+}
+
 uint8_t *
 softrdma_tls_record(struct softrdma_tls *tls)
 {

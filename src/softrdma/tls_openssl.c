@@ -34,11 +34,18 @@ struct softrdma_tls {
 	bool plain;            /* and it is not TLS, but a message of ours without */
 	bool eof;              /* the socket has ended */
 	bool drained;          /* the last look found the socket empty, and nothing of ours is left */
+	bool unread;           /* the last look stopped before that, at a bound */
 	bool read_wants_space; /* something must be answered before more can be read */
 	bool end_wants_space;  /* the end is to be announced, and could not be yet */
 	bool broken;
 	uint32_t begin, end; /* of the record: what has not left */
 	uint32_t sealed;     /* records with the present key */
+	size_t may_read;     /* bytes that the present call may still take from the socket */
+	bool dry;            /* the socket was empty in the present call */
+	bool agreed;         /* the handshake is over */
+	bool in_doubt;       /* a record has begun, and it is not known yet whether it holds data */
+	uint32_t idle;       /* records without data, less what data has paid for; see bounds.h */
+	size_t data;         /* bytes of data that have not paid for one yet */
 	const char *why;
 	uint8_t record[SOFTRDMA_TLS_RECORD];
 };
@@ -73,15 +80,60 @@ look_at_first_byte(struct softrdma_tls *tls)
 	return -1;
 }
 
+static size_t
+at_most(size_t len, size_t limit)
+{
+	return len < limit ? len : limit;
+}
+
+/* true: the peer sends records, and hardly any data in them */
+static bool
+is_idle(const struct softrdma_tls *tls)
+{
+	return tls->idle > SOFTRDMA_TLS_IDLE_RECORDS;
+}
+
+/*
+ * OpenSSL tells of each record twice: of its header, and of the type that was encrypted. So a record counts
+ * when the next one begins. Empty records of data do not count: OpenSSL itself bears no more than 32 of them
+ * in a row.
+ */
+static void
+count_record(int is_sent, int version, int content_type, const void *buf, size_t len, SSL *ssl, void *arg)
+{
+	struct softrdma_tls *tls = arg;
+	(void)version;
+	(void)ssl;
+	if (is_sent || !tls->agreed)
+		return;
+	if (content_type == SSL3_RT_HEADER) {
+		tls->idle += tls->in_doubt;
+		tls->in_doubt = true;
+	} else if (content_type == SSL3_RT_INNER_CONTENT_TYPE && len == 1) {
+		tls->in_doubt = *(const uint8_t *)buf != SSL3_RT_APPLICATION_DATA;
+	}
+}
+
 static int
 read_socket(BIO *bio, char *buf, int len)
 {
 	struct softrdma_tls *tls = BIO_get_data(bio);
 	BIO_clear_retry_flags(bio);
+	if (is_idle(tls)) {
+		errno = ECONNRESET;
+		return -1;
+	}
+	if (tls->may_read == 0) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
 	ssize_t n = tls->heard ? 1 : look_at_first_byte(tls);
 	if (n >= 0)
-		n = softrdma_stream_recv(tls->fd, NULL, buf, (size_t)len);
-	if (n < 0 && errno == EAGAIN)
+		n = softrdma_stream_recv(tls->fd, NULL, buf, at_most(tls->may_read, (size_t)len));
+	if (n > 0)
+		tls->may_read -= (size_t)n;
+	tls->dry = n < 0 && errno == EAGAIN;
+	if (tls->dry)
 		BIO_set_retry_read(bio);
 	tls->eof = n == 0;
 	return (int)n;
@@ -160,6 +212,9 @@ new_context(struct softrdma_tls_context **context_ptr)
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* SSL_read() comes back after a record without data: others must have their turn in a flood of them
+	 */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));
 	/* nothing is resumed: connections are made rarely, and each one is to be judged anew */
@@ -293,6 +348,8 @@ softrdma_tls_new(struct softrdma_tls_context *context, int fd, bool active, stru
 	BIO_set_data(bio, tls);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(tls->ssl, bio, bio);
+	SSL_set_msg_callback(tls->ssl, count_record);
+	SSL_set_msg_callback_arg(tls->ssl, tls);
 	if (active)
 		SSL_set_connect_state(tls->ssl);
 	else
@@ -329,6 +386,12 @@ static int
 failed(struct softrdma_tls *tls, int ret)
 {
 	int error = errno;
+	if (is_idle(tls)) {
+		tls->broken = true;
+		tls->why = "the peer sends records without data";
+		ERR_clear_error();
+		return ECONNRESET;
+	}
 	switch (SSL_get_error(tls->ssl, ret)) {
 	case SSL_ERROR_WANT_READ:
 	case SSL_ERROR_WANT_WRITE:
@@ -346,17 +409,41 @@ failed(struct softrdma_tls *tls, int ret)
 	}
 }
 
-int
-softrdma_tls_handshake(struct softrdma_tls *tls)
+static void
+begin_look(struct softrdma_tls *tls)
 {
 	ERR_clear_error();
 	errno = 0;
+	tls->may_read = SOFTRDMA_TLS_READ_MAX;
+	tls->dry = false;
+	tls->drained = false;
+	tls->unread = false;
+	tls->read_wants_space = false;
+}
+
+/* more is needed: does an edge tell when it is there? */
+static void
+end_look(struct softrdma_tls *tls)
+{
+	bool wants_input = SSL_want_read(tls->ssl);
+	tls->drained = wants_input && tls->dry;
+	tls->unread = wants_input && !tls->dry;
+	tls->read_wants_space = !wants_input;
+}
+
+int
+softrdma_tls_handshake(struct softrdma_tls *tls)
+{
+	begin_look(tls);
 	int ret = SSL_do_handshake(tls->ssl);
-	if (ret == 1)
+	tls->agreed = ret == 1;
+	if (tls->agreed)
 		return 0;
 	int error = failed(tls, ret);
 	if (tls->plain)
 		return EPROTONOSUPPORT;
+	if (error == EAGAIN)
+		end_look(tls);
 	return error ? error : ECONNRESET;
 }
 
@@ -369,26 +456,36 @@ softrdma_tls_why(const struct softrdma_tls *tls)
 static ssize_t
 take(struct softrdma_tls *tls, int (*call)(SSL *ssl, void *buf, int len), void *buf, size_t len)
 {
-	ERR_clear_error();
-	errno = 0;
-	tls->drained = false;
-	tls->read_wants_space = false;
+	begin_look(tls);
 	int n = tls->broken ? -1 : call(tls->ssl, buf, len < INT_MAX ? (int)len : INT_MAX);
 	if (n > 0)
 		return n;
 	int error = tls->broken ? ECONNRESET : failed(tls, n);
 	if (error == 0)
 		return 0;
-	tls->drained = error == EAGAIN && SSL_want_read(tls->ssl);
-	tls->read_wants_space = error == EAGAIN && !tls->drained;
+	if (error == EAGAIN)
+		end_look(tls);
 	errno = error;
 	return -1;
+}
+
+/* data pays for records that hold none */
+static void
+pay(struct softrdma_tls *tls, size_t len)
+{
+	tls->data += len;
+	size_t paid = tls->data / SOFTRDMA_TLS_DATA_PER_IDLE_RECORD;
+	tls->data %= SOFTRDMA_TLS_DATA_PER_IDLE_RECORD;
+	tls->idle -= (uint32_t)at_most(paid, tls->idle);
 }
 
 ssize_t
 softrdma_tls_recv(struct softrdma_tls *tls, void *buf, size_t len)
 {
-	return take(tls, SSL_read, buf, len);
+	ssize_t n = take(tls, SSL_read, buf, len);
+	if (n > 0)
+		pay(tls, (size_t)n);
+	return n;
 }
 
 ssize_t
@@ -401,6 +498,12 @@ bool
 softrdma_tls_has_input(const struct softrdma_tls *tls)
 {
 	return !tls->drained;
+}
+
+bool
+softrdma_tls_is_unread(const struct softrdma_tls *tls)
+{
+	return tls->unread;
 }
 
 /* --- sending --- */

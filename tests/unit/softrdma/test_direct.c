@@ -518,6 +518,45 @@ test_greetings(void **state)
 	near_fini(&p);
 }
 
+/* a peer that gives back what it was told is not this side itself, whatever it says: it is asked by TCP */
+static void
+test_echo(void **state)
+{
+	(void)state;
+	struct listener l;
+	uint8_t buf[BUF_MAX], greeting[SOFTRDMA_FRAME_SIZE + SOFTRDMA_BOARD_ID_SIZE];
+	uint8_t header[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame frame, ready = { .opcode = SOFTRDMA_OP_READY };
+	setting("1");
+	listener_init(&l);
+	int fd = raw_connect(&l.addr);
+	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	raw_frame(fd, &ready);
+	expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	raw_recv(fd, greeting, sizeof(greeting));
+	assert_true(softrdma_frame_decode(greeting, &frame));
+	assert_int_equal(frame.opcode, SOFTRDMA_OP_GREETING);
+	raw_send(fd, greeting, sizeof(greeting));
+
+	/* it goes on, and would have let us in by the time of this answer */
+	frame = (struct softrdma_frame){ .opcode = SOFTRDMA_OP_WRITE,
+		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+		.seq = 100 };
+	raw_frame(fd, &frame);
+	raw_recv(fd, header, sizeof(header));
+	assert_true(softrdma_frame_decode(header, &frame));
+	assert_int_equal(frame.opcode, SOFTRDMA_OP_ACK);
+	find_the_board();
+	assert_int_equal(open_slots(), 0);
+	destroy(id);
+	close(fd);
+	listener_fini(&l);
+}
+
 /* a side that lets nobody in is asked */
 static void
 test_shut(void **state)
@@ -815,6 +854,7 @@ main(void)
 		device_test(test_goes_by_tcp),
 		device_test(test_no_lane),
 		device_test(test_greetings),
+		device_test(test_echo),
 		device_test(test_shut),
 		device_test(test_watched_by_another),
 		device_test(test_key_of_nothing),

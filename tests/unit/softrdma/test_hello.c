@@ -4,6 +4,9 @@
 /* test_hello.c -- the messages that a connection begins with, on their way through a socket */
 
 #include "connected.h"
+
+#include <sys/ioctl.h>
+
 #include "softrdma/hello.h"
 
 static int fds[2];
@@ -136,6 +139,24 @@ test_send(void **state)
 	close_pair();
 }
 
+/* a refused peer that has sent more than any honest one, and would go on */
+static void
+test_read_away_is_bounded(void **state)
+{
+	(void)state;
+	const size_t most = SOFTRDMA_READ_AWAY_SIZE * SOFTRDMA_READ_AWAY_TURNS;
+	static uint8_t bytes[SOFTRDMA_READ_AWAY_SIZE * (SOFTRDMA_READ_AWAY_TURNS + 1)];
+	int unread = 0;
+	open_pair();
+	raw_send(fds[0], bytes, sizeof(bytes));
+	softrdma_hello_read_away(fds[1]);
+	assert_int_equal(ioctl(fds[1], FIONREAD, &unread), 0);
+	assert_int_equal(unread, sizeof(bytes) - most);
+	softrdma_hello_read_away(fds[1]);
+	assert_false(readable(fds[1], 0));
+	close_pair();
+}
+
 static void
 test_names(void **state)
 {
@@ -192,6 +213,7 @@ main(void)
 		device_test(test_strangers),
 		device_test(test_damage),
 		device_test(test_send),
+		device_test(test_read_away_is_bounded),
 		device_test(test_names),
 		device_test(test_loopback),
 	};

@@ -11,6 +11,7 @@
 #include "by_hand.h"
 
 #include <openssl/ssl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "certificates.h"
@@ -501,27 +502,187 @@ test_another_key(void **state)
 	ends_fini(&e);
 }
 
+/* an active side of another make, which OpenSSL alone is */
+struct other {
+	SSL_CTX *ctx;
+	SSL *ssl;
+	int fd;
+};
+
+static void
+other_init(struct other *other, struct end *passive)
+{
+	int fds[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	node();
+	end_init(passive, fds[1], false);
+	other->fd = fds[0];
+	other->ctx = SSL_CTX_new(TLS_client_method());
+	assert_int_equal(
+		SSL_CTX_use_certificate_file(other->ctx, file_path("node", ".pem"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(other->ctx, file_path("node", ".key"), SSL_FILETYPE_PEM),
+		1);
+	other->ssl = SSL_new(other->ctx);
+	SSL_set_fd(other->ssl, other->fd);
+	assert_int_equal(fcntl(other->fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 10; i++) {
+		SSL_connect(other->ssl);
+		step(passive);
+	}
+	assert_int_equal(passive->error, 0);
+}
+
+static void
+other_fini(struct other *other, struct end *passive)
+{
+	SSL_free(other->ssl);
+	SSL_CTX_free(other->ctx);
+	close(other->fd);
+	end_fini(passive);
+	use_certificates(NULL, NULL, NULL);
+}
+
+/* records of the kind that a peer can send without data */
+static void
+other_updates_keys(const struct other *other, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		assert_int_equal(SSL_key_update(other->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		assert_int_equal(SSL_do_handshake(other->ssl), 1);
+	}
+}
+
+/* receives all that has come, in so many calls; the result is that of the last one, with its errno */
+static ssize_t
+receive_all(struct end *end, size_t *got, unsigned *calls)
+{
+	static uint8_t bytes[SOFTRDMA_TLS_RECORD];
+	for (*got = 0, *calls = 1;; ++*calls) {
+		ssize_t n = softrdma_tls_recv(end->tls, bytes, sizeof(bytes));
+		if (n <= 0 && !softrdma_tls_is_unread(end->tls))
+			return n;
+		*got += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* a peer that changes its key now and then, as long as there is data for it to protect, may do so for ever */
+static void
+test_changes_of_key(void **state)
+{
+	(void)state;
+	struct end passive;
+	struct other other;
+	size_t got;
+	unsigned calls;
+	static uint8_t bytes[SOFTRDMA_TLS_DATA_PER_IDLE_RECORD];
+	other_init(&other, &passive);
+	other_updates_keys(&other, SOFTRDMA_TLS_IDLE_RECORDS);
+	assert_int_equal(receive_all(&passive, &got, &calls), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(softrdma_tls_has_input(passive.tls));
+	for (unsigned i = 0; i < 3 * SOFTRDMA_TLS_IDLE_RECORDS; i++) {
+		assert_int_equal(SSL_write(other.ssl, bytes, sizeof(bytes)), sizeof(bytes));
+		assert_int_equal(receive_all(&passive, &got, &calls), -1);
+		assert_int_equal(errno, EAGAIN);
+		assert_int_equal(got, sizeof(bytes));
+		other_updates_keys(&other, 1);
+	}
+	assert_int_equal(receive_all(&passive, &got, &calls), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_string_equal(softrdma_tls_why(passive.tls), "");
+	other_fini(&other, &passive);
+}
+
+/*
+ * Each change of key costs many times of what it costs the peer: there is an end to it, and soon. A record
+ * counts when the next one begins.
+ */
+static void
+test_flood_of_changes_of_key(void **state)
+{
+	(void)state;
+	for (int with_data = 0; with_data < 2; with_data++) {
+		struct end passive;
+		struct other other;
+		size_t got = 0, all = 0;
+		unsigned calls;
+		int error = EAGAIN;
+		other_init(&other, &passive);
+		for (unsigned i = 0; i < SOFTRDMA_TLS_IDLE_RECORDS + (with_data ? 1 : 2); i++) {
+			assert_int_equal(error, EAGAIN);
+			other_updates_keys(&other, 1);
+			if (with_data) /* too little to pay for it */
+				assert_int_equal(SSL_write(other.ssl, "data", 4), 4);
+			assert_int_equal(receive_all(&passive, &got, &calls), -1);
+			error = errno;
+			assert_true(calls <= 3); /* what is handled comes back at once */
+			all += got;
+		}
+		assert_int_equal(error, ECONNRESET);
+		assert_int_equal(all, with_data ? (SOFTRDMA_TLS_IDLE_RECORDS + 1) * 4 : 0);
+		assert_string_equal(softrdma_tls_why(passive.tls), "the peer sends records without data");
+		expect_end(&passive, -1);
+		other_fini(&other, &passive);
+	}
+
+	/* all at once: no call takes more than OpenSSL's buffer holds */
+	struct end passive;
+	struct other other;
+	char byte;
+	int unread = 0;
+	other_init(&other, &passive);
+	BIO *gathered = BIO_new(BIO_s_mem());
+	SSL_set0_wbio(other.ssl, gathered);
+	other_updates_keys(&other, 2 * SOFTRDMA_TLS_READ_MAX / 27); /* bytes of such a record */
+	char *records = NULL;
+	long len = BIO_get_mem_data(gathered, &records);
+	raw_send(other.fd, records, (size_t)len);
+	expect_end(&passive, -1);
+	assert_int_equal(ioctl(passive.fd, FIONREAD, &unread), 0);
+	assert_true(unread > 0);
+	assert_int_equal(softrdma_tls_peek(passive.tls, &byte, 1), -1);
+	assert_int_equal(errno, ECONNRESET);
+	other_fini(&other, &passive);
+}
+
+/* a first message that is as long as OpenSSL bears, in records of one byte: bounded, and looked at again */
+static void
+test_handshake_in_pieces(void **state)
+{
+	(void)state;
+	struct ends e;
+	static const uint8_t hello[] = { 1, 1, 0xff, 0xff }; /* its type, and a length of 128 KiB */
+	static uint8_t records[3 * SOFTRDMA_TLS_READ_MAX / 6][6];
+	ends_init(&e, node, node);
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+		const uint8_t record[6] = { 22, 3, 1, 0, 1, i < sizeof(hello) ? hello[i] : 3 };
+		memcpy(records[i], record, sizeof(record));
+	}
+	raw_send(e.active.fd, records, sizeof(records));
+	for (int left = sizeof(records); left > 0;) {
+		int unread = 0;
+		assert_int_equal(softrdma_tls_handshake(e.passive.tls), EAGAIN);
+		assert_int_equal(ioctl(e.passive.fd, FIONREAD, &unread), 0);
+		assert_in_range(left - unread, 1, SOFTRDMA_TLS_READ_MAX);
+		assert_true(softrdma_tls_is_unread(e.passive.tls) || unread == 0);
+		left = unread;
+	}
+	/* the last call found the socket empty, or the next one does */
+	assert_int_equal(softrdma_tls_handshake(e.passive.tls), EAGAIN);
+	assert_false(softrdma_tls_is_unread(e.passive.tls));
+	assert_false(softrdma_tls_has_input(e.passive.tls));
+	ends_fini(&e);
+}
+
 /* a peer of another make may ask for an answer before anything else can be read */
 static void
 test_answer_without_room(void **state)
 {
 	(void)state;
 	struct ends e;
-	int fds[2];
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	node();
-	end_init(&e.passive, fds[1], false);
-	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	assert_int_equal(SSL_CTX_use_certificate_file(ctx, file_path("node", ".pem"), SSL_FILETYPE_PEM), 1);
-	assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, file_path("node", ".key"), SSL_FILETYPE_PEM), 1);
-	SSL *ssl = SSL_new(ctx);
-	SSL_set_fd(ssl, fds[0]);
-	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
-	for (int i = 0; i < 10; i++) {
-		SSL_connect(ssl);
-		step(&e.passive);
-	}
-	assert_int_equal(e.passive.error, 0);
+	struct other other;
+	other_init(&other, &e.passive);
+	SSL *ssl = other.ssl;
 	assert_int_equal(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
 	assert_int_equal(SSL_write(ssl, "word", 4), 4);
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
@@ -540,11 +701,7 @@ test_answer_without_room(void **state)
 	assert_int_equal(softrdma_tls_send(e.passive.tls, "answer", 6), 6);
 	assert_int_equal(SSL_read(ssl, word, sizeof(word)), 6);
 	assert_memory_equal(word, "answer", 6);
-	SSL_free(ssl);
-	SSL_CTX_free(ctx);
-	close(fds[0]);
-	end_fini(&e.passive);
-	use_certificates(NULL, NULL, NULL);
+	other_fini(&other, &e.passive);
 }
 
 static void
@@ -1513,6 +1670,9 @@ main(void)
 		device_test(test_other_side_gone),
 		device_test(test_full_socket),
 		device_test(test_another_key),
+		device_test(test_changes_of_key),
+		device_test(test_flood_of_changes_of_key),
+		device_test(test_handshake_in_pieces),
 		device_test(test_answer_without_room),
 		device_test(test_no_memory),
 		device_test(test_connection),
