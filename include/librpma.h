@@ -264,9 +264,10 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote *mr, int *flush_ty
 int rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr);
 
 /*
- * Advises the device about a range of on-demand registered memory: advice and flags as in ibv_advise_mr(3).
- * RPMA_E_INVAL, RPMA_E_NOSUPP (by the device or by the headers that the library was built with),
- * RPMA_E_PROVIDER
+ * Has the device fetch the pages of a range before they are needed: advice and flags as in ibv_advise_mr(3).
+ * For memory registered on demand; on the software device for any memory.
+ * RPMA_E_INVAL (also: a page cannot be fetched), RPMA_E_NOSUPP (by the device or by the headers that the
+ * library was built with), RPMA_E_PROVIDER
  */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 

@@ -279,6 +279,24 @@ rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr)
 	return 0;
 }
 
+static const char *
+advise_way_out(int errnum, const struct rpma_peer *peer)
+{
+	switch (errnum) {
+	case EFAULT:
+		return peer->rdma->is_soft
+			? "a page cannot be fetched: the file may end before it, or its disk may be full"
+			: "it is for memory registered on demand";
+	case EINVAL:
+		return peer->rdma->is_soft ? "a flag may be unknown"
+					   : "it is for memory registered on demand";
+	case EPERM:
+		return "prefetching for writes is for memory that the device may write to";
+	default:
+		return NULL;
+	}
+}
+
 int
 rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags)
 {
@@ -296,16 +314,21 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 	};
 	int errnum =
 		mr->peer->rdma->advise_mr(mr->peer->pd, (enum ibv_advise_mr_advice)advice, flags, &sge, 1);
+	int ret = RPMA_E_PROVIDER;
 	switch (errnum) {
 	case 0:
 		return 0;
 	case EOPNOTSUPP: /* the same value as ENOTSUP */
-		return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errnum, NULL, "ibv_advise_mr()");
+		ret = RPMA_E_NOSUPP;
+		break;
 	case EFAULT:
 	case EINVAL:
-		return RPMAI_FAIL_ERRNO(RPMA_E_INVAL, errnum, "it is for memory registered on demand",
-			"ibv_advise_mr()");
+		ret = RPMA_E_INVAL;
+		break;
 	default:
-		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_advise_mr()");
+		break;
 	}
+	return RPMAI_FAIL_ERRNO(ret, errnum, advise_way_out(errnum, mr->peer),
+		"ibv_advise_mr(): advice %d, flags 0x%x, %zu bytes at offset %zu", advice, (unsigned)flags,
+		len, offset);
 }

@@ -14,7 +14,8 @@
 
 #include "copy.h"
 
-/* Linux 5.14; older headers have no name for it */
+/* Linux 5.14; older headers have no names for them */
+#define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
 /*
@@ -109,19 +110,31 @@ softrdma_copy_from(void *dst, const void *there, size_t len)
 	return copy_result(process_vm_readv(getpid(), &local, 1, &remote, 1, 0), dst, there, len);
 }
 
-int
-softrdma_copy_populate(void *addr, size_t len)
+static int
+populate(void *addr, size_t len, int advice)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const uintptr_t skip = (uintptr_t)addr % page;
 	int ret;
 	do {
-		ret = madvise((uint8_t *)addr - skip, skip + len, POPULATE_WRITE);
+		ret = madvise((uint8_t *)addr - skip, skip + len, advice);
 	} while (ret != 0 && errno == EINTR);
 	if (ret == 0)
 		return 0;
 	/* an older kernel, memory of a device, or a sandbox; all else says that a page cannot be had */
 	return errno == EINVAL || errno == ENOSYS || errno == EPERM ? EOPNOTSUPP : EFAULT;
+}
+
+int
+softrdma_copy_populate(void *addr, size_t len)
+{
+	return populate(addr, len, POPULATE_WRITE);
+}
+
+int
+softrdma_copy_prefetch(void *addr, size_t len)
+{
+	return populate(addr, len, POPULATE_READ);
 }
 
 /*

@@ -24,6 +24,9 @@ int softrdma_copy_from(void *dst, const void *there, size_t len);
  */
 int softrdma_copy_populate(void *addr, size_t len);
 
+/* the same for loads: holes of a file stay holes */
+int softrdma_copy_prefetch(void *addr, size_t len);
+
 /* may the byte at addr be loaded? Any thread. */
 bool softrdma_copy_is_there(const void *addr);
 

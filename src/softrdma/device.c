@@ -96,21 +96,9 @@ query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *
 	return 0;
 }
 
-static int
-advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
-	uint32_t num_sge)
-{
-	(void)pd;
-	(void)advice;
-	(void)flags;
-	(void)sg_list;
-	(void)num_sge;
-	return EOPNOTSUPP; /* there are no page tables to prefetch into */
-}
-
 static struct verbs_context the_context = {
 	.query_port = query_port,
-	.advise_mr = advise_mr,
+	.advise_mr = softrdma_ibv_advise_mr,
 	.modify_cq = softrdma_ibv_modify_cq,
 	.create_cq_ex = softrdma_ibv_create_cq_ex,
 	.create_qp_ex = softrdma_ibv_create_qp_ex,
@@ -197,11 +185,4 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 	softrdma_io_revoke(mr);
 	softrdma_mr_delete(mr);
 	return 0;
-}
-
-int
-softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
-	struct ibv_sge *sg_list, uint32_t num_sge)
-{
-	return advise_mr(pd, advice, flags, sg_list, num_sge);
 }

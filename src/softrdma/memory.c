@@ -75,6 +75,22 @@ softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t 
 }
 
 int
+softrdma_mr_check(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
+{
+	int ret = 0;
+	pthread_rwlock_rdlock(&table_lock);
+	const struct softrdma_mr *mr = lookup(key);
+	if (mr == NULL)
+		ret = EFAULT;
+	else if (mr->mr.pd != pd || (mr->access & access) != access)
+		ret = EPERM;
+	else if (!in_range(mr, addr, len))
+		ret = EFAULT;
+	pthread_rwlock_unlock(&table_lock);
+	return ret;
+}
+
+int
 softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset,
 	uint64_t len, int access, struct softrdma_place *place)
 {

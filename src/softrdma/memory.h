@@ -65,6 +65,12 @@ struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint
 	int access);
 
 /*
+ * Checks the same for the application's own call, without handing out the region. 0; EFAULT: the key is no
+ * region's, or the range is not inside the region; EPERM: another protection domain's, or a right is missing.
+ */
+int softrdma_mr_check(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access);
+
+/*
  * Resolves len bytes from offset of a scatter/gather list. 0, or EACCES if a piece is refused. Pieces of no
  * length are not looked at, as on hardware.
  */

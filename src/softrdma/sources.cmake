@@ -1,6 +1,7 @@
 # the software device, as one list for every library that holds it
 set(SOFTRDMA_SOURCES
 	softrdma/address.c
+	softrdma/advise.c
 	softrdma/board.c
 	softrdma/cm.c
 	softrdma/completion.c

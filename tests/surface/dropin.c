@@ -48,6 +48,11 @@ target(int port_fd)
 		RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT |
 			RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
 		&mr));
+	/* programs of the original end if this fails; on hardware it is for memory on demand */
+	int ret = rpma_mr_advise(mr, 0, TWO_SIZE, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+		IBV_ADVISE_MR_FLAG_FLUSH);
+	const char *which = getenv("RPMA_DEVICE");
+	TRUE(ret == 0 || which == NULL || strcmp(which, "soft") != 0);
 	ZERO(rpma_mr_reg(peer, message, sizeof(message), RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_SEND,
 		&message_mr));
 

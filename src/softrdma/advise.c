@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * advise.c -- advice about registered memory: pages are fetched before an operation needs them
+ *
+ * The device accesses memory through the page tables of the process, so fetching a page for the device is
+ * fetching it for the process. It is done on the caller's thread, without a lock, and before the call
+ * returns, whether or not the advice asks to be waited for.
+ */
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "copy.h"
+#include "memory.h"
+
+/* a hint, where the kernel cannot be asked for more; it has no failures */
+static void
+hint(uint8_t *addr, size_t len)
+{
+	const size_t skip = (uintptr_t)addr % (size_t)sysconf(_SC_PAGESIZE);
+	(void)madvise(addr - skip, skip + len, MADV_WILLNEED);
+}
+
+/* 0, or EFAULT for pages that cannot be had, as behind the end of a file or on a full disk */
+static int
+fetch(const struct ibv_sge *sge, bool write)
+{
+	uint8_t *addr = (uint8_t *)(uintptr_t)sge->addr;
+	if (sge->length == 0)
+		return 0;
+	int ret =
+		write ? softrdma_copy_populate(addr, sge->length) : softrdma_copy_prefetch(addr, sge->length);
+	if (ret != EOPNOTSUPP)
+		return ret;
+	hint(addr, sge->length);
+	return 0;
+}
+
+/* all of it is checked before anything is done; the errors are those of ibv_advise_mr(3) */
+int
+softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	struct ibv_sge *sg_list, uint32_t num_sge)
+{
+	switch (advice) {
+	case IBV_ADVISE_MR_ADVICE_PREFETCH:
+	case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:
+	case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
+		break;
+	default:
+		return EOPNOTSUPP;
+	}
+	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || num_sge == 0 || sg_list == NULL)
+		return EINVAL;
+
+	const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	for (uint32_t i = 0; i < num_sge; i++) {
+		int ret = softrdma_mr_check(pd, sg_list[i].lkey, sg_list[i].addr, sg_list[i].length,
+			write ? IBV_ACCESS_LOCAL_WRITE : 0);
+		if (ret)
+			return ret;
+	}
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return 0; /* what is present is present for the device */
+
+	for (uint32_t i = 0; i < num_sge; i++) {
+		int ret = fetch(&sg_list[i], write);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
