@@ -193,7 +193,8 @@ failures(void **state)
 	assert_null(peer);
 }
 
-/* deletes one object after its peer; the last one ends the protection domain, and not one before it; no other call of the device follows */
+/* deletes one object after its peer; the last one ends the protection domain, and not one before it; no other
+ * call of the device follows */
 #define assert_domain_ends_with(expr) \
 	do { \
 		assert_int_equal(mock_count("dealloc_pd"), domains); \
