@@ -3,118 +3,40 @@
 
 /* attacks.c -- what hostile peers do; each has addresses of its own, 127.0.0.<host> */
 
-#include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "attacking.h"
 #include "attacks.h"
 #include "deadline.h"
 #include "raw.h"
 
-/* the server ends by itself what is unfinished after 5 s; this is how long one that hesitates is believed */
-#define PATIENCE_MS 15000
 #define SEGMENT_MAX 262144u
 #define MESSAGE_MAX 0x80000000u
 
-static int
-let_pass(const char *what)
-{
-	fprintf(stderr, "the server has let pass: %s\n", what);
-	return 1;
-}
-
-static bool
-over(int64_t end_ms)
-{
-	return now_ms() >= end_ms;
-}
-
-static void
-pause_ms(long ms)
-{
-	const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-
-	nanosleep(&pause, NULL);
-}
-
-static bool
-has_ended(int fd)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-
-	return poll(&pfd, 1, 0) == 1;
-}
-
 /* --- connections that never say what they want --- */
 
-#define HALF_OPEN 1000
-
-/* as many as can be, from several addresses, and new ones for those that the server ends */
 static int
-half_open(uint16_t port, int64_t end_ms)
+half_open(const struct target *target, int64_t end_ms)
 {
-	static int fds[HALF_OPEN];
+	const struct crowd how = { .count = 1000, .host = 10, .hosts = 4 };
 
-	memset(fds, -1, sizeof(fds));
-	while (!over(end_ms)) {
-		for (unsigned i = 0; i < HALF_OPEN; i++) {
-			if (fds[i] >= 0 && has_ended(fds[i])) {
-				raw_close(fds[i]);
-				fds[i] = -1;
-			}
-			if (fds[i] < 0)
-				fds[i] = raw_connect(10 + i % 4, port);
-		}
-		pause_ms(10);
-	}
-	for (unsigned i = 0; i < HALF_OPEN; i++)
-		if (fds[i] >= 0)
-			raw_close(fds[i]);
-	return 0;
+	return crowd(&how, target, end_ms);
 }
 
-#define LORISES 100
-
-/* a byte from time to time, and the last one never; none of them lives longer than the deadline */
 static int
-slow_loris(uint16_t port, int64_t end_ms)
+slow_loris(const struct target *target, int64_t end_ms)
 {
-	static struct {
-		int fd;
-		unsigned sent;
-		int64_t begin_ms;
-	} lorises[LORISES];
 	uint8_t message[RAW_HEADER];
-	int ret = 0;
+	const struct crowd how = { .count = 100,
+		.host = 20,
+		.hosts = 2,
+		.bytes = message,
+		.len = sizeof(message) };
 
 	raw_connect_message(message);
-	for (unsigned i = 0; i < LORISES; i++)
-		lorises[i].fd = -1;
-	while (!over(end_ms) && ret == 0) {
-		for (unsigned i = 0; i < LORISES; i++) {
-			if (lorises[i].fd >= 0 && has_ended(lorises[i].fd)) {
-				raw_close(lorises[i].fd);
-				lorises[i].fd = -1;
-			}
-			if (lorises[i].fd < 0) {
-				lorises[i].fd = raw_connect(20 + i % 2, port);
-				lorises[i].sent = 0;
-				lorises[i].begin_ms = now_ms();
-			}
-			if (lorises[i].fd >= 0 && lorises[i].sent < RAW_HEADER - 1)
-				(void)raw_send(lorises[i].fd, &message[lorises[i].sent++], 1);
-			if (now_ms() - lorises[i].begin_ms > PATIENCE_MS)
-				ret = let_pass("a request that never gets finished");
-		}
-		pause_ms(50);
-	}
-	for (unsigned i = 0; i < LORISES; i++)
-		if (lorises[i].fd >= 0)
-			raw_close(lorises[i].fd);
-	return ret;
+	return crowd_of_lorises(&how, target, end_ms);
 }
 
 /* --- memory that is not theirs --- */
@@ -147,13 +69,13 @@ refused(int fd, const struct raw_frame *request, const struct raw_memory *memory
 
 /* wrong keys, ranges and rights, one for each connection: there is no second one */
 static int
-wrong_keys(uint16_t port, int64_t end_ms)
+wrong_keys(const struct target *target, int64_t end_ms)
 {
 	int ret = 0;
 
 	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
 		struct raw_memory memory;
-		int fd = raw_establish(30 + n % 2, port, &memory);
+		int fd = raw_establish(30 + n % 2, target->port, &memory);
 		if (fd < 0)
 			continue;
 		struct raw_frame requests[] = {
@@ -216,13 +138,13 @@ broken(int fd, const void *bytes, size_t len, uint8_t answers, const char *what)
 
 /* lengths that are too long, that wrap, and that do not add up */
 static int
-wrong_lengths(uint16_t port, int64_t end_ms)
+wrong_lengths(const struct target *target, int64_t end_ms)
 {
 	int ret = 0;
 
 	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
 		struct raw_memory m;
-		int fd = raw_establish(40 + n % 2, port, &m);
+		int fd = raw_establish(40 + n % 2, target->port, &m);
 		if (fd < 0)
 			continue;
 		const struct raw_frame frames[] = {
@@ -291,7 +213,7 @@ wrong_lengths(uint16_t port, int64_t end_ms)
 
 /* what was right once, again: in the same connection, and out of another connection */
 static int
-replayed(uint16_t port, int64_t end_ms)
+replayed(const struct target *target, int64_t end_ms)
 {
 	uint8_t bytes[2 * RAW_HEADER];
 	uint32_t old_key = 0;
@@ -299,7 +221,7 @@ replayed(uint16_t port, int64_t end_ms)
 
 	for (unsigned n = 0; !over(end_ms) && ret == 0; n++) {
 		struct raw_memory m;
-		int fd = raw_establish(50, port, &m);
+		int fd = raw_establish(50, target->port, &m);
 		if (fd < 0)
 			continue;
 		/* a key of another client is good here too: the server's peer, and so the protection domain,
@@ -333,14 +255,15 @@ fill(uint8_t *bytes, size_t len)
 
 /* in the place of a request, behind one that is right, and in the place of frames */
 static int
-random_bytes(uint16_t port, int64_t end_ms)
+random_bytes(const struct target *target, int64_t end_ms)
 {
 	uint8_t bytes[4096];
 
 	for (unsigned n = 0; !over(end_ms); n++) {
 		struct raw_memory m;
 		const unsigned what = n % 3;
-		int fd = what == 2 ? raw_establish(60, port, &m) : raw_connect(60 + what, port);
+		int fd = what == 2 ? raw_establish(60, target->port, &m)
+				   : raw_connect(60 + what, target->port);
 		if (fd < 0)
 			continue;
 		fill(bytes, sizeof(bytes));
@@ -359,10 +282,10 @@ random_bytes(uint16_t port, int64_t end_ms)
 
 /* connect and be gone */
 static int
-flood_of_connections(uint16_t port, int64_t end_ms)
+flood_of_connections(const struct target *target, int64_t end_ms)
 {
 	while (!over(end_ms)) {
-		int fd = raw_connect(70, port);
+		int fd = raw_connect(70, target->port);
 		if (fd >= 0)
 			raw_close(fd);
 	}
@@ -373,7 +296,7 @@ flood_of_connections(uint16_t port, int64_t end_ms)
 
 /* requests that are right, far more than are answered at once; then all of them are withdrawn */
 static int
-flood_of_requests(uint16_t port, int64_t end_ms)
+flood_of_requests(const struct target *target, int64_t end_ms)
 {
 	static int fds[REQUESTS];
 	uint8_t message[RAW_HEADER];
@@ -381,7 +304,7 @@ flood_of_requests(uint16_t port, int64_t end_ms)
 	raw_connect_message(message);
 	while (!over(end_ms)) {
 		for (unsigned i = 0; i < REQUESTS; i++) {
-			fds[i] = raw_connect(80, port);
+			fds[i] = raw_connect(80, target->port);
 			if (fds[i] >= 0)
 				(void)raw_send(fds[i], message, sizeof(message));
 		}
@@ -396,7 +319,7 @@ flood_of_requests(uint16_t port, int64_t end_ms)
 
 /* established, and each sends refused and empty requests as fast as the server takes them */
 static int
-flood_of_frames(uint16_t port, int64_t end_ms)
+flood_of_frames(const struct target *target, int64_t end_ms)
 {
 	static uint8_t frames[FLOODERS][512 * RAW_HEADER];
 	int fds[FLOODERS];
@@ -404,7 +327,7 @@ flood_of_frames(uint16_t port, int64_t end_ms)
 	struct raw_memory m;
 
 	for (unsigned i = 0; i < FLOODERS; i++) {
-		fds[i] = raw_establish(90, port, &m);
+		fds[i] = raw_establish(90, target->port, &m);
 		seq[i] = RAW_SEQ;
 	}
 	while (!over(end_ms)) {
@@ -430,13 +353,13 @@ flood_of_frames(uint16_t port, int64_t end_ms)
 
 /* all that was promised to be read is asked for, and nothing of it is ever read */
 static int
-never_reads(uint16_t port, int64_t end_ms)
+never_reads(const struct target *target, int64_t end_ms)
 {
 	struct raw_memory m;
 	int fds[FLOODERS];
 
 	for (unsigned i = 0; i < FLOODERS; i++) {
-		fds[i] = raw_establish(100, port, &m);
+		fds[i] = raw_establish(100, target->port, &m);
 		for (uint32_t k = 0; fds[i] >= 0 && k < 8; k++) {
 			const struct raw_frame frame = { .opcode = RAW_READ,
 				.seq = RAW_SEQ + k,
@@ -455,15 +378,35 @@ never_reads(uint16_t port, int64_t end_ms)
 }
 
 const struct attack attacks[] = {
-	{ "half-open", half_open },
-	{ "slow-loris", slow_loris },
-	{ "wrong-keys", wrong_keys },
-	{ "wrong-lengths", wrong_lengths },
-	{ "replayed", replayed },
-	{ "random-bytes", random_bytes },
-	{ "flood-of-connections", flood_of_connections },
-	{ "flood-of-requests", flood_of_requests },
-	{ "flood-of-frames", flood_of_frames },
-	{ "never-reads", never_reads },
-	{ NULL, NULL },
+	{ .name = "half-open", .run = half_open },
+	{ .name = "slow-loris", .run = slow_loris },
+	{ .name = "wrong-keys", .run = wrong_keys },
+	{ .name = "wrong-lengths", .run = wrong_lengths },
+	{ .name = "replayed", .run = replayed },
+	{ .name = "random-bytes", .run = random_bytes },
+	{ .name = "flood-of-connections", .run = flood_of_connections },
+	{ .name = "flood-of-requests", .run = flood_of_requests },
+	{ .name = "flood-of-frames", .run = flood_of_frames },
+	{ .name = "never-reads", .run = never_reads },
+	{ .name = "on-after-version", .run = after_other_version },
+	{ .name = "on-after-damage", .run = after_damage },
+	{ .name = "on-after-wrong-kind", .run = after_wrong_kind },
+	{ .name = "on-after-garbage", .run = after_garbage },
+	{ .name = "on-after-busy", .run = after_busy, .prepare = prepare_busy },
+	{ .name = "on-after-rejection", .run = after_rejection },
+	{ .name = "on-after-wrong-key", .run = after_wrong_key },
+	{ .name = "on-after-broken-frame", .run = after_broken_frame },
+	{ .name = "on-after-no-certificate", .run = after_no_certificate, .needs_tls = true },
+	{ .name = "key-updates", .run = key_updates, .prepare = prepare_key_updates, .needs_tls = true },
+	{ .name = "empty-records",
+		.run = empty_records,
+		.prepare = prepare_empty_records,
+		.needs_tls = true },
+	{ .name = "slow-tls", .run = slow_tls, .needs_tls = true },
+	{ .name = "by-hand-silent", .run = silent_callers, .by_hand = true },
+	{ .name = "by-hand-half-joins", .run = half_joins, .by_hand = true },
+	{ .name = "by-hand-slow-loris", .run = joins_of_lorises, .by_hand = true },
+	{ .name = "by-hand-wrong-joins", .run = wrong_joins, .by_hand = true },
+	{ .name = "by-hand-on-after-refusal", .run = after_wrong_join, .by_hand = true },
+	{ .name = NULL },
 };

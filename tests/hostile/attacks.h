@@ -6,7 +6,18 @@
 #ifndef ATTACKS_H
 #define ATTACKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define TARGET_GID_SIZE 16
+
+/* what is known of the victim */
+struct target {
+	uint16_t port;
+	/* only of one that is connected by hand: its GID, and a queue pair that waits for another peer */
+	uint8_t gid[TARGET_GID_SIZE];
+	uint32_t qp_num;
+};
 
 struct attack {
 	const char *name;
@@ -14,7 +25,12 @@ struct attack {
 	 * goes on until end_ms (now_ms()); 0 is right. A line of standard error says what the server let pass
 	 * that it must not.
 	 */
-	int (*run)(uint16_t port, int64_t end_ms);
+	int (*run)(const struct target *target, int64_t end_ms);
+	/* what takes its time before: not measured, and in the process that then runs; NULL: nothing. 0 is
+	 * right. */
+	int (*prepare)(const struct target *target);
+	bool by_hand;   /* against queue pairs that are connected by hand, not against a listener */
+	bool needs_tls; /* nothing to be tried without */
 };
 
 /* a list; its end has no name */

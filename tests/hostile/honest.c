@@ -3,23 +3,23 @@
 
 /*
  * honest.c -- the client that must not notice anything: connects, writes, reads back, disconnects, again and
- *again
+ * again
  *
  *	honest <port> <ms>
  *
- * prints what it took: "connects <n> longest_us <t> operations <n> p50_us <t> p99_us <t>". Any failure, or a
- *byte that is not what was written, is the end with status 1.
+ * prints what it took (figures.h). Any failure, or a byte that is not what was written, is the end with
+ *status 1.
  */
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <librpma.h>
 
 #include "deadline.h"
+#include "figures.h"
 #include "hostile.h"
 #include "options.h"
 #include "pattern.h"
@@ -27,22 +27,8 @@
 
 #define OPERATIONS 50 /* of one connection */
 #define LENGTH 1024
-#define SAMPLES_MAX 2000000
 
-static uint32_t samples[SAMPLES_MAX]; /* us */
-static size_t sample_count;
-static unsigned long connects;
-static int64_t longest_us;
 static uint64_t seed;
-
-static int64_t
-now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
 
 static void
 must(const char *what, int ret)
@@ -79,8 +65,7 @@ operate(struct rpma_conn *conn, struct rpma_mr_local *mr, struct rpma_mr_remote 
 		fail("an operation has failed");
 	if (pattern_check(bytes + LENGTH, LENGTH, seed, at) >= 0)
 		fail("what was written is not there");
-	if (sample_count < SAMPLES_MAX)
-		samples[sample_count++] = (uint32_t)(now_us() - begin);
+	figures_operation(now_us() - begin);
 }
 
 static void
@@ -98,9 +83,7 @@ visit(struct rpma_peer *peer, const char *port, struct rpma_mr_local *mr, uint8_
 	must("wait for the connection", wait_event(conn, &event, WAIT_MS));
 	if (event != RPMA_CONN_ESTABLISHED)
 		fail(rpma_utils_conn_event_2str(event));
-	const int64_t took = now_us() - begin;
-	longest_us = took > longest_us ? took : longest_us;
-	connects++;
+	figures_connect(now_us() - begin);
 	must("private data", rpma_conn_get_private_data(conn, &pdata));
 	must("descriptor", rpma_mr_remote_from_descriptor(pdata.ptr, pdata.len, &remote));
 	for (size_t i = 0; i < OPERATIONS; i++)
@@ -111,14 +94,6 @@ visit(struct rpma_peer *peer, const char *port, struct rpma_mr_local *mr, uint8_
 	if (event != RPMA_CONN_CLOSED)
 		fail(rpma_utils_conn_event_2str(event));
 	must("delete the connection", rpma_conn_delete(&conn));
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
 }
 
 int
@@ -147,9 +122,6 @@ main(int argc, char *argv[])
 	must("deregister", rpma_mr_dereg(&mr));
 	must("delete the peer", rpma_peer_delete(&peer));
 	free(bytes);
-	qsort(samples, sample_count, sizeof(samples[0]), compare);
-	printf("connects %lu longest_us %lld operations %zu p50_us %u p99_us %u\n", connects,
-		(long long)longest_us, sample_count, samples[sample_count / 2],
-		samples[sample_count * 99 / 100]);
+	figures_print();
 	return 0;
 }

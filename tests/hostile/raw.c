@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,7 @@ raw_connect(unsigned host, uint16_t port)
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
 		connect(fd, (struct sockaddr *)&to, sizeof(to))) {
 		close(fd);
@@ -83,7 +85,7 @@ raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame)
 	frame->arg = get(bytes + 24, 8);
 }
 
-/* of the few bytes of a header: one bit after the other */
+/* of the few bytes of a message: one bit after the other */
 static uint32_t
 crc32c(const uint8_t *bytes, size_t len)
 {
@@ -93,6 +95,13 @@ crc32c(const uint8_t *bytes, size_t len)
 		crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
 	}
 	return ~crc;
+}
+
+void
+raw_sum(uint8_t *bytes)
+{
+	put(bytes + 24, crc32c(bytes + RAW_HEADER, bytes[7]), 4);
+	put(bytes + 28, crc32c(bytes, 28), 4);
 }
 
 void
@@ -106,7 +115,38 @@ raw_connect_message(uint8_t bytes[static RAW_HEADER])
 	put(bytes + 12, RAW_SEQ, 4);
 	bytes[16] = bytes[17] = 8; /* READs and atomics each way */
 	bytes[18] = 7;
-	put(bytes + 28, crc32c(bytes, 28), 4); /* no private data, whose sum is 0 */
+	raw_sum(bytes);
+}
+
+size_t
+raw_connect_message_with(uint8_t bytes[static RAW_MESSAGE_MAX], const char *text)
+{
+	raw_connect_message(bytes);
+	bytes[7] = (uint8_t)strlen(text);
+	memcpy(bytes + RAW_HEADER, text, bytes[7]);
+	raw_sum(bytes);
+	return RAW_HEADER + (size_t)bytes[7];
+}
+
+uint16_t
+raw_reject_reason(const uint8_t bytes[static RAW_HEADER])
+{
+	return memcmp(bytes, "SRDM", 4) == 0 && bytes[6] == 3 ? (uint16_t)get(bytes + 20, 2) : 0;
+}
+
+void
+raw_join_message(const struct raw_join *join, uint8_t bytes[static RAW_JOIN_SIZE])
+{
+	raw_connect_message(bytes);
+	bytes[6] = 4; /* JOIN */
+	bytes[7] = RAW_JOIN_SIZE - RAW_HEADER;
+	put(bytes + 8, join->src_qp_num, 4);
+	put(bytes + 12, join->seq, 4);
+	memcpy(bytes + RAW_HEADER, join->dst_gid, RAW_GID_SIZE);
+	memcpy(bytes + RAW_HEADER + RAW_GID_SIZE, join->src_gid, RAW_GID_SIZE);
+	uint8_t *at = put(bytes + RAW_HEADER + 2 * RAW_GID_SIZE, join->dst_qp_num, 4);
+	put(at, join->expected, 4);
+	raw_sum(bytes);
 }
 
 /* what there is room for; *events: what to wait for if there is none */
@@ -127,7 +167,7 @@ recv_some(int fd, void *bytes, size_t len, short *events)
 }
 
 bool
-raw_send(int fd, const void *bytes, size_t len)
+raw_send_until(int fd, const void *bytes, size_t len, int64_t end_ms)
 {
 	size_t done = 0;
 
@@ -138,10 +178,16 @@ raw_send(int fd, const void *bytes, size_t len)
 			done += (size_t)n;
 			continue;
 		}
-		if (errno == EAGAIN ? poll(&pfd, 1, TIME_MS) != 1 : errno != EINTR)
+		if (errno == EAGAIN ? poll(&pfd, 1, left_ms(end_ms)) != 1 : errno != EINTR)
 			return false;
 	}
 	return true;
+}
+
+bool
+raw_send(int fd, const void *bytes, size_t len)
+{
+	return raw_send_until(fd, bytes, len, now_ms() + TIME_MS);
 }
 
 bool
@@ -173,6 +219,17 @@ raw_drain(int fd)
 		;
 }
 
+bool
+raw_ends(int fd, int timeout_ms)
+{
+	const int64_t end = now_ms() + timeout_ms;
+	uint8_t byte;
+
+	while (raw_recv(fd, &byte, 1, left_ms(end)))
+		raw_drain(fd);
+	return left_ms(end) > 0;
+}
+
 void
 raw_close(int fd)
 {
@@ -191,18 +248,28 @@ raw_send_frame(int fd, const struct raw_frame *frame, const void *payload)
 }
 
 int
+raw_connect_ready(unsigned host, uint16_t port)
+{
+	int fd = raw_connect(host, port);
+
+	if (fd < 0 || !raw_tls_is_wanted() || raw_tls_begin(fd, TIME_MS))
+		return fd;
+	raw_close(fd);
+	return -1;
+}
+
+int
 raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
 {
 	static const struct raw_frame ready = { .opcode = RAW_READY };
 	uint8_t message[RAW_MESSAGE_MAX];
-	int fd = raw_connect(host, port);
+	int fd = raw_connect_ready(host, port);
 
 	if (fd < 0)
 		return -1;
 	raw_connect_message(message);
-	if ((raw_tls_is_wanted() && !raw_tls_begin(fd, TIME_MS)) || !raw_send(fd, message, RAW_HEADER) ||
-		!raw_recv(fd, message, RAW_HEADER, TIME_MS) || message[6] != 2 ||
-		!raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
+	if (!raw_send(fd, message, RAW_HEADER) || !raw_recv(fd, message, RAW_HEADER, TIME_MS) ||
+		message[6] != 2 || !raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
 		!raw_send_frame(fd, &ready, NULL)) {
 		raw_close(fd);
 		return -1;

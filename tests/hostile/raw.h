@@ -64,17 +64,42 @@ int raw_connect(unsigned host, uint16_t port);
 void raw_encode(const struct raw_frame *frame, uint8_t bytes[static RAW_HEADER]);
 void raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame);
 
+/* puts the check sums into a message that was changed */
+void raw_sum(uint8_t *bytes);
 /* a CONNECT without private data */
 void raw_connect_message(uint8_t bytes[static RAW_HEADER]);
+/* the same with a text as its private data; its length */
+size_t raw_connect_message_with(uint8_t bytes[static RAW_MESSAGE_MAX], const char *text);
+
+/* the reason of an answer that is a REJECT; 0: it is none */
+uint16_t raw_reject_reason(const uint8_t bytes[static RAW_HEADER]);
+
+#define RAW_GID_SIZE 16
+#define RAW_JOIN_SIZE (RAW_HEADER + 40)
+
+/* how a queue pair that is connected by hand is called */
+struct raw_join {
+	uint8_t dst_gid[RAW_GID_SIZE], src_gid[RAW_GID_SIZE];
+	uint32_t dst_qp_num, expected;
+	uint32_t src_qp_num, seq;
+};
+
+void raw_join_message(const struct raw_join *join, uint8_t bytes[static RAW_JOIN_SIZE]);
 
 /* so many bytes; false: the stream has ended or the time is over */
 bool raw_send(int fd, const void *bytes, size_t len);
+bool raw_send_until(int fd, const void *bytes, size_t len, int64_t end_ms);
 bool raw_recv(int fd, void *bytes, size_t len, int timeout_ms);
 bool raw_send_frame(int fd, const struct raw_frame *frame, const void *payload);
 /* throws away what has come */
 void raw_drain(int fd);
+/* throws away what comes, whatever it is, until the stream ends; false: it has not in this time */
+bool raw_ends(int fd, int timeout_ms);
 /* of each socket that is one of these */
 void raw_close(int fd);
+
+/* connects, and makes the stream ready for a message: with credentials where the server speaks TLS; or -1 */
+int raw_connect_ready(unsigned host, uint16_t port);
 
 /* connects and shakes hands until READY; -1: the server was busy, or too slow */
 int raw_establish(unsigned host, uint16_t port, struct raw_memory *memory);

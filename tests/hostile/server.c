@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ struct client {
 };
 
 static struct client clients[CLIENTS_MAX];
+static struct rpma_conn_req *held[PENDING_MAX]; /* requests that get no answer before it is asked for */
+static size_t held_count;
 static int epoll_fd;
 
 static void
@@ -103,6 +106,40 @@ end_client(struct client *c)
 	must("delete a connection", rpma_conn_delete(&c->conn));
 }
 
+static bool
+says(const struct rpma_conn_private_data *told, const char *text)
+{
+	return told->len == strlen(text) && memcmp(told->ptr, text, told->len) == 0;
+}
+
+static void
+release_held(void)
+{
+	while (held_count > 0)
+		(void)rpma_conn_req_delete(&held[--held_count]);
+}
+
+/* what a request says that is none of a client's; true: it was dealt with */
+static bool
+do_as_told(struct rpma_conn_req *req)
+{
+	struct rpma_conn_private_data told;
+
+	must("private data", rpma_conn_req_get_private_data(req, &told));
+	const bool to_hold = says(&told, REQUEST_TO_HOLD) && held_count < PENDING_MAX;
+	const bool to_release = says(&told, REQUEST_TO_RELEASE);
+	if (!to_hold && !to_release && !says(&told, REQUEST_TO_REFUSE))
+		return false;
+	if (to_hold) {
+		held[held_count++] = req;
+		return true;
+	}
+	if (to_release)
+		release_held();
+	(void)rpma_conn_req_delete(&req);
+	return true;
+}
+
 static void
 accept_client(struct rpma_ep *ep)
 {
@@ -114,6 +151,8 @@ accept_client(struct rpma_ep *ep)
 
 	if (rpma_ep_next_conn_req(ep, NULL, &req))
 		return; /* given up meanwhile, or none */
+	if (do_as_told(req))
+		return;
 	while (c < clients + CLIENTS_MAX && c->conn)
 		c++;
 	if (c == clients + CLIENTS_MAX) {
@@ -183,6 +222,7 @@ main(void)
 
 	ptrdiff_t changed = pattern_check(guard, GUARD_SIZE, 1, 0);
 	printf("%s\n", changed < 0 ? "untouched" : "memory of nobody was touched");
+	release_held();
 	must("shut down", rpma_ep_shutdown(&ep));
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		if (clients[i].conn)

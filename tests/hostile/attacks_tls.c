@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * attacks_tls.c -- what hostile peers do with TLS itself
+ *
+ * Those with credentials prepare as many records as they can before they send the first one, so that the
+ * server has to work for each of them faster than they come. Records that are made meanwhile follow.
+ */
+
+#include <stdlib.h>
+
+#include "attacking.h"
+#include "deadline.h"
+#include "raw.h"
+#include "raw_tls.h"
+
+#define HOST 140
+#define HOST_OF_SLOW 150
+/* a flood that was prepared: so many records at most, made in so long at most */
+#define RECORDS 400000u
+#define PREPARED_MS 2000
+/* one that is made meanwhile */
+#define RECORDS_MEANWHILE 2000u
+/* OpenSSL bears so many records without content behind each other */
+#define EMPTY_RECORDS 32u
+#define CREEPERS 200
+
+/* the next records of a flood, of at most RAW_TLS_KEY_UPDATE_SIZE bytes each; how many bytes */
+struct flood;
+typedef size_t next_fn(struct flood *flood, uint8_t *bytes);
+
+struct flood {
+	next_fn *next;
+	int fd;
+	struct raw_tls_sealer *sealer;
+	unsigned count; /* of records */
+	uint32_t seq;   /* of the next frame */
+	uint8_t *bytes;
+	size_t len;
+};
+
+/* what one call of next() makes at the most: EMPTY_RECORDS and one with a frame */
+#define NEXT_MAX ((EMPTY_RECORDS + 1) * RAW_TLS_OVERHEAD + RAW_HEADER)
+
+static struct flood prepared = { .fd = -1 };
+
+static size_t
+next_key_update(struct flood *flood, uint8_t *bytes)
+{
+	/* some ask for an answer, which the server must not give to whoever does not read it */
+	return raw_tls_seal_key_update(flood->sealer, flood->count++ % 16 == 15, bytes);
+}
+
+static size_t
+next_empty_records(struct flood *flood, uint8_t *bytes)
+{
+	const struct raw_frame frame = { .opcode = RAW_WRITE, .flags = RAW_WHOLE, .seq = flood->seq++ };
+	uint8_t header[RAW_HEADER], *at = bytes;
+
+	for (unsigned i = 0; i < EMPTY_RECORDS; i++)
+		at += raw_tls_seal(flood->sealer, RAW_TLS_DATA, NULL, 0, at);
+	raw_encode(&frame, header);
+	at += raw_tls_seal(flood->sealer, RAW_TLS_DATA, header, sizeof(header), at);
+	flood->count += EMPTY_RECORDS + 1;
+	return (size_t)(at - bytes);
+}
+
+/* false: no connection */
+static bool
+make(struct flood *flood, next_fn *next, const struct target *target, unsigned records, int64_t end_ms)
+{
+	const size_t size = (size_t)records * RAW_TLS_KEY_UPDATE_SIZE + NEXT_MAX;
+	struct raw_memory memory;
+
+	*flood = (struct flood){ .next = next, .seq = RAW_SEQ };
+	flood->fd = raw_establish(HOST, target->port, &memory);
+	if (flood->fd < 0)
+		return false;
+	flood->sealer = raw_tls_take_over(flood->fd);
+	flood->bytes = malloc(size);
+	while (flood->bytes && flood->count < records && !over(end_ms))
+		flood->len += next(flood, flood->bytes + flood->len);
+	return flood->bytes != NULL;
+}
+
+static void
+end_flood(struct flood *flood)
+{
+	raw_close(flood->fd);
+	raw_tls_sealer_delete(flood->sealer);
+	free(flood->bytes);
+	flood->fd = -1;
+}
+
+static int
+prepare(next_fn *next, const struct target *target)
+{
+	return make(&prepared, next, target, RECORDS, now_ms() + PREPARED_MS)
+		? 0
+		: let_pass("no peer that has credentials");
+}
+
+/* ends: the server must not bear it to its end */
+static int
+flood_of_records(next_fn *next, bool ends, const struct target *target, int64_t end_ms)
+{
+	const int64_t patient_until = now_ms() + PATIENCE_MS;
+	int ret = 0;
+
+	(void)raw_send_until(prepared.fd, prepared.bytes, prepared.len, end_ms);
+	while (!over(end_ms)) {
+		struct flood flood;
+		if (!make(&flood, next, target, RECORDS_MEANWHILE, end_ms))
+			continue;
+		(void)raw_send_until(flood.fd, flood.bytes, flood.len, end_ms);
+		end_flood(&flood);
+	}
+	if (ends && !raw_ends(prepared.fd, left_ms(patient_until)))
+		ret = let_pass("records without content, and without end");
+	end_flood(&prepared);
+	return ret;
+}
+
+int
+prepare_key_updates(const struct target *target)
+{
+	return prepare(next_key_update, target);
+}
+
+int
+key_updates(const struct target *target, int64_t end_ms)
+{
+	return flood_of_records(next_key_update, true, target, end_ms);
+}
+
+int
+prepare_empty_records(const struct target *target)
+{
+	return prepare(next_empty_records, target);
+}
+
+int
+empty_records(const struct target *target, int64_t end_ms)
+{
+	return flood_of_records(next_empty_records, false, target, end_ms);
+}
+
+/* --- the handshake, byte by byte --- */
+
+/* each with credentials, and complete in the end: then another one begins */
+int
+slow_tls(const struct target *target, int64_t end_ms)
+{
+	static int fds[CREEPERS];
+
+	for (unsigned i = 0; i < CREEPERS; i++)
+		fds[i] = -1;
+	while (!over(end_ms)) {
+		for (unsigned i = 0; i < CREEPERS; i++) {
+			if (fds[i] < 0) {
+				fds[i] = raw_connect(HOST_OF_SLOW + i % 4, target->port);
+				if (fds[i] < 0)
+					continue;
+			}
+			if (!(raw_tls_is_on(fds[i]) || raw_tls_creep_begin(fds[i])) ||
+				!raw_tls_creep(fds[i])) {
+				raw_close(fds[i]);
+				fds[i] = -1;
+			}
+		}
+		pause_ms(1);
+	}
+	for (unsigned i = 0; i < CREEPERS; i++)
+		if (fds[i] >= 0)
+			raw_close(fds[i]);
+	return 0;
+}
