@@ -259,11 +259,12 @@ receive_once(struct softrdma_link *link, bool *progress)
 		*progress = true;
 		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
 		/*
-		 * a short read has emptied the socket, but not what TLS holds; only the end of the stream may
-		 * stand behind it, without an edge
+		 * a short read has emptied the socket, but not what TLS holds, or memory was not there: the
+		 * next read tells. Only the end of the stream may stand behind it, without an edge.
 		 */
 		return alive &&
-			((size_t)n == wanted || link->hung_up || softrdma_stream_has_input(link->tls));
+			((size_t)n == wanted || link->hung_up || softrdma_stream_has_input(link->tls) ||
+				softrdma_link_rx_may_fault(link));
 	}
 	if (n < 0 && errno == EFAULT) {
 		softrdma_link_rx_fault(link);

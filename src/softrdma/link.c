@@ -393,6 +393,18 @@ copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
 	return true;
 }
 
+bool
+softrdma_link_rx_may_fault(const struct softrdma_link *link)
+{
+	const struct softrdma_rx *rx = &link->rx;
+	bool may = false;
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
+		for (int i = 0; i < rx->place.count; i++)
+			may = may || rx->place.mr[i]->fragile;
+	}
+	return may;
+}
+
 void
 softrdma_link_rx_fault(struct softrdma_link *link)
 {

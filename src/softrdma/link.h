@@ -155,6 +155,8 @@ void softrdma_link_open(struct softrdma_link *link);
 int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1]);
 /* so many have been received there; false: the peer breaks the protocol */
 bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
+/* was a short read perhaps not the end of what has come, but the end of the memory that is there? */
+bool softrdma_link_rx_may_fault(const struct softrdma_link *link);
 /* the kernel could not store to the memory: the message is refused, its rest thrown away */
 void softrdma_link_rx_fault(struct softrdma_link *link);
 /* looks at what is in the stage (again): after a FLUSH; false as above */

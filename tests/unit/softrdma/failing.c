@@ -138,7 +138,6 @@ WRAP(int, poll, -1, (struct pollfd * fds, nfds_t count, int timeout), (fds, coun
 WRAP(ssize_t, read, -1, (int fd, void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, write, -1, (int fd, const void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, sendmsg, -1, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags))
-WRAP(ssize_t, recvmsg, -1, (int fd, struct msghdr *msg, int flags), (fd, msg, flags))
 WRAP(ssize_t, getrandom, -1, (void *buf, size_t len, unsigned int flags), (buf, len, flags))
 WRAP(int, msync, -1, (void *addr, size_t len, int flags), (addr, len, flags))
 WRAP(ssize_t, process_vm_readv, -1,
@@ -261,6 +260,18 @@ __wrap_recv(int fd, void *buf, size_t len, int flags)
 	if (error == FAIL_END)
 		return 0;
 	return error ? -1 : __real_recv(fd, buf, len, flags);
+}
+
+ssize_t __real_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags);
+
+ssize_t
+__wrap_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	int error = strikes("recvmsg");
+	if (error == FAIL_SHORT)
+		return __real_recv(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len / 2, flags);
+	return error ? -1 : __real_recvmsg(fd, msg, flags);
 }
 
 int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,

@@ -18,7 +18,7 @@ enum fail_whose { FAIL_MINE, FAIL_THEIRS, FAIL_ANY };
 
 #define FAIL_FOR_EVER 0x7fffffff
 
-/* instead of an errno value, for send and recv */
+/* instead of an errno value, for send, recv and recvmsg */
 #define FAIL_SHORT (-1) /* one byte, or a part of it, has gone */
 #define FAIL_END (-2)   /* the end of the stream */
 /* the call waits for fail_nothing() or another fail_call(), and goes through then */

@@ -499,7 +499,57 @@ test_memory_gone_when_receiving(void **state)
 	raw_peer_fini(&p);
 }
 
-/* the same for what this side has asked for; elsewhere in the stream there is nothing to refuse */
+/*
+ * What a file has lost ends a read as if no more had come: the kernel tells of the fault at the next one
+ * only, and no edge comes for that
+ */
+static void
+test_short_read_into_a_file(void **state)
+{
+	(void)state;
+	enum { SIZE = 16384 };
+	struct raw_peer p;
+	raw_peer_init(&p);
+	int file = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(file, SIZE), 0);
+	uint8_t *mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	struct ibv_mr *mr =
+		softrdma_ibv_reg_mr(the_pd, mem, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	static uint8_t payload[SIZE];
+	for (uint32_t cut = 0; cut < 2; cut++) {
+		for (size_t i = 0; i < SIZE; i++)
+			payload[i] = (uint8_t)(i * 7 + cut);
+		struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
+			.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+			.seq = 100 + cut,
+			.key = mr->rkey,
+			.addr = (uintptr_t)mem,
+			.length = SIZE };
+		raw_frame(p.fd, &frame);
+		wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
+		if (cut)
+			assert_int_equal(ftruncate(file, SIZE / 2), 0);
+		/* all of it has come before a part of it is received, and the other half after that */
+		pthread_mutex_lock(&p.link->lock);
+		raw_send(p.fd, payload, SIZE);
+		fail_call(FAIL_THEIRS, "recvmsg", 0, 1, FAIL_SHORT);
+		pthread_mutex_unlock(&p.link->lock);
+		assert_true(readable(p.fd, PATIENCE_MS));
+		if (cut)
+			raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 101);
+		else
+			raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+		assert_int_equal(fail_nothing(), 1);
+		assert_memory_equal(mem, payload, SIZE / 2);
+	}
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	munmap(mem, SIZE);
+	close(file);
+	raw_peer_fini(&p);
+}
+
+/* memory that is gone, of what this side has asked for; elsewhere in the stream there is nothing to refuse */
 static void
 test_memory_gone_when_reading(void **state)
 {
@@ -1465,6 +1515,7 @@ main(void)
 		device_test(test_unknown_trespasser),
 		device_test(test_receiving_fails),
 		device_test(test_memory_gone_when_receiving),
+		device_test(test_short_read_into_a_file),
 		device_test(test_memory_gone_when_reading),
 		device_test(test_no_sigpipe),
 		device_test(test_sending_fails),
