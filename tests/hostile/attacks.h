@@ -19,6 +19,13 @@ struct target {
 	uint32_t qp_num;
 };
 
+/* what the environment must ask the server for; without it there is nothing to be tried */
+enum attack_needs {
+	ATTACK_NEEDS_NOTHING,
+	ATTACK_NEEDS_TLS,
+	ATTACK_NEEDS_CERTIFICATES, /* TLS with them, not with a key that both sides have */
+};
+
 struct attack {
 	const char *name;
 	/*
@@ -29,8 +36,8 @@ struct attack {
 	/* what takes its time before: not measured, and in the process that then runs; NULL: nothing. 0 is
 	 * right. */
 	int (*prepare)(const struct target *target);
-	bool by_hand;   /* against queue pairs that are connected by hand, not against a listener */
-	bool needs_tls; /* nothing to be tried without */
+	bool by_hand; /* against queue pairs that are connected by hand, not against a listener */
+	enum attack_needs needs;
 };
 
 /* a list; its end has no name */

@@ -397,8 +397,11 @@ options(int argc, char *argv[])
 static bool
 is_chosen(const struct attack *attack)
 {
-	return attack->by_hand == victim->by_hand && option_matches(settings.only, attack->name) &&
-		(!attack->needs_tls || getenv("SOFTRDMA_TLS_CERT"));
+	const bool certificates = getenv("SOFTRDMA_TLS_CERT"), key = getenv("SOFTRDMA_TLS_PSK");
+	const bool possible = attack->needs == ATTACK_NEEDS_NOTHING || certificates ||
+		(key && attack->needs == ATTACK_NEEDS_TLS);
+
+	return possible && attack->by_hand == victim->by_hand && option_matches(settings.only, attack->name);
 }
 
 static bool

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * raw_tls.h -- TLS of attackers that have credentials: those of SOFTRDMA_TLS_CERT, _KEY and _CA
+ * raw_tls.h -- TLS of attackers that have credentials: those of SOFTRDMA_TLS_CERT, _KEY and _CA, or of _PSK
  *
  * By OpenSSL (raw_tls_openssl.c), and again without the product's code; raw_tls_none.c is for builds that
  * have none. A socket that has begun to speak TLS does so until it is forgotten, before it is closed.

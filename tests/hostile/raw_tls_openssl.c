@@ -27,6 +27,7 @@
 /* TLS_AES_128_GCM_SHA256, the one cipher of attackers (RFC 8446) */
 #define CIPHER "TLS_AES_128_GCM_SHA256"
 #define SECRET_SIZE 32
+#define NAME_SIZE 128
 #define KEY_SIZE 16
 #define IV_SIZE 12
 #define TAG_SIZE 16
@@ -44,7 +45,7 @@ static struct stream streams[FDS_MAX]; /* by descriptor */
 bool
 raw_tls_is_wanted(void)
 {
-	return getenv("SOFTRDMA_TLS_CERT") != NULL;
+	return getenv("SOFTRDMA_TLS_CERT") || getenv("SOFTRDMA_TLS_PSK");
 }
 
 static const char *
@@ -75,6 +76,51 @@ keep_secret(const SSL *ssl, const char *line)
 	}
 }
 
+static void
+must(bool done)
+{
+	if (done)
+		return;
+	ERR_print_errors_fp(stderr);
+	exit(1);
+}
+
+/* the file with the key: <name>:<hexadecimal digits> */
+static size_t
+read_key(char name[static NAME_SIZE], uint8_t key[static SECRET_SIZE])
+{
+	char digits[2 * SECRET_SIZE + 1];
+	FILE *f = fopen(file_of("SOFTRDMA_TLS_PSK"), "r");
+
+	must(f && fscanf(f, "%127[^:]:%64[0-9a-f]", name, digits) == 2);
+	fclose(f);
+	const size_t len = strlen(digits) / 2;
+	for (size_t i = 0; i < len; i++) {
+		const char two[] = { digits[2 * i], digits[2 * i + 1], 0 };
+		key[i] = (uint8_t)strtoul(two, NULL, 16);
+	}
+	return len;
+}
+
+/* a key that both sides have counts as a session */
+static int
+offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *len, SSL_SESSION **session)
+{
+	static const unsigned char cipher[] = { 0x13, 0x01 };
+	static char name[NAME_SIZE];
+	uint8_t key[SECRET_SIZE];
+
+	(void)digest;
+	const size_t key_len = read_key(name, key);
+	*identity = (const unsigned char *)name;
+	*len = strlen(name);
+	*session = SSL_SESSION_new();
+	must(*session && SSL_SESSION_set1_master_key(*session, key, key_len) == 1 &&
+		SSL_SESSION_set_cipher(*session, SSL_CIPHER_find(ssl, cipher)) == 1 &&
+		SSL_SESSION_set_protocol_version(*session, TLS1_3_VERSION) == 1);
+	return 1;
+}
+
 static SSL_CTX *
 new_context(void)
 {
@@ -82,11 +128,11 @@ new_context(void)
 
 	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes as it likes */
 	ctx = SSL_CTX_new(TLS_client_method());
-	if (ctx == NULL || SSL_CTX_load_verify_file(ctx, file_of("SOFTRDMA_TLS_CA")) != 1 ||
-		SSL_CTX_set_ciphersuites(ctx, CIPHER) != 1) {
-		ERR_print_errors_fp(stderr);
-		exit(1);
-	}
+	must(ctx && SSL_CTX_set_ciphersuites(ctx, CIPHER) == 1);
+	if (getenv("SOFTRDMA_TLS_PSK"))
+		SSL_CTX_set_psk_use_session_callback(ctx, offer_key);
+	else
+		must(SSL_CTX_load_verify_file(ctx, file_of("SOFTRDMA_TLS_CA")) == 1);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_keylog_callback(ctx, keep_secret);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -101,11 +147,9 @@ context(void)
 	if (ctx)
 		return ctx;
 	ctx = new_context();
-	if (SSL_CTX_use_certificate_chain_file(ctx, file_of("SOFTRDMA_TLS_CERT")) != 1 ||
-		SSL_CTX_use_PrivateKey_file(ctx, file_of("SOFTRDMA_TLS_KEY"), SSL_FILETYPE_PEM) != 1) {
-		ERR_print_errors_fp(stderr);
-		exit(1);
-	}
+	if (getenv("SOFTRDMA_TLS_PSK") == NULL)
+		must(SSL_CTX_use_certificate_chain_file(ctx, file_of("SOFTRDMA_TLS_CERT")) == 1 &&
+			SSL_CTX_use_PrivateKey_file(ctx, file_of("SOFTRDMA_TLS_KEY"), SSL_FILETYPE_PEM) == 1);
 	return ctx;
 }
 
@@ -277,15 +321,6 @@ struct raw_tls_sealer {
 	uint64_t seq;
 	EVP_CIPHER_CTX *cipher;
 };
-
-static void
-must(bool done)
-{
-	if (done)
-		return;
-	ERR_print_errors_fp(stderr);
-	exit(1);
-}
 
 /* HKDF-Expand-Label without a context (RFC 8446, 7.1), of no more than one digest */
 static void
