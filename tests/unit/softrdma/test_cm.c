@@ -525,6 +525,52 @@ test_id_before_queue_pair(void **state)
 	listener_fini(&p.listener);
 }
 
+/*
+ * All ids go before their queue pairs, and the device's thread with them: what is posted then fails, a new id
+ * may start the thread again, and nothing that is still used can be destroyed.
+ */
+static void
+test_all_ids_before_their_queue_pairs(void **state)
+{
+	(void)state;
+	for (int restart = 0; restart < 2; restart++) {
+		struct pair_of_ids p;
+		pair_init(&p);
+		struct ibv_qp *qps[] = { p.active->qp, p.passive->qp };
+		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = MEM_SIZE, .lkey = the_mr->lkey };
+		struct ibv_send_wr *bad,
+			wr = {
+				.opcode = IBV_WR_RDMA_WRITE,
+				.send_flags = IBV_SEND_SIGNALED,
+				.sg_list = &sge,
+				.num_sge = 1,
+				.wr.rdma = { .remote_addr = (uintptr_t)the_mem, .rkey = the_mr->rkey },
+			};
+		for (int i = 0; i < 8; i++)
+			assert_int_equal(ibv_post_send(qps[0], &wr, &bad), 0);
+		assert_int_equal(softrdma_rdma_destroy_id(p.active), 0);
+		assert_int_equal(softrdma_rdma_destroy_id(p.passive), 0);
+		softrdma_rdma_destroy_event_channel(p.channel);
+		listener_fini(&p.listener);
+		for (int i = 0; i < 8; i++)
+			(void)next_wc();
+
+		struct pair_of_ids other;
+		if (restart)
+			pair_init(&other);
+		assert_int_equal(ibv_post_send(qps[0], &wr, &bad), 0);
+		assert_int_equal(next_wc().status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(softrdma_ibv_dealloc_pd(the_pd), EBUSY);
+		assert_int_equal(softrdma_ibv_destroy_cq(the_cq), EBUSY);
+		for (int i = 0; i < 2; i++) {
+			expect_state(qps[i], IBV_QPS_ERR);
+			assert_int_equal(softrdma_ibv_destroy_qp(qps[i]), 0);
+		}
+		if (restart)
+			pair_fini(&other);
+	}
+}
+
 /* the listener goes, what it has brought stays */
 static void
 test_listener_goes_first(void **state)
@@ -587,6 +633,7 @@ main(void)
 		device_test(test_synchronous_keeps_one_event),
 		device_test(test_disconnect),
 		device_test(test_id_before_queue_pair),
+		device_test(test_all_ids_before_their_queue_pairs),
 		device_test(test_listener_goes_first),
 		device_test(test_end_without_memory),
 	};
