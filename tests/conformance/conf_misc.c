@@ -231,10 +231,42 @@ asleep_initiator(struct role *r)
 	role_close(r);
 }
 
+/* ---- both delete their peers first: what was made from them works on until it is deleted ---- */
+
+static void
+peer_deleted_first(struct role *r)
+{
+	struct rpma_conn_req *req = NULL;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, LEN, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_WRITE_SRC);
+	CHECK_RET(rpma_peer_delete(&r->peer), RPMA_E_PROVIDER);
+	CHECK(r->peer == NULL);
+	if (r->is_target) {
+		desc_put(r, &m);
+		ctl_expect(r, "written");
+		mem_check(&m, 11);
+		CHECK_RET(rpma_ep_next_conn_req_timed(r->ep, NULL, 0, &req), RPMA_E_PROVIDER);
+		CHECK(req == NULL);
+	} else {
+		struct rpma_mr_remote *dst = remote_take(r);
+
+		mem_fill(&m, 11);
+		CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, LEN, ALWAYS, CTX(1)));
+		expect_ok(r->cq, 1);
+		CHECK_OK(rpma_mr_remote_delete(&dst));
+		ctl_put(r, "written");
+	}
+	mem_delete(&m);
+	role_close(r);
+}
+
 static const struct scenario list[] = {
 	{ "smoke-reconnect", reconnect, reconnect, LEN, 0, NULL },
 	{ "everything-returns", everything_returns, everything_returns, LEN, 0, NULL },
 	{ "descriptors", descriptor_target, descriptor_initiator, LEN, 0, NULL },
+	{ "peer-deleted-first", peer_deleted_first, peer_deleted_first, LEN, 0, NULL },
 	{ "target-asleep", asleep_target, asleep_initiator, LEN, 0, NULL },
 };
 
