@@ -66,7 +66,7 @@ struct victim {
 
 static const struct victim victims[] = {
 	{ SERVER, HONEST, false, PENDING_MAX + CLIENTS_MAX *FDS_OF_A_CLIENT },
-	/* strangers may take half of what it may have */
+	/* strangers may take half of what it may have; nothing else is asked for */
 	{ HAND_SERVER, HAND_HONEST, true, HAND_FILES * 3 / 4 },
 };
 
@@ -175,7 +175,7 @@ start_server(void)
 	char *env[] = { "SOFTRDMA_MAX_PENDING=" PENDING_TEXT, NULL };
 
 	snprintf(program, sizeof(program), "%s", victim->program);
-	if (proc_start(&server, argv, env) ||
+	if (proc_start(&server, argv, victim->by_hand ? NULL : env) ||
 		proc_wait_line(&server, "listening on ", line, sizeof(line), TIME_MS) ||
 		!read_target(strstr(line, "listening on "))) {
 		fail("the server does not start", NULL);
