@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -589,7 +588,7 @@ static bool
 has_tls(void)
 {
 	pid_t child = fork();
-	int status;
+	int status = 1;
 	if (child == 0) {
 		struct ibv_context *ctx;
 		struct rpma_peer *peer;
