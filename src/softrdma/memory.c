@@ -80,11 +80,9 @@ softrdma_mr_check(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t
 	int ret = 0;
 	pthread_rwlock_rdlock(&table_lock);
 	const struct softrdma_mr *mr = lookup(key);
-	if (mr == NULL)
-		ret = EFAULT;
-	else if (mr->mr.pd != pd || (mr->access & access) != access)
+	if (mr && (mr->mr.pd != pd || (mr->access & access) != access))
 		ret = EPERM;
-	else if (!in_range(mr, addr, len))
+	else if (mr == NULL || !in_range(mr, addr, len))
 		ret = EFAULT;
 	pthread_rwlock_unlock(&table_lock);
 	return ret;

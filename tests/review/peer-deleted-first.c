@@ -230,23 +230,29 @@ try_order(const enum object *objects, unsigned number)
 	delete_client(&w, number % 3 != 0);
 }
 
-/* from the place on in every order */
-static unsigned
-try_all(enum object *objects, int place, unsigned number)
+static void
+swap(enum object *a, enum object *b)
 {
-	if (place == OBJECTS) {
-		try_order(objects, number);
-		return number + 1;
-	}
-	for (int i = place; i < OBJECTS; i++) {
-		const enum object chosen = objects[i];
-		objects[i] = objects[place];
-		objects[place] = chosen;
-		number = try_all(objects, place + 1, number);
-		objects[place] = objects[i];
-		objects[i] = chosen;
-	}
-	return number;
+	const enum object kept = *a;
+	*a = *b;
+	*b = kept;
+}
+
+/* the order that is next by size of its numbers; false: it was the last one */
+static bool
+next_order(enum object *objects)
+{
+	int at = OBJECTS - 2, larger = OBJECTS - 1;
+	while (at >= 0 && objects[at] > objects[at + 1])
+		at--;
+	if (at < 0)
+		return false;
+	while (objects[larger] < objects[at])
+		larger--;
+	swap(&objects[at], &objects[larger]);
+	for (int left = at + 1, right = OBJECTS - 1; left < right; left++, right--)
+		swap(&objects[left], &objects[right]);
+	return true;
 }
 
 /* ---- at once ---- */
@@ -319,7 +325,11 @@ main(void)
 	CHECK_IS(0, rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED));
 	CHECK_IS(0, rpma_utils_get_ibv_context(ADDR, RPMA_UTIL_IBV_CONTEXT_LOCAL, &dev));
 
-	const unsigned tried = try_all(objects, 0, 0);
+	unsigned tried = 0;
+	do
+		try_order(objects, tried++);
+	while (next_order(objects));
+	CHECK(tried == 720); /* 6! */
 	strcpy(order, "at once");
 	for (int i = 0; i < ROUNDS_OF_THREADS; i++)
 		try_at_once();
