@@ -425,6 +425,8 @@ struct rpma_conn_stats {
 	/* collected from its own completion queues, and those of them that were no success */
 	uint64_t completions, completion_errors;
 	uint64_t waits; /* that ended with an event, for its own completion queues */
+	/* how often a wrong check sum showed that what came was damaged: software device, once at the most */
+	uint64_t crc_errors;
 };
 
 /*

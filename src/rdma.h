@@ -173,6 +173,9 @@ struct rdma_api {
 	/* NULL if the queue pair was made without extended operations; called once for each queue pair */
 	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
 
+	/* how often what came was damaged on its way; NULL where the device does not tell */
+	uint64_t (*crc_errors)(struct ibv_qp *qp);
+
 	/* ---- data path ---- */
 
 	/*

@@ -77,6 +77,7 @@ static const struct rdma_api rdma_soft = {
 	.create_srq = softrdma_ibv_create_srq,
 	.destroy_srq = softrdma_ibv_destroy_srq,
 	.qp_to_qp_ex = softrdma_ibv_qp_to_qp_ex,
+	.crc_errors = softrdma_crc_errors,
 
 	.wr_flush = softrdma_wr_flush,
 };

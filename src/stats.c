@@ -8,8 +8,10 @@
 
 #include "conn.h"
 #include "err.h"
+#include "peer.h"
+#include "rdma.h"
 
-static_assert(sizeof(struct rpma_conn_stats) == 13 * sizeof(uint64_t), "it only ever grows at its end");
+static_assert(sizeof(struct rpma_conn_stats) == 14 * sizeof(uint64_t), "it only ever grows at its end");
 
 int
 rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *stats)
@@ -38,6 +40,8 @@ rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *stats)
 		.completion_errors = rpmai_stats_get(&cq->errors),
 		.waits = rpmai_stats_get(&cq->waits),
 	};
+	if (conn->peer->rdma->crc_errors)
+		now.crc_errors = conn->peer->rdma->crc_errors(conn->id->qp);
 	if (conn->rcq && !conn->rcq_is_borrowed) {
 		const struct cq_counters *rcq = &conn->rcq->stats;
 		now.completions += rpmai_stats_get(&rcq->completions);

@@ -120,6 +120,15 @@
 /* a file of faults is a page of words and comments */
 #define SOFTRDMA_FAULT_TEXT_MAX (64u * 1024)
 
+/*
+ * bytes of one record with check sums: enough that a record costs little, few enough that it is in the
+ * processor's cache when it is copied
+ */
+#define SOFTRDMA_RECORD_MAX (64u * 1024)
+
+/* what one call receives of such records: no less than one, with its header */
+#define SOFTRDMA_RECORDS_ROOM (256u * 1024)
+
 /* what one record of TLS holds (RFC 8446, 5.1) */
 #define SOFTRDMA_TLS_RECORD (16u * 1024)
 

@@ -74,7 +74,7 @@ softrdma_direct_offer(struct softrdma_link *link)
 {
 	/* faults are injected into frames; a right that is withheld and TLS are for peers that are not
 	 * trusted */
-	if (!softrdma_board_is_there() || link->faulty || link->tls || link->responder.withheld ||
+	if (!softrdma_board_is_there() || link->faulty || link->encrypted || link->responder.withheld ||
 		!is_same_host(link->fd))
 		return;
 	uint32_t number;

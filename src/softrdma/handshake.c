@@ -216,7 +216,7 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 	link->ready_due = active;
 	if (!link->failed)
 		link->qp->state = IBV_QPS_RTS;
-	int ret = softrdma_io_attach(link, fd, tls);
+	int ret = softrdma_io_attach(link, fd, tls, active ? peer->records : own->records);
 	if (ret) {
 		softrdma_link_lost(link);
 	} else {
@@ -320,7 +320,7 @@ remember_source(struct softrdma_id *id, int fd)
 static void
 ask(struct softrdma_handshaker *hand)
 {
-	int error = softrdma_hello_send(hand->fd, hand->tls, &hand->hello);
+	int error = softrdma_hello_ask(hand->fd, hand->tls, &hand->hello);
 	if (error) {
 		socket_failed(hand, error);
 		return;
@@ -901,6 +901,8 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
 		.qp_num = id->id.qp->qp_num,
 		.seq = id->link->seq,
+		.records = softrdma_hello_agree(softrdma_hello_wish(hand->fd, hand->tls),
+			hand->hello.peer.records),
 	};
 	fill_parameters(&hs, param, &hand->hello.peer);
 	softrdma_hello_encode(&answer, &hs, param->private_data, param->private_data_len);

@@ -3,14 +3,17 @@
 
 /* hello.c -- the messages that a connection begins with, on their way through a socket */
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crc.h"
 #include "env.h"
+#include "gid.h"
 #include "hello.h"
 #include "stream.h"
 
@@ -37,6 +40,24 @@ softrdma_hello_send(int fd, struct softrdma_tls *tls, const struct softrdma_hell
 	if (n == (ssize_t)hello->length)
 		return 0;
 	return n < 0 ? errno : EIO;
+}
+
+void
+softrdma_hello_set_records(struct softrdma_hello *hello, uint8_t records)
+{
+	struct softrdma_handshake hs;
+	enum softrdma_handshake_result result = softrdma_handshake_decode(hello->message, &hs);
+	assert(result == SOFTRDMA_HANDSHAKE_OK); /* one of our own */
+	(void)result;
+	hs.records = records;
+	softrdma_handshake_encode(&hs, hello->message);
+}
+
+int
+softrdma_hello_ask(int fd, struct softrdma_tls *tls, struct softrdma_hello *hello)
+{
+	softrdma_hello_set_records(hello, softrdma_hello_wish(fd, tls));
+	return softrdma_hello_send(fd, tls, hello);
 }
 
 void
@@ -127,6 +148,42 @@ is_loopback(const struct sockaddr *addr)
 	if (addr->sa_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+/* no card, cable or switch has a part in it */
+static bool
+stays_here(int fd)
+{
+	union softrdma_address own, peer;
+	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	memset(&own, 0, sizeof(own));
+	memset(&peer, 0, sizeof(peer));
+	if (getsockname(fd, &own.any, &own_len) != 0 || getpeername(fd, &peer.any, &peer_len) != 0)
+		return false;
+	return is_loopback(&peer.any) || softrdma_address_equal(&own, &peer);
+}
+
+uint8_t
+softrdma_hello_wish(int fd, const struct softrdma_tls *tls)
+{
+	if (tls)
+		return 0;
+	const bool wanted = !stays_here(fd);
+	const char *text = secure_getenv("SOFTRDMA_CRC");
+	if (text == NULL || *text == '\0')
+		return wanted;
+	const bool set = strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
+	/* what is neither is told there */
+	return (uint8_t)(softrdma_setting("SOFTRDMA_CRC", 0, 1, wanted) | (set ? SOFTRDMA_RECORDS_SET : 0));
+}
+
+bool
+softrdma_hello_agree(uint8_t wish, uint8_t other)
+{
+	const bool one_is_set = (wish | other) & SOFTRDMA_RECORDS_SET;
+	const uint8_t needed =
+		one_is_set ? SOFTRDMA_RECORDS_WANTED | SOFTRDMA_RECORDS_SET : SOFTRDMA_RECORDS_WANTED;
+	return (wish & needed) == needed || (other & needed) == needed;
 }
 
 const char *

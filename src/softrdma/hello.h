@@ -44,6 +44,18 @@ void softrdma_hello_encode(struct softrdma_hello *hello, struct softrdma_handsha
 /* 0 or an errno value; the first bytes of a connection always fit its buffer, so a short write is an error */
 int softrdma_hello_send(int fd, struct softrdma_tls *tls, const struct softrdma_hello *hello);
 
+/*
+ * What this side wants of a connected stream: records with check sums, unless SOFTRDMA_CRC says otherwise or
+ * the stream never leaves this machine. None inside TLS (NULL: plain), which has something better.
+ */
+uint8_t softrdma_hello_wish(int fd, const struct softrdma_tls *tls);
+/* what two wishes make: what is set weighs more than a default, and in doubt the stream is protected */
+bool softrdma_hello_agree(uint8_t wish, uint8_t other);
+/* a message that is written says so about records */
+void softrdma_hello_set_records(struct softrdma_hello *hello, uint8_t records);
+/* sends CONNECT or JOIN, with what this side wants; 0 or an errno value */
+int softrdma_hello_ask(int fd, struct softrdma_tls *tls, struct softrdma_hello *hello);
+
 /* says no; whoever is not there any more need not know */
 void softrdma_hello_reject(int fd, struct softrdma_tls *tls, enum softrdma_reject_reason reason,
 	const void *private_data, uint8_t private_len);

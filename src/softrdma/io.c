@@ -24,6 +24,7 @@
 #include "faulty.h"
 #include "io.h"
 #include "newcomers.h"
+#include "records.h"
 #include "source.h"
 #include "stream.h"
 #include "workers.h"
@@ -211,6 +212,18 @@ protocol_broken(struct softrdma_link *link)
 	stream_ended(link);
 }
 
+/* nothing of it was looked at, and nothing behind it will be */
+static void
+record_damaged(struct softrdma_link *link)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	atomic_fetch_add(&link->crc_errors, 1);
+	SOFTRDMA_LOG_FEW(&limit, ERROR,
+		"what a peer has sent was damaged on its way (CRC32C): connection closed; look for a faulty "
+		"network card, cable, switch or memory");
+	stream_ended(link);
+}
+
 /* looks at what has been received and makes the flushes in it; false: the connection is over */
 static bool
 after_receive(struct softrdma_link *link, bool ok)
@@ -239,42 +252,78 @@ static void
 tell_why(const struct softrdma_link *link)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (link->tls && *softrdma_tls_why(link->tls))
-		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s",
-			softrdma_tls_why(link->tls));
+	const struct softrdma_stream *stream = link->stream;
+	const char *why = stream && stream->ops->why ? stream->ops->why(stream) : "";
+	if (*why)
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s", why);
+}
+
+/* nothing was received: true: to be tried again at once; else there is nothing now, or the stream is over */
+static bool
+nothing_received(struct softrdma_link *link, ssize_t n)
+{
+	const int error = n < 0 ? errno : 0;
+	if (error == EAGAIN || error == EINTR)
+		return error == EINTR;
+	if (error == EBADMSG) {
+		record_damaged(link);
+	} else if (error == EPROTO) {
+		protocol_broken(link);
+	} else {
+		tell_why(link);
+		stream_ended(link);
+	}
+	return false;
+}
+
+/* as below, from where the stream has bytes that are good */
+static bool
+receive_good(struct softrdma_link *link, bool *progress)
+{
+	struct softrdma_stream *stream = link->stream;
+	const uint8_t *bytes;
+	if (link->responder.flushing)
+		return false;
+	ssize_t n = stream->ops->look(stream, &bytes);
+	if (n <= 0)
+		return nothing_received(link, n);
+	*progress = true;
+	ssize_t used = softrdma_link_rx_take(link, bytes, (size_t)n);
+	if (used >= 0)
+		stream->ops->take(stream, (size_t)used);
+	return after_receive(link, used >= 0) && (link->hung_up || stream->ops->has_input(stream));
 }
 
 /* true: there may be more */
 static bool
 receive_once(struct softrdma_link *link, bool *progress)
 {
+	if (link->stream && link->stream->ops->look)
+		return receive_good(link, progress);
 	struct iovec iov[SOFTRDMA_SGE_MAX + 1];
 	int count = softrdma_link_rx_iov(link, iov);
 	if (count == 0)
 		return false;
 	size_t wanted = iov_length(iov, count);
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-	ssize_t n = softrdma_stream_recvmsg(link->fd, link->tls, &msg);
+	ssize_t n = softrdma_stream_recvmsg(link->fd, link->stream, &msg);
 	if (n > 0) {
 		*progress = true;
 		bool alive = after_receive(link, softrdma_link_rx_done(link, (size_t)n));
 		/*
-		 * a short read has emptied the socket, but not what TLS holds, or memory was not there: the
-		 * next read tells. Only the end of the stream may stand behind it, without an edge.
+		 * a short read has emptied the socket, but not what the stream holds, or memory was not
+		 * there: the next read tells. Only the end of the stream may stand behind it, without an
+		 * edge.
 		 */
 		return alive &&
-			((size_t)n == wanted || link->hung_up || softrdma_stream_has_input(link->tls) ||
+			((size_t)n == wanted || link->hung_up || softrdma_stream_has_input(link->stream) ||
 				softrdma_link_rx_may_fault(link));
 	}
 	if (n < 0 && errno == EFAULT) {
 		softrdma_link_rx_fault(link);
 		return link->rx.state == SOFTRDMA_RX_DISCARDING;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return errno == EINTR || softrdma_stream_is_unread(link->tls);
-	tell_why(link);
-	stream_ended(link);
-	return false;
+	return nothing_received(link, n);
 }
 
 static void
@@ -331,7 +380,7 @@ wait_for_space(struct softrdma_link *link)
 static bool
 is_full(const struct softrdma_link *link)
 {
-	return link->tx.first != link->tx.count || softrdma_stream_wants_space(link->tls);
+	return link->tx.first != link->tx.count || softrdma_stream_wants_space(link->stream);
 }
 
 static bool
@@ -340,18 +389,20 @@ fill(struct softrdma_link *link)
 	return link->faulty ? softrdma_faulty_fill(link) : softrdma_link_tx_fill(link);
 }
 
-/* a record, from a copy: what is encrypted must not change, and memory that is gone must not be touched */
+/* a record, from a copy: what is encrypted or summed must not change, and memory that is gone must not be
+ * touched */
 static ssize_t
 send_sealed(struct softrdma_link *link)
 {
-	uint8_t *record = softrdma_tls_record(link->tls);
+	struct softrdma_stream *stream = link->stream;
+	uint8_t *record = stream->ops->record(stream);
 	if (record == NULL)
 		return -1;
-	ssize_t len = softrdma_link_tx_copy(link, record, SOFTRDMA_TLS_RECORD);
+	ssize_t len = softrdma_link_tx_copy(link, record, stream->ops->record_size);
 	if (len < 0)
 		errno = EFAULT;
 	else
-		softrdma_tls_seal(link->tls, (size_t)len);
+		stream->ops->seal(stream, (size_t)len);
 	return len;
 }
 
@@ -359,21 +410,21 @@ static ssize_t
 send_batch(struct softrdma_link *link)
 {
 	struct softrdma_tx *tx = &link->tx;
-	if (link->tls)
+	if (link->stream)
 		return send_sealed(link);
 	struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
 	return softrdma_stream_sendmsg(link->fd, &msg);
 }
 
-/* what TLS could not send, or say, for want of room, and the end of the stream behind all */
+/* what the stream could not send, or say, for want of room, and the end of the stream behind all */
 static void
 send_rest(struct softrdma_link *link)
 {
-	if (link->tls && !softrdma_tls_flush(link->tls))
+	if (link->stream && !link->stream->ops->flush(link->stream))
 		softrdma_link_break(link); /* a record that counted as sent */
 	if (link->fin_due && !link->fin_sent && link->tx.first == link->tx.count)
-		link->fin_sent = softrdma_stream_end(link->fd, link->tls);
-	if (softrdma_stream_wants_space(link->tls))
+		link->fin_sent = softrdma_stream_end(link->fd, link->stream);
+	if (softrdma_stream_wants_space(link->stream))
 		wait_for_space(link);
 }
 
@@ -650,29 +701,47 @@ set_socket_options(int fd)
 }
 
 static void
-drop_tls(struct softrdma_link *link)
+drop_stream(struct softrdma_link *link)
 {
-	softrdma_tls_delete(link->tls);
-	link->tls = NULL;
+	if (link->stream)
+		link->stream->ops->delete (link->stream);
+	link->stream = NULL;
+}
+
+/* the stream that both sides have agreed on; 0 or an errno value */
+static int
+take_stream(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records)
+{
+	int ret = 0;
+	if (tls)
+		link->stream = softrdma_tls_stream(tls);
+	else if (records)
+		ret = softrdma_records_new(fd, &link->stream);
+	link->encrypted = tls != NULL;
+	link->by_copy = link->stream != NULL;
+	return ret;
 }
 
 int
-softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls)
+softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records)
 {
-	assert(link->fd == -1 && link->tls == NULL);
+	assert(link->fd == -1 && link->stream == NULL);
+	int ret = take_stream(link, fd, tls, records);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
 	set_socket_options(fd);
 	link->watched.handle = handle_link;
 	link->watched.release = release_link;
 	link->fd = fd;
-	link->tls = tls;
-	link->by_copy = tls != NULL;
 	link->wants_space = true; /* as all that is watched from the first */
 	softrdma_link_get(link);
 	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &link->watched };
 	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
-		int ret = errno;
+		ret = errno;
 		link->fd = -1;
-		drop_tls(link);
+		drop_stream(link);
 		close(fd);
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
@@ -681,7 +750,7 @@ softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls)
 		softrdma_faulty_attached(link);
 	softrdma_direct_offer(link);
 	/* what has come with the last message of the handshake raises no edge any more */
-	if (softrdma_stream_has_input(tls))
+	if (softrdma_stream_has_input(link->stream))
 		queue_work(link);
 	return 0;
 }
@@ -711,7 +780,7 @@ softrdma_io_detach(struct softrdma_link *link)
 	softrdma_direct_end(link);
 	int fd = link->fd;
 	link->fd = -1;
-	drop_tls(link);
+	drop_stream(link);
 	link->tx.first = link->tx.count = 0;
 	/* as long as the waiter polls it, closing does not end the connection */
 	if (link->lent)
@@ -827,7 +896,7 @@ softrdma_io_lend(struct softrdma_link *link)
 	int fd = -1;
 	pthread_mutex_lock(&link->lock);
 	/* whoever polls the socket does not see what TLS holds */
-	bool has_input = softrdma_stream_has_input(link->tls);
+	bool has_input = softrdma_stream_has_input(link->stream);
 	if (!link->flush_running && !has_input && lend(link))
 		fd = link->fd;
 	pthread_mutex_unlock(&link->lock);

@@ -24,6 +24,7 @@
 
 #include "completion.h"
 #include "link.h"
+#include "tls.h"
 #include "watched.h"
 
 /* one more user of the progress thread; 0 or an errno value. Not on the progress thread, no lock held. */
@@ -62,10 +63,11 @@ void softrdma_io_remove_link(struct softrdma_link *link);
 bool softrdma_io_qp_num_used(uint32_t qp_num);
 
 /*
- * the connected socket belongs to the link from here on, also when it fails, and so does its TLS (NULL:
- * none); 0 or an errno value. Link's lock held.
+ * The connected socket belongs to the link from here on, also when it fails, and so does its TLS (NULL:
+ * none). Without TLS the stream is in records with check sums, if both sides have agreed on that. 0 or an
+ * errno value. Link's lock held.
  */
-int softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls);
+int softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records);
 /* closes the link's socket, if it has one. Link's lock held. */
 void softrdma_io_detach(struct softrdma_link *link);
 

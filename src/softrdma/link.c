@@ -417,6 +417,21 @@ softrdma_link_rx_fault(struct softrdma_link *link)
 	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* uses payload, or the beginning of it; an operand is there as a whole. How many bytes. */
+static uint32_t
+use_payload(struct softrdma_link *link, const uint8_t *from, size_t there)
+{
+	struct softrdma_rx *rx = &link->rx;
+	uint32_t wanted = rx->frame.length - rx->done;
+	uint32_t len = there < wanted ? (uint32_t)there : wanted;
+	if (rx->state == SOFTRDMA_RX_PLACING && len > 0 && !copy_to_place(rx, from, len))
+		softrdma_link_rx_fault(link);
+	rx->done += len;
+	if (len == wanted)
+		end_frame(link, from);
+	return len;
+}
+
 /* takes payload out of the stage; false: not all of the frame is there yet */
 static bool
 payload_from_stage(struct softrdma_link *link)
@@ -424,19 +439,10 @@ payload_from_stage(struct softrdma_link *link)
 	struct softrdma_rx *rx = &link->rx;
 	uint32_t staged = rx->end - rx->begin;
 	uint32_t wanted = rx->frame.length - rx->done;
-	uint32_t len = staged < wanted ? staged : wanted;
-
-	if (rx->state == SOFTRDMA_RX_OPERAND && len < wanted)
+	if (rx->state == SOFTRDMA_RX_OPERAND && staged < wanted)
 		return false;
-	const uint8_t *from = rx->stage + rx->begin;
-	if (rx->state == SOFTRDMA_RX_PLACING && len > 0 && !copy_to_place(rx, from, len))
-		softrdma_link_rx_fault(link);
-	rx->begin += len;
-	rx->done += len;
-	if (len < wanted)
-		return false;
-	end_frame(link, from);
-	return true;
+	rx->begin += use_payload(link, rx->stage + rx->begin, staged);
+	return staged >= wanted;
 }
 
 /* takes a header out of the stage; false: not all of it is there, or it is none (*bad) */
@@ -514,6 +520,39 @@ softrdma_link_rx_done(struct softrdma_link *link, size_t len)
 	rx->end += (uint32_t)len;
 	assert(rx->end <= SOFTRDMA_STAGE_SIZE);
 	return softrdma_link_rx_go_on(link);
+}
+
+/* a header or an operand that may come in pieces: as much of it as there is goes to the stage */
+static size_t
+to_stage(struct softrdma_rx *rx, const uint8_t *bytes, size_t len)
+{
+	uint32_t wanted = rx->state == SOFTRDMA_RX_HEADER ? SOFTRDMA_FRAME_SIZE : rx->frame.length;
+	wanted -= rx->end;
+	const uint32_t n = len < wanted ? (uint32_t)len : wanted;
+	memcpy(rx->stage + rx->end, bytes, n);
+	rx->end += n;
+	return n;
+}
+
+ssize_t
+softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t len)
+{
+	struct softrdma_rx *rx = &link->rx;
+	size_t used = 0;
+	assert(rx->begin == 0);
+	/* a part of an operand that is not wanted any more, since the last time */
+	if (rx->end > 0 && !softrdma_link_rx_go_on(link))
+		return -1;
+	while (used < len && !link->responder.flushing) {
+		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {
+			used += use_payload(link, bytes + used, len - used);
+		} else {
+			used += to_stage(rx, bytes + used, len - used);
+			if (!softrdma_link_rx_go_on(link))
+				return -1;
+		}
+	}
+	return (ssize_t)used;
 }
 
 /* --- sending --- */

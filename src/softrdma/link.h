@@ -70,6 +70,7 @@ struct softrdma_tx {
 };
 
 struct softrdma_link;
+struct softrdma_stream;
 struct softrdma_faulty;
 struct softrdma_lane;
 
@@ -102,7 +103,7 @@ struct softrdma_link {
 	struct softrdma_rx rx;
 	struct softrdma_tx tx;
 
-	bool by_copy; /* the stream is encrypted: memory is filled from the stage, and sent from a copy */
+	bool by_copy; /* the stream is not plain: memory is filled from the stage, and sent from a copy */
 	struct softrdma_faulty *faulty; /* NULL: no faults are injected */
 	struct softrdma_lane *lane;     /* NULL: the peer is not known to be on this host */
 
@@ -110,9 +111,11 @@ struct softrdma_link {
 	uint32_t frames_received;            /* their headers, modulo 2^32 */
 
 	/* io.c only */
-	int fd;                   /* -1: no socket */
-	struct softrdma_tls *tls; /* NULL: plain */
-	bool claimed;             /* a poller serves the socket, the progress thread does not wait for it */
+	int fd;                         /* -1: no socket */
+	struct softrdma_stream *stream; /* NULL: plain */
+	bool encrypted;                 /* it is TLS */
+	atomic_uint crc_errors;         /* records that were damaged on their way */
+	bool claimed;       /* a poller serves the socket, the progress thread does not wait for it */
 	bool lent;          /* a waiter or a worker serves what comes, and the progress thread only sends */
 	bool wants_space;   /* the socket was full: whoever waits for it waits for room as well */
 	bool flush_running; /* a worker makes a range durable, or is about to */
@@ -157,6 +160,11 @@ int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOF
 bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
 /* was a short read perhaps not the end of what has come, but the end of the memory that is there? */
 bool softrdma_link_rx_may_fault(const struct softrdma_link *link);
+/*
+ * The same for bytes that are there: payload goes from them to its place. How many were used (the rest is for
+ * when a FLUSH has been made), or -1: the peer breaks the protocol.
+ */
+ssize_t softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t len);
 /* the kernel could not store to the memory: the message is refused, its rest thrown away */
 void softrdma_link_rx_fault(struct softrdma_link *link);
 /* looks at what is in the stage (again): after a FLUSH; false as above */

@@ -230,3 +230,9 @@ softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	return &softrdma_qp_of(qp)->ex;
 }
+
+uint64_t
+softrdma_crc_errors(struct ibv_qp *qp)
+{
+	return atomic_load(&softrdma_qp_of(qp)->link->crc_errors);
+}

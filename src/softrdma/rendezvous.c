@@ -222,7 +222,7 @@ static const struct softrdma_link_ops link_ops = {
 
 /* the socket becomes the link's, and what has been posted leaves */
 static void
-hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active)
+hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active, bool records)
 {
 	struct softrdma_link *link = meet->qp->link;
 	struct softrdma_tls *tls;
@@ -232,7 +232,7 @@ hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool
 	softrdma_link_open(link);
 	link->ready_due = active;
 	link->ops = &link_ops;
-	int ret = softrdma_io_attach(link, fd, tls);
+	int ret = softrdma_io_attach(link, fd, tls, records);
 	if (ret) {
 		SOFTRDMA_LOG(ERROR, "a connection is given up: %s", strerror(ret));
 		softrdma_link_lost(link);
@@ -372,7 +372,7 @@ why_not_secure(const struct softrdma_caller *caller)
 static void
 say_join(struct softrdma_caller *caller)
 {
-	int error = softrdma_hello_send(caller->fd, caller->tls, &caller->hello);
+	int error = softrdma_hello_ask(caller->fd, caller->tls, &caller->hello);
 	if (error) {
 		own_call_failed(caller, strerror(error));
 		return;
@@ -409,7 +409,9 @@ call_connected(struct softrdma_caller *caller)
 	if (getsockopt(caller->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error == 0 && caller->to_itself) {
-		hand_over(caller->meet, caller, true);
+		/* both sides are one, and no message says what that wants */
+		const bool records = softrdma_hello_wish(caller->fd, NULL) & SOFTRDMA_RECORDS_WANTED;
+		hand_over(caller->meet, caller, true, records);
 		return;
 	}
 	const struct softrdma_credentials *credentials = caller->meet->doorstep->credentials;
@@ -437,7 +439,7 @@ read_answer(struct softrdma_caller *caller)
 			softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE,
 				hello->peer.private_len, &join) &&
 			is_expected(meet, &hello->peer, &join)) {
-			hand_over(meet, caller, true);
+			hand_over(meet, caller, true, hello->peer.records);
 			return;
 		}
 		if (hello->peer.reason == SOFTRDMA_REJECT_DAMAGED)
@@ -484,6 +486,9 @@ let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 {
 	struct softrdma_hello answer;
 	introduce(meet, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
+	const bool records =
+		softrdma_hello_agree(softrdma_hello_wish(guest->fd, guest->tls), guest->hello.peer.records);
+	softrdma_hello_set_records(&answer, records);
 	if (has_left(guest) || softrdma_hello_send(guest->fd, guest->tls, &answer) != 0) {
 		end(guest);
 		return;
@@ -491,7 +496,7 @@ let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 	if (meet->own_call)
 		end(meet->own_call);
 	plan_call(meet, 0);
-	hand_over(meet, guest, false);
+	hand_over(meet, guest, false, records);
 }
 
 /* whoever waits is let in, sent away, or waits for how the own call ends */

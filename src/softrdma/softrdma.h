@@ -108,6 +108,8 @@ struct ibv_qp *softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr
 struct ibv_qp *softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);
 int softrdma_ibv_destroy_qp(struct ibv_qp *qp);
 struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
+/* how often what came for the queue pair was damaged on its way; any thread */
+uint64_t softrdma_crc_errors(struct ibv_qp *qp);
 int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr);

@@ -32,6 +32,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/post.c
 	softrdma/post_ex.c
 	softrdma/qp.c
+	softrdma/records.c
 	softrdma/recv_queue.c
 	softrdma/rendezvous.c
 	softrdma/requester.c

@@ -24,7 +24,8 @@
 
 #include "bounds.h"
 
-struct softrdma_tls;         /* of one connection */
+struct softrdma_tls; /* of one connection */
+struct softrdma_stream;
 struct softrdma_tls_context; /* what connections with the same credentials share; any thread */
 
 /* a key that both sides have been given, and its name */
@@ -82,6 +83,9 @@ bool softrdma_tls_wants_space(const struct softrdma_tls *tls);
 
 /* as send(2), of less than a record, at once or not at all */
 ssize_t softrdma_tls_send(struct softrdma_tls *tls, const void *buf, size_t len);
+
+/* as the stream of a link, which deletes it */
+struct softrdma_stream *softrdma_tls_stream(struct softrdma_tls *tls);
 
 /* announces the end of what this side sends; false: when the socket has room again */
 bool softrdma_tls_end(struct softrdma_tls *tls);

@@ -150,3 +150,10 @@ softrdma_tls_end(struct softrdma_tls *tls)
 	(void)tls;
 	abort();
 }
+
+struct softrdma_stream *
+softrdma_tls_stream(struct softrdma_tls *tls)
+{
+	(void)tls;
+	abort();
+}

@@ -266,7 +266,8 @@ softrdma_handshake_encode(const struct softrdma_handshake *hs, uint8_t buf[stati
 	put(&c, hs->rnr_retry, 1);
 	put(&c, hs->flow_control, 1);
 	put(&c, hs->reason, 2);
-	put(&c, 0, 2); /* reserved */
+	put(&c, hs->records, 1);
+	put(&c, 0, 1); /* reserved */
 	put(&c, hs->private_crc, 4);
 	put(&c, softrdma_crc32c(0, buf, SUMMED_SIZE), 4);
 	assert(c.left == 0);
@@ -297,6 +298,20 @@ softrdma_join_decode(const uint8_t *buf, size_t len, struct softrdma_join *join)
 	return true;
 }
 
+/* a request has a wish, its acceptance the result */
+static uint8_t
+records_max(uint8_t type)
+{
+	switch (type) {
+	case SOFTRDMA_HANDSHAKE_ACCEPT:
+		return SOFTRDMA_RECORDS_WANTED;
+	case SOFTRDMA_HANDSHAKE_REJECT:
+		return 0;
+	default:
+		return SOFTRDMA_RECORDS_WANTED | SOFTRDMA_RECORDS_SET;
+	}
+}
+
 enum softrdma_handshake_result
 softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], struct softrdma_handshake *hs)
 {
@@ -319,14 +334,16 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 	h.rnr_retry = (uint8_t)get(&c, 1);
 	h.flow_control = (uint8_t)get(&c, 1);
 	h.reason = (uint16_t)get(&c, 2);
-	uint64_t reserved = get(&c, 2);
+	h.records = (uint8_t)get(&c, 1);
+	uint64_t reserved = get(&c, 1);
 	h.private_crc = (uint32_t)get(&c, 4);
 	uint32_t crc = (uint32_t)get(&c, 4);
 	assert(c.left == 0);
 
 	if (crc != softrdma_crc32c(0, buf, SUMMED_SIZE))
 		return SOFTRDMA_HANDSHAKE_DAMAGED;
-	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_JOIN || reserved != 0)
+	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_JOIN || reserved != 0 ||
+		h.records > records_max(h.type))
 		return SOFTRDMA_HANDSHAKE_NOT_OURS;
 	*hs = h;
 	return SOFTRDMA_HANDSHAKE_OK;

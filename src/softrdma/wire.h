@@ -113,6 +113,12 @@ enum softrdma_reject_reason {
 	SOFTRDMA_REJECT_DAMAGED = 6,     /* the request was damaged on its way: IB_CM_REJ_INVALID_COMM_ID */
 };
 
+/* what a side says in CONNECT or JOIN about records with check sums; ACCEPT: 1 if they are used, else 0 */
+enum softrdma_records_wish {
+	SOFTRDMA_RECORDS_WANTED = 1 << 0,
+	SOFTRDMA_RECORDS_SET = 1 << 1, /* by a user: it weighs more than what is so by default */
+};
+
 struct softrdma_handshake {
 	uint16_t version;
 	uint8_t type;
@@ -124,6 +130,7 @@ struct softrdma_handshake {
 	uint8_t rnr_retry;
 	uint8_t flow_control;
 	uint16_t reason;      /* REJECT: enum softrdma_reject_reason */
+	uint8_t records;      /* enum softrdma_records_wish */
 	uint32_t private_crc; /* CRC32C of the private data */
 };
 

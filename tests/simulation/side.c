@@ -245,7 +245,7 @@ side_connect(struct side *side, int fd, bool active)
 	link->qp->state = IBV_QPS_RTS;
 	link->ops = &ops;
 	link->ops_arg = side;
-	SIM_CHECK(softrdma_io_attach(link, fd, NULL) == 0, "the connection cannot be made");
+	SIM_CHECK(softrdma_io_attach(link, fd, NULL, false) == 0, "the connection cannot be made");
 	if (active)
 		softrdma_io_send(link);
 	pthread_mutex_unlock(&link->lock);

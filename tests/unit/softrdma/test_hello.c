@@ -157,6 +157,61 @@ test_read_away_is_bounded(void **state)
 	close_pair();
 }
 
+/* by default where it is of use; a user's word weighs more; none inside TLS */
+static void
+test_wish(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *value;
+		uint8_t here, away;
+	} cases[] = {
+		{ NULL, 0, 1 },
+		{ "", 0, 1 },
+		{ "0", 2, 2 },
+		{ "1", 3, 3 },
+		{ "yes", 0, 1 },
+		{ "2", 0, 1 },
+	};
+	struct sockaddr_in addr;
+	int listening = raw_listen(&addr);
+	int fd = raw_connect(&addr);
+	struct softrdma_tls *tls = (struct softrdma_tls *)&addr; /* only looked at for NULL */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (cases[i].value)
+			setenv("SOFTRDMA_CRC", cases[i].value, 1);
+		log_clear();
+		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].here);
+		assert_int_equal(log_has("SOFTRDMA_CRC is no number from 0 to 1"), i >= 4);
+		/* who does not know where the other side is takes it for far away */
+		fail_call(FAIL_MINE, "getpeername", 0, 1, ENOTCONN);
+		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].away);
+		fail_call(FAIL_MINE, "getsockname", 0, 1, ENOBUFS);
+		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].away);
+		fail_nothing();
+		assert_int_equal(softrdma_hello_wish(fd, tls), 0);
+	}
+	unsetenv("SOFTRDMA_CRC");
+	close(fd);
+	close(listening);
+}
+
+/* each two wishes, whoever has which: 0 and 1 by default, 2 and 3 by a user */
+static void
+test_agree(void **state)
+{
+	(void)state;
+	static const bool used[4][4] = {
+		{ false, true, false, true },
+		{ true, true, false, true },
+		{ false, false, false, true },
+		{ true, true, true, true },
+	};
+	for (uint8_t own = 0; own < 4; own++)
+		for (uint8_t other = 0; other < 4; other++)
+			assert_int_equal(softrdma_hello_agree(own, other), used[own][other]);
+}
+
 static void
 test_names(void **state)
 {
@@ -214,6 +269,8 @@ main(void)
 		device_test(test_damage),
 		device_test(test_send),
 		device_test(test_read_away_is_bounded),
+		device_test(test_wish),
+		device_test(test_agree),
 		device_test(test_names),
 		device_test(test_loopback),
 	};

@@ -181,10 +181,10 @@ test_trusted(void **state)
 	ends_agree(&e);
 	expect_both_ways(&e);
 	/* one side ends, the other one may still speak */
-	assert_true(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_true(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
 	expect_end(&e.passive, 0);
 	expect_passes(&e.passive, &e.active, 100);
-	assert_true(softrdma_stream_end(e.passive.fd, e.passive.tls));
+	assert_true(softrdma_stream_end(e.passive.fd, softrdma_tls_stream(e.passive.tls)));
 	expect_end(&e.active, 0);
 	assert_string_equal(softrdma_tls_why(e.active.tls), "");
 	ends_fini(&e);
@@ -406,8 +406,8 @@ test_full_socket(void **state)
 	}
 	assert_int_equal(errno, EAGAIN);
 	assert_true(softrdma_tls_wants_space(e.active.tls));
-	assert_true(softrdma_stream_wants_space(e.active.tls));
-	assert_false(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_true(softrdma_stream_wants_space(softrdma_tls_stream(e.active.tls)));
+	assert_false(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
 	assert_int_equal(softrdma_tls_send(e.active.tls, bytes, 1), -1);
 	assert_int_equal(errno, EAGAIN);
 	while (got < sent) {
@@ -430,10 +430,10 @@ test_full_socket(void **state)
 	softrdma_tls_flush(e.active.tls);
 	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
-	assert_false(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_false(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
 	fail_nothing();
 	assert_true(softrdma_tls_wants_space(e.active.tls));
-	assert_true(softrdma_stream_end(e.active.fd, e.active.tls));
+	assert_true(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
 	assert_false(softrdma_tls_wants_space(e.active.tls));
 	expect_end(&e.passive, 0);
 	ends_fini(&e);
@@ -785,7 +785,7 @@ test_connection(void **state)
 		credentials[i]();
 		pair_init(&p);
 		assert_true(locked(softrdma_qp_of(p.active->qp)->link,
-			softrdma_qp_of(p.active->qp)->link->tls != NULL));
+			softrdma_qp_of(p.active->qp)->link->encrypted));
 		expect_memory_moves(p.active->qp);
 		expect_memory_moves(p.passive->qp);
 		assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
@@ -981,7 +981,7 @@ is_stuck(struct softrdma_link *link)
 {
 	int fd = locked(link, link->fd);
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	return locked(link, softrdma_stream_wants_space(link->tls)) && poll(&pfd, 1, 0) == 0;
+	return locked(link, softrdma_stream_wants_space(link->stream)) && poll(&pfd, 1, 0) == 0;
 }
 
 /* the device sends more than the peer takes, as a request of its own or as what the peer has asked for */
@@ -1084,7 +1084,7 @@ expect_part(struct half *h)
 static void
 end_of_peer(struct half *h)
 {
-	assert_true(softrdma_stream_end(h->peer.fd, h->peer.tls));
+	assert_true(softrdma_stream_end(h->peer.fd, softrdma_tls_stream(h->peer.tls)));
 	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
@@ -1545,7 +1545,7 @@ test_by_hand(void **state)
 	node();
 	hands_init(&h, AF_INET);
 	hands_meet(&h);
-	assert_true(locked(softrdma_qp_of(h.a)->link, softrdma_qp_of(h.a)->link->tls != NULL));
+	assert_true(locked(softrdma_qp_of(h.a)->link, softrdma_qp_of(h.a)->link->encrypted));
 	expect_write(h.a);
 	expect_write(h.b);
 	hands_fini(&h);

@@ -382,6 +382,22 @@ test_what_is_no_handshake(void **state)
 		assert_int_equal(decode_with(i, 1, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 		assert_int_equal(decode_with(i, 0x80, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
+	/* records: a wish of two bits, an answer of one */
+	static const uint8_t most[] = { 0, 3, 1, 0, 3 };
+	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_JOIN; type++) {
+		for (unsigned records = 0; records < 256; records++) {
+			struct softrdma_handshake hs = hello;
+			uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
+			hs.type = type;
+			hs.records = (uint8_t)records;
+			softrdma_handshake_encode(&hs, buf);
+			bool ok = records <= most[type];
+			assert_int_equal(softrdma_handshake_decode(buf, &out),
+				ok ? SOFTRDMA_HANDSHAKE_OK : SOFTRDMA_HANDSHAKE_NOT_OURS);
+			if (ok)
+				assert_int_equal(out.records, records);
+		}
+	}
 }
 
 /* any bit; with those of the magic or of the version it is something else */
