@@ -280,16 +280,14 @@ rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr)
 }
 
 static const char *
-advise_way_out(int errnum, const struct rpma_peer *peer)
+advise_way_out(int errnum)
 {
 	switch (errnum) {
 	case EFAULT:
-		return peer->rdma->is_soft
-			? "a page cannot be fetched: the file may end before it, or its disk may be full"
-			: "it is for memory registered on demand";
+		return "a page cannot be fetched (the end of a file, a full disk), or RDMA hardware wants memory "
+		       "that is registered on demand";
 	case EINVAL:
-		return peer->rdma->is_soft ? "a flag may be unknown"
-					   : "it is for memory registered on demand";
+		return "a flag may be unknown, or RDMA hardware wants memory that is registered on demand";
 	case EPERM:
 		return "prefetching for writes is for memory that the device may write to";
 	default:
@@ -328,7 +326,7 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 	default:
 		break;
 	}
-	return RPMAI_FAIL_ERRNO(ret, errnum, advise_way_out(errnum, mr->peer),
+	return RPMAI_FAIL_ERRNO(ret, errnum, advise_way_out(errnum),
 		"ibv_advise_mr(): advice %d, flags 0x%x, %zu bytes at offset %zu", advice, (unsigned)flags,
 		len, offset);
 }

@@ -56,7 +56,7 @@ fill_by_advice(struct rpma_mr_local *mr, unsigned char *mem, int fd)
 	for (; ret == 0 && offset < FILE_SIZE; offset += STEP)
 		ret = fetch(mr, offset, STEP, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
 	CHECK(ret == RPMA_E_INVAL);
-	CHECK(strstr(rpma_errormsg(), "disk may be full"));
+	CHECK(strstr(rpma_errormsg(), "a full disk"));
 	CHECK(offset > STEP);
 
 	/* what was fetched has its blocks: a store there needs no room */

@@ -31,6 +31,7 @@ setup(void **state)
 	other_pd = softrdma_ibv_alloc_pd(softrdma_context());
 	mem = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(mem != MAP_FAILED);
+	(void)madvise(mem, PAGES * page, MADV_NOHUGEPAGE); /* else one fault may bring them all */
 	mr = softrdma_ibv_reg_mr(pd, mem, PAGES * page, IBV_ACCESS_LOCAL_WRITE);
 	return mr == NULL;
 }
