@@ -37,6 +37,7 @@ figure_write_wait() { SOFTRDMA_SPIN_US=0 ours latency_us.mean --wait; }
 figure_write_wait_spin() { ours latency_us.mean --wait; }
 figure_write_rate() { ours ops_per_s --depth 64 --batch 16; }
 figure_write_1m() { ours mb_per_s --size 1m --depth 4; }
+figure_write_1m_crc() { SOFTRDMA_CRC=1 ours mb_per_s --size 1m --depth 4; }
 figure_read_1m() { ours mb_per_s --op read --size 1m --depth 4; }
 figure_write_flush() { ours latency_us.mean --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
 
