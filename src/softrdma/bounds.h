@@ -58,9 +58,6 @@
 #define SOFTRDMA_PENDING_DEFAULT 1024
 #define SOFTRDMA_PENDING_MAX 65536
 
-/* those who call a queue pair that is connected by hand, and have not said which */
-#define SOFTRDMA_CALLERS_MAX 1024
-
 /*
  * Bytes and calls that are spent on what a refused peer has sent after its request, so that the kernel does
  * not reset the connection before the peer has read the reason. An honest peer sends at most a greeting of

@@ -26,6 +26,7 @@
 #include "wire.h"
 
 struct softrdma_handshaker;
+struct softrdma_listener;
 
 struct softrdma_event {
 	struct rdma_cm_event event;
@@ -63,7 +64,8 @@ struct softrdma_id {
 
 	/* guarded by the manager's lock */
 	enum softrdma_id_state state;
-	struct softrdma_handshaker *handshaker; /* listening, connecting, requested */
+	struct softrdma_handshaker *handshaker; /* connecting, requested */
+	struct softrdma_listener *listener;     /* listening */
 	int bound_fd; /* a socket that holds the address, from bind to listen; -1: none */
 	bool io_user; /* counts as a user of the progress thread */
 	struct softrdma_credentials

@@ -26,18 +26,4 @@ void softrdma_handshake_cancel(struct softrdma_id *id);
 /* a socket bound to the address; 0 with *fd_ptr and the port filled in, or an errno value */
 int softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr);
 
-/* connections taken in one go: in a flood others need the lock, and those that are established the thread */
-#define SOFTRDMA_ACCEPT_TURNS 8
-
-enum softrdma_accept {
-	SOFTRDMA_ACCEPTED,
-	SOFTRDMA_ACCEPT_NONE,   /* nobody waits */
-	SOFTRDMA_ACCEPT_FAILED, /* that one has failed (accept(2)), others may wait */
-	SOFTRDMA_ACCEPT_LATER,  /* no descriptor or memory; no new edge comes for those that wait already */
-};
-
-/* one accept(2), non-blocking; tell: says in the log why it must be later */
-enum softrdma_accept softrdma_handshake_accept_socket(int listening, bool tell, struct sockaddr_storage *addr,
-	int *fd);
-
 #endif /* SOFTRDMA_HANDSHAKE_H */

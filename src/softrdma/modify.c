@@ -279,7 +279,7 @@ finish_reset(struct softrdma_qp *qp)
 	return ret;
 }
 
-/* the progress thread is needed as long as the queue pair can be called */
+/* the progress thread is needed as long as the queue pair can be called, or is connected */
 static int
 modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -290,7 +290,7 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	pthread_mutex_lock(&qp->qp.mutex); /* one transition at a time */
 	softrdma_cm_lock();
 	ret = move(qp, attr, mask);
-	bool needs = meet->doorstep != NULL;
+	bool needs = meet->state != SOFTRDMA_RENDEZVOUS_ASIDE && meet->state != SOFTRDMA_RENDEZVOUS_OVER;
 	bool had = meet->io_user;
 	meet->io_user = needs || had;
 	softrdma_cm_unlock();

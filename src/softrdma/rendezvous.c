@@ -15,61 +15,63 @@
 #include "handshake.h"
 #include "hello.h"
 #include "io.h"
+#include "pending.h"
 #include "rendezvous.h"
 #include "stream.h"
 
 #define NS_PER_MS 1000000u
 #define BUCKETS 1024
 
-/* a socket that listens at the address of a GID, for all queue pairs in RTR that have it */
+/* a listener at the address of a GID, for all queue pairs that can be called there */
 struct softrdma_doorstep {
-	struct softrdma_watched watched;
-	int fd; /* -1: closed */
+	struct softrdma_listener *listener;
 	union softrdma_address address;
 	union ibv_gid gid;
 	unsigned users;
 	struct softrdma_credentials *credentials; /* of the environment when it was opened; NULL: plain */
-	bool try_again;                           /* it has not accepted all there is: the ticker goes on */
 	struct softrdma_doorstep *next;
 };
 
 enum role {
+	AT_THE_DOOR,     /* incoming: JOIN is not complete yet; TLS comes first. 0: a new one is that */
+	WAITING,         /* incoming: the guest of a queue pair that is not ready yet */
 	CONNECTING,      /* own call: the socket is not connected yet */
 	SECURING,        /* own call: TLS is being agreed on */
 	AWAITING_ANSWER, /* own call: JOIN is sent */
-	AT_THE_DOOR,     /* of somebody else: JOIN is not complete yet; TLS comes first */
-	WAITING,         /* of somebody else: the guest of a queue pair that is not ready yet */
 };
 
+/* pending.hello: CONNECTING: to be sent; else what has come */
 struct softrdma_caller {
-	struct softrdma_watched watched;
+	struct softrdma_pending pending; /* first */
 	enum role role;
-	int fd;                   /* -1: over */
-	struct softrdma_tls *tls; /* NULL: plain */
-	uint64_t deadline;
-	struct softrdma_doorstep *door;   /* AT_THE_DOOR */
-	struct softrdma_rendezvous *meet; /* all others */
+	struct softrdma_rendezvous *meet; /* AT_THE_DOOR: NULL */
 	bool to_itself;                   /* the socket is its own peer, as the queue pair is */
-	struct softrdma_hello hello;      /* CONNECTING: to be sent; else what has come */
 	struct softrdma_join join;        /* WAITING: what was said */
-	struct softrdma_caller *next, *prev;
 };
 
 /* what strangers can cause as often as they like */
 static struct softrdma_log_limit not_known = SOFTRDMA_LOG_LIMIT;
-static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit met_already = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 
 /* guarded by the connection manager's lock as everything here */
 static struct softrdma_rendezvous *meets[BUCKETS];
 static struct softrdma_doorstep *doorsteps;
-static struct softrdma_caller *callers;
-static unsigned strangers; /* AT_THE_DOOR and WAITING */
-static unsigned pauses;    /* calls that are planned */
+static unsigned pauses; /* calls that are planned */
 
-static void handle_caller(struct softrdma_watched *watched, uint32_t events);
-static void handle_doorstep(struct softrdma_watched *watched, uint32_t events);
-static void tick(uint64_t now_ns);
+static void progress(struct softrdma_pending *pending, uint32_t events);
+static void expired(struct softrdma_pending *pending);
+static void forget(struct softrdma_pending *pending);
+static void look_at_pauses(uint64_t now_ns);
+static void leave_door(struct softrdma_rendezvous *meet);
 static void go_on(struct softrdma_rendezvous *meet);
+
+static const struct softrdma_pending_kind kind = {
+	.size = sizeof(struct softrdma_caller),
+	.progress = progress,
+	.expired = expired,
+	.forget = forget,
+};
 
 static struct softrdma_rendezvous **
 bucket_of(uint32_t qp_num)
@@ -96,106 +98,28 @@ same_gid(const uint8_t *left, const uint8_t *right)
 	return difference == 0;
 }
 
-/* --- callers: sockets on their way to be a link's --- */
+/* --- callers: connections on their way to be a link's --- */
 
 static void
-release(struct softrdma_watched *watched)
+forget(struct softrdma_pending *pending)
 {
-	free(watched);
-}
-
-/* TLS has stopped at a bound, and no edge tells of what is left: the others come first, and then this one */
-static void
-look_again_if_unread(struct softrdma_caller *caller)
-{
-	if (caller->fd >= 0 && softrdma_stream_is_unread(caller->tls))
-		softrdma_io_look_again(caller->fd, &caller->watched);
-}
-
-static bool
-is_stranger(const struct softrdma_caller *caller)
-{
-	return caller->role == AT_THE_DOOR || caller->role == WAITING;
-}
-
-/* watches the socket, which belongs to it from here on, also when it fails; NULL with *error */
-static struct softrdma_caller *
-new_caller(enum role role, int fd, unsigned deadline_ms, int *error)
-{
-	struct softrdma_caller *caller = calloc(1, sizeof(*caller));
-	if (caller == NULL) {
-		*error = ENOMEM;
-		close(fd);
-		return NULL;
-	}
-	caller->watched.handle = handle_caller;
-	caller->watched.release = release;
-	caller->role = role;
-	caller->fd = fd;
-	*error = softrdma_io_watch(fd, &caller->watched);
-	if (*error) {
-		close(fd);
-		free(caller);
-		return NULL;
-	}
-	caller->next = callers;
-	if (callers)
-		callers->prev = caller;
-	callers = caller;
-	if (is_stranger(caller))
-		strangers++;
-	softrdma_io_set_deadline(&caller->deadline, deadline_ms);
-	softrdma_io_add_ticker(tick);
-	return caller;
-}
-
-static void
-leave_list(struct softrdma_caller *caller)
-{
-	softrdma_io_set_deadline(&caller->deadline, 0);
-	if (is_stranger(caller))
-		strangers--;
+	const struct softrdma_caller *caller = (struct softrdma_caller *)pending;
 	if (caller->meet && caller->meet->own_call == caller)
 		caller->meet->own_call = NULL;
 	if (caller->meet && caller->meet->guest == caller)
 		caller->meet->guest = NULL;
-	if (caller->prev)
-		caller->prev->next = caller->next;
-	else
-		callers = caller->next;
-	if (caller->next)
-		caller->next->prev = caller->prev;
 }
 
-/* freed when the progress thread has let go of it */
 static void
 end(struct softrdma_caller *caller)
 {
-	int fd = caller->fd;
-	leave_list(caller);
-	softrdma_stream_leave(&caller->tls);
-	caller->fd = -1;
-	softrdma_io_unwatch(fd, &caller->watched);
-}
-
-static int
-end_but_socket(struct softrdma_caller *caller, struct softrdma_tls **tls)
-{
-	int fd = caller->fd;
-	leave_list(caller);
-	*tls = caller->tls;
-	caller->tls = NULL;
-	caller->fd = -1;
-	softrdma_io_forget(fd, &caller->watched);
-	return fd;
+	softrdma_pending_end(&caller->pending);
 }
 
 static void
 turn_away(struct softrdma_caller *caller, enum softrdma_reject_reason reason)
 {
-	softrdma_hello_reject(caller->fd, caller->tls, reason, NULL, 0);
-	softrdma_hello_read_away(caller->fd);
-	end(caller);
+	softrdma_pending_turn_away(&caller->pending, reason);
 }
 
 /* --- the connection --- */
@@ -220,13 +144,14 @@ static const struct softrdma_link_ops link_ops = {
 	.disconnected = link_disconnected,
 };
 
-/* the socket becomes the link's, and what has been posted leaves */
+/* the socket becomes the link's, what has been posted leaves, and nobody need call this queue pair any more
+ */
 static void
 hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active, bool records)
 {
 	struct softrdma_link *link = meet->qp->link;
 	struct softrdma_tls *tls;
-	int fd = end_but_socket(caller, &tls);
+	int fd = softrdma_pending_end_but_socket(&caller->pending, &tls);
 	meet->state = SOFTRDMA_RENDEZVOUS_MET;
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_open(link);
@@ -234,13 +159,14 @@ hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool
 	link->ops = &link_ops;
 	int ret = softrdma_io_attach(link, fd, tls, records);
 	if (ret) {
-		SOFTRDMA_LOG(ERROR, "a connection is given up: %s", strerror(ret));
+		SOFTRDMA_LOG_FEW(&given_up, ERROR, "a connection is given up: %s", strerror(ret));
 		softrdma_link_lost(link);
 	} else if (!active) {
 		softrdma_io_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	}
 	softrdma_io_send(link);
 	pthread_mutex_unlock(&link->lock);
+	leave_door(meet);
 }
 
 /* what is said to the peer: all that was told, and the number of our own first request once that is known */
@@ -287,7 +213,7 @@ plan_call(struct softrdma_rendezvous *meet, unsigned ms)
 	meet->next_call = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
 	pauses += (unsigned)((ms != 0) - had);
 	softrdma_io_timed((ms != 0) - had);
-	softrdma_io_add_ticker(tick);
+	softrdma_io_add_ticker(look_at_pauses);
 }
 
 /* tries again later: the peer may not be as far as this side, and requests have a deadline of their own */
@@ -351,42 +277,45 @@ start_call(struct softrdma_rendezvous *meet)
 		close(fd);
 		return ret;
 	}
-	struct softrdma_caller *caller = new_caller(CONNECTING, fd, SOFTRDMA_PEER_TIMEOUT_MS, &ret);
-	if (caller == NULL)
+	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
+	if (pending == NULL)
 		return ret;
+	struct softrdma_caller *caller = (struct softrdma_caller *)pending;
+	softrdma_io_set_deadline(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	caller->role = CONNECTING;
 	caller->meet = meet;
 	caller->to_itself = to_itself;
 	meet->own_call = caller;
-	introduce(meet, SOFTRDMA_HANDSHAKE_JOIN, &caller->hello);
+	introduce(meet, SOFTRDMA_HANDSHAKE_JOIN, &caller->pending.hello);
 	return 0;
 }
 
 static const char *
 why_not_secure(const struct softrdma_caller *caller)
 {
-	bool told = caller->tls && *softrdma_tls_why(caller->tls);
-	return told ? softrdma_tls_why(caller->tls) : "has closed the connection";
+	bool told = caller->pending.tls && *softrdma_tls_why(caller->pending.tls);
+	return told ? softrdma_tls_why(caller->pending.tls) : "has closed the connection";
 }
 
 /* says JOIN, on a stream that is ready for it */
 static void
 say_join(struct softrdma_caller *caller)
 {
-	int error = softrdma_hello_ask(caller->fd, caller->tls, &caller->hello);
+	int error = softrdma_hello_ask(caller->pending.fd, caller->pending.tls, &caller->pending.hello);
 	if (error) {
 		own_call_failed(caller, strerror(error));
 		return;
 	}
 	caller->role = AWAITING_ANSWER;
-	memset(&caller->hello, 0, sizeof(caller->hello));
-	softrdma_io_set_deadline(&caller->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	memset(&caller->pending.hello, 0, sizeof(caller->pending.hello));
+	softrdma_io_set_deadline(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
 /* goes on with the agreement on TLS; a plain stream needs none */
 static void
 secure(struct softrdma_caller *caller)
 {
-	switch (softrdma_hello_secure(caller->tls)) {
+	switch (softrdma_hello_secure(caller->pending.tls)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_COMPLETE:
@@ -406,18 +335,19 @@ call_connected(struct softrdma_caller *caller)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
-	if (getsockopt(caller->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+	if (getsockopt(caller->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error == 0 && caller->to_itself) {
 		/* both sides are one, and no message says what that wants */
-		const bool records = softrdma_hello_wish(caller->fd, NULL) & SOFTRDMA_RECORDS_WANTED;
+		const bool records = softrdma_hello_wish(caller->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
 		hand_over(caller->meet, caller, true, records);
 		return;
 	}
 	const struct softrdma_credentials *credentials = caller->meet->doorstep->credentials;
 	if (error == 0 && credentials) {
 		caller->role = SECURING;
-		error = softrdma_tls_new(credentials->context, caller->fd, true, &caller->tls);
+		error = softrdma_tls_new(credentials->context, caller->pending.fd, true,
+			&caller->pending.tls);
 	}
 	if (error)
 		own_call_failed(caller, strerror(error));
@@ -429,9 +359,9 @@ static void
 read_answer(struct softrdma_caller *caller)
 {
 	struct softrdma_rendezvous *meet = caller->meet;
-	struct softrdma_hello *hello = &caller->hello;
+	struct softrdma_hello *hello = &caller->pending.hello;
 	struct softrdma_join join;
-	switch (softrdma_hello_read(caller->fd, caller->tls, hello)) {
+	switch (softrdma_hello_read(caller->pending.fd, caller->pending.tls, hello)) {
 	case SOFTRDMA_HELLO_INCOMPLETE:
 		return;
 	case SOFTRDMA_HELLO_COMPLETE:
@@ -477,7 +407,7 @@ static bool
 has_left(const struct softrdma_caller *guest)
 {
 	char byte;
-	ssize_t n = softrdma_stream_peek(guest->fd, guest->tls, &byte);
+	ssize_t n = softrdma_stream_peek(guest->pending.fd, guest->pending.tls, &byte);
 	return n >= 0 || errno != EAGAIN;
 }
 
@@ -486,10 +416,10 @@ let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 {
 	struct softrdma_hello answer;
 	introduce(meet, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
-	const bool records =
-		softrdma_hello_agree(softrdma_hello_wish(guest->fd, guest->tls), guest->hello.peer.records);
+	const bool records = softrdma_hello_agree(softrdma_hello_wish(guest->pending.fd, guest->pending.tls),
+		guest->pending.hello.peer.records);
 	softrdma_hello_set_records(&answer, records);
-	if (has_left(guest) || softrdma_hello_send(guest->fd, guest->tls, &answer) != 0) {
+	if (has_left(guest) || softrdma_hello_send(guest->pending.fd, guest->pending.tls, &answer) != 0) {
 		end(guest);
 		return;
 	}
@@ -506,8 +436,8 @@ look_at_guest(struct softrdma_rendezvous *meet)
 	struct softrdma_caller *guest = meet->guest;
 	bool in_rts = meet->state == SOFTRDMA_RENDEZVOUS_CALLING;
 	bool both_have_called = meet->own_call && meet->own_call->role == AWAITING_ANSWER;
-	if (!is_expected(meet, &guest->hello.peer, &guest->join) ||
-		guest->hello.peer.seq != meet->attr.rq_psn) {
+	if (!is_expected(meet, &guest->pending.hello.peer, &guest->join) ||
+		guest->pending.hello.peer.seq != meet->attr.rq_psn) {
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
 			"a queue pair in %s was called by one that it does not know: rejected",
 			in_rts ? "RTS" : "RTR");
@@ -542,10 +472,11 @@ static void
 tell_refused(const struct softrdma_caller *caller, const struct softrdma_rendezvous *meet)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	softrdma_hello_peer_name(caller->fd, name, sizeof(name));
+	softrdma_hello_peer_name(caller->pending.fd, name, sizeof(name));
 	if (meet && meet->state == SOFTRDMA_RENDEZVOUS_MET &&
-		is_expected(meet, &caller->hello.peer, &caller->join))
-		SOFTRDMA_LOG(INFO, "%s called a queue pair that has met it already: rejected", name);
+		is_expected(meet, &caller->pending.hello.peer, &caller->join))
+		SOFTRDMA_LOG_FEW(&met_already, INFO,
+			"%s called a queue pair that has met it already: rejected", name);
 	else
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
 			"%s called a queue pair that does not wait for it: rejected", name);
@@ -556,7 +487,8 @@ static void
 join_complete(struct softrdma_caller *caller)
 {
 	struct softrdma_rendezvous *meet = find(caller->join.dst_qp_num);
-	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, caller->door->gid.raw) ||
+	const struct softrdma_doorstep *door = softrdma_listener_owner(caller->pending.listener);
+	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, door->gid.raw) ||
 		meet->state == SOFTRDMA_RENDEZVOUS_MET || meet->state == SOFTRDMA_RENDEZVOUS_OVER;
 	if (refused) {
 		tell_refused(caller, meet);
@@ -565,142 +497,29 @@ join_complete(struct softrdma_caller *caller)
 	}
 	if (meet->guest)
 		end(meet->guest); /* of the same peer, which tries again */
+	softrdma_pending_heard(&caller->pending);
 	caller->role = WAITING;
-	caller->door = NULL;
 	caller->meet = meet;
 	meet->guest = caller;
-	softrdma_io_set_deadline(&caller->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_io_set_deadline(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 	if (has_left(caller)) /* no edge tells what has come with JOIN */
 		end(caller);
 	else
 		go_on(meet);
 }
 
-/* true: the stream is ready for JOIN; else nothing more can be done now, or it is over */
-static bool
-is_ready(struct softrdma_caller *caller)
-{
-	char name[SOFTRDMA_NAME_SIZE];
-	switch (softrdma_hello_secure(caller->tls)) {
-	case SOFTRDMA_HELLO_COMPLETE:
-		return true;
-	case SOFTRDMA_HELLO_INCOMPLETE:
-		return false;
-	case SOFTRDMA_HELLO_NOT_OURS:
-		SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s does not use TLS, as it must here: rejected",
-			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
-		softrdma_hello_reject(caller->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
-		break;
-	default:
-		if (*softrdma_tls_why(caller->tls))
-			SOFTRDMA_LOG_FEW(&not_understood, WARNING, "no TLS with %s: %s",
-				softrdma_hello_peer_name(caller->fd, name, sizeof(name)),
-				softrdma_tls_why(caller->tls));
-		break;
-	}
-	softrdma_hello_read_away(caller->fd);
-	end(caller);
-	return false;
-}
-
 static void
 read_join(struct softrdma_caller *caller)
 {
-	char name[SOFTRDMA_NAME_SIZE];
-	struct softrdma_hello *hello = &caller->hello;
-	if (!is_ready(caller))
+	const struct softrdma_hello *hello = &caller->pending.hello;
+	if (!softrdma_pending_read(&caller->pending))
 		return;
-	switch (softrdma_hello_read(caller->fd, caller->tls, hello)) {
-	case SOFTRDMA_HELLO_INCOMPLETE:
-		return;
-	case SOFTRDMA_HELLO_ENDED:
-		end(caller);
-		return;
-	case SOFTRDMA_HELLO_OTHER_VERSION:
-		turn_away(caller, SOFTRDMA_REJECT_VERSION);
-		return;
-	case SOFTRDMA_HELLO_DAMAGED:
-		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
-			"the call of %s was damaged on its way (CRC32C): rejected",
-			softrdma_hello_peer_name(caller->fd, name, sizeof(name)));
-		turn_away(caller, SOFTRDMA_REJECT_DAMAGED);
-		return;
-	case SOFTRDMA_HELLO_COMPLETE:
-		if (hello->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&
-			softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE,
-				hello->peer.private_len, &caller->join)) {
-			join_complete(caller);
-			return;
-		}
-		break;
-	default:
-		break;
-	}
-	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
-		softrdma_hello_peer_name(caller->fd, name, sizeof(name)),
-		softrdma_hello_is_tls(hello) ? "speaks TLS, which there are no credentials for here"
-					     : "does not speak the protocol of the software device");
-	end(caller);
-}
-
-static void
-take_socket(struct softrdma_doorstep *door, int fd)
-{
-	int ret;
-	if (strangers >= SOFTRDMA_CALLERS_MAX) {
-		softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
-		softrdma_hello_read_away(fd);
-		close(fd);
-		return;
-	}
-	struct softrdma_caller *caller = new_caller(AT_THE_DOOR, fd, SOFTRDMA_HANDSHAKE_TIMEOUT_MS, &ret);
-	if (caller == NULL) {
-		SOFTRDMA_LOG(ERROR, "an incoming connection is dropped: %s", strerror(ret));
-		return;
-	}
-	caller->door = door;
-	if (door->credentials)
-		ret = softrdma_tls_new(door->credentials->context, fd, false, &caller->tls);
-	if (ret) {
-		SOFTRDMA_LOG(ERROR, "an incoming connection is dropped: %s", strerror(ret));
-		end(caller);
-		return;
-	}
-	read_join(caller);
-	look_again_if_unread(caller);
-}
-
-static void
-set_try_again(struct softrdma_doorstep *door, bool again)
-{
-	softrdma_io_timed(again - door->try_again);
-	door->try_again = again;
-}
-
-static void
-accept_callers(struct softrdma_doorstep *door)
-{
-	struct sockaddr_storage addr;
-	int fd;
-	/* whoever comes in may be the end of a queue pair, and that of the doorstep */
-	for (int turn = 0; turn < SOFTRDMA_ACCEPT_TURNS && door->fd >= 0; turn++) {
-		switch (softrdma_handshake_accept_socket(door->fd, !door->try_again, &addr, &fd)) {
-		case SOFTRDMA_ACCEPTED:
-			take_socket(door, fd);
-			break;
-		case SOFTRDMA_ACCEPT_FAILED:
-			break; /* the next */
-		case SOFTRDMA_ACCEPT_LATER:
-			set_try_again(door, true);
-			return;
-		default:
-			set_try_again(door, false);
-			return;
-		}
-	}
-	/* as for listeners: a tick would be late */
-	if (door->fd >= 0)
-		set_try_again(door, softrdma_io_look_again(door->fd, &door->watched) != 0);
+	if (hello->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&
+		softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE, hello->peer.private_len,
+			&caller->join))
+		join_complete(caller);
+	else
+		softrdma_pending_not_understood(&caller->pending);
 }
 
 /* --- doorsteps --- */
@@ -732,32 +551,27 @@ new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct so
 	struct softrdma_doorstep *door = calloc(1, sizeof(*door));
 	if (door == NULL)
 		return ENOMEM;
-	door->watched.handle = handle_doorstep;
-	door->watched.release = release;
 	door->address = address;
 	door->gid = *gid;
 	door->users = 1;
 	int ret = softrdma_credentials_of_environment(&door->credentials);
 	if (ret)
 		goto err_free;
-	ret = softrdma_handshake_bind(&address.any, &door->fd);
+	int fd;
+	ret = softrdma_handshake_bind(&address.any, &fd);
 	if (ret)
 		goto err_put_credentials;
-	ret = listen(door->fd, SOMAXCONN) == 0 ? 0 : errno;
-	if (ret)
-		goto err_close;
-	ret = softrdma_io_watch(door->fd, &door->watched);
+	ret = softrdma_listener_new(&kind, fd, door->credentials, door, &door->listener);
 	if (ret)
 		goto err_close;
 	door->next = doorsteps;
 	doorsteps = door;
-	softrdma_io_add_ticker(tick);
 	warn_if_open(door);
 	*door_ptr = door;
 	return 0;
 
 err_close:
-	close(door->fd);
+	close(fd);
 err_put_credentials:
 	softrdma_credentials_put(door->credentials);
 err_free:
@@ -785,22 +599,23 @@ close_doorstep(struct softrdma_doorstep *door)
 {
 	if (--door->users > 0)
 		return;
-	struct softrdma_caller *next;
-	for (struct softrdma_caller *caller = callers; caller; caller = next) {
-		next = caller->next;
-		if (caller->role == AT_THE_DOOR && caller->door == door)
-			turn_away(caller, SOFTRDMA_REJECT_NO_LISTENER);
-	}
 	struct softrdma_doorstep **at = &doorsteps;
 	while (*at != door)
 		at = &(*at)->next;
 	*at = door->next;
-	set_try_again(door, false);
+	softrdma_listener_close(door->listener);
 	softrdma_credentials_put(door->credentials);
-	door->credentials = NULL;
-	int fd = door->fd;
-	door->fd = -1;
-	softrdma_io_unwatch(fd, &door->watched);
+	free(door);
+}
+
+/* the queue pair need not be called: the last one that had to be closes the door */
+static void
+leave_door(struct softrdma_rendezvous *meet)
+{
+	struct softrdma_doorstep *door = meet->doorstep;
+	meet->doorstep = NULL;
+	if (door)
+		close_doorstep(door);
 }
 
 /* --- what queue pairs want --- */
@@ -856,82 +671,55 @@ softrdma_rendezvous_end(struct softrdma_rendezvous *meet, enum softrdma_rendezvo
 	if (meet->guest)
 		turn_away(meet->guest, SOFTRDMA_REJECT_NO_LISTENER);
 	plan_call(meet, 0);
-	if (meet->doorstep)
-		close_doorstep(meet->doorstep);
-	meet->doorstep = NULL;
+	leave_door(meet);
 	meet->state = state;
 }
 
 /* --- the progress thread --- */
 
 static void
-handle_doorstep(struct softrdma_watched *watched, uint32_t events)
+progress(struct softrdma_pending *pending, uint32_t events)
 {
-	(void)events;
-	struct softrdma_doorstep *door = (struct softrdma_doorstep *)watched;
-	softrdma_cm_lock();
-	if (door->fd >= 0)
-		accept_callers(door);
-	softrdma_cm_unlock();
-}
-
-static void
-handle_caller(struct softrdma_watched *watched, uint32_t events)
-{
-	struct softrdma_caller *caller = (struct softrdma_caller *)watched;
-	softrdma_cm_lock();
-	if (caller->fd >= 0) {
-		switch (caller->role) {
-		case CONNECTING:
-			if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-				call_connected(caller);
-			if (caller->fd >= 0 && caller->role == AWAITING_ANSWER)
-				read_answer(caller); /* who talks before he is asked, in the same event */
-			break;
-		case SECURING:
-			secure(caller);
-			if (caller->fd >= 0 && caller->role == AWAITING_ANSWER)
-				read_answer(caller); /* what TLS holds comes with no event */
-			break;
-		case AWAITING_ANSWER:
-			read_answer(caller);
-			break;
-		case AT_THE_DOOR:
-			read_join(caller);
-			break;
-		case WAITING:
-			if (has_left(caller))
-				end(caller);
-			break;
-		}
-		look_again_if_unread(caller);
+	struct softrdma_caller *caller = (struct softrdma_caller *)pending;
+	switch (caller->role) {
+	case AT_THE_DOOR:
+		read_join(caller);
+		break;
+	case WAITING:
+		if (has_left(caller))
+			end(caller);
+		break;
+	case CONNECTING:
+		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+			call_connected(caller);
+		if (caller->pending.fd >= 0 && caller->role == AWAITING_ANSWER)
+			read_answer(caller); /* who talks before he is asked, in the same event */
+		break;
+	case SECURING:
+		secure(caller);
+		if (caller->pending.fd >= 0 && caller->role == AWAITING_ANSWER)
+			read_answer(caller); /* what TLS holds comes with no event */
+		break;
+	case AWAITING_ANSWER:
+		read_answer(caller);
+		break;
 	}
-	softrdma_cm_unlock();
 }
 
 static void
-deadline_passed(struct softrdma_caller *caller)
+expired(struct softrdma_pending *pending)
 {
-	if (!is_stranger(caller))
-		own_call_failed(caller, "did not answer in time");
-	else
+	struct softrdma_caller *caller = (struct softrdma_caller *)pending;
+	if (caller->role == WAITING)
 		end(caller);
-}
-
-static void
-look_at_deadlines(uint64_t now_ns)
-{
-	struct softrdma_caller *next;
-	for (struct softrdma_caller *caller = callers; caller; caller = next) {
-		next = caller->next;
-		if (caller->deadline && now_ns >= caller->deadline)
-			deadline_passed(caller);
-	}
+	else
+		own_call_failed(caller, "did not answer in time");
 }
 
 static void
 look_at_pauses(uint64_t now_ns)
 {
+	softrdma_cm_lock();
 	for (int i = 0; i < BUCKETS && pauses > 0; i++) {
 		for (struct softrdma_rendezvous *meet = meets[i]; meet; meet = meet->next) {
 			if (meet->next_call && now_ns >= meet->next_call) {
@@ -939,18 +727,6 @@ look_at_pauses(uint64_t now_ns)
 				go_on(meet);
 			}
 		}
-	}
-}
-
-static void
-tick(uint64_t now_ns)
-{
-	softrdma_cm_lock();
-	look_at_deadlines(now_ns);
-	look_at_pauses(now_ns);
-	for (struct softrdma_doorstep *door = doorsteps; door; door = door->next) {
-		if (door->try_again)
-			accept_callers(door);
 	}
 	softrdma_cm_unlock();
 }

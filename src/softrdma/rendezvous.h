@@ -49,7 +49,7 @@ struct softrdma_rendezvous {
 
 	enum softrdma_rendezvous_state state;
 	union ibv_gid gid;                  /* own one; from RTR on */
-	struct softrdma_doorstep *doorstep; /* where it listens */
+	struct softrdma_doorstep *doorstep; /* where it can be called; NULL: nobody need call it (any more) */
 	struct softrdma_caller *own_call;   /* that it makes; NULL: none now */
 	struct softrdma_caller *guest;      /* that has called and must wait */
 	unsigned pause_ms;                  /* before the next call */

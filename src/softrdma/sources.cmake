@@ -25,6 +25,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/neighbour.c
 	softrdma/newcomers.c
 	softrdma/notify.c
+	softrdma/pending.c
 	softrdma/persist.c
 	softrdma/persist_dax.c
 	softrdma/persist_file.c

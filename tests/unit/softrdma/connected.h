@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -518,6 +519,37 @@ raw_frame(int fd, const struct softrdma_frame *frame)
 	uint8_t buf[SOFTRDMA_FRAME_SIZE];
 	softrdma_frame_encode(frame, buf);
 	raw_send(fd, buf, sizeof(buf));
+}
+
+static inline bool
+limit_files(rlim_t limit, rlim_t *before)
+{
+	struct rlimit rlimit;
+	getrlimit(RLIMIT_NOFILE, &rlimit);
+	if (before)
+		*before = rlimit.rlim_cur;
+	rlimit.rlim_cur = limit;
+	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
+}
+
+/* another address of the loopback: 127.0.0.<host> */
+static inline int
+raw_connect_from(const struct sockaddr_in *addr, unsigned host)
+{
+	struct sockaddr_in from = loopback(0);
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)addr, sizeof(*addr)), 0);
+	return fd;
+}
+
+static inline void
+expect_not_ended(int fd)
+{
+	assert_false(readable(fd, 0));
+	close(fd);
 }
 
 #define BUF_MAX (SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX)

@@ -11,7 +11,6 @@
 #include "connected.h"
 
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "softrdma/env.h"
 #include "softrdma/source.h"
@@ -207,29 +206,6 @@ test_listener_closed_meanwhile(void **state)
 	listener_fini(&other);
 }
 
-static bool
-limit_files(rlim_t limit, rlim_t *before)
-{
-	struct rlimit rlimit;
-	getrlimit(RLIMIT_NOFILE, &rlimit);
-	if (before)
-		*before = rlimit.rlim_cur;
-	rlimit.rlim_cur = limit;
-	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
-}
-
-static int
-raw_connect_from(const struct sockaddr_in *addr, unsigned host)
-{
-	struct sockaddr_in from = loopback(0);
-	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
-	assert_int_equal(connect(fd, (const struct sockaddr *)addr, sizeof(*addr)), 0);
-	return fd;
-}
-
 /* a request, which the application has not answered yet */
 static struct rdma_cm_id *
 request_from(struct listener *l, unsigned host, int *fd)
@@ -239,13 +215,6 @@ request_from(struct listener *l, unsigned host, int *fd)
 	*fd = raw_connect_from(&l->addr, host);
 	raw_send(*fd, buf, len);
 	return expect_event(l->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-}
-
-static void
-expect_not_ended(int fd)
-{
-	assert_false(readable(fd, 0));
-	close(fd);
 }
 
 /* nobody can make the device hold more than so many silent connections: others make room */
@@ -459,6 +428,33 @@ test_no_descriptor_left(void **state)
 	assert_int_equal(log_worst, 0); /* said once */
 	close(fd);
 	listener_fini(&l);
+}
+
+/* a stranger who takes the last descriptor again and again does not fill the log */
+static void
+test_lines_of_waiting(void **state)
+{
+	(void)state;
+	enum { TIMES = 2 * SOFTRDMA_LOG_LINES };
+	struct listener l;
+	uint8_t buf[BUF_MAX];
+	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	unsigned lines = 0;
+	listener_init(&l);
+	for (int i = 0; i < TIMES; i++) {
+		fail_call(FAIL_THEIRS, "accept4", 0, 1, EMFILE);
+		int fd = raw_connect(&l.addr);
+		raw_send(fd, buf, len);
+		destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+		assert_int_equal(fail_nothing(), 1);
+		close(fd);
+	}
+	listener_fini(&l);
+	for (const char *at = strstr(log_text, "incoming connections wait"); at;
+		at = strstr(at + 1, "incoming connections wait"))
+		lines++;
+	assert_in_range(lines, 1, SOFTRDMA_LOG_LINES);
+	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS); /* others are told of again */
 }
 
 /* every way accept(2) may fail: that connection is lost or waits, the listener goes on */
@@ -1247,7 +1243,7 @@ test_late_events(void **state)
 	(void)state;
 	struct listener l;
 	listener_init(&l);
-	struct softrdma_watched *watched = (struct softrdma_watched *)softrdma_id_of(l.id)->handshaker;
+	struct softrdma_watched *watched = (struct softrdma_watched *)softrdma_id_of(l.id)->listener;
 	watched->handle(watched, EPOLLIN); /* nobody is there */
 	struct sockaddr_in addr;
 	int listening = raw_listen(&addr);
@@ -1282,13 +1278,14 @@ main(void)
 		device_test(test_too_many_silent), device_test(test_too_many_pending),
 		device_test(test_pending_and_descriptors), device_test(test_more_than_one_go),
 		device_test(test_short_backlog), device_test(test_too_many_wrong_keys),
-		device_test(test_no_descriptor_left), device_test(test_accept_fails),
-		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
-		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
-		device_test(test_peer_never_ready), device_test(test_established_unheard),
-		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
-		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
-		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_no_descriptor_left), device_test(test_lines_of_waiting),
+		device_test(test_accept_fails), device_test(test_request_without_resources),
+		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
+		device_test(test_accept_without_resources), device_test(test_peer_never_ready),
+		device_test(test_established_unheard), device_test(test_bind_of_another_family),
+		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
+		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
+		device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),

@@ -7,6 +7,9 @@
 
 #include <sys/epoll.h>
 
+#include "softrdma/env.h"
+#include "softrdma/source.h"
+
 /* moves the clock between two steps of the progress thread, not within one of which a socket has just told */
 static void
 let_pass_ms(unsigned ms)
@@ -394,6 +397,9 @@ test_good_caller(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
+	struct ibv_qp *other = new_qp(); /* keeps the door open */
+	to_init(other);
+	to_rtr(other, &host.gid, 0x777777, 1);
 	expect_hospitable(&host);
 	/* a second one is not let in */
 	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
@@ -411,6 +417,7 @@ test_good_caller(void **state)
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
 	wait_for_log("called a queue pair that does not wait for it: rejected");
+	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 	host_fini(&host);
 }
 
@@ -719,44 +726,153 @@ test_no_ready(void **state)
 	host_fini(&host);
 }
 
+/* as at listeners: callers that say nothing make room for others, and what one address may have is limited */
 static void
-test_many_callers(void **state)
+test_too_many_silent_callers(void **state)
 {
 	(void)state;
 	struct host host;
+	setenv("SOFTRDMA_MAX_PENDING", "3", 1);
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "2", 1);
 	host_init(&host);
-	enum { MANY = SOFTRDMA_CALLERS_MAX };
-	static int fds[MANY];
-	int count = 0;
-	for (; count < MANY; count++) {
-		fds[count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fds[count] < 0 || connect(fds[count], (struct sockaddr *)&host.door, sizeof(host.door)))
-			break;
-	}
-	if (count < MANY) {
-		print_message("SKIPPED: no more than %d sockets\n", count);
-	} else {
-		int fd = raw_connect(&host.door);
-		raw_expect_reject(fd, SOFTRDMA_REJECT_BUSY);
-		close(fd);
-	}
-	for (int i = 0; i < count; i++)
-		close(fds[i]);
-	if (count < MANY && fds[count] >= 0)
-		close(fds[count]);
-	/* there is room again when they have gone */
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	for (bool in = false; !in;) {
-		int fd = call_with(&host, &hello);
-		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
-		struct softrdma_handshake hs;
-		raw_recv(fd, buf, sizeof(buf));
-		assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
-		in = hs.type == SOFTRDMA_HANDSHAKE_ACCEPT;
-		assert_true(in || hs.reason == SOFTRDMA_REJECT_BUSY);
-		close(fd);
-	}
+	int first = raw_connect_from(&host.door, 1);
+	int second = raw_connect_from(&host.door, 1);
+	int third = raw_connect_from(&host.door, 1);
+	raw_expect_end(first);
+	close(first);
+	int other = raw_connect_from(&host.door, 2);
+	int one_more = raw_connect_from(&host.door, 3); /* too many in all */
+	raw_expect_end(third);
+	close(third);
+	assert_false(readable(second, 0));
+	assert_false(readable(other, 0));
+	assert_false(readable(one_more, 0));
+	assert_int_equal(log_worst, 0);
+	expect_hospitable(&host);
 	host_fini(&host);
+	close(second);
+	close(other);
+	close(one_more);
+	unsetenv("SOFTRDMA_MAX_PENDING");
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
+/* guests that wait for a queue pair do not make room: one more is told so, and there is room when one has
+ * gone */
+static void
+test_too_many_guests(void **state)
+{
+	(void)state;
+	struct host host;
+	int fds[2];
+	struct ibv_qp *qps[2];
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "2", 1);
+	host_init(&host);
+	struct ibv_qp *keeper = host.qp;
+	for (int i = 0; i < 2; i++) {
+		qps[i] = host.qp = new_qp();
+		to_init(host.qp);
+		struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+		fds[i] = call_with(&host, &hello);
+		wait_until(has_guest(qps[i]));
+	}
+	host.qp = keeper;
+	int refused = raw_connect(&host.door);
+	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
+	close(refused);
+	wait_for_log("is rejected: too many requests are pending");
+	assert_int_equal(softrdma_ibv_destroy_qp(qps[0]), 0);
+	expect_hospitable(&host);
+	assert_int_equal(softrdma_ibv_destroy_qp(qps[1]), 0);
+	for (int i = 0; i < 2; i++)
+		close(fds[i]);
+	host_fini(&host);
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
+/* half of the descriptors are left to the application, and one address has half of the rest */
+static void
+test_callers_and_descriptors(void **state)
+{
+	(void)state;
+	enum { FILES = 60, PENDING = FILES / 2 + 1, PER_ADDRESS = (PENDING + 1) / 2 };
+	int fds[PER_ADDRESS + 1];
+	rlim_t before;
+	struct host host;
+	assert_true(limit_files(FILES, &before));
+	host_init(&host);
+	assert_true(limit_files(before, NULL));
+	for (int i = 0; i <= PER_ADDRESS; i++)
+		fds[i] = raw_connect(&host.door);
+	raw_expect_end(fds[0]);
+	close(fds[0]);
+	for (int i = 1; i <= PER_ADDRESS; i++)
+		expect_not_ended(fds[i]);
+	host_fini(&host);
+}
+
+/* an address from where keys were guessed is not heard by queue pairs either */
+static void
+test_caller_with_wrong_keys(void **state)
+{
+	(void)state;
+	struct host host;
+	struct sockaddr_in guesser = loopback(0);
+	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
+	host_init(&host);
+	softrdma_source_accuse(&source, softrdma_now_ns());
+	int fd = raw_connect_from(&host.door, 9);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("is not heard: too many wrong keys from there");
+	expect_hospitable(&host);
+	host_fini(&host);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
+}
+
+/* nobody is answered at the address of a GID */
+static bool
+is_door_closed(const struct sockaddr_in *door)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool refused =
+		connect(fd, (const struct sockaddr *)door, sizeof(*door)) != 0 && errno == ECONNREFUSED;
+	close(fd);
+	return refused;
+}
+
+/* the door is open only as long as a queue pair waits to be called; after RESET it is opened again */
+static void
+test_door_closes(void **state)
+{
+	(void)state;
+	struct host host;
+	struct hands h;
+	union softrdma_address where;
+	host_init(&host);
+	int silent = raw_connect(&host.door);
+	expect_hospitable(&host);
+	raw_expect_reject(silent, SOFTRDMA_REJECT_NO_LISTENER);
+	close(silent);
+	assert_true(is_door_closed(&host.door));
+	host_fini(&host);
+
+	hands_init(&h, AF_INET);
+	assert_true(softrdma_gid_locate(&h.gid, 0, &where));
+	assert_true(is_door_closed(&where.in));
+	for (int round = 0; round < 2; round++) {
+		hands_meet(&h);
+		wait_until(is_door_closed(&where.in));
+		expect_write(h.a);
+		expect_write(h.b);
+		move_to(h.a, IBV_QPS_RESET);
+		move_to(h.b, IBV_QPS_RESET);
+		to_init(h.a);
+		to_init(h.b);
+	}
+	hands_fini(&h);
 }
 
 /* --- hostile hosts: the queue pair calls --- */
@@ -1039,7 +1155,11 @@ main(void)
 		device_test(test_other_messages),
 		device_test(test_slow_callers),
 		device_test(test_no_ready),
-		device_test(test_many_callers),
+		device_test(test_too_many_silent_callers),
+		device_test(test_too_many_guests),
+		device_test(test_callers_and_descriptors),
+		device_test(test_caller_with_wrong_keys),
+		device_test(test_door_closes),
 		device_test(test_good_host),
 		device_test(test_bad_answers),
 		device_test(test_crossing),

@@ -1433,6 +1433,69 @@ test_hostile(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* an extension that nobody knows: it makes the first message long */
+static int
+add_long_extension(SSL *ssl, unsigned type, unsigned context, const unsigned char **out, size_t *len, X509 *x,
+	size_t chain, int *alert, void *arg)
+{
+	static const unsigned char nothing[SOFTRDMA_TLS_READ_MAX / 3];
+	(void)ssl;
+	(void)type;
+	(void)context;
+	(void)x;
+	(void)chain;
+	(void)alert;
+	(void)arg;
+	*out = nothing;
+	*len = sizeof(nothing);
+	return 1;
+}
+
+/*
+ * A handshake whose first message comes in records of one byte, more of them than one turn takes: no edge
+ * tells of the rest, and the connection is made all the same.
+ */
+static void
+test_long_handshake(void **state)
+{
+	(void)state;
+	struct listener l;
+	uint8_t buf[BUF_MAX], *first;
+	static uint8_t records[SOFTRDMA_TLS_READ_MAX][6];
+	node();
+	listener_init(&l);
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	assert_int_equal(SSL_CTX_use_certificate_file(ctx, file_path("node", ".pem"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, file_path("node", ".key"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_add_custom_ext(ctx, 0xfff0, SSL_EXT_CLIENT_HELLO, add_long_extension, NULL,
+				 NULL, NULL, NULL),
+		1);
+	SSL *ssl = SSL_new(ctx);
+	BIO *gathered = BIO_new(BIO_s_mem());
+	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), gathered);
+	assert_int_equal(SSL_connect(ssl), -1);
+	long len = BIO_get_mem_data(gathered, (char **)&first);
+	assert_in_range(len, SOFTRDMA_TLS_READ_MAX / 3, SOFTRDMA_TLS_READ_MAX);
+	for (long i = 5; i < len; i++) {
+		const uint8_t record[6] = { 22, 3, 1, 0, 1, first[i] };
+		memcpy(records[i - 5], record, sizeof(record));
+	}
+	int fd = raw_connect(&l.addr);
+	softrdma_cm_lock(); /* all of it is there before any of it is read */
+	raw_send(fd, records, (size_t)(len - 5) * sizeof(records[0]));
+	softrdma_cm_unlock();
+	SSL_set_fd(ssl, fd);
+	assert_int_equal(SSL_connect(ssl), 1);
+	len = (long)raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	assert_int_equal(SSL_write(ssl, buf, (int)len), len);
+	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	close(fd);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
 /* a server that never gets on with it */
 static void
 test_server_is_silent(void **state)
@@ -1685,6 +1748,8 @@ main(void)
 		device_test(test_of_an_id),
 		device_test(test_warning),
 		device_test(test_hostile),
+		device_test(test_long_handshake),
+		device_test(test_server_is_silent),
 		device_test(test_server_is_silent),
 		device_test(test_without_memory),
 		device_test(test_gone_before_accept),
