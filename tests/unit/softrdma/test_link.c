@@ -874,6 +874,32 @@ test_revoke_while_sending(void **state)
 	}
 }
 
+/* the pages of what is being sent have gone, and not the region: whose fault that is depends on whose they
+ * are */
+static void
+test_whose_memory_is_gone(void **state)
+{
+	(void)state;
+	for (int response = 0; response < 2; response++) {
+		struct pair *p = new_pair();
+		post(p, 0, response ? SOFTRDMA_OP_READ : SOFTRDMA_OP_WRITE, 1, 0, 0, 64);
+		if (response) {
+			run_sender(p, 0);
+			while (receive_some(p, 1))
+				;
+			post(p, 1, SOFTRDMA_OP_FLUSH, 2, 0, 0, 0); /* it needs no memory */
+		}
+		struct side *side = &p->side[response];
+		assert_true(softrdma_link_tx_fill(side->link));
+		softrdma_link_tx_fault(side->link);
+		assert_true(side->link->failed);
+		expect_wc(side->send_cq, 1 + (uint64_t)response,
+			response ? IBV_WC_WR_FLUSH_ERR : IBV_WC_LOC_PROT_ERR);
+		expect_no_wc(side->send_cq);
+		free_pair(p);
+	}
+}
+
 /* the other side does not read while it makes memory durable: what it was sent then may fill all buffers */
 static void
 test_response_behind_a_flush(void **state)
@@ -1169,6 +1195,7 @@ main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_revoke_while_receiving),
 		cmocka_unit_test(test_revoke_while_sending),
+		cmocka_unit_test(test_whose_memory_is_gone),
 		cmocka_unit_test(test_response_behind_a_flush),
 		cmocka_unit_test(test_revoke_of_something_else),
 		cmocka_unit_test(test_broken_protocol),
