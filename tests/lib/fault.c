@@ -265,6 +265,7 @@ void *__wrap_realloc(void *ptr, size_t size);
 void __wrap_free(void *ptr);
 void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset);
 int __wrap_msync(void *addr, size_t len, int flags);
+int __wrap_madvise(void *addr, size_t len, int advice);
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 	const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -310,6 +311,13 @@ int
 __wrap_msync(void *addr, size_t len, int flags)
 {
 	return HITS("msync", EIO, ENOMEM) ? -1 : msync(addr, len, flags);
+}
+
+/* a kernel that does not know the advice, and a page that cannot be had */
+int
+__wrap_madvise(void *addr, size_t len, int advice)
+{
+	return HITS("madvise", EINVAL, EFAULT, ENOMEM) ? -1 : madvise(addr, len, advice);
 }
 
 ssize_t
@@ -508,6 +516,7 @@ __wrap_getnameinfo(const struct sockaddr *addr, socklen_t len, char *host, sockl
 
 /* ---- descriptors and threads ---- */
 
+int __wrap_pipe2(int ends[2], int flags);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event);
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int max, int timeout);
@@ -521,6 +530,12 @@ int __wrap_close(int fd);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int
+__wrap_pipe2(int ends[2], int flags)
+{
+	return HITS("pipe2", EMFILE, ENFILE) ? -1 : pipe2(ends, flags);
+}
 
 int
 __wrap_epoll_create1(int flags)
