@@ -9,9 +9,9 @@
  * forbids process_vm_writev().
  *
  * Here each kind of request goes to memory that has no page and can have none: a hole on a full disk, a hole
- * on a full tmpfs, what was cut off a file, and huge pages of which there are none. It goes by TCP, by TLS
- * and between processes of one host, to a target with and without a sandbox. The client is told by a remote
- * operation error. The target serves what comes after that.
+ * on a full tmpfs, what was cut off a file, and huge pages of which there are none. It goes by TCP,
+ * with CRC32C and without, by TLS and between processes of one host, to a target with and without a sandbox.
+ * The client is told by a remote operation error. The target serves what comes after that.
  */
 
 #include <errno.h>
@@ -60,12 +60,13 @@
 #define SECONDS 100
 
 enum place { DISK, TMPFS, CUT, HUGE_MEMFD, HUGE_SYSV, PLACES };
-enum way { TCP, TLS, SAME_HOST, SAME_HOST_FILES };
+enum way { TCP, RECORDS, TLS, SAME_HOST, SAME_HOST_FILES };
 enum sandbox { NONE, NO_PROCESS_VM, NO_POPULATE };
 
 static const char *const place_names[] = { "a full disk", "a full tmpfs", "a file that was cut",
 	"huge pages of a memfd", "huge pages of System V" };
-static const char *const way_names[] = { "TCP", "TLS", "the same host", "the same host, files trusted" };
+static const char *const way_names[] = { "TCP", "TCP with CRC32C", "TLS", "the same host",
+	"the same host, files trusted" };
 static const char *const sandbox_names[] = { "", ", without process_vm_*()",
 	", without MADV_POPULATE_WRITE" };
 
@@ -102,6 +103,8 @@ static const struct test_case cases[] = {
 	{ DISK, TCP, NONE },
 	{ DISK, TCP, NO_PROCESS_VM },
 	{ DISK, TCP, NO_POPULATE },
+	{ DISK, RECORDS, NONE },
+	{ DISK, RECORDS, NO_PROCESS_VM },
 	{ DISK, TLS, NONE },
 	{ DISK, TLS, NO_PROCESS_VM },
 	{ DISK, SAME_HOST, NONE },
@@ -109,6 +112,7 @@ static const struct test_case cases[] = {
 	{ DISK, SAME_HOST_FILES, NONE },
 	{ TMPFS, TCP, NONE },
 	{ TMPFS, TCP, NO_PROCESS_VM },
+	{ TMPFS, RECORDS, NONE },
 	{ TMPFS, TLS, NONE },
 	{ TMPFS, TLS, NO_PROCESS_VM },
 	{ TMPFS, SAME_HOST, NONE },
@@ -121,6 +125,7 @@ static const struct test_case cases[] = {
 	{ HUGE_MEMFD, TCP, NONE },
 	{ HUGE_MEMFD, SAME_HOST_FILES, NONE },
 	{ HUGE_SYSV, TCP, NONE },
+	{ HUGE_SYSV, RECORDS, NONE },
 	{ HUGE_SYSV, TLS, NONE },
 };
 
@@ -528,6 +533,7 @@ set_way(enum way way)
 		setenv("SOFTRDMA_TLS_PSK", psk, 1);
 	else
 		unsetenv("SOFTRDMA_TLS_PSK");
+	setenv("SOFTRDMA_CRC", way == RECORDS ? "1" : "0", 1);
 	setenv("SOFTRDMA_SAME_HOST", way == SAME_HOST ? "1" : way == SAME_HOST_FILES ? "2" : "0", 1);
 }
 
