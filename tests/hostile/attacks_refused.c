@@ -17,8 +17,9 @@
 #include "raw.h"
 #include "raw_tls.h"
 
-/* so many at a time, each on its own */
+/* so many at a time, each on its own; of those that stay fewer, which then have all that any peer has */
 #define POURERS 4
+#define POURERS_THAT_STAY 2
 /* their addresses, and that of all whose requests wait: only they find the server busy */
 #define HOST 110
 #define HOST_OF_HELD 120
@@ -186,9 +187,10 @@ pour_on(const struct target *target, int64_t end_ms, unsigned number, void *arg)
 static int
 go_on_after(struct refusal *refusal, const struct target *target, int64_t end_ms)
 {
+	const unsigned pourers = refusal->stays ? POURERS_THAT_STAY : POURERS;
 	int ret = look(refusal, target);
 
-	return ret ? ret : in_parallel(POURERS, pour_on, target, end_ms, refusal);
+	return ret ? ret : in_parallel(pourers, pour_on, target, end_ms, refusal);
 }
 
 int
