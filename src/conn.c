@@ -23,6 +23,7 @@
 #include "connect_timer.h"
 #include "err.h"
 #include "flush.h"
+#include "inherited.h"
 #include "log.h"
 #include "timeout.h"
 #include "write_flush.h"
@@ -245,6 +246,8 @@ rpma_conn_disconnect(struct rpma_conn *conn)
 {
 	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 
 	rpmai_post_drop(conn);
 	if (conn->peer->rdma->disconnect(conn->id)) {
@@ -265,6 +268,8 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	if (conn == NULL)
 		return 0;
 	*conn_ptr = NULL;
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_bury_inherited(conn);
 
 	const struct rdma_api *rdma = conn->peer->rdma;
 	rpmai_post_drop(conn);
@@ -437,6 +442,8 @@ rpma_conn_next_event_timed(struct rpma_conn *conn, int timeout_ms, enum rpma_con
 {
 	if (conn == NULL || event == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 	int ret = rpmai_timeout_check(timeout_ms);
 	if (ret)
 		return ret;
@@ -449,6 +456,8 @@ rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
 	if (conn == NULL || event == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 	if (conn->connect_timer) {
 		const int flags = fcntl(rpmai_connect_timer_fd(conn->connect_timer), F_GETFL);
 		return next_event_until(conn, rpmai_timeout_deadline((flags & O_NONBLOCK) ? 0 : -1), event);
@@ -479,6 +488,8 @@ check_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq)
 {
 	if (conn == NULL || cq == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 	if (flags & ~(RPMA_W_WAIT_FOR_COMPLETION | RPMA_W_NO_ARM))
 		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: one is unknown", (unsigned)flags);
 	if (conn->shared_channel == NULL)
@@ -565,6 +576,8 @@ rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_privat
 {
 	if (conn == NULL || pdata == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 
 	/* the lock is no part of what const protects */
 	pthread_mutex_t *lock = (pthread_mutex_t *)&conn->lock;

@@ -22,6 +22,7 @@
 #include "connect_timer.h"
 #include "err.h"
 #include "info.h"
+#include "inherited.h"
 #include "log.h"
 #include "op.h"
 
@@ -92,6 +93,8 @@ rpma_conn_req_new(struct rpma_peer *peer, const char *addr, const char *port, co
 {
 	if (peer == NULL || addr == NULL || port == NULL || req_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
 	const struct conn_params params = rpmai_conn_cfg_params(cfg);
@@ -189,6 +192,8 @@ end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 {
 	struct rpma_conn_req *req = *req_ptr;
 	*req_ptr = NULL;
+	if (rpmai_peer_is_inherited(req->conn->peer))
+		return rpmai_bury_inherited(req);
 
 	int ret = 0;
 	struct rpma_conn *conn = req->conn;
@@ -275,6 +280,10 @@ rpma_conn_req_connect(struct rpma_conn_req **req_ptr, const struct rpma_conn_pri
 	struct rpma_conn_req *req = *req_ptr;
 	int ret;
 
+	if (rpmai_peer_is_inherited(req->conn->peer)) {
+		*req_ptr = NULL;
+		return rpmai_bury_inherited(req);
+	}
 	if (conn_ptr == NULL) {
 		ret = RPMAI_FAIL_NULL();
 		goto err_delete_req;
@@ -321,6 +330,8 @@ rpma_conn_req_recv(struct rpma_conn_req *req, struct rpma_mr_local *dst, size_t 
 	if (req == NULL || dst == NULL)
 		return RPMAI_FAIL_NULL();
 
+	if (rpmai_peer_is_inherited(req->conn->peer))
+		return rpmai_refuse_inherited();
 	int ret = ensure_queues(req);
 	if (ret)
 		return ret;

@@ -19,6 +19,7 @@
 
 #include "cq.h"
 #include "err.h"
+#include "inherited.h"
 #include "write_flush.h"
 
 #define ACK_BATCH 64
@@ -170,6 +171,8 @@ rpma_cq_arm(struct rpma_cq *cq)
 {
 	if (cq == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_cq_is_inherited(cq))
+		return rpmai_refuse_inherited();
 
 	return arm(cq);
 }
@@ -208,6 +211,8 @@ rpma_cq_wait(struct rpma_cq *cq)
 {
 	if (cq == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_cq_is_inherited(cq))
+		return rpmai_refuse_inherited();
 	if (cq->channel_is_shared)
 		return refuse_shared();
 
@@ -219,6 +224,8 @@ rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
 {
 	if (cq == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_cq_is_inherited(cq))
+		return rpmai_refuse_inherited();
 	int ret = rpmai_timeout_check(timeout_ms);
 	if (ret)
 		return ret;
@@ -262,6 +269,8 @@ static int
 collect_in_order(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	int got, kept;
+	if (rpmai_cq_is_inherited(cq))
+		return ibv_poll_cq(cq->ibv_cq, num_entries, wc); /* which refuses it; the lock may be held */
 	pthread_mutex_lock(&cq->lock);
 	do {
 		got = kept = ibv_poll_cq(cq->ibv_cq, num_entries, wc);
@@ -312,6 +321,8 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 	int got = collect(cq, num_entries, wc);
 	if (got == 0)
 		return RPMA_E_NO_COMPLETION;
+	if (got < 0 && rpmai_cq_is_inherited(cq))
+		return rpmai_refuse_inherited();
 	if (got < 0)
 		return RPMAI_FAIL(RPMA_E_PROVIDER, "ibv_poll_cq() failed with %d", got);
 	if (got > num_entries)

@@ -19,6 +19,7 @@
 #include "conn_req.h"
 #include "err.h"
 #include "info.h"
+#include "inherited.h"
 #include "log.h"
 #include "timeout.h"
 
@@ -35,6 +36,8 @@ rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struc
 {
 	if (peer == NULL || addr == NULL || port == NULL || ep_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
 	struct rdma_addrinfo *rai;
@@ -96,6 +99,8 @@ rpma_ep_shutdown(struct rpma_ep **ep_ptr)
 	if (ep == NULL)
 		return 0;
 	*ep_ptr = NULL;
+	if (rpmai_peer_is_inherited(ep->peer))
+		return rpmai_bury_inherited(ep);
 
 	int ret = 0;
 	const struct rdma_api *rdma = ep->peer->rdma;
@@ -183,6 +188,9 @@ next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, bool timed, u
 	struct rpma_peer *peer = ep->peer;
 	struct client client = { 0 };
 	int ret;
+
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 	do {
 		if (users_are_closed(&peer->pd_users))
 			return refuse_without_peer();

@@ -47,8 +47,15 @@ static void default_function(enum rpma_log_level level, const char *file, int li
 static _Atomic(rpma_log_function *) log_function = default_function;
 static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = { RPMA_LOG_LEVEL_WARNING, RPMA_LOG_LEVEL_WARNING };
 
-static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool environment_is_wrong; /* until a message has said so */
+
+/* how long a fork waits for a line that is being written, and for how long between two looks */
+#define FORK_LOOKS 1000
+#define FORK_LOOK_NS 1000000
+
+static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool fork_has_lock; /* from the beginning of the fork to its end */
 
 /* "Nov 20 21:14:05.123456 " */
 static void
@@ -85,6 +92,7 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 	if (file)
 		snprintf(origin, sizeof(origin), "%s: %3d: %s: ", file, line, func);
 
+	pthread_mutex_lock(&line_lock);
 	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD_AUX], memory_order_relaxed)) {
 		char when[64];
 		char out[LINE_MAX];
@@ -95,6 +103,37 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 	}
 
 	syslog(LOG_LOCAL7 | levels[level].priority, "rpma: %s%s%s", levels[level].tag, origin, text);
+	pthread_mutex_unlock(&line_lock);
+}
+
+/*
+ * The C library has locks for syslog() and for the time zone that a child cannot begin anew: no process is
+ * forked while a line is being written. Unless that takes long, for somebody may have stopped to read.
+ */
+static void
+before_fork(void)
+{
+	const struct timespec look = { .tv_nsec = FORK_LOOK_NS };
+	bool locked = pthread_mutex_trylock(&line_lock) == 0;
+	for (int i = 0; i < FORK_LOOKS && !locked; i++) {
+		nanosleep(&look, NULL);
+		locked = pthread_mutex_trylock(&line_lock) == 0;
+	}
+	fork_has_lock = locked;
+}
+
+static void
+after_fork_in_parent(void)
+{
+	if (fork_has_lock)
+		pthread_mutex_unlock(&line_lock);
+}
+
+static void
+after_fork_in_child(void)
+{
+	after_fork_in_parent();
+	line_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* "debug", "DEBUG", "5", "disabled", "-1" */
@@ -131,12 +170,25 @@ read_environment(void)
 	}
 }
 
+static void
+prepare(void)
+{
+	read_environment();
+	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); /* better than no log */
+}
+
+void
+rpmai_log_prepare(void)
+{
+	pthread_once(&once, prepare);
+}
+
 void
 rpmai_log(enum rpma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
 {
 	int saved_errno = errno; /* a log line must not change what its caller is about to report */
 
-	pthread_once(&environment_once, read_environment);
+	rpmai_log_prepare();
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
 		atomic_exchange(&environment_is_wrong, false))
 		RPMAI_LOG(WARNING,
@@ -172,7 +224,7 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 		return RPMA_E_INVAL;
 
 	/* first, so that what the program says counts more than its environment */
-	pthread_once(&environment_once, read_environment);
+	rpmai_log_prepare();
 	atomic_store(&thresholds[threshold], (int)level);
 	return 0;
 }
@@ -183,7 +235,7 @@ rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *l
 	if (!is_threshold(threshold) || level == NULL)
 		return RPMA_E_INVAL;
 
-	pthread_once(&environment_once, read_environment);
+	rpmai_log_prepare();
 	*level = (enum rpma_log_level)atomic_load(&thresholds[threshold]);
 	return 0;
 }

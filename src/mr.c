@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "err.h"
+#include "inherited.h"
 #include "log.h"
 #include "mr.h"
 
@@ -149,6 +150,8 @@ rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rp
 		return RPMAI_FAIL(RPMA_E_INVAL, "no memory region has a size of 0");
 	if (usage == 0 || (usage & ~USAGE_ALL))
 		return RPMAI_FAIL(RPMA_E_INVAL, "0x%x is no usage of memory", (unsigned)usage);
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	return rpmai_mr_reg(peer, ptr, size, usage, mr_ptr);
 }
@@ -163,6 +166,8 @@ rpma_mr_dereg(struct rpma_mr_local **mr_ptr)
 	if (mr == NULL)
 		return 0;
 	*mr_ptr = NULL;
+	if (rpmai_peer_is_inherited(mr->peer))
+		return rpmai_bury_inherited(mr);
 
 	int ret = 0;
 	int errnum = mr->peer->rdma->dereg_mr(mr->ibv_mr);
@@ -300,6 +305,8 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 {
 	if (mr == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(mr->peer))
+		return rpmai_refuse_inherited();
 	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len) || len > UINT32_MAX)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%zu bytes at offset %zu: not within the %zu bytes of the region (and 4 GiB)", len,

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "err.h"
+#include "inherited.h"
 #include "op.h"
 
 /* ---- why not ---- */
@@ -86,6 +87,8 @@ rpmai_op_posted(const char *call, int errnum)
 {
 	if (errnum == 0)
 		return 0;
+	if (errnum == ESTALE) /* the software device says so of what another process has made */
+		return rpmai_refuse_inherited();
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"
 				 : NULL,

@@ -8,6 +8,7 @@
 
 #include "conn_table.h"
 #include "err.h"
+#include "inherited.h"
 #include "log.h"
 #include "peer.h"
 
@@ -72,6 +73,7 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 	*peer = (struct rpma_peer){
 		.rdma = rdma,
 		.pd = pd,
+		.process = rdma->is_inherited ? pd->context : ctx,
 		.caps = caps,
 		.max_sge = max_sge,
 		.conns = conns,
@@ -144,6 +146,8 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 	if (peer == NULL)
 		return 0;
 	*peer_ptr = NULL;
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_bury_inherited(peer);
 
 	if (!users_close(&peer->pd_users))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,
@@ -158,6 +162,8 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 {
 	if (peer == NULL || cert_file == NULL || key_file == NULL || ca_file == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
 	if (rdma->credentials_new == NULL)
@@ -205,6 +211,8 @@ rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **
 {
 	if (peer == NULL || conn_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	struct rpma_conn *conn = rpmai_conn_table_find(peer->conns, qp_num);
 	if (conn == NULL)

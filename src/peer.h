@@ -21,6 +21,8 @@ struct conn_table;
 struct rpma_peer {
 	const struct rdma_api *rdma;
 	struct ibv_pd *pd;
+	const struct ibv_context
+		*process;         /* of the domain, which says whose process it is: see inherited.h */
 	uint32_t caps;            /* RPMA_CAP_* */
 	uint32_t max_sge;         /* pieces that an operation of the device can have */
 	bool is_iwarp;            /* an RDMA READ needs the right of a remote write on its destination */

@@ -17,6 +17,7 @@
 
 #include "conn.h"
 #include "err.h"
+#include "inherited.h"
 #include "log.h"
 #include "op.h"
 #include "post.h"
@@ -279,6 +280,8 @@ rpmai_post(struct rpma_conn *conn, struct work_request *reqs, int count, int fla
 	int taken;
 	if (!(flags & RPMA_F_MORE) && atomic_load_explicit(&held->count, memory_order_acquire) == 0)
 		return post_now(conn, reqs, count, &taken);
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 
 	pthread_mutex_lock(&held->lock);
 	int ret = rpmai_post_locked(conn, reqs, count, flags, &taken);
@@ -291,6 +294,8 @@ rpma_conn_submit(struct rpma_conn *conn)
 {
 	if (conn == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 
 	pthread_mutex_lock(&conn->held.lock);
 	int ret = ring_held(conn);

@@ -68,6 +68,12 @@ struct rdma_api {
 	bool pads_private_data;
 
 	/*
+	 * Did the process get what was made with the context from its parent, by fork(2)? Then every call
+	 * with it fails. Any lock. NULL where a device does not know.
+	 */
+	bool (*is_inherited)(const struct ibv_context *context);
+
+	/*
 	 * TLS, from files in PEM, for ids that neither listen nor connect yet; whoever made the credentials
 	 * gives them back. NULL where the device has none. errnum.
 	 */

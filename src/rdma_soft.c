@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "rdma.h"
+#include "softrdma/fork.h"
 #include "softrdma/softrdma.h"
 
 #define PRIVATE_DATA_MAX UINT8_MAX
@@ -34,6 +35,7 @@ static const struct rdma_api rdma_soft = {
 	.reject_data_max = PRIVATE_DATA_MAX,
 	.pads_private_data = false,
 
+	.is_inherited = softrdma_is_inherited,
 	.credentials_new = softrdma_credentials_new,
 	.credentials_put = softrdma_credentials_put,
 	.set_credentials = softrdma_rdma_set_credentials,
@@ -95,6 +97,8 @@ connect_device(void)
 		.log = log_for_device,
 		.refused_hint = "the server may listen on RDMA hardware instead: see RPMA_DEVICE",
 	};
+	/* before the device: what is prepared last for a fork is locked first, and the device may log */
+	rpmai_log_prepare();
 	softrdma_set_env(&env);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "err.h"
+#include "inherited.h"
 #include "mr.h"
 #include "op.h"
 #include "srq.h"
@@ -17,6 +18,8 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 {
 	if (peer == NULL || srq_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	if (rpmai_peer_is_inherited(peer))
+		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
 	const struct srq_params params = rpmai_srq_cfg_params(cfg);
@@ -85,6 +88,8 @@ rpma_srq_delete(struct rpma_srq **srq_ptr)
 	if (srq == NULL)
 		return 0;
 	*srq_ptr = NULL;
+	if (rpmai_peer_is_inherited(srq->peer))
+		return rpmai_bury_inherited(srq);
 
 	if (!users_close(&srq->conns))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,

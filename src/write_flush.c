@@ -17,6 +17,7 @@
 #include "conn.h"
 #include "err.h"
 #include "flush.h"
+#include "inherited.h"
 #include "op.h"
 #include "write_flush.h"
 
@@ -108,6 +109,8 @@ rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_
 	if (conn == NULL || dst == NULL || src == NULL)
 		return RPMAI_FAIL_NULL();
 
+	if (rpmai_peer_is_inherited(conn->peer))
+		return rpmai_refuse_inherited();
 	int ret = rpmai_op_check_flags(flags);
 	if (ret)
 		return ret;

@@ -131,7 +131,7 @@ address_length(const struct sockaddr *addr)
 static void
 use_device(struct softrdma_id *id)
 {
-	id->id.verbs = softrdma_context();
+	id->id.verbs = softrdma_context(); /* there is one: the id was made with it */
 	id->id.port_num = 1;
 }
 
@@ -139,6 +139,8 @@ int
 softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_bind_addr"))
+		return -1;
 	socklen_t len = address_length(addr);
 	if (len == 0)
 		return softrdma_cm_result(EAFNOSUPPORT);
@@ -197,6 +199,8 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 {
 	(void)timeout_ms; /* nobody needs to be asked */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_addr"))
+		return -1;
 	socklen_t len = address_length(dst_addr);
 	if (len == 0 || (src_addr && address_length(src_addr) == 0))
 		return softrdma_cm_result(EAFNOSUPPORT);
@@ -225,6 +229,8 @@ softrdma_rdma_resolve_route(struct rdma_cm_id *rdma_id, int timeout_ms)
 {
 	(void)timeout_ms;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_route"))
+		return -1;
 	if (id->id.route.addr.dst_addr.sa_family == AF_UNSPEC)
 		return softrdma_cm_result(EINVAL);
 	return step_done(id, RDMA_CM_EVENT_ROUTE_RESOLVED);

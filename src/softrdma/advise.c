@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "copy.h"
+#include "fork.h"
 #include "memory.h"
 
 /* a hint, where the kernel cannot be asked for more; it has no failures */
@@ -44,6 +45,8 @@ int
 softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	struct ibv_sge *sg_list, uint32_t num_sge)
 {
+	if (softrdma_is_inherited(pd->context))
+		return softrdma_fork_refuse("ibv_advise_mr");
 	switch (advice) {
 	case IBV_ADVISE_MR_ADVICE_PREFETCH:
 	case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:

@@ -13,6 +13,7 @@
 
 #include "board.h"
 #include "env.h"
+#include "fork.h"
 #include "memory.h"
 
 static struct {
@@ -27,6 +28,19 @@ static struct {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.fd = -1,
 };
+
+/* others still look at the parent's board: the child lets go of it, and writes nothing there */
+void
+softrdma_board_after_fork(void)
+{
+	const uint64_t serial = own.serial; /* the parent's regions keep theirs, so the child's are others */
+	if (own.board)
+		munmap(own.board, sizeof(*own.board));
+	memset(&own, 0, sizeof(own));
+	own.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	own.fd = -1;
+	own.serial = serial;
+}
 
 static void
 init_robust(pthread_mutex_t *mutex)
@@ -43,13 +57,13 @@ init_robust(pthread_mutex_t *mutex)
 static int
 new_file(void)
 {
-	int fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = softrdma_fork_owned(memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return -1;
 	if (ftruncate(fd, sizeof(struct softrdma_board)) != 0 ||
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		int error = errno;
-		close(fd);
+		softrdma_fork_close(fd);
 		errno = error;
 		return -1;
 	}
@@ -88,7 +102,7 @@ open_board(void)
 err_unmap:
 	munmap(map, sizeof(struct softrdma_board));
 err_close:
-	close(fd);
+	softrdma_fork_close(fd);
 	return ret;
 }
 
@@ -135,7 +149,7 @@ softrdma_board_close(void)
 	if (own.board) {
 		/* mutexes are not destroyed: others may look at them as long as they have the board */
 		munmap(own.board, sizeof(*own.board));
-		close(own.fd);
+		softrdma_fork_close(own.fd);
 		own.board = NULL;
 		own.fd = -1;
 		memset(own.region_used, 0, sizeof(own.region_used));

@@ -100,6 +100,9 @@
 /* GIDs of the port: the index travels in one byte, and a program asks for all of them */
 #define SOFTRDMA_GIDS_MAX 64
 
+/* descriptors that a forked child closes: as high as the kernel lets them be unless told (fs.nr_open) */
+#define SOFTRDMA_DESCRIPTORS_MAX (1 << 20)
+
 /*
  * How long the other side of a queue pair that is connected by hand may be absent: what the attributes
  * timeout and retry_cnt say, but no less than a loaded machine needs, and no more than anybody would wait

@@ -11,8 +11,10 @@
 
 #include "cm.h"
 #include "credentials.h"
+#include "device.h"
 #include "env.h"
 #include "fault_plan.h"
+#include "fork.h"
 #include "handshake.h"
 #include "io.h"
 #include "notify.h"
@@ -29,10 +31,39 @@ softrdma_cm_lock(void)
 	pthread_mutex_lock(&manager_lock);
 }
 
+bool
+softrdma_cm_trylock(void)
+{
+	return pthread_mutex_trylock(&manager_lock) == 0;
+}
+
 void
 softrdma_cm_unlock(void)
 {
 	pthread_mutex_unlock(&manager_lock);
+}
+
+/* --- ids and channels of the parent --- */
+
+static bool
+is_inherited(const struct ibv_context *process, const char *call)
+{
+	if (!softrdma_is_inherited(process))
+		return false;
+	errno = softrdma_fork_refuse(call);
+	return true;
+}
+
+bool
+softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call)
+{
+	return is_inherited(((const struct softrdma_id *)id)->process, call);
+}
+
+static bool
+channel_is_inherited(const struct rdma_event_channel *channel, const char *call)
+{
+	return is_inherited(((const struct softrdma_channel *)channel)->process, call);
 }
 
 /* --- channels and events --- */
@@ -45,6 +76,14 @@ channel_of(struct rdma_event_channel *channel)
 
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a channel's */
 static struct softrdma_channel *channels;
+
+void
+softrdma_cm_after_fork(void)
+{
+	softrdma_fork_keep(channels);
+	channels = NULL;
+	manager_lock = channels_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* where in the list it is, or the end of it. The list's lock is held. */
 static struct softrdma_channel **
@@ -75,9 +114,11 @@ lock_channel(const struct rdma_event_channel *rdma_channel)
 struct rdma_event_channel *
 softrdma_rdma_create_event_channel(void)
 {
-	struct softrdma_channel *channel = calloc(1, sizeof(*channel));
+	const struct ibv_context *process = softrdma_context();
+	struct softrdma_channel *channel = process ? calloc(1, sizeof(*channel)) : NULL;
 	if (channel == NULL)
 		return NULL;
+	channel->process = process;
 	channel->channel.fd = softrdma_notify_open();
 	if (channel->channel.fd < 0) {
 		free(channel);
@@ -129,6 +170,8 @@ void
 softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 {
 	struct softrdma_channel *channel = channel_of(rdma_channel);
+	if (channel_is_inherited(rdma_channel, "rdma_destroy_event_channel"))
+		return;
 	pthread_mutex_lock(&channels_lock);
 	*find_channel(rdma_channel) = channel->next;
 	pthread_mutex_unlock(&channels_lock);
@@ -291,6 +334,8 @@ softrdma_rdma_ack_cm_event(struct rdma_cm_event *rdma_event)
 		return softrdma_cm_result(EINVAL);
 	struct softrdma_event *event = (struct softrdma_event *)rdma_event;
 	struct softrdma_id *id = event->owner;
+	if (softrdma_id_is_inherited(&id->id, "rdma_ack_cm_event"))
+		return -1;
 	free(event);
 	pthread_mutex_lock(&id->lock);
 	id->completed++;
@@ -379,6 +424,7 @@ softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_
 	id->id.context = context;
 	id->id.ps = ps;
 	id->id.qp_type = IBV_QPT_RC;
+	id->process = channel->process;
 	id->channel = channel;
 	atomic_fetch_add(&channel->refs, 1);
 	id->bound_fd = -1;
@@ -394,6 +440,8 @@ softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
 		return softrdma_cm_result(EOPNOTSUPP); /* reliable connections only */
 	bool sync = channel == NULL;
+	if (!sync && channel_is_inherited(channel, "rdma_create_id"))
+		return -1;
 	if (sync) {
 		channel = softrdma_rdma_create_event_channel();
 		if (channel == NULL)
@@ -414,7 +462,7 @@ void
 softrdma_id_free(struct softrdma_id *id)
 {
 	if (id->bound_fd >= 0)
-		close(id->bound_fd);
+		softrdma_fork_close(id->bound_fd);
 	free_reserve(id);
 	softrdma_credentials_put(id->credentials);
 	put_channel(id->channel);
@@ -452,6 +500,8 @@ int
 softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_destroy_id"))
+		return -1;
 	let_go(id);
 
 	if (id->id.event) {
@@ -474,6 +524,9 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	bool sync = channel == NULL;
+	if (softrdma_id_is_inherited(rdma_id, "rdma_migrate_id") ||
+		(channel && channel_is_inherited(channel, "rdma_migrate_id")))
+		return -1;
 	if (sync && id->sync)
 		return softrdma_cm_result(EINVAL);
 	if (sync) {
@@ -513,8 +566,10 @@ int
 softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
+		return -1;
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
-	if (id->id.qp || pd == NULL || id->id.verbs != pd->context)
+	if (id->id.qp || pd == NULL || id->id.verbs == NULL || !softrdma_owns(pd->context))
 		return softrdma_cm_result(EINVAL);
 	softrdma_cm_lock();
 	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
@@ -537,7 +592,7 @@ void
 softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (id->id.qp == NULL)
+	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
 		return;
 	softrdma_cm_lock();
 	struct softrdma_link *link = id->link;
@@ -554,6 +609,8 @@ void
 softrdma_rdma_set_credentials(struct rdma_cm_id *rdma_id, struct softrdma_credentials *credentials)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_set_credentials"))
+		return;
 	softrdma_cm_lock();
 	softrdma_credentials_put(id->credentials);
 	id->credentials = softrdma_credentials_get(credentials);
@@ -572,6 +629,8 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
 	(void)backlog; /* how many requests may wait is for SOFTRDMA_MAX_PENDING to say */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_listen"))
+		return -1;
 	int ret = softrdma_fault_plan_read();
 	if (ret == 0)
 		ret = softrdma_io_start();
@@ -594,6 +653,8 @@ int
 softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_connect"))
+		return -1;
 	int ret = softrdma_io_start();
 	if (ret)
 		return softrdma_cm_result(ret);
@@ -615,6 +676,8 @@ int
 softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_accept"))
+		return -1;
 	int ret = softrdma_io_start(); /* the listener's share may end before the connection does */
 	if (ret)
 		return softrdma_cm_result(ret);
@@ -632,6 +695,8 @@ int
 softrdma_rdma_reject(struct rdma_cm_id *rdma_id, const void *private_data, uint8_t private_data_len)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_reject"))
+		return -1;
 	softrdma_cm_lock();
 	int ret = softrdma_handshake_reject(id, private_data, private_data_len);
 	softrdma_cm_unlock();
@@ -642,6 +707,8 @@ int
 softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 {
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_disconnect"))
+		return -1;
 	softrdma_cm_lock();
 	struct softrdma_link *link = id->link;
 	/* without its queue pair a connection has ended already */

@@ -42,6 +42,7 @@ struct softrdma_event {
  */
 struct softrdma_channel {
 	struct rdma_event_channel channel;
+	const struct ibv_context *process; /* the context of the one that has made it */
 	atomic_uint refs;
 	pthread_mutex_t lock;
 	bool destroyed; /* by the application: nobody fetches events any more */
@@ -61,6 +62,7 @@ enum softrdma_id_state {
 
 struct softrdma_id {
 	struct rdma_cm_id id;
+	const struct ibv_context *process; /* the context of the one that has made it */
 
 	/* guarded by the manager's lock */
 	enum softrdma_id_state state;
@@ -105,8 +107,14 @@ softrdma_cm_result(int errnum)
 	return -1;
 }
 
+/*
+ * true with errno: the id is of the parent of this process, so the call is refused. Any lock.
+ */
+bool softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call);
+
 /* the manager's lock */
 void softrdma_cm_lock(void);
+bool softrdma_cm_trylock(void);
 void softrdma_cm_unlock(void);
 
 /* an id in the IDLE state, with a reference to the channel; NULL: no memory */

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "completion.h"
+#include "device.h"
 #include "env.h"
+#include "fork.h"
 #include "io.h"
 #include "bounds.h"
 #include "notify.h"
@@ -29,7 +31,8 @@ channel_of(struct ibv_comp_channel *channel)
 struct ibv_comp_channel *
 softrdma_ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct softrdma_comp_channel *channel = calloc(1, sizeof(*channel));
+	context = softrdma_context();
+	struct softrdma_comp_channel *channel = context ? calloc(1, sizeof(*channel)) : NULL;
 	if (channel == NULL)
 		return NULL;
 	channel->channel.context = context;
@@ -46,6 +49,8 @@ int
 softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
 {
 	struct softrdma_comp_channel *channel = channel_of(ibv_channel);
+	if (softrdma_is_inherited(ibv_channel->context))
+		return softrdma_fork_refuse("ibv_destroy_comp_channel");
 	pthread_mutex_lock(&channel->lock);
 	int busy = channel->channel.refcnt != 0;
 	pthread_mutex_unlock(&channel->lock);
@@ -182,6 +187,10 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 {
 	struct softrdma_comp_channel *channel = channel_of(ibv_channel);
 	struct softrdma_cq *cq;
+	if (softrdma_is_inherited(ibv_channel->context)) {
+		errno = softrdma_fork_refuse("ibv_get_cq_event");
+		return -1;
+	}
 	while ((cq = take_event(channel)) == NULL) {
 		softrdma_io_about_to_wait();
 		int ret = softrdma_waiter_wait(channel);
@@ -198,6 +207,10 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 void
 softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
+	if (softrdma_is_inherited(cq->context)) {
+		softrdma_fork_refuse("ibv_ack_cq_events");
+		return;
+	}
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_broadcast(&cq->cond);
@@ -212,7 +225,12 @@ softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 		errno = EINVAL;
 		return NULL;
 	}
-	struct softrdma_cq *cq = calloc(1, sizeof(*cq));
+	if (channel && softrdma_is_inherited(channel->context)) {
+		errno = softrdma_fork_refuse("ibv_create_cq");
+		return NULL;
+	}
+	context = softrdma_context();
+	struct softrdma_cq *cq = context ? calloc(1, sizeof(*cq)) : NULL;
 	if (cq == NULL)
 		goto err_out;
 	cq->capacity = (uint32_t)cqe;
@@ -280,6 +298,8 @@ int
 softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
+	if (softrdma_is_inherited(ibv_cq->context))
+		return softrdma_fork_refuse("ibv_destroy_cq");
 	pthread_mutex_lock(&cq->links_lock);
 	int busy = cq->link_count != 0;
 	pthread_mutex_unlock(&cq->links_lock);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "copy.h"
+#include "fork.h"
 
 /* Linux 5.14; older headers have no names for them */
 #define POPULATE_READ 22
@@ -29,6 +30,13 @@ static struct {
 } conduit = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
+
+/* the parent's pipe is closed when the child needs one */
+void
+softrdma_copy_after_fork(void)
+{
+	conduit.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* the lock is held */
 static void

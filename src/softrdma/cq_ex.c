@@ -14,6 +14,7 @@
 
 #include "bounds.h"
 #include "completion.h"
+#include "fork.h"
 
 static_assert(offsetof(struct ibv_cq_ex, async_events_completed) ==
 		offsetof(struct ibv_cq, async_events_completed),
@@ -49,6 +50,8 @@ start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	struct softrdma_cq *cq = cq_of(ex);
 	if (attr->comp_mask)
 		return EINVAL;
+	if (softrdma_is_inherited(cq->cq.context))
+		return softrdma_fork_refuse("ibv_start_poll");
 	pthread_mutex_lock(&cq->poll_lock);
 	int ret = show(cq, softrdma_poll_cq(&cq->cq, 1, &cq->polled));
 	if (ret)
@@ -60,6 +63,8 @@ static int
 next_poll(struct ibv_cq_ex *ex)
 {
 	struct softrdma_cq *cq = cq_of(ex);
+	if (softrdma_is_inherited(cq->cq.context)) /* forked since the start */
+		return softrdma_fork_refuse("ibv_next_poll");
 	return show(cq, softrdma_cq_pop(cq, 1, &cq->polled));
 }
 

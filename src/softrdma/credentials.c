@@ -13,6 +13,7 @@
 
 #include "credentials.h"
 #include "env.h"
+#include "fork.h"
 #include "tls.h"
 
 #define VARIABLES 4
@@ -25,6 +26,19 @@ static struct {
 	char *paths[VARIABLES];
 	struct softrdma_credentials *credentials; /* NULL: nothing, or nothing that could be had */
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* read again: what OpenSSL keeps in them has locks of its own */
+void
+softrdma_credentials_after_fork(void)
+{
+	softrdma_fork_keep(known.credentials);
+	known.credentials = NULL;
+	for (int i = 0; i < VARIABLES; i++) {
+		softrdma_fork_keep(known.paths[i]);
+		known.paths[i] = NULL;
+	}
+	known.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* whoever can read a secret can be this machine; 0 or an errno value */
 static int

@@ -5,12 +5,14 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "completion.h"
 #include "device.h"
 #include "fault_plan.h"
+#include "fork.h"
 #include "gid.h"
 #include "io.h"
 #include "bounds.h"
@@ -96,7 +98,57 @@ query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *
 	return 0;
 }
 
-static struct verbs_context the_context = {
+/* what is called most goes through the context: see fork.h */
+static int
+refuse_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	(void)cq;
+	(void)num_entries;
+	(void)wc;
+	return -softrdma_fork_refuse("ibv_poll_cq");
+}
+
+static int
+refuse_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	(void)cq;
+	(void)solicited_only;
+	return softrdma_fork_refuse("ibv_req_notify_cq");
+}
+
+static int
+refuse_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	(void)srq;
+	*bad_wr = wr;
+	return softrdma_fork_refuse("ibv_post_srq_recv");
+}
+
+static int
+refuse_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	(void)qp;
+	*bad_wr = wr;
+	return softrdma_fork_refuse("ibv_post_send");
+}
+
+static int
+refuse_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	(void)qp;
+	*bad_wr = wr;
+	return softrdma_fork_refuse("ibv_post_recv");
+}
+
+static const struct ibv_context_ops ops_of_parent = {
+	.poll_cq = refuse_poll_cq,
+	.req_notify_cq = refuse_req_notify_cq,
+	.post_srq_recv = refuse_post_srq_recv,
+	.post_send = refuse_post_send,
+	.post_recv = refuse_post_recv,
+};
+
+static const struct verbs_context new_context = {
 	.query_port = query_port,
 	.advise_mr = softrdma_ibv_advise_mr,
 	.modify_cq = softrdma_ibv_modify_cq,
@@ -121,16 +173,76 @@ static struct verbs_context the_context = {
 	},
 };
 
+struct device_context {
+	struct verbs_context verbs;
+	struct device_context *of_parent; /* NULL: it had none */
+};
+
+/* of a process that got none from its parent: it needs no memory */
+static struct device_context first_context;
+
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device_context *contexts; /* the own one, once it is there, then the parent's and so on */
+static struct ibv_context *own_context; /* NULL: not asked for yet; then it never changes in this process */
+
+/* the lock is held; NULL: no memory */
+static struct ibv_context *
+make_context(void)
+{
+	struct device_context *made = contexts ? malloc(sizeof(*made)) : &first_context;
+	if (made == NULL)
+		return NULL;
+	made->verbs = new_context;
+	made->of_parent = contexts;
+	contexts = made;
+	softrdma_fork_prepare_for();
+	return &made->verbs.context;
+}
+
 struct ibv_context *
 softrdma_context(void)
 {
-	return &the_context.context;
+	struct ibv_context *context = __atomic_load_n(&own_context, __ATOMIC_ACQUIRE);
+	if (context)
+		return context;
+	pthread_mutex_lock(&context_lock);
+	if (own_context == NULL)
+		__atomic_store_n(&own_context, make_context(), __ATOMIC_RELEASE);
+	context = own_context;
+	pthread_mutex_unlock(&context_lock);
+	return context;
+}
+
+struct ibv_device *
+softrdma_device(void)
+{
+	return &the_device.device;
+}
+
+bool
+softrdma_is_inherited(const struct ibv_context *context)
+{
+	return context != __atomic_load_n(&own_context, __ATOMIC_RELAXED);
+}
+
+void
+softrdma_device_after_fork(void)
+{
+	if (own_context)
+		own_context->ops = ops_of_parent;
+	own_context = NULL;
+	context_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 bool
 softrdma_owns(const struct ibv_context *context)
 {
-	return context == &the_context.context;
+	pthread_mutex_lock(&context_lock);
+	const struct device_context *at = contexts;
+	while (at && &at->verbs.context != context)
+		at = at->of_parent;
+	pthread_mutex_unlock(&context_lock);
+	return at != NULL;
 }
 
 int
@@ -146,9 +258,13 @@ softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 	return query_port(context, port_num, attr, sizeof(*attr));
 }
 
+/* a context names the device, whichever process has asked for it: what is made with it is this process's */
 struct ibv_pd *
 softrdma_ibv_alloc_pd(struct ibv_context *context)
 {
+	context = softrdma_context();
+	if (context == NULL)
+		return NULL;
 	int ret = softrdma_fault_plan_read();
 	if (ret) {
 		errno = ret;
@@ -164,6 +280,8 @@ softrdma_ibv_alloc_pd(struct ibv_context *context)
 int
 softrdma_ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	if (softrdma_is_inherited(pd->context))
+		return softrdma_fork_refuse("ibv_dealloc_pd");
 	if (atomic_load(&softrdma_pd_of(pd)->users) > 0)
 		return EBUSY;
 	free(pd);
@@ -173,6 +291,10 @@ softrdma_ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_mr *
 softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	if (softrdma_is_inherited(pd->context)) {
+		errno = softrdma_fork_refuse("ibv_reg_mr");
+		return NULL;
+	}
 	struct softrdma_mr *mr = softrdma_mr_new(pd, addr, length, access);
 	return mr ? &mr->mr : NULL;
 }
@@ -180,6 +302,8 @@ softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 int
 softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
+	if (softrdma_is_inherited(ibv_mr->context))
+		return softrdma_fork_refuse("ibv_dereg_mr");
 	struct softrdma_mr *mr = (struct softrdma_mr *)ibv_mr;
 	softrdma_mr_remove(mr);
 	softrdma_io_revoke(mr);

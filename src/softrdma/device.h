@@ -11,7 +11,12 @@
 /* locally administered, and the same on every machine: what tells machines apart is the GID */
 #define SOFTRDMA_NODE_GUID 0x02736f66747264ffu
 
-/* its one context: static, so that it outlives every object and is nobody's to free */
+struct ibv_device *softrdma_device(void);
+
+/*
+ * Its one context in this process: it outlives every object, and is nobody's to free. NULL with ENOMEM can be
+ * the first call's result only, and only in a child of a process that has used the device. Any thread.
+ */
 struct ibv_context *softrdma_context(void);
 
 #endif /* SOFTRDMA_DEVICE_H */

@@ -12,6 +12,7 @@
 #include "board.h"
 #include "direct.h"
 #include "env.h"
+#include "fork.h"
 #include "gid.h"
 #include "link.h"
 #include "neighbour.h"
@@ -38,6 +39,14 @@ struct softrdma_lane {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_lane *lanes;
+
+void
+softrdma_direct_after_fork(void)
+{
+	softrdma_fork_keep(lanes);
+	lanes = NULL;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* --- beginning and end --- */
 

@@ -139,20 +139,17 @@ static bool
 one_more(struct softrdma_log_limit *limit, unsigned *left_out)
 {
 	uint64_t now_ns = softrdma_now_ns();
-	pthread_mutex_lock(&limit->lock);
-	if (now_ns - limit->since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * NS_PER_MS) {
-		limit->since_ns = now_ns;
-		limit->lines = 0;
-	}
-	bool room = limit->lines < SOFTRDMA_LOG_LINES;
-	*left_out = limit->left_out;
-	if (room) {
-		limit->lines++;
-		limit->left_out = 0;
-	} else {
-		limit->left_out++;
-	}
-	pthread_mutex_unlock(&limit->lock);
+	uint64_t since_ns = atomic_load(&limit->since_ns);
+	/* of threads that find the interval over, one begins the next */
+	if (now_ns - since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * NS_PER_MS &&
+		atomic_compare_exchange_strong(&limit->since_ns, &since_ns, now_ns))
+		atomic_store(&limit->lines, 0);
+	bool room = atomic_load(&limit->lines) < SOFTRDMA_LOG_LINES &&
+		atomic_fetch_add(&limit->lines, 1) < SOFTRDMA_LOG_LINES;
+	if (room)
+		*left_out = atomic_exchange(&limit->left_out, 0);
+	else
+		atomic_fetch_add(&limit->left_out, 1);
 	return room;
 }
 

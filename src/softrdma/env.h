@@ -6,7 +6,7 @@
 #ifndef SOFTRDMA_ENV_H
 #define SOFTRDMA_ENV_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "softrdma.h"
@@ -40,14 +40,14 @@ void softrdma_log_line(enum softrdma_log_level level, const char *file, int line
  * SOFTRDMA_LOG_LIMIT. Any thread.
  */
 struct softrdma_log_limit {
-	pthread_mutex_t lock;
-	uint64_t since_ns;
-	unsigned lines, left_out;
+	/* without a lock: a child that is forked while another thread writes a line has to write its own */
+	_Atomic uint64_t since_ns;
+	atomic_uint lines, left_out;
 };
 
 #define SOFTRDMA_LOG_LIMIT \
 	{ \
-		.lock = PTHREAD_MUTEX_INITIALIZER \
+		.since_ns = 0 \
 	}
 
 void softrdma_log_few(struct softrdma_log_limit *limit, enum softrdma_log_level level, const char *file,

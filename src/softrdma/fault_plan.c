@@ -13,6 +13,7 @@
 
 #include "bounds.h"
 #include "env.h"
+#include "fork.h"
 #include "fault_plan.h"
 
 /* as much of the variable as a log line shows */
@@ -20,6 +21,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no other one is taken under it */
 static struct softrdma_fault_plan *in_force;             /* NULL: none */
+
+/* the plan holds for the child as well */
+void
+softrdma_fault_plan_after_fork(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* --- reading --- */
 

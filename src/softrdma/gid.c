@@ -16,6 +16,7 @@
 #include "bounds.h"
 #include "device.h"
 #include "env.h"
+#include "fork.h"
 #include "gid.h"
 #include "io.h"
 
@@ -55,6 +56,15 @@ static struct {
 	struct gid_entry entries[SOFTRDMA_GIDS_MAX];
 	struct qp_port *ports;
 } gids = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* the child has ports and secrets of its own */
+void
+softrdma_gid_after_fork(void)
+{
+	softrdma_fork_keep(gids.ports);
+	memset(&gids, 0, sizeof(gids));
+	gids.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* --- the table --- */
 
@@ -142,7 +152,7 @@ keep_port(union softrdma_address *address, int *fd_ptr)
 	const int one = 1;
 	bool v6 = address->any.sa_family == AF_INET6;
 	socklen_t len = v6 ? sizeof(address->in6) : sizeof(address->in);
-	int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = softrdma_fork_socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	int ret = 0;
@@ -150,7 +160,7 @@ keep_port(union softrdma_address *address, int *fd_ptr)
 		(v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) != 0) ||
 		bind(fd, &address->any, len) != 0 || getsockname(fd, &address->any, &len) != 0) {
 		ret = errno;
-		close(fd);
+		softrdma_fork_close(fd);
 	} else {
 		*fd_ptr = fd;
 	}
@@ -335,7 +345,7 @@ softrdma_release_gids(void)
 	pthread_mutex_lock(&gids.lock);
 	for (unsigned i = 0; i < gids.count; i++) {
 		if (gids.entries[i].fd >= 0)
-			close(gids.entries[i].fd);
+			softrdma_fork_close(gids.entries[i].fd);
 	}
 	gids.count = 0;
 	gids.known = false;
@@ -347,7 +357,7 @@ softrdma_release_gids(void)
 			continue;
 		}
 		*at = port->next;
-		close(port->fd);
+		softrdma_fork_close(port->fd);
 		free(port);
 	}
 	pthread_mutex_unlock(&gids.lock);

@@ -18,6 +18,7 @@
 #include "device.h"
 #include "env.h"
 #include "fault_plan.h"
+#include "fork.h"
 #include "handshake.h"
 #include "hello.h"
 #include "io.h"
@@ -98,7 +99,7 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 	struct softrdma_link *link = id->link;
 	if (link == NULL) {
 		softrdma_tls_delete(tls);
-		close(fd);
+		softrdma_fork_close(fd);
 		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
 	}
 	pthread_mutex_lock(&link->lock);
@@ -372,7 +373,8 @@ connecting_socket(struct softrdma_id *id, int *fd_ptr)
 		return 0;
 	}
 	const struct sockaddr *src = &id->id.route.addr.src_addr;
-	int fd = socket(id->id.route.addr.dst_addr.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = softrdma_fork_socket(id->id.route.addr.dst_addr.sa_family,
+		SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	if (id->source_given) {
@@ -382,7 +384,7 @@ connecting_socket(struct softrdma_id *id, int *fd_ptr)
 			src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 		if (bind(fd, src, len) != 0) {
 			int ret = errno;
-			close(fd);
+			softrdma_fork_close(fd);
 			return ret;
 		}
 	}
@@ -515,7 +517,7 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
 		return EAFNOSUPPORT;
-	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = softrdma_fork_socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	int ret = 0;
@@ -523,7 +525,7 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 		getsockname(fd, addr, &len) != 0)
 		ret = errno;
 	if (ret)
-		close(fd);
+		softrdma_fork_close(fd);
 	else
 		*fd_ptr = fd;
 	return ret;
@@ -585,7 +587,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 		return hand_over(id, fd, tls, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
 	softrdma_tls_delete(tls);
-	close(fd);
+	softrdma_fork_close(fd);
 	return softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL);
 }
 

@@ -22,6 +22,7 @@
 #include "direct.h"
 #include "env.h"
 #include "faulty.h"
+#include "fork.h"
 #include "io.h"
 #include "newcomers.h"
 #include "records.h"
@@ -102,6 +103,19 @@ static _Thread_local struct {
 	unsigned events;            /* in a row, until there are BUSY_AFTER */
 	unsigned turns;             /* what is left of them */
 } hot;
+
+void
+softrdma_io_after_fork(void)
+{
+	softrdma_fork_keep(engine.links);
+	softrdma_fork_keep(engine.work);
+	softrdma_fork_keep(engine.retired);
+	softrdma_fork_keep(hot.link);
+	memset(&engine, 0, sizeof(engine));
+	memset(&hot, 0, sizeof(hot));
+	engine.lock = engine.users_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	engine.epoll_fd = engine.wake_fd = -1;
+}
 
 static void
 wake_thread(void)
@@ -728,7 +742,7 @@ softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls,
 	assert(link->fd == -1 && link->stream == NULL);
 	int ret = take_stream(link, fd, tls, records);
 	if (ret) {
-		close(fd);
+		softrdma_fork_close(fd);
 		return ret;
 	}
 	set_socket_options(fd);
@@ -742,7 +756,7 @@ softrdma_io_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls,
 		ret = errno;
 		link->fd = -1;
 		drop_stream(link);
-		close(fd);
+		softrdma_fork_close(fd);
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
 	}
@@ -787,7 +801,7 @@ softrdma_io_detach(struct softrdma_link *link)
 		shutdown(fd, SHUT_RDWR);
 	epoll_ctl(engine.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	retire(&link->watched);
-	close(fd);
+	softrdma_fork_close(fd);
 }
 
 void
@@ -1057,7 +1071,7 @@ void
 softrdma_io_unwatch(int fd, struct softrdma_watched *watched)
 {
 	softrdma_io_forget(fd, watched);
-	close(fd);
+	softrdma_fork_close(fd);
 }
 
 void
@@ -1338,13 +1352,13 @@ static int
 start_engine(void)
 {
 	int ret;
-	engine.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	if (engine.epoll_fd < 0)
 		return errno;
 	ret = softrdma_newcomers_open(engine.epoll_fd);
 	if (ret)
 		goto err_close_epoll;
-	engine.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine.wake_fd = softrdma_fork_owned(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (engine.wake_fd < 0) {
 		ret = errno;
 		goto err_close_newcomers;
@@ -1368,12 +1382,12 @@ err_not_running:
 	softrdma_board_close();
 	engine.running = false;
 err_close_wake:
-	close(engine.wake_fd);
+	softrdma_fork_close(engine.wake_fd);
 	engine.wake_fd = -1;
 err_close_newcomers:
 	softrdma_newcomers_close();
 err_close_epoll:
-	close(engine.epoll_fd);
+	softrdma_fork_close(engine.epoll_fd);
 	engine.epoll_fd = -1;
 	return ret;
 }
@@ -1403,9 +1417,9 @@ stop_engine(void)
 	for_each_link(end_lane, NULL);
 	softrdma_board_close();
 	softrdma_copy_close();
-	close(engine.wake_fd);
+	softrdma_fork_close(engine.wake_fd);
 	softrdma_newcomers_close();
-	close(engine.epoll_fd);
+	softrdma_fork_close(engine.epoll_fd);
 	engine.wake_fd = engine.epoll_fd = -1;
 }
 

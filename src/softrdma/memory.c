@@ -14,6 +14,7 @@
 #include "board.h"
 #include "copy.h"
 #include "env.h"
+#include "fork.h"
 #include "mapping.h"
 #include "memory.h"
 
@@ -35,6 +36,30 @@ static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct softrdma_mr *table[BUCKETS];
 static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
+
+void
+softrdma_mr_lock_table(void)
+{
+	pthread_rwlock_wrlock(&table_lock);
+}
+
+void
+softrdma_mr_unlock_table(void)
+{
+	pthread_rwlock_unlock(&table_lock);
+}
+
+/*
+ * The parent's regions stay in the table, which is whole, for it was locked: their protection domains let no
+ * connection of the child reach them.
+ */
+void
+softrdma_mr_after_fork(void)
+{
+	table_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+	flushes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	flushes_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
 
 static struct softrdma_mr **
 bucket_of(uint32_t key)
@@ -280,7 +305,7 @@ check_read_flushes(struct softrdma_mr *mr)
 static void
 show(struct softrdma_mr *mr)
 {
-	if (mr->mr.length > 0 && !mr->read_flushes)
+	if (mr->mr.length > 0 && !mr->read_flushes && !softrdma_is_inherited(mr->mr.context))
 		softrdma_board_show(mr);
 }
 

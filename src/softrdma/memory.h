@@ -56,6 +56,10 @@ softrdma_pd_of(struct ibv_pd *pd)
 	return (struct softrdma_pd *)pd;
 }
 
+/* held while the process forks, so that the child finds the table as a whole */
+void softrdma_mr_lock_table(void);
+void softrdma_mr_unlock_table(void);
+
 /*
  * Finds the region with this key and checks protection domain, range and all bits of access. NULL: refused.
  * Any thread; the region stays usable until the caller drops the lock of its connection (see

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "direct.h"
+#include "fork.h"
 #include "io.h"
 #include "post.h"
 #include "rendezvous.h"
@@ -320,6 +321,8 @@ int
 softrdma_ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
+	if (softrdma_is_inherited(ibv_qp->context))
+		return softrdma_fork_refuse("ibv_modify_qp");
 	return qp->by_hand ? modify_by_hand(qp, attr, attr_mask) : modify_managed(qp, attr, attr_mask);
 }
 
@@ -329,6 +332,8 @@ softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_
 {
 	(void)attr_mask;
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
+	if (softrdma_is_inherited(ibv_qp->context))
+		return softrdma_fork_refuse("ibv_query_qp");
 	memset(attr, 0, sizeof(*attr));
 	memset(init_attr, 0, sizeof(*init_attr));
 	softrdma_cm_lock();
@@ -364,7 +369,8 @@ softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_e
 	if ((attr->comp_mask & ~known) || (wants_ops && (attr->send_ops_flags & ~SEND_OPS_KNOWN)))
 		goto err_errno;
 	ret = EINVAL;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != context)
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !softrdma_owns(context) ||
+		!softrdma_owns(attr->pd->context))
 		goto err_errno;
 	struct softrdma_rendezvous *meet = calloc(1, sizeof(*meet));
 	if (meet == NULL) {
@@ -417,6 +423,8 @@ softrdma_ibv_destroy_qp(struct ibv_qp *ibv_qp)
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	struct softrdma_rendezvous *meet = qp->by_hand;
 	uint32_t qp_num = ibv_qp->qp_num;
+	if (softrdma_is_inherited(ibv_qp->context))
+		return softrdma_fork_refuse("ibv_destroy_qp");
 	if (meet) {
 		softrdma_cm_lock();
 		softrdma_rendezvous_remove(meet);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "copy.h"
+#include "fork.h"
 #include "mapping.h"
 #include "neighbour.h"
 
@@ -36,6 +37,14 @@ struct softrdma_neighbour {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_neighbour *neighbours;
+
+void
+softrdma_neighbour_after_fork(void)
+{
+	softrdma_fork_keep(neighbours);
+	neighbours = NULL;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* --- boards --- */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "fork.h"
 #include "newcomers.h"
 
 /* that have their turn between two looks at the connections */
@@ -33,6 +34,13 @@ static struct newcomers {
 } newcomers = { .epoll_fd = -1 };
 
 static bool connections_busy; /* since the last charge; any thread */
+
+void
+softrdma_newcomers_after_fork(void)
+{
+	newcomers = (struct newcomers){ .epoll_fd = -1 };
+	__atomic_store_n(&connections_busy, false, __ATOMIC_RELAXED);
+}
 
 static bool
 may_come(bool may)
@@ -78,7 +86,7 @@ int
 softrdma_newcomers_open(int epoll_of_all)
 {
 	newcomers = (struct newcomers){ .watched.handle = handle, .epoll_of_all = epoll_of_all };
-	newcomers.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	newcomers.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	if (newcomers.epoll_fd < 0)
 		return errno;
 	/* without an edge: it is ready as long as one of them is */
@@ -93,7 +101,7 @@ softrdma_newcomers_open(int epoll_of_all)
 void
 softrdma_newcomers_close(void)
 {
-	close(newcomers.epoll_fd);
+	softrdma_fork_close(newcomers.epoll_fd);
 	newcomers.epoll_fd = -1;
 }
 

@@ -14,6 +14,7 @@
 #include "cm.h"
 #include "credentials.h"
 #include "env.h"
+#include "fork.h"
 #include "io.h"
 #include "pending.h"
 #include "stream.h"
@@ -35,6 +36,16 @@ struct softrdma_listener {
 static struct softrdma_pending *all;
 static struct softrdma_listener *listeners;
 static unsigned incoming;
+
+void
+softrdma_pending_after_fork(void)
+{
+	softrdma_fork_keep(all);
+	softrdma_fork_keep(listeners);
+	all = NULL;
+	listeners = NULL;
+	incoming = 0;
+}
 
 /* caps on what comes in, from the environment when a listener is made */
 static struct {
@@ -83,7 +94,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	struct softrdma_pending *pending = calloc(1, kind->size);
 	if (pending == NULL) {
 		*error = ENOMEM;
-		close(fd);
+		softrdma_fork_close(fd);
 		return NULL;
 	}
 	pending->watched.handle = handle;
@@ -92,7 +103,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->fd = fd;
 	*error = softrdma_io_watch(fd, &pending->watched);
 	if (*error) {
-		close(fd);
+		softrdma_fork_close(fd);
 		free(pending);
 		return NULL;
 	}
@@ -315,7 +326,7 @@ is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *so
 	if (caps.wrong_keys && softrdma_source_accusations(source, softrdma_now_ns()) >= caps.wrong_keys) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
 			softrdma_hello_name(addr, name, sizeof(name)));
-		close(fd);
+		softrdma_fork_close(fd);
 		return false;
 	}
 	if (make_room(source, rank))
@@ -324,7 +335,7 @@ is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *so
 		softrdma_hello_name(addr, name, sizeof(name)));
 	softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	softrdma_hello_read_away(fd);
-	close(fd);
+	softrdma_fork_close(fd);
 	return false;
 }
 
@@ -377,7 +388,8 @@ accept_one(struct softrdma_listener *listener)
 {
 	struct sockaddr_storage addr = { 0 };
 	socklen_t len = sizeof(addr);
-	int fd = accept4(listener->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = softrdma_fork_accept(listener->fd, (struct sockaddr *)&addr, &len,
+		SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		take_socket(listener, fd, (const struct sockaddr *)&addr);
 		return true;

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "fork.h"
 #include "persist_dax.h"
 
 /* the kernel's word on what a power cut leaves behind, one file per set of persistent memory modules */
@@ -32,6 +33,12 @@
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmem2_map *map; /* kept for leak checkers to see */
 static _Atomic(pmem2_persist_fn) persist;
+
+void
+softrdma_dax_after_fork(void)
+{
+	init_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 static bool
 is_cpu_cache(const char *path)

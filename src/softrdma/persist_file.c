@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "fork.h"
 #include "persist_dax.h"
 #include "persist_file.h"
 #include "persist_msync.h"
@@ -67,6 +68,15 @@ struct softrdma_file {
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_file *files; /* under files_lock */
+
+/* the parent's, and so are their locks; the child holds the files of its own regions by itself */
+void
+softrdma_file_after_fork(void)
+{
+	softrdma_fork_keep(files);
+	files = NULL;
+	files_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* file systems that are views of the kernel or hand out mappings of something else than stored bytes */
 static const unsigned int no_storage[] = {

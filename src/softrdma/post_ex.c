@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fork.h"
 #include "io.h"
 #include "post.h"
 
@@ -264,9 +265,11 @@ static void
 wr_start(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	pthread_mutex_lock(&qp->link->lock);
+	bool inherited = softrdma_is_inherited(qp->qp.context);
+	if (!inherited)
+		pthread_mutex_lock(&qp->link->lock);
 	qp->batch.count = 0;
-	qp->batch.errnum = 0;
+	qp->batch.errnum = inherited ? softrdma_fork_refuse("ibv_wr_start") : 0;
 	qp->batch.current = NULL;
 }
 
@@ -274,6 +277,8 @@ static void
 wr_abort(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
+	if (softrdma_is_inherited(qp->qp.context))
+		return; /* it was never begun here */
 	softrdma_requester_retract(&qp->link->requester, qp->batch.count);
 	pthread_mutex_unlock(&qp->link->lock);
 }
@@ -283,6 +288,8 @@ wr_complete(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
 	struct softrdma_requester *req = &qp->link->requester;
+	if (qp->batch.errnum == 0 && softrdma_is_inherited(qp->qp.context)) /* forked since the start */
+		note(qp, softrdma_fork_refuse("ibv_wr_complete"));
 	if (qp->batch.errnum == 0)
 		note(qp, check(qp));
 	int ret = qp->batch.errnum;

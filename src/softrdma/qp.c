@@ -10,6 +10,7 @@
 
 #include "direct.h"
 #include "env.h"
+#include "fork.h"
 #include "io.h"
 #include "post.h"
 #include "qp.h"
@@ -26,14 +27,24 @@ new_qp_num(uint32_t *qp_num)
 	return ret;
 }
 
+static bool
+any_is_inherited(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	return softrdma_is_inherited(pd->context) || softrdma_is_inherited(attr->send_cq->context) ||
+		softrdma_is_inherited(attr->recv_cq->context) ||
+		(attr->srq && softrdma_is_inherited(attr->srq->context));
+}
+
 static int
-check_init_attr(const struct ibv_qp_init_attr_ex *attr)
+check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 	if (attr->qp_type != IBV_QPT_RC)
 		return EOPNOTSUPP;
 	if (attr->send_cq == NULL || attr->recv_cq == NULL)
 		return EINVAL;
+	if (any_is_inherited(pd, attr))
+		return softrdma_fork_refuse("ibv_create_qp");
 	if (cap->max_send_wr > SOFTRDMA_WR_MAX || cap->max_recv_wr > SOFTRDMA_WR_MAX)
 		return EINVAL;
 	if (cap->max_send_sge > SOFTRDMA_SGE_MAX || cap->max_recv_sge > SOFTRDMA_SGE_MAX)
@@ -147,7 +158,7 @@ struct softrdma_qp *
 softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uint32_t qp_num,
 	struct softrdma_rendezvous *by_hand)
 {
-	int ret = check_init_attr(attr);
+	int ret = check_init_attr(pd, attr);
 	if (ret)
 		goto err_errno;
 	struct softrdma_qp *qp = calloc(1, sizeof(*qp));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fork.h"
 #include "io.h"
 #include "link.h"
 #include "memory.h"
@@ -161,6 +162,10 @@ softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 		errno = EINVAL;
 		return NULL;
 	}
+	if (softrdma_is_inherited(pd->context)) {
+		errno = softrdma_fork_refuse("ibv_create_srq");
+		return NULL;
+	}
 	struct softrdma_srq *srq = calloc(1, sizeof(*srq));
 	if (srq == NULL)
 		return NULL;
@@ -184,6 +189,8 @@ int
 softrdma_ibv_destroy_srq(struct ibv_srq *ibv_srq)
 {
 	struct softrdma_srq *srq = softrdma_srq_of(ibv_srq);
+	if (softrdma_is_inherited(ibv_srq->context))
+		return softrdma_fork_refuse("ibv_destroy_srq");
 	pthread_mutex_lock(&srq->queue.lock);
 	unsigned users = srq->users;
 	pthread_mutex_unlock(&srq->queue.lock);

@@ -12,6 +12,7 @@
 
 #include "credentials.h"
 #include "env.h"
+#include "fork.h"
 #include "handshake.h"
 #include "hello.h"
 #include "io.h"
@@ -58,6 +59,16 @@ static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_rendezvous *meets[BUCKETS];
 static struct softrdma_doorstep *doorsteps;
 static unsigned pauses; /* calls that are planned */
+
+void
+softrdma_rendezvous_after_fork(void)
+{
+	for (int i = 0; i < BUCKETS; i++)
+		meets[i] = NULL; /* objects of the application, which has them */
+	softrdma_fork_keep(doorsteps);
+	doorsteps = NULL;
+	pauses = 0;
+}
 
 static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
@@ -274,7 +285,7 @@ start_call(struct softrdma_rendezvous *meet)
 	socklen_t len = peer.any.sa_family == AF_INET6 ? sizeof(peer.in6) : sizeof(peer.in);
 	if (connect(fd, &peer.any, len) != 0 && errno != EINPROGRESS) {
 		ret = errno;
-		close(fd);
+		softrdma_fork_close(fd);
 		return ret;
 	}
 	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
@@ -571,7 +582,7 @@ new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct so
 	return 0;
 
 err_close:
-	close(fd);
+	softrdma_fork_close(fd);
 err_put_credentials:
 	softrdma_credentials_put(door->credentials);
 err_free:

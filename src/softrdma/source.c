@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "fork.h"
 #include "source.h"
 
 #define NS_PER_MS 1000000u
@@ -24,6 +25,13 @@ struct trespasser {
 static struct trespasser trespassers[SOFTRDMA_TRESPASSERS_MAX];
 static unsigned count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* what was noted of strangers holds for the child as well */
+void
+softrdma_source_after_fork(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* the last 64 bits say something of their own only behind these prefixes */
 static bool

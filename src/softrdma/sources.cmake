@@ -14,6 +14,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/fault_plan.c
 	softrdma/faults.c
 	softrdma/faulty.c
+	softrdma/fork.c
 	softrdma/gid.c
 	softrdma/handshake.c
 	softrdma/hello.c

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "fork.h"
 #include "workers.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,6 +17,17 @@ static void (*job)(struct softrdma_link *link);
 static pthread_t threads[SOFTRDMA_FLUSH_THREADS_MAX];
 static unsigned thread_count, idle_count, queued;
 static bool stopping;
+
+void
+softrdma_workers_after_fork(void)
+{
+	softrdma_fork_keep(first);
+	first = last = NULL;
+	thread_count = idle_count = queued = 0;
+	stopping = false;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
 
 int
 softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)

@@ -21,11 +21,19 @@ static unsigned opened; /* guarded by it */
 /* programs that know hardware only may count on its slowness: see struct softrdma_env */
 #define REFUSED_PATIENCE_MS 1000
 
+static void
+begin_anew(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	softrdma_preload_after_fork();
+}
+
 __attribute__((constructor)) static void
 set_surroundings(void)
 {
 	static const struct softrdma_env env = { .refused_patience_ms = REFUSED_PATIENCE_MS };
 	softrdma_set_env(&env);
+	pthread_atfork(NULL, NULL, begin_anew); /* without memory for it the device warns, too */
 }
 
 /* --- contexts --- */
@@ -34,6 +42,8 @@ struct ibv_context *
 softrdma_preload_context(void)
 {
 	struct ibv_context *context = softrdma_context();
+	if (context == NULL)
+		return NULL;
 	pthread_mutex_lock(&lock);
 	/* nothing ever happens on it, as on hardware that works */
 	if (context->async_fd < 0)
@@ -48,7 +58,7 @@ ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list = calloc(2, sizeof(struct ibv_device *));
 	if (list)
-		list[0] = softrdma_context()->device;
+		list[0] = softrdma_device();
 	if (num_devices)
 		*num_devices = list ? 1 : 0;
 	return list;
@@ -83,7 +93,7 @@ ibv_get_device_guid(struct ibv_device *device)
 struct ibv_context *
 ibv_open_device(struct ibv_device *device)
 {
-	if (device != softrdma_context()->device) {
+	if (device != softrdma_device()) {
 		errno = ENODEV;
 		return NULL;
 	}
@@ -151,7 +161,10 @@ ibv_ack_async_event(struct ibv_async_event *event)
 	(void)event;
 }
 
-/* --- fork(2): no memory is pinned, so what a child's writes copy is never what the device uses --- */
+/*
+ * --- fork(2): no memory is pinned, so what a child's writes copy is never what the device uses; the rest is
+ * done in any case (softrdma/fork.h) ---
+ */
 
 int
 ibv_fork_init(void)

@@ -31,6 +31,9 @@ struct ibv_context *softrdma_preload_context(void);
 /* an id that has got its device gets the protection domain that all such ids share; 0 or ENOMEM */
 int softrdma_preload_use_device(struct rdma_cm_id *id);
 
+/* a child shares another domain with its ids */
+void softrdma_preload_after_fork(void);
+
 /* says once for each name that the device does not have it, and gives EOPNOTSUPP; name lives for ever */
 int softrdma_preload_missing(const char *name);
 

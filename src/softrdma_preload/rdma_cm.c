@@ -9,12 +9,22 @@
 #include <stdlib.h>
 
 #include "preload.h"
+#include "softrdma/fork.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ibv_pd *shared; /* as long as the process: ids use it that nobody counts */
+
+void
+softrdma_preload_after_fork(void)
+{
+	softrdma_fork_keep(shared);
+	shared = NULL;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 int
 softrdma_preload_use_device(struct rdma_cm_id *id)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct ibv_pd *shared; /* as long as the process: ids use it that nobody counts */
 	if (id->pd)
 		return 0;
 	struct ibv_context *context = softrdma_preload_context();
@@ -110,6 +120,8 @@ rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void 
 int
 rdma_destroy_id(struct rdma_cm_id *id)
 {
+	if (softrdma_id_is_inherited(id, "rdma_destroy_id"))
+		return -1;
 	free(softrdma_id_of(id)->user);
 	return softrdma_rdma_destroy_id(id);
 }

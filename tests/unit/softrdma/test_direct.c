@@ -795,6 +795,9 @@ be_a_client(int pipe_fd)
 	static const struct rdma_conn_param param = { .rnr_retry_count = 7 };
 	struct rdma_conn_param given = param;
 	assert_int_equal(read(pipe_fd, &addr, sizeof(addr)), sizeof(addr));
+	/* those of before the fork are the parent's */
+	the_pd = softrdma_ibv_alloc_pd(softrdma_context());
+	the_cq = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, NULL, 0);
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_active(channel, &addr);
 	assert_int_equal(softrdma_rdma_connect(id, &given), 0);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* inherited.c -- objects that were made before fork(2), in the child */
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "err.h"
+#include "inherited.h"
+
+struct grave {
+	void *object;
+	struct grave *next;
+};
+
+static _Atomic(struct grave *) graves;
+
+int
+rpmai_refuse_inherited(void)
+{
+	return RPMAI_FAIL(RPMA_E_PROVIDER,
+		"the object was made before fork(2) and belongs to the parent process: make a new one in this "
+		"process");
+}
+
+int
+rpmai_bury_inherited(void *object)
+{
+	struct grave *grave =
+		malloc(sizeof(*grave)); /* without it nothing is lost but what leak checkers know */
+	if (grave) {
+		grave->object = object;
+		grave->next = atomic_load(&graves);
+		while (!atomic_compare_exchange_weak(&graves, &grave->next, grave))
+			;
+	}
+	return rpmai_refuse_inherited();
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_fork.c -- what a child has of its parent's device: nothing, and the parent notices nothing */
+
+#include "connected.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "softrdma/fork.h"
+
+#define DESCRIPTORS 256 /* no test has more */
+#define CHILD_S 30
+
+/* in a child an assertion of cmocka would go on with the parent's tests */
+static void
+must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "the child: failed: %s\n", what);
+	_exit(1);
+}
+
+/* runs it in a child, which must end well */
+static void
+in_child(void (*run)(struct pair_of_ids *p), struct pair_of_ids *p)
+{
+	int status;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		deadline_start("a child", CHILD_S);
+		run(p);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void
+give_receive(struct pair_of_ids *p)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem + 64, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr *bad, recv = { .sg_list = &sge, .num_sge = 1 };
+	assert_int_equal(ibv_post_recv(p->passive->qp, &recv, &bad), 0);
+}
+
+/* bytes go through the connection, both completions are there, and no event has come */
+static void
+expect_connection(struct pair_of_ids *p)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr *bad,
+		send = { .sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED };
+	memset(the_mem, 0, 128);
+	memcpy(the_mem, "8 bytes", 8);
+	give_receive(p);
+	assert_int_equal(ibv_post_send(p->active->qp, &send, &bad), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
+	assert_memory_equal(the_mem + 64, "8 bytes", 8);
+	assert_false(readable(p->channel->fd, 0));
+	assert_false(readable(p->listener.channel->fd, 0));
+}
+
+/* --- descriptors --- */
+
+/* what may be left: what programs poll, and files */
+static void
+look_at_descriptors(struct pair_of_ids *p)
+{
+	(void)p;
+	for (int fd = 0; fd < DESCRIPTORS; fd++) {
+		struct stat st;
+		char path[32], target[64] = "";
+		if (fstat(fd, &st) != 0)
+			continue;
+		must(!S_ISSOCK(st.st_mode), "no socket is left");
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		must(readlink(path, target, sizeof(target) - 1) > 0, "what a descriptor is of");
+		must(strstr(target, "eventpoll") == NULL, "no epoll is left");
+	}
+}
+
+static void
+test_descriptors_are_closed(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	in_child(look_at_descriptors, &p);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
+/* one of the application that has the number of one of the device's stays */
+static void
+look_at_own_descriptor(struct pair_of_ids *p)
+{
+	(void)p;
+	struct stat st;
+	must(fstat(p->listener.addr.sin_port, &st) == 0, "the application's descriptor is left");
+}
+
+static void
+test_descriptors_of_others_stay(void **state)
+{
+	(void)state;
+	int fd = softrdma_fork_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	softrdma_fork_close(fd);
+	assert_int_equal(softrdma_fork_owned(-1), -1);
+	assert_int_equal(open("/dev/null", O_RDONLY | O_CLOEXEC), fd);
+	struct pair_of_ids p = { .listener.addr.sin_port = (in_port_t)fd };
+	in_child(look_at_own_descriptor, &p);
+	close(fd);
+}
+
+/* --- objects --- */
+
+static void
+use_queues(struct pair_of_ids *p)
+{
+	struct ibv_wc wc;
+	struct ibv_send_wr *bad_send, send = { .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr *bad_recv, recv = { 0 };
+	struct ibv_qp *qp = p->active->qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_init_attr init;
+	must(ibv_poll_cq(the_cq, 1, &wc) < 0, "ibv_poll_cq");
+	must(ibv_req_notify_cq(the_cq, 0) == ESTALE, "ibv_req_notify_cq");
+	must(ibv_post_send(qp, &send, &bad_send) == ESTALE && bad_send == &send, "ibv_post_send");
+	must(ibv_post_recv(qp, &recv, &bad_recv) == ESTALE && bad_recv == &recv, "ibv_post_recv");
+	struct ibv_qp_ex *ex = softrdma_ibv_qp_to_qp_ex(qp);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_abort(ex);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	must(ibv_wr_complete(ex) == ESTALE, "ibv_wr_complete");
+	must(softrdma_ibv_modify_qp(qp, &attr, IBV_QP_STATE) == ESTALE, "ibv_modify_qp");
+	must(softrdma_ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == ESTALE, "ibv_query_qp");
+	must(softrdma_ibv_destroy_qp(qp) == ESTALE, "ibv_destroy_qp");
+	must(softrdma_ibv_destroy_cq(the_cq) == ESTALE, "ibv_destroy_cq");
+	softrdma_ibv_ack_cq_events(the_cq, 1);
+}
+
+static void
+use_domain(struct pair_of_ids *p)
+{
+	(void)p;
+	char mem[8];
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	must(softrdma_ibv_reg_mr(the_pd, mem, sizeof(mem), 0) == NULL && errno == ESTALE, "ibv_reg_mr");
+	must(softrdma_ibv_dereg_mr(the_mr) == ESTALE, "ibv_dereg_mr");
+	must(softrdma_ibv_create_srq(the_pd, &srq) == NULL && errno == ESTALE, "ibv_create_srq");
+	must(softrdma_ibv_create_qp_ex(softrdma_context(), &attr) == NULL && errno == ESTALE,
+		"ibv_create_qp_ex");
+	must(softrdma_ibv_dealloc_pd(the_pd) == ESTALE, "ibv_dealloc_pd");
+}
+
+static void
+use_ids(struct pair_of_ids *p)
+{
+	struct rdma_cm_id *id = p->active;
+	struct rdma_cm_id *new_one;
+	struct rdma_cm_event *event;
+	struct sockaddr_in addr = loopback(0);
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	struct rdma_conn_param param = { 0 };
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	must(softrdma_rdma_create_id(p->channel, &new_one, NULL, RDMA_PS_TCP) && errno == ESTALE,
+		"rdma_create_id");
+	must(softrdma_rdma_get_cm_event(p->channel, &event) && errno == EBADF, "rdma_get_cm_event");
+	must(softrdma_rdma_bind_addr(id, sa) && errno == ESTALE, "rdma_bind_addr");
+	must(softrdma_rdma_resolve_addr(id, NULL, sa, 1) && errno == ESTALE, "rdma_resolve_addr");
+	must(softrdma_rdma_resolve_route(id, 1) && errno == ESTALE, "rdma_resolve_route");
+	must(softrdma_rdma_create_qp_ex(id, &attr) && errno == ESTALE, "rdma_create_qp");
+	must(softrdma_rdma_listen(id, 0) && errno == ESTALE, "rdma_listen");
+	must(softrdma_rdma_connect(id, &param) && errno == ESTALE, "rdma_connect");
+	must(softrdma_rdma_accept(id, &param) && errno == ESTALE, "rdma_accept");
+	must(softrdma_rdma_reject(id, NULL, 0) && errno == ESTALE, "rdma_reject");
+	must(softrdma_rdma_disconnect(id) && errno == ESTALE, "rdma_disconnect");
+	must(softrdma_rdma_migrate_id(id, NULL) && errno == ESTALE, "rdma_migrate_id");
+	must(softrdma_rdma_destroy_id(id) && errno == ESTALE, "rdma_destroy_id");
+	softrdma_rdma_set_credentials(id, NULL);
+	softrdma_rdma_destroy_qp(id);
+	softrdma_rdma_destroy_event_channel(p->channel);
+	must(id->qp != NULL, "what was to be destroyed is left");
+}
+
+static void
+use_objects(struct pair_of_ids *p)
+{
+	use_queues(p);
+	use_domain(p);
+	use_ids(p);
+	must(strstr(log_text, "made before fork(2) and belongs to the parent") != NULL, "a line of the log");
+}
+
+static void
+test_objects_of_the_parent(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	in_child(use_objects, &p);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
+/* a connection of its own, made with the parent's context, which names the device in both */
+static void
+make_own_connection(struct pair_of_ids *p)
+{
+	struct ibv_context *context = p->active->verbs;
+	must(softrdma_is_inherited(context), "the context is the parent's");
+	must(softrdma_owns(context), "and one of the device");
+	the_pd = softrdma_ibv_alloc_pd(context);
+	the_cq = softrdma_ibv_create_cq(context, 64, NULL, NULL, 0);
+	must(the_pd && the_cq, "a protection domain and a completion queue");
+	the_mr = softrdma_ibv_reg_mr(the_pd, the_mem, sizeof(the_mem), IBV_ACCESS_LOCAL_WRITE);
+	must(the_mr != NULL, "a region");
+	struct pair_of_ids own;
+	pair_init(&own);
+	expect_connection(&own);
+	pair_fini(&own);
+	must(softrdma_ibv_dereg_mr(the_mr) == 0, "ibv_dereg_mr");
+	must(softrdma_ibv_destroy_cq(the_cq) == 0, "ibv_destroy_cq");
+	must(softrdma_ibv_dealloc_pd(the_pd) == 0, "ibv_dealloc_pd");
+}
+
+static void
+test_own_device(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	in_child(make_own_connection, &p);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
+static void
+be_a_grandparent(struct pair_of_ids *p)
+{
+	in_child(make_own_connection, p);
+	make_own_connection(p);
+}
+
+static void
+test_child_of_a_child(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	in_child(be_a_grandparent, &p);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		device_test(test_descriptors_are_closed),
+		device_test(test_descriptors_of_others_stay),
+		device_test(test_objects_of_the_parent),
+		device_test(test_own_device),
+		device_test(test_child_of_a_child),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
