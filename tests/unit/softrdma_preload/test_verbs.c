@@ -19,7 +19,10 @@ test_regions(void **state)
 	struct ibv_mr *mr = ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = sizeof(the_mem), .lkey = mr->lkey };
+	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1), 0);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
 	/* optional rights may be unknown, others not */
 	mr = ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights | 1 << 29);
 	assert_non_null(mr);
@@ -87,7 +90,11 @@ test_queue_pairs(void **state)
 	attr.qp_type = IBV_QPT_UD;
 	assert_null(ibv_create_qp(pd, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
+	/* in the wrong order nothing is destroyed */
 	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
+	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
