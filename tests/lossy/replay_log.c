@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * replay_log.c -- what a disk with a cache of its own keeps when its power is cut
+ *
+ *	replay_log LOG INFLIGHT IMAGE POSITION MARK
+ *
+ * LOG is the file behind the log device of dm-log-writes, INFLIGHT the kernel's count of the requests to it.
+ *What was logged up to the MARK is written into IMAGE. A write is in the log from the moment when the flush
+ *after it was complete, or when it was complete itself if it was to go past the cache (FUA). POSITION is a
+ *file that keeps how far earlier calls came; what they have taken is given back.
+ *
+ * The log is a block that says how many entries there are, and the entries: each is a block with a head, and
+ *as many blocks of data as the head says.
+ */
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "deadline.h"
+
+#define MAGIC UINT64_C(0x6a736677736872)
+#define VERSION 1
+#define FLAG_DISCARD 4
+#define FLAG_MARK 8
+#define BLOCK_MIN 512
+#define BLOCK_MAX 4096
+/* the kernel's thread that writes the log has seconds of other work at most */
+#define WAIT_FOR_LOG_MS 20000
+
+struct head {
+	uint64_t magic;
+	uint64_t version;
+	uint64_t entries;
+	uint32_t block;
+};
+
+struct entry {
+	uint64_t sector; /* all of them in blocks */
+	uint64_t sectors;
+	uint64_t flags;
+	uint64_t data_len;
+};
+
+struct log {
+	int fd;
+	int image;
+	size_t block;
+	uint64_t position; /* of the next entry, in bytes */
+};
+
+static _Noreturn void
+fail(const char *what)
+{
+	fprintf(stderr, "replay_log: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int
+open_or_fail(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		fail(path);
+	return fd;
+}
+
+static void
+read_head(struct log *log)
+{
+	struct head head;
+
+	if (pread(log->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
+		fail("the head of the log");
+	log->block = le32toh(head.block);
+	if (le64toh(head.magic) != MAGIC || le64toh(head.version) != VERSION || log->block < BLOCK_MIN ||
+		log->block > BLOCK_MAX) {
+		errno = EPROTO;
+		fail("the head of the log");
+	}
+}
+
+static void
+copy_data(const struct log *log, uint64_t from, uint64_t to, uint64_t blocks)
+{
+	uint8_t block[BLOCK_MAX];
+
+	for (uint64_t i = 0; i < blocks; i++) {
+		off_t at = (off_t)(i * log->block);
+
+		if (pread(log->fd, block, log->block, (off_t)from + at) != (ssize_t)log->block ||
+			pwrite(log->image, block, log->block, (off_t)to + at) != (ssize_t)log->block)
+			fail("the data of an entry");
+	}
+}
+
+/* all entries up to the mark, which are also written into the image if that is wanted; false: it is not there
+ * yet */
+static bool
+walk(struct log *log, const char *mark, bool writes)
+{
+	uint64_t position = log->position;
+	uint8_t block[BLOCK_MAX + 1];
+	struct entry e;
+
+	while (pread(log->fd, block, log->block, (off_t)position) == (ssize_t)log->block) {
+		block[log->block] = '\0';
+		memcpy(&e, block, sizeof(e));
+		/* zeros: nothing has been written here */
+		if (!e.flags && !e.sectors)
+			return false;
+		position += log->block;
+		if (le64toh(e.flags) & FLAG_MARK && !strcmp((const char *)block + sizeof(e), mark)) {
+			if (writes)
+				log->position = position;
+			return true;
+		}
+		if (le64toh(e.flags) & FLAG_DISCARD)
+			continue;
+		if (writes)
+			copy_data(log, position, le64toh(e.sector) * log->block, le64toh(e.sectors));
+		position += le64toh(e.sectors) * log->block;
+	}
+	return false;
+}
+
+static bool
+is_idle(const char *inflight)
+{
+	unsigned long reads = 1, writes = 1;
+	FILE *f = fopen(inflight, "r");
+
+	if (!f)
+		fail(inflight);
+	if (fscanf(f, "%lu %lu", &reads, &writes) != 2)
+		fail(inflight);
+	fclose(f);
+	return !reads && !writes;
+}
+
+/* first the mark is seen; with it all before it is on its way at least, and has arrived when the device is
+ * idle */
+static void
+await_mark(struct log *log, const char *mark, const char *inflight)
+{
+	const struct timespec pause = { .tv_nsec = 2000000 };
+	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * WAIT_FOR_LOG_MS;
+
+	while (!walk(log, mark, false) || !is_idle(inflight)) {
+		if (now_ms() > end) {
+			errno = ETIMEDOUT;
+			fail("the mark does not appear in the log");
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct log log = { .fd = -1, .image = -1 };
+
+	if (argc != 6) {
+		fputs("usage: replay_log LOG INFLIGHT IMAGE POSITION MARK\n", stderr);
+		return 2;
+	}
+	log.fd = open_or_fail(argv[1], O_RDWR);
+	log.image = open_or_fail(argv[3], O_WRONLY);
+	int state = open_or_fail(argv[4], O_RDWR | O_CREAT);
+
+	read_head(&log);
+	if (pread(state, &log.position, sizeof(log.position), 0) != (ssize_t)sizeof(log.position))
+		log.position = log.block;
+	await_mark(&log, argv[5], argv[2]);
+	if (!walk(&log, argv[5], true))
+		fail("the mark is gone");
+	if (pwrite(state, &log.position, sizeof(log.position), 0) != (ssize_t)sizeof(log.position))
+		fail(argv[4]);
+	if (fallocate(log.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)log.block,
+		    (off_t)(log.position - log.block)))
+		fail("the log cannot be cut");
+	close(state);
+	close(log.image);
+	close(log.fd);
+	return 0;
+}
