@@ -19,7 +19,8 @@ lab_packages=(mmdebstrap qemu-system-x86 debian-archive-keyring)
 # in the guest: to build the project, to make devices, to look at them
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
 	libssl-dev libisal-dev libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils
-	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb)
+	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb
+	dmsetup)
 
 # what the initramfs loads, to reach the root file system; all else is loaded from there
 initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
