@@ -9,6 +9,7 @@
  */
 
 #include "connected.h"
+#include "softrdma/records.h"
 
 #include <sys/epoll.h>
 
@@ -678,6 +679,69 @@ test_peer_never_ready(void **state)
 	listener_fini(&l);
 }
 
+/* sends a record of a frame, by hand */
+static void
+send_record(int fd, uint64_t number, const struct softrdma_frame *frame, uint32_t length, uint8_t flip)
+{
+	uint8_t buf[SOFTRDMA_RECORD_HEADER + SOFTRDMA_FRAME_SIZE], summed[12];
+	memcpy(summed, &number, 8);
+	memcpy(summed + 8, &length, 4);
+	softrdma_frame_encode(frame, buf + SOFTRDMA_RECORD_HEADER);
+	memcpy(buf, &length, 4);
+	raw_put_sum(buf + 4, summed, sizeof(summed));
+	uint32_t crc = softrdma_crc32c(softrdma_crc32c(0, summed, sizeof(summed)),
+		buf + SOFTRDMA_RECORD_HEADER, SOFTRDMA_FRAME_SIZE);
+	memcpy(buf + 8, &crc, 4);
+	buf[SOFTRDMA_RECORD_HEADER + 4] ^= flip;
+	raw_send(fd, buf, sizeof(buf));
+}
+
+/* a peer that wants records gets them; what is damaged ends the connection, and is counted */
+static void
+test_records(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t length;
+		uint8_t flip;
+		const char *line;
+		uint64_t errors;
+	} cases[] = {
+		{ SOFTRDMA_FRAME_SIZE, 4, "was damaged on its way (CRC32C): connection closed", 1 },
+		{ SOFTRDMA_RECORD_MAX + 1, 0, "no frame of the protocol", 0 },
+	};
+	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct listener l;
+		uint8_t buf[BUF_MAX];
+		struct softrdma_handshake hs;
+		listener_init(&l);
+		raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+		buf[22] = SOFTRDMA_RECORDS_WANTED | SOFTRDMA_RECORDS_SET;
+		raw_sum_again(buf, 0);
+		int fd = raw_connect(&l.addr);
+		raw_send(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+		struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		give_qp(id);
+		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+		raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+		assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+		assert_int_equal(hs.records, SOFTRDMA_RECORDS_WANTED);
+		send_record(fd, 0, &ready, SOFTRDMA_FRAME_SIZE, 0);
+		expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+		assert_int_equal(softrdma_crc_errors(id->qp), 0);
+		send_record(fd, 1, &ready, cases[i].length, cases[i].flip);
+		expect_event(l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		wait_for_log(cases[i].line);
+		raw_expect_end(fd);
+		assert_int_equal(softrdma_crc_errors(id->qp), cases[i].errors);
+		close(fd);
+		destroy(id);
+		listener_fini(&l);
+		log_clear();
+	}
+}
+
 /* the connection is there, and nobody to be told so any more */
 static void
 test_established_unheard(void **state)
@@ -1273,19 +1337,19 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_garbage), device_test(test_port_scan), device_test(test_other_version),
-		device_test(test_damaged_request), device_test(test_request_in_pieces),
-		device_test(test_unfinished_request), device_test(test_listener_closed_meanwhile),
-		device_test(test_too_many_silent), device_test(test_too_many_pending),
-		device_test(test_pending_and_descriptors), device_test(test_more_than_one_go),
-		device_test(test_short_backlog), device_test(test_too_many_wrong_keys),
-		device_test(test_no_descriptor_left), device_test(test_lines_of_waiting),
-		device_test(test_accept_fails), device_test(test_request_without_resources),
-		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
-		device_test(test_accept_without_resources), device_test(test_peer_never_ready),
-		device_test(test_established_unheard), device_test(test_bind_of_another_family),
-		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
-		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
-		device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_damaged_request), device_test(test_records),
+		device_test(test_request_in_pieces), device_test(test_unfinished_request),
+		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
+		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
+		device_test(test_more_than_one_go), device_test(test_short_backlog),
+		device_test(test_too_many_wrong_keys), device_test(test_no_descriptor_left),
+		device_test(test_lines_of_waiting), device_test(test_accept_fails),
+		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
+		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
+		device_test(test_peer_never_ready), device_test(test_established_unheard),
+		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
+		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
+		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),
