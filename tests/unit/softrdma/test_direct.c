@@ -520,9 +520,8 @@ test_greetings(void **state)
 
 /* a peer that gives back what it was told is not this side itself, whatever it says: it is asked by TCP */
 static void
-test_echo(void **state)
+echo(bool without_addresses)
 {
-	(void)state;
 	struct listener l;
 	uint8_t buf[BUF_MAX], greeting[SOFTRDMA_FRAME_SIZE + SOFTRDMA_BOARD_ID_SIZE];
 	uint8_t header[SOFTRDMA_FRAME_SIZE];
@@ -540,6 +539,8 @@ test_echo(void **state)
 	raw_recv(fd, greeting, sizeof(greeting));
 	assert_true(softrdma_frame_decode(greeting, &frame));
 	assert_int_equal(frame.opcode, SOFTRDMA_OP_GREETING);
+	if (without_addresses)
+		fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOBUFS);
 	raw_send(fd, greeting, sizeof(greeting));
 
 	/* it goes on, and would have let us in by the time of this answer */
@@ -550,11 +551,21 @@ test_echo(void **state)
 	raw_recv(fd, header, sizeof(header));
 	assert_true(softrdma_frame_decode(header, &frame));
 	assert_int_equal(frame.opcode, SOFTRDMA_OP_ACK);
+	assert_int_equal(fail_nothing(), without_addresses);
 	find_the_board();
 	assert_int_equal(open_slots(), 0);
 	destroy(id);
 	close(fd);
 	listener_fini(&l);
+}
+
+static void
+test_echo(void **state)
+{
+	(void)state;
+	echo(false);
+	/* if it cannot be known whose greeting it is, nobody is let in */
+	echo(true);
 }
 
 /* a side that lets nobody in is asked */

@@ -918,7 +918,7 @@ test_bad_answers(void **state)
 	struct host host;
 	host_init(&host);
 	to_rts(host.qp, PSN_A);
-	for (int what = 0; what < 9; what++) {
+	for (int what = 0; what < 11; what++) {
 		struct softrdma_join join = good_join(&host);
 		struct softrdma_handshake hs = good_header(SOFTRDMA_HANDSHAKE_ACCEPT);
 		uint8_t bytes[SOFTRDMA_JOIN_SIZE];
@@ -948,14 +948,20 @@ test_bad_answers(void **state)
 		case 7:
 			private_len--;
 			break;
+		case 8:
+			hs.type = SOFTRDMA_HANDSHAKE_REJECT;
+			hs.reason = SOFTRDMA_REJECT_DAMAGED;
+			break;
 		default:
-			break; /* of another version, below */
+			break; /* of another version, or damaged: below */
 		}
 		struct softrdma_hello hello;
 		softrdma_join_encode(&join, bytes);
 		softrdma_hello_encode(&hello, &hs, bytes, private_len);
-		if (what == 8)
+		if (what == 9)
 			hello.message[4]++;
+		if (what == 10)
+			hello.message[SOFTRDMA_HANDSHAKE_SIZE + 5] ^= 0x20;
 		int fd = take_call(&host);
 		raw_send(fd, hello.message, hello.length);
 		raw_expect_end(fd);
