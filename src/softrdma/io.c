@@ -205,15 +205,19 @@ start_flush(struct softrdma_link *link)
 	if (link->faulty)
 		softrdma_faulty_flush_begins(link->faulty);
 	bool slow = link->faulty && link->faulty->flush_delay_ns > 0;
-	if (slow || softrdma_persist_may_block(persist, resp->flush_len)) {
+	/* many that would each be short are as long as one that is not */
+	const size_t in_turn = link->flushed_in_turn + resp->flush_len;
+	if (slow || softrdma_persist_may_block(persist, in_turn)) {
 		link->flush_running = true;
 		int ret = link->has_worker ? 0 : softrdma_workers_submit(link, flush_on_worker);
 		if (ret == 0)
 			return;
 		link->flush_running = false;
-		SOFTRDMA_LOG(WARNING, "no thread for a flush (%s): it holds up all other connections",
-			strerror(ret));
+		static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+		SOFTRDMA_LOG_FEW(&limit, WARNING,
+			"no thread for a flush (%s): it holds up all other connections", strerror(ret));
 	}
+	link->flushed_in_turn = in_turn;
 	softrdma_responder_flushed(resp, make_durable(link, persist, addr, resp->flush_len));
 }
 
@@ -521,6 +525,7 @@ serve(struct softrdma_link *link)
 	bool progress = false;
 	bool more = link->fd >= 0;
 	const uint32_t frames = link->frames_received;
+	link->flushed_in_turn = 0;
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
 		more = receive_once(link, &progress);
 		if (link->frames_received - frames >= SOFTRDMA_RX_FRAMES && others_have_work())

@@ -115,11 +115,12 @@ struct softrdma_link {
 	struct softrdma_stream *stream; /* NULL: plain */
 	bool encrypted;                 /* it is TLS */
 	atomic_uint crc_errors;         /* records that were damaged on their way */
-	bool claimed;       /* a poller serves the socket, the progress thread does not wait for it */
-	bool lent;          /* a waiter or a worker serves what comes, and the progress thread only sends */
-	bool wants_space;   /* the socket was full: whoever waits for it waits for room as well */
-	bool flush_running; /* a worker makes a range durable, or is about to */
-	bool has_worker;    /* there is one that makes all of the link's flushes until it leaves */
+	bool claimed;     /* a poller serves the socket, the progress thread does not wait for it */
+	bool lent;        /* a waiter or a worker serves what comes, and the progress thread only sends */
+	bool wants_space; /* the socket was full: whoever waits for it waits for room as well */
+	size_t flushed_in_turn; /* bytes that were made durable without a worker */
+	bool flush_running;     /* a worker makes a range durable, or is about to */
+	bool has_worker;        /* there is one that makes all of the link's flushes until it leaves */
 	bool fin_sent;
 	bool hung_up;      /* the peer sends no more: read to the end */
 	uint64_t deadline; /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
