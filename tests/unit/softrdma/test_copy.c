@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -21,16 +22,24 @@
 enum call { PROCESS_VM, PIPE2, WRITE, READ, MADVISE, CALLS };
 
 /* 0: the call goes through; else what it fails with, and how often it was made */
-static int errors[CALLS];
-static unsigned made[CALLS];
+static atomic_int errors[CALLS];
+static atomic_uint made[CALLS];
 
 static bool
 fails(enum call call)
 {
+	const int error = errors[call];
 	made[call]++;
-	if (errors[call])
-		errno = errors[call];
-	return errors[call] != 0;
+	if (error)
+		errno = error;
+	return error != 0;
+}
+
+static void
+fail_no_more(void)
+{
+	for (enum call call = 0; call < CALLS; call++)
+		errors[call] = 0;
 }
 
 #define WRAP(call, type, name, params, args) \
@@ -63,7 +72,7 @@ static int
 setup(void **state)
 {
 	(void)state;
-	memset(errors, 0, sizeof(errors));
+	fail_no_more();
 	file = memfd_create("test", MFD_CLOEXEC);
 	if (file < 0 || ftruncate(file, LENGTH) != 0)
 		return -1;
@@ -81,7 +90,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	memset(errors, 0, sizeof(errors));
+	fail_no_more();
 	softrdma_copy_close();
 	munmap(map, 2 * LENGTH);
 	return close(file);
