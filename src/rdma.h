@@ -73,6 +73,9 @@ struct rdma_api {
 	 */
 	bool (*is_inherited)(const struct ibv_context *context);
 
+	/* how often what came was damaged on its way; NULL where the device does not tell */
+	uint64_t (*crc_errors)(struct ibv_qp *qp);
+
 	/*
 	 * TLS, from files in PEM, for ids that neither listen nor connect yet; whoever made the credentials
 	 * gives them back. NULL where the device has none. errnum.
@@ -178,9 +181,6 @@ struct rdma_api {
 
 	/* NULL if the queue pair was made without extended operations; called once for each queue pair */
 	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
-
-	/* how often what came was damaged on its way; NULL where the device does not tell */
-	uint64_t (*crc_errors)(struct ibv_qp *qp);
 
 	/* ---- data path ---- */
 
