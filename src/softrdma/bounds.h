@@ -97,6 +97,12 @@
 /* threads that wait for a medium on behalf of a FLUSH */
 #define SOFTRDMA_FLUSH_THREADS_MAX 4
 
+/*
+ * files that stay known after their last region was deregistered, each with a mapping; then the one that was
+ * not looked at for longest is synced and forgotten
+ */
+#define SOFTRDMA_IDLE_FILES_MAX 256
+
 /* GIDs of the port: the index travels in one byte, and a program asks for all of them */
 #define SOFTRDMA_GIDS_MAX 64
 

@@ -86,12 +86,13 @@ add_area(const struct softrdma_area *area, const char *name, void *arg)
 		return EOPNOTSUPP;
 	}
 	struct piece piece = cut(area, persist->start, persist->end);
-	int ret = softrdma_file_get(area, name, &piece.file);
+	const uint64_t end_offset = piece.offset + (piece.end - piece.start);
+	int ret = softrdma_file_get(area, name, end_offset, &piece.file);
 	if (ret)
 		return ret;
 	persist->pieces[persist->piece_count++] = piece;
 
-	if (softrdma_file_reaches(piece.file, piece.offset + (piece.end - piece.start))) {
+	if (softrdma_file_reaches(piece.file, end_offset)) {
 		SOFTRDMA_LOG(WARNING, "a region that reaches past the end of %s cannot be made durable",
 			name);
 		return EOPNOTSUPP;
@@ -204,7 +205,8 @@ flush_pieces(struct softrdma_persist *persist, uintptr_t start, uintptr_t end)
 		if (softrdma_file_touches_memory(piece->file))
 			ret = check(persist, from, to);
 		if (ret == 0)
-			ret = softrdma_file_flush(piece->file, (const void *)from, to - from);
+			ret = softrdma_file_flush(piece->file, (const void *)from,
+				piece->offset + (from - piece->start), to - from);
 	}
 	return ret;
 }
@@ -215,7 +217,9 @@ reason(int error)
 	if (error == ESTALE || error == EFAULT || error == ENOMEM)
 		return "its mapping has changed";
 	if (error == ENXIO)
-		return "its file was truncated";
+		return "its file is too short";
+	if (error == ENOENT)
+		return "its file has lost its name";
 	return strerror(error);
 }
 

@@ -2,347 +2,386 @@
 /* Copyright the librpma authors */
 
 /*
- * persist_file.c -- the files behind registered memory: of which kind they are, and held while in use
+ * persist_file.c -- the files behind registered memory, held while in use and remembered afterwards
  *
- * A file is held by a descriptor that was opened with O_PATH. It keeps the inode, and so its number, from
- * being used again, and needs no right to read the file. Above all, closing it does not drop the record locks
- * (fcntl) that the application may hold on its own file: closing any other descriptor would.
+ * While memory of a file is registered, the file is held by a descriptor that was opened with O_PATH. It
+ * keeps the inode, and so its number, from being used again, and needs no right to read the file. Closing it
+ * does not drop the record locks (fcntl) that the application may hold on its own file.
  *
- * The kernel reports a failed write-back once per open file, to whoever asks first. Two threads that msync()
- * the same file may so both have lost data, and only one of them is told. Therefore one object per file, one
- * msync() at a time, and a failure that stays until the last user of the file is gone.
+ * The kernel reports a failed write-back once per open file description, to the first that asks. Two threads
+ * that flush the same file may so both have lost data, and only one of them is told. Therefore there is one
+ * object per file, with a description of its own (persist_description.h), and one flush at a time. A failure
+ * stays for the life of the process. What the kernel could not write it counts as written; on ext4 even what
+ * is written to such a page later does not reach the medium before the file system is mounted again, though
+ * fsync() succeeds.
+ *
+ * A file stays known after its last region is deregistered, with its description: a write-back may fail then,
+ * and the next registration of the file must be told of it.
  */
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "bounds.h"
 #include "env.h"
 #include "fork.h"
 #include "persist_dax.h"
+#include "persist_description.h"
 #include "persist_file.h"
+#include "persist_find.h"
+#include "persist_kind.h"
 #include "persist_msync.h"
 
 /* writing 1 MiB of cache lines back takes some 100 us, as a disk does: more is not for the progress thread */
 #define DAX_INLINE_MAX ((size_t)1 << 20)
 
-#define DELETED " (deleted)"
+/* remembered files that are looked at when one more is: more than one, so that their number falls */
+#define SWEEP_STEPS 2
 
-/* no names for these in every version of the headers */
-#define DMA_BUF_FS 0x444d4142
-#define SECRETMEM_FS 0x5345434d
-
-enum kind {
-	KIND_DISK,   /* msync writes it to a medium */
-	KIND_MEMORY, /* tmpfs, memfd, huge pages: survives the process, not the power; msync is a formality */
-	KIND_DAX,    /* the processor's caches are all that is between a store and the medium */
+/*
+ * What a file is known by. Inode numbers are unique within st_dev only (btrfs has one for each subvolume),
+ * and only as long as the file is there: another one with the number has another time of birth.
+ */
+struct identity {
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	struct statx_timestamp birth; /* 0 where the file system has none */
 };
 
 struct softrdma_file {
 	struct softrdma_file *next;
 	unsigned int users; /* under files_lock */
 
-	/* what the mappings of the file show, the key of the list */
-	dev_t dev;
-	uint64_t inode;
-
-	int fd;
+	struct identity identity;
+	int fd;     /* of O_PATH */
 	bool sized; /* a regular file, whose size says how far a mapping is backed; devices have none */
-	enum kind kind;
+	bool named; /* it must have a name, or no other process finds it again */
+	enum softrdma_kind kind;
 
-	pthread_mutex_t msync_lock;
-	atomic_bool failed; /* of KIND_DISK, set under msync_lock */
+	pthread_mutex_t sync_lock;               /* taken after files_lock; one flush at a time */
+	struct softrdma_description description; /* of KIND_DISK; under sync_lock */
+	atomic_bool failed;                      /* of KIND_DISK, set under sync_lock */
 };
 
-static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct softrdma_file *files; /* under files_lock */
+/* what is remembered of a file of KIND_DISK without users */
+struct idle_file {
+	struct softrdma_description description; /* without a base: nothing stands here */
+	struct identity identity;
+	bool failed;
+};
 
-/* the parent's, and so are their locks; the child holds the files of its own regions by itself */
+/* both under files_lock */
+static struct softrdma_file *files;
+static struct idle_file idle_files[SOFTRDMA_IDLE_FILES_MAX];
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* the parent's, and so are their locks; a child has none of the descriptions, see MADV_DONTFORK */
 void
 softrdma_file_after_fork(void)
 {
 	softrdma_fork_keep(files);
 	files = NULL;
+	memset(idle_files, 0, sizeof(idle_files));
 	files_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* file systems that are views of the kernel or hand out mappings of something else than stored bytes */
-static const unsigned int no_storage[] = {
-	PROC_SUPER_MAGIC,
-	SYSFS_MAGIC,
-	DEBUGFS_MAGIC,
-	TRACEFS_MAGIC,
-	SECURITYFS_MAGIC,
-	CGROUP_SUPER_MAGIC,
-	CGROUP2_SUPER_MAGIC,
-	BPF_FS_MAGIC,
-	ANON_INODE_FS_MAGIC,
-	SOCKFS_MAGIC,
-	PIPEFS_MAGIC,
-	DMA_BUF_FS,
-	SECRETMEM_FS,
-};
+/* --- files that are not known yet --- */
 
-static bool
-ends_with(const char *text, const char *end)
+static int
+look_at_file(int fd, struct stat *st, struct statx *stx)
 {
-	size_t text_len = strlen(text), end_len = strlen(end);
-	return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
+	const unsigned int wanted = STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BTIME;
+	if (fstat(fd, st) || statx(fd, "", AT_EMPTY_PATH, wanted, stx))
+		return errno;
+	return 0;
 }
 
-static bool
-is_memfd(const char *name)
-{
-	return strncmp(name, "/memfd:", 7) == 0 && ends_with(name, DELETED);
-}
-
-/*
- * Is it the file of the area? btrfs (its subvolumes) and overlayfs show one device number by stat() and
- * another one for mappings, and both of them are numbers that no real device has: then the inode's has to do.
- */
-static bool
-is_file_of(int fd, const struct softrdma_area *area)
+/* memfds have no name, and survive by being handed on; so they count as memory */
+static const char *
+classify(int fd, const struct softrdma_area *area, const char *name, struct softrdma_file *file)
 {
 	struct stat st;
-	if (fstat(fd, &st) || st.st_ino != area->inode)
-		return false;
-	return st.st_dev == area->dev || major(st.st_dev) == 0;
-}
-
-/* opens path if it is the area's file; -1 if not */
-static int
-open_if_same(const char *path, const struct softrdma_area *area)
-{
-	int fd = open(path, O_PATH | O_CLOEXEC);
-	if (fd >= 0 && !is_file_of(fd, area)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
-/* the kernel's own link to a mapped file: names what has no path any more, and needs privileges */
-static int
-open_map_file(const struct softrdma_area *area)
-{
-	char path[sizeof("/proc/self/map_files/") + 2 * 2 * sizeof(uintptr_t) + 1];
-	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, area->start, area->end);
-	return open(path, O_PATH | O_CLOEXEC);
-}
-
-/* a memfd or a deleted file may still be open in this process */
-static int
-open_own_descriptor(const struct softrdma_area *area)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	if (dir == NULL)
-		return -1;
-
-	int fd = -1;
-	struct dirent *entry;
-	while (fd < 0 && (entry = readdir(dir)) != NULL) {
-		char path[sizeof("/proc/self/fd/") + sizeof(entry->d_name)];
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
-		struct stat st;
-		/* by number first: most descriptors are not it */
-		if (entry->d_name[0] != '.' && stat(path, &st) == 0 && st.st_ino == area->inode)
-			fd = open_if_same(path, area);
-	}
-	closedir(dir);
-	return fd;
-}
-
-static int
-open_file(const struct softrdma_area *area, const char *name)
-{
-	int fd = -1;
-	if (name[0] == '/')
-		fd = open_if_same(name, area);
-	if (fd < 0)
-		fd = open_map_file(area);
-	if (fd < 0)
-		fd = open_own_descriptor(area);
-	return fd;
-}
-
-static bool
-is_dax_device(dev_t rdev)
-{
-	char path[64], target[256];
-	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/subsystem", major(rdev), minor(rdev));
-	ssize_t len = readlink(path, target, sizeof(target) - 1);
-	if (len < 0)
-		return false;
-	target[len] = '\0';
-	return ends_with(target, "/dax"); /* of the bus, and before that of the class */
-}
-
-/*
- * Only a mapping with MAP_SYNC is DAX in the sense of needing no msync: with any other one the file system
- * may still owe the place of the data on the medium. The kernel's attribute spares the long way through
- * smaps.
- */
-static bool
-is_dax_mapping(int fd, const struct softrdma_area *area)
-{
 	struct statx stx;
-	if (statx(fd, "", AT_EMPTY_PATH, 0, &stx) == 0 && (stx.stx_attributes_mask & STATX_ATTR_DAX) &&
-		!(stx.stx_attributes & STATX_ATTR_DAX))
-		return false;
-	return softrdma_mapping_is_sync(area->start);
-}
-
-/* what a regular file is kept in; NULL with *kind, or why it cannot be made durable */
-static const char *
-classify_regular(int fd, const struct softrdma_area *area, const char *name, const struct stat *st,
-	enum kind *kind)
-{
-	struct statfs fs;
-	if (fstatfs(fd, &fs))
-		return "its file system is unknown";
-
-	unsigned int magic = (unsigned int)fs.f_type;
-	for (size_t i = 0; i < sizeof(no_storage) / sizeof(no_storage[0]); i++)
-		if (magic == no_storage[i])
-			return "its file system stores nothing";
-
-	if (magic != TMPFS_MAGIC && magic != HUGETLBFS_MAGIC && magic != RAMFS_MAGIC) {
-		*kind = is_dax_mapping(fd, area) ? KIND_DAX : KIND_DISK;
-		return NULL;
-	}
-	/* shared anonymous memory and System V segments are nameless files of tmpfs as well */
-	if (st->st_nlink == 0 && !is_memfd(name))
+	if (look_at_file(fd, &st, &stx))
+		return "it cannot be looked at";
+	const char *refused = softrdma_kind_of(fd, area, &st, &file->kind);
+	if (refused)
+		return refused;
+	file->sized = S_ISREG(st.st_mode);
+	file->named = file->sized && !softrdma_find_is_memfd(name);
+	if (file->named && stx.stx_nlink == 0)
 		return "it has no name under which another process could find it";
-	*kind = KIND_MEMORY;
+	softrdma_kind_warn(fd, &st, name);
+	file->identity = (struct identity){
+		.dev_major = stx.stx_dev_major,
+		.dev_minor = stx.stx_dev_minor,
+		.inode = stx.stx_ino,
+	};
+	if (stx.stx_mask & STATX_BTIME)
+		file->identity.birth = stx.stx_btime;
 	return NULL;
 }
 
-static const char *
-classify(int fd, const struct softrdma_area *area, const char *name, enum kind *kind, bool *sized)
+/* 0, EOPNOTSUPP, or another errno value */
+static int
+open_description(struct softrdma_file *file, const struct softrdma_area *area, const char *name,
+	uint64_t end_offset)
 {
 	struct stat st;
-	if (fstat(fd, &st))
-		return "it cannot be looked at";
-
-	*sized = S_ISREG(st.st_mode);
-	if (S_ISREG(st.st_mode))
-		return classify_regular(fd, area, name, &st, kind);
-
-	*kind = S_ISBLK(st.st_mode) ? KIND_DISK : KIND_DAX;
-	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && is_dax_device(st.st_rdev)))
-		return NULL;
-	return "it is neither a file nor a DAX device";
+	int ret = softrdma_description_open(file->fd, end_offset, &file->description);
+	if (ret == EACCES || ret == EPERM || ret == EROFS) {
+		SOFTRDMA_LOG(WARNING,
+			"memory mapped from %s cannot be made durable: this process may not open the file for "
+			"writing (%s), and needs to, to hear of failures of the medium",
+			name, strerror(ret));
+		return EOPNOTSUPP;
+	}
+	if (ret)
+		return ret;
+	if (fstat(file->fd, &st) == 0 && softrdma_find_is_same(file->description.base, area, name, &st))
+		return 0;
+	softrdma_description_close(&file->description);
+	SOFTRDMA_LOG(WARNING, "the file behind a mapping (%s) cannot be found", name);
+	return EOPNOTSUPP;
 }
 
-static void
-warn_of_memory(const char *name)
+/* what the new object needs to make its file durable */
+static int
+prepare(struct softrdma_file *file, const struct softrdma_area *area, const char *name, uint64_t end_offset)
 {
-	static atomic_flag warned = ATOMIC_FLAG_INIT;
-	if (!atomic_flag_test_and_set(&warned))
-		SOFTRDMA_LOG(WARNING,
-			"persistent memory on a file system in memory (%s): it survives the process, not a "
-			"power failure (said once)",
-			name);
+	if (file->kind == SOFTRDMA_KIND_DAX)
+		return softrdma_dax_init();
+	if (file->kind == SOFTRDMA_KIND_DISK)
+		return open_description(file, area, name, end_offset);
+	return 0;
 }
 
 static void
 file_free(struct softrdma_file *file)
 {
-	pthread_mutex_destroy(&file->msync_lock);
-	close(file->fd);
+	softrdma_description_close(&file->description);
+	pthread_mutex_destroy(&file->sync_lock);
+	if (file->fd >= 0)
+		close(file->fd);
 	free(file);
 }
 
-static int
-file_new(const struct softrdma_area *area, const char *name, struct softrdma_file **file_ptr)
-{
-	int fd = open_file(area, name);
-	if (fd < 0) {
-		SOFTRDMA_LOG(WARNING, "the file behind a mapping (%s) cannot be found", name);
-		return EOPNOTSUPP;
-	}
-	enum kind kind;
-	bool sized;
-	const char *refused = classify(fd, area, name, &kind, &sized);
-	if (refused) {
-		SOFTRDMA_LOG(WARNING, "memory mapped from %s cannot be made durable: %s", name, refused);
-		close(fd);
-		return EOPNOTSUPP;
-	}
+/* --- files that are in use; files_lock is held --- */
 
-	int ret = kind == KIND_DAX ? softrdma_dax_init() : 0;
-	struct softrdma_file *file = ret ? NULL : malloc(sizeof(*file));
-	if (file == NULL) {
-		close(fd);
-		return ret ? ret : ENOMEM;
+static bool
+same_identity(const struct identity *left, const struct identity *right)
+{
+	return left->dev_major == right->dev_major && left->dev_minor == right->dev_minor &&
+		left->inode == right->inode && left->birth.tv_sec == right->birth.tv_sec &&
+		left->birth.tv_nsec == right->birth.tv_nsec;
+}
+
+/* one file can be mapped with MAP_SYNC and without, which are two kinds and two objects */
+static struct softrdma_file *
+find_file(const struct softrdma_file *wanted)
+{
+	for (struct softrdma_file *file = files; file; file = file->next)
+		if (file->kind == wanted->kind && same_identity(&file->identity, &wanted->identity))
+			return file;
+	return NULL;
+}
+
+static int
+refuse_failed(const char *name)
+{
+	SOFTRDMA_LOG(ERROR,
+		"writing %s to its medium has failed: no flush of it can be trusted before its file system is "
+		"mounted again and this process has been started again",
+		name);
+	return EIO;
+}
+
+/* one user more */
+static int
+use_file(struct softrdma_file *file, const char *name, uint64_t end_offset)
+{
+	int ret = 0;
+	if (atomic_load(&file->failed))
+		return refuse_failed(name);
+	pthread_mutex_lock(&file->sync_lock);
+	if (file->kind == SOFTRDMA_KIND_DISK && end_offset > file->description.len)
+		ret = softrdma_description_grow(&file->description, end_offset);
+	pthread_mutex_unlock(&file->sync_lock);
+	if (ret == 0)
+		file->users++;
+	return ret;
+}
+
+/* --- files that have been in use; files_lock is held --- */
+
+static struct idle_file *
+find_idle(const struct softrdma_file *wanted)
+{
+	for (struct idle_file *idle = idle_files; idle < idle_files + SOFTRDMA_IDLE_FILES_MAX; idle++)
+		if (wanted->kind == SOFTRDMA_KIND_DISK && idle->description.base &&
+			same_identity(&idle->identity, &wanted->identity))
+			return idle;
+	return NULL;
+}
+
+/* the description serves the file that is found again */
+static int
+wake_file(struct idle_file *idle, const char *name, uint64_t end_offset, struct softrdma_file *file)
+{
+	if (idle->failed)
+		return refuse_failed(name);
+	if (end_offset > idle->description.len) {
+		int ret = softrdma_description_grow(&idle->description, end_offset);
+		if (ret)
+			return ret;
 	}
-	*file = (struct softrdma_file){
-		.users = 1,
-		.dev = area->dev,
-		.inode = area->inode,
-		.fd = fd,
-		.sized = sized,
-		.kind = kind,
-	};
-	pthread_mutex_init(&file->msync_lock, NULL);
-	if (kind == KIND_MEMORY)
-		warn_of_memory(name);
-	*file_ptr = file;
+	file->description = idle->description;
+	idle->description = (struct softrdma_description){ 0 };
 	return 0;
 }
 
-/*
- * An object that another user holds already. One file can be mapped with MAP_SYNC and without, which are two
- * kinds: the kind of the area at hand decides.
- */
-static struct softrdma_file *
-file_find(const struct softrdma_area *area)
+/* true if all of the file is on the medium, so that it need not be remembered */
+static bool
+is_clean(struct idle_file *idle)
 {
-	for (struct softrdma_file *file = files; file; file = file->next) {
-		if (file->dev != area->dev || file->inode != area->inode)
-			continue;
-		if (!file->sized || file->kind == KIND_MEMORY ||
-			is_dax_mapping(file->fd, area) == (file->kind == KIND_DAX))
-			return file;
+	if (!idle->failed)
+		idle->failed = softrdma_description_sync(&idle->description, 0, idle->description.len) != 0;
+	return !idle->failed;
+}
+
+/* takes the place of a file that need not be remembered; NULL: each one must be */
+static struct idle_file *
+make_room(unsigned first)
+{
+	for (unsigned i = 0; i < SOFTRDMA_IDLE_FILES_MAX; i++) {
+		struct idle_file *idle = &idle_files[(first + i) % SOFTRDMA_IDLE_FILES_MAX];
+		if (idle->description.base && is_clean(idle)) {
+			softrdma_description_close(&idle->description);
+			return idle;
+		}
 	}
 	return NULL;
 }
 
+/*
+ * A file that has lost its name since is not mapped by another process any more, and its room is wanted back.
+ * The kernel tells of one name, and there may be others: so it must be clean as well.
+ */
+static void
+sweep(unsigned first)
+{
+	for (unsigned i = 0; i < SWEEP_STEPS; i++) {
+		struct idle_file *idle = &idle_files[(first + i) % SOFTRDMA_IDLE_FILES_MAX];
+		if (idle->description.base && softrdma_find_is_deleted(idle->description.base) &&
+			is_clean(idle))
+			softrdma_description_close(&idle->description);
+	}
+}
+
+/* remembers the description of a file; false: there is no room */
+static bool
+remember(struct softrdma_file *file)
+{
+	static unsigned turn; /* the place where the next search begins */
+	struct idle_file *place = NULL;
+	turn = (turn + SWEEP_STEPS) % SOFTRDMA_IDLE_FILES_MAX;
+	sweep(turn);
+	for (unsigned i = 0; i < SOFTRDMA_IDLE_FILES_MAX && place == NULL; i++)
+		if (idle_files[i].description.base == NULL)
+			place = &idle_files[i];
+	if (place == NULL)
+		place = make_room(turn);
+	if (place == NULL)
+		return false;
+	*place = (struct idle_file){
+		.description = file->description,
+		.identity = file->identity,
+		.failed = atomic_load(&file->failed),
+	};
+	file->description = (struct softrdma_description){ 0 };
+	return true;
+}
+
+/* true if the file has no name at all any more: it can never be registered again */
+static bool
+is_nameless(const struct softrdma_file *file)
+{
+	struct statx stx;
+	return file->sized && statx(file->fd, "", AT_EMPTY_PATH, STATX_NLINK, &stx) == 0 &&
+		stx.stx_nlink == 0;
+}
+
+/* the last user has gone; if the file cannot be remembered otherwise, its object stays */
+static void
+retire(struct softrdma_file *file)
+{
+	if (file->kind == SOFTRDMA_KIND_DISK && !is_nameless(file) && !remember(file))
+		return;
+	struct softrdma_file **at = &files;
+	while (*at != file)
+		at = &(*at)->next;
+	*at = file->next;
+	file_free(file);
+}
+
+/* of a file that is not in use; the object is made first, so that nothing that was remembered gets lost */
+static int
+get_unused(const struct softrdma_file *found, const struct softrdma_area *area, const char *name,
+	uint64_t end_offset, struct softrdma_file **file_ptr)
+{
+	struct softrdma_file *file = malloc(sizeof(*file));
+	if (file == NULL)
+		return ENOMEM;
+	*file = *found;
+	struct idle_file *idle = find_idle(found);
+	int ret = idle ? wake_file(idle, name, end_offset, file) : prepare(file, area, name, end_offset);
+	if (ret) {
+		free(file);
+		return ret;
+	}
+	pthread_mutex_init(&file->sync_lock, NULL);
+	file->users = 1;
+	file->next = files;
+	files = file;
+	*file_ptr = file;
+	return 0;
+}
+
+/* --- what regions want --- */
+
 int
-softrdma_file_get(const struct softrdma_area *area, const char *name, struct softrdma_file **file_ptr)
+softrdma_file_get(const struct softrdma_area *area, const char *name, uint64_t end_offset,
+	struct softrdma_file **file_ptr)
 {
 	assert(area->shared);
-	int ret = 0;
+	struct softrdma_file found = { .fd = softrdma_find_file(area, name) };
+	if (found.fd < 0) {
+		SOFTRDMA_LOG(WARNING, "the file behind a mapping (%s) cannot be found", name);
+		return EOPNOTSUPP;
+	}
+	const char *refused = classify(found.fd, area, name, &found);
+	if (refused) {
+		SOFTRDMA_LOG(WARNING, "memory mapped from %s cannot be made durable: %s", name, refused);
+		close(found.fd);
+		return EOPNOTSUPP;
+	}
 
 	pthread_mutex_lock(&files_lock);
-	struct softrdma_file *file = file_find(area);
-	if (file == NULL) {
-		ret = file_new(area, name, &file);
-		if (ret == 0) {
-			file->next = files;
-			files = file;
-		}
-	} else if (atomic_load(&file->failed)) {
-		SOFTRDMA_LOG(ERROR, "writing %s to its medium has failed: deregister all its memory first",
-			name);
-		ret = EIO;
-	} else {
-		file->users++;
-	}
+	struct softrdma_file *file = find_file(&found);
+	const bool in_use = file != NULL;
+	int ret =
+		in_use ? use_file(file, name, end_offset) : get_unused(&found, area, name, end_offset, &file);
 	pthread_mutex_unlock(&files_lock);
 
+	if (ret || in_use)
+		close(found.fd);
 	if (ret == 0)
 		*file_ptr = file;
 	return ret;
@@ -355,28 +394,21 @@ softrdma_file_put(struct softrdma_file *file)
 		return;
 	pthread_mutex_lock(&files_lock);
 	assert(file->users > 0);
-	bool last = --file->users == 0;
-	if (last) {
-		struct softrdma_file **link = &files;
-		while (*link != file)
-			link = &(*link)->next;
-		*link = file->next;
-	}
+	if (--file->users == 0)
+		retire(file);
 	pthread_mutex_unlock(&files_lock);
-	if (last)
-		file_free(file);
 }
 
 bool
 softrdma_file_may_block(const struct softrdma_file *file, size_t len)
 {
-	return file->kind == KIND_DISK || (file->kind == KIND_DAX && len > DAX_INLINE_MAX);
+	return file->kind == SOFTRDMA_KIND_DISK || (file->kind == SOFTRDMA_KIND_DAX && len > DAX_INLINE_MAX);
 }
 
 bool
 softrdma_file_touches_memory(const struct softrdma_file *file)
 {
-	return file->kind == KIND_DAX;
+	return file->kind == SOFTRDMA_KIND_DAX;
 }
 
 int
@@ -385,36 +417,38 @@ softrdma_file_reaches(const struct softrdma_file *file, uint64_t end_offset)
 	if (!file->sized)
 		return 0;
 	/*
-	 * The size alone: whoever asks for time stamps makes the next write take a new one (Linux 6.13 and
-	 * later), which the next msync then has to write as well.
+	 * No time stamps: a look at them makes the next write take new ones (Linux 6.13 and later), which the
+	 * next flush then has to write as well.
 	 */
 	struct statx stx;
-	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_SIZE, &stx))
+	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_SIZE | STATX_NLINK, &stx))
 		return errno;
+	if (file->named && stx.stx_nlink == 0)
+		return ENOENT;
 	return stx.stx_size >= end_offset ? 0 : ENXIO;
 }
 
-/* see the top of the file: who is told of a failure is a matter of chance unless there is one asker */
+/* see the top of the file: the answer to one asker is the answer to all */
 static int
-flush_disk(struct softrdma_file *file, const void *addr, size_t len)
+flush_disk(struct softrdma_file *file, uint64_t offset, size_t len)
 {
-	pthread_mutex_lock(&file->msync_lock);
-	int ret = atomic_load(&file->failed) ? EIO : softrdma_msync(addr, len);
+	pthread_mutex_lock(&file->sync_lock);
+	int ret =
+		atomic_load(&file->failed) ? EIO : softrdma_description_sync(&file->description, offset, len);
 	if (ret)
 		atomic_store(&file->failed, true);
-	pthread_mutex_unlock(&file->msync_lock);
+	pthread_mutex_unlock(&file->sync_lock);
 	return ret;
 }
 
 int
-softrdma_file_flush(struct softrdma_file *file, const void *addr, size_t len)
+softrdma_file_flush(struct softrdma_file *file, const void *addr, uint64_t offset, size_t len)
 {
-	if (file->kind == KIND_DAX) {
+	if (file->kind == SOFTRDMA_KIND_DAX) {
 		softrdma_dax_flush(addr, len);
 		return 0;
 	}
-	if (file->kind == KIND_MEMORY)
+	if (file->kind == SOFTRDMA_KIND_MEMORY)
 		return softrdma_msync(addr, len);
-	assert(file->kind == KIND_DISK);
-	return flush_disk(file, addr, len);
+	return flush_disk(file, offset, len);
 }

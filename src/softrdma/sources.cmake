@@ -29,7 +29,10 @@ set(SOFTRDMA_SOURCES
 	softrdma/pending.c
 	softrdma/persist.c
 	softrdma/persist_dax.c
+	softrdma/persist_description.c
 	softrdma/persist_file.c
+	softrdma/persist_find.c
+	softrdma/persist_kind.c
 	softrdma/persist_msync.c
 	softrdma/post.c
 	softrdma/post_ex.c

@@ -57,8 +57,7 @@ mem_new(struct role *r, struct mem *m, size_t len, int usage)
 	mem_new_with(r->peer, m, len, usage);
 }
 
-/* a file without a name does not survive the power: where that is cut, the name stays as long as the mapping
- */
+/* a file without a name is not durable: the name stays as long as the mapping */
 static int
 temporary_file(struct role *r, char **name)
 {
@@ -69,12 +68,8 @@ temporary_file(struct role *r, char **name)
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		check_failed(__FILE__, __LINE__, "cannot make %s: %s", path, strerror(errno));
-	if (r->power_cut) {
-		*name = strdup(path);
-		CHECK(*name != NULL);
-	} else {
-		unlink(path);
-	}
+	*name = strdup(path);
+	CHECK(*name != NULL);
 	return fd;
 }
 
@@ -136,7 +131,7 @@ mem_new_file(struct role *r, struct mem *m, size_t len, int usage)
 	fd = temporary_file(r, &path);
 	map_and_register(r, m, len, fd, usage);
 	m->path = path;
-	if (path)
+	if (r->power_cut)
 		sync_folder(r->dir);
 }
 

@@ -43,7 +43,6 @@ test_everything_open(void **state)
 	char path[] = "regress.XXXXXX";
 	int fd = mkostemp(path, O_CLOEXEC);
 	assert_true(fd >= 0);
-	unlink(path);
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	void *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(mem, MAP_FAILED);
@@ -58,6 +57,7 @@ test_everything_open(void **state)
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
 	munmap(mem, 4096);
 	close(fd);
+	unlink(path);
 	softrdma_ibv_destroy_comp_channel(channel);
 	pair_fini(&pair);
 }

@@ -4,7 +4,9 @@
 /* disk.c -- mapped files of two machines, and what a power cut leaves of them */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +16,8 @@
 #include "disk.h"
 #include "fiber.h"
 #include "sim.h"
+#include "softrdma/mapping.h"
+#include "softrdma/persist_description.h"
 
 #define LINE 64
 #define LINES (DISK_SIZE / LINE)
@@ -105,6 +109,7 @@ disk_cut_power(unsigned machine)
 
 /* --- the kernel's side --- */
 
+int __real_close(int fd);
 int __real_msync(void *addr, size_t len, int flags);
 int __wrap_msync(void *addr, size_t len, int flags);
 
@@ -161,20 +166,57 @@ sync_disk(struct disk *disk, size_t start, size_t len)
 	return fails ? -1 : 0;
 }
 
+/* a mapping of a disk's file, which need not be the application's: the device has one of its own */
+struct mapping {
+	const void *addr;
+	uint64_t inode;
+	size_t offset;
+};
+
+static int
+find_mapping(const struct softrdma_area *area, const char *name, void *arg)
+{
+	struct mapping *mapping = arg;
+	(void)name;
+	mapping->inode = area->inode;
+	mapping->offset = (size_t)(area->offset + ((uintptr_t)mapping->addr - area->start));
+	return 0;
+}
+
 int
 __wrap_msync(void *addr, size_t len, int flags)
 {
+	struct mapping mapping = { .addr = addr };
+	softrdma_mapping_each(-1, (uintptr_t)addr, (uintptr_t)addr + 1, false, find_mapping, &mapping);
 	for (unsigned i = 0; i < DISK_MACHINES; i++) {
 		struct disk *disk = &all.disks[i];
-		uintptr_t offset = (uintptr_t)addr - (uintptr_t)disk->memory;
 
-		if (offset >= DISK_SIZE)
+		if (mapping.inode != disk->inode)
 			continue;
-		SIM_CHECK(flags == MS_SYNC && offset % PAGE == 0 && len <= DISK_SIZE - offset,
+		SIM_CHECK(flags == MS_SYNC && mapping.offset % PAGE == 0 && mapping.offset < DISK_SIZE &&
+				len <= DISK_SIZE - mapping.offset,
 			"msync of what is no range of pages, or does not wait");
-		return sync_disk(disk, offset, len);
+		return sync_disk(disk, mapping.offset, len);
 	}
 	sim_fail("msync of memory of no file");
+}
+
+int __real_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description);
+int __wrap_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description);
+
+/* without the thread with descriptors of its own: all threads are one here */
+int
+__wrap_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	SIM_CHECK(fd >= 0, "the file of a disk cannot be opened again");
+	void *base = mmap(NULL, len, PROT_NONE, MAP_SHARED, fd, 0);
+	SIM_CHECK(base != MAP_FAILED, "no memory for a disk");
+	__real_close(fd);
+	*description = (struct softrdma_description){ .base = base, .len = len };
+	return 0;
 }
 
 int __real_fstatfs(int fd, struct statfs *fs);

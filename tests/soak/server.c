@@ -38,16 +38,16 @@ struct guest {
 	struct rpma_mr_local *mr;
 };
 
-/* a file, so that a flush has something to do; its name is gone at once */
+static char path[4096]; /* of the file behind the memory, so that a flush has something to do */
+
 static void
 map_memory(const char *dir)
 {
-	char path[4096];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/soak-XXXXXX", dir);
 	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0 || unlink(path) || ftruncate(fd, SOAK_CLIENTS_MAX * SOAK_SLOT))
+	if (fd < 0 || ftruncate(fd, SOAK_CLIENTS_MAX * SOAK_SLOT))
 		soak_fail("no file for the memory");
 	memory = mmap(NULL, SOAK_CLIENTS_MAX * SOAK_SLOT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
@@ -200,4 +200,5 @@ soak_serve(struct soak_shared *s, const char *dir, int ready_fd)
 		soak_must("deregister", rpma_mr_dereg(&slots[i]));
 	soak_must("delete the peer", rpma_peer_delete(&peer));
 	munmap(memory, SOAK_CLIENTS_MAX * SOAK_SLOT);
+	unlink(path);
 }

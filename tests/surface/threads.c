@@ -108,12 +108,13 @@ new_cfg(bool shared)
 	return cfg;
 }
 
+static char path[] = "threads.XXXXXX";
+
 static void
 map_file(void)
 {
-	char path[] = "threads.XXXXXX";
 	int fd = mkstemp(path);
-	TRUE(fd >= 0 && unlink(path) == 0 && ftruncate(fd, SIZE) == 0);
+	TRUE(fd >= 0 && ftruncate(fd, SIZE) == 0);
 	w.mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	TRUE(w.mem != MAP_FAILED);
 	close(fd);
@@ -169,6 +170,7 @@ tear_down(void)
 	ZERO(rpma_peer_cfg_delete(&w.pcfg));
 	ZERO(rpma_peer_delete(&w.peer));
 	munmap(w.mem, SIZE);
+	unlink(path);
 }
 
 /* ---- devices, words, log ---- */

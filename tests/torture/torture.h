@@ -77,6 +77,7 @@ struct side {
 	bool gave_up; /* this side has ended the connection, for the other one was silent */
 	uint8_t *mem;
 	int fd;
+	char *path; /* of its file, which must have a name to be durable; NULL: none */
 	struct rpma_mr_local *mr;
 	struct rpma_mr_remote *remote; /* the other side's memory */
 };

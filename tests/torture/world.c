@@ -151,6 +151,15 @@ delete_conn(const struct world *w, struct side *s)
 }
 
 static void
+unlink_file(struct side *s)
+{
+	if (s->path)
+		unlink(s->path);
+	free(s->path);
+	s->path = NULL;
+}
+
+static void
 delete_side(const struct world *w, struct side *s)
 {
 	int ret = rpma_mr_remote_delete(&s->remote);
@@ -168,6 +177,7 @@ delete_side(const struct world *w, struct side *s)
 		munmap(s->mem, w->plan.size);
 	if (s->fd >= 0)
 		close(s->fd);
+	unlink_file(s);
 }
 
 void
@@ -311,7 +321,7 @@ world_cfg(struct world *w, struct side *s)
 }
 
 static int
-memory_file(const struct world *w)
+memory_file(const struct world *w, struct side *s)
 {
 	char path[4096];
 	int fd;
@@ -321,7 +331,7 @@ memory_file(const struct world *w)
 	snprintf(path, sizeof(path), "%s/torture-XXXXXX", w->dir);
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd >= 0)
-		unlink(path);
+		s->path = strdup(path);
 	return fd;
 }
 
@@ -333,7 +343,7 @@ world_memory(struct world *w, struct side *s, int usage)
 	int ret;
 
 	if (has_file) {
-		s->fd = memory_file(w);
+		s->fd = memory_file(w, s);
 		if (s->fd < 0 || ftruncate(s->fd, (off_t)w->plan.size))
 			wrong("cannot make a file in %s: %s", w->dir, strerror(errno));
 	}

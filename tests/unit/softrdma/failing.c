@@ -176,6 +176,16 @@ WRAP(int, pipe2, -1, (int ends[2], int flags), (ends, flags))
 WRAP(int, memfd_create, -1, (const char *name, unsigned int flags), (name, flags))
 WRAP(void *, mmap, MAP_FAILED, (void *addr, size_t len, int prot, int flags, int fd, off_t offset),
 	(addr, len, prot, flags, fd, offset))
+/* the form without a new address */
+void *__real_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...);
+void *__wrap_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...);
+
+void *
+__wrap_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...)
+{
+	return strikes("mremap") ? MAP_FAILED : __real_mremap(addr, old_len, new_len, flags);
+}
+
 WRAP(int, pmem2_source_from_anon, error, (struct pmem2_source * *src, size_t size), (src, size))
 WRAP(int, pmem2_map_from_existing, error,
 	(struct pmem2_map * *map, const struct pmem2_source *src, void *addr, size_t len,

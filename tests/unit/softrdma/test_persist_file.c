@@ -10,11 +10,15 @@
 
 #include "connected.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 #include "softrdma/persist.h"
 #include "softrdma/persist_dax.h"
@@ -81,15 +85,14 @@ test_found_by(void **state)
 	munmap(mem, PAGE);
 }
 
-/* another file has its name now: the kernel's link names the right one */
+/* calls that do not tell what the file is like: it is not durable, as far as is known */
 static void
-test_renamed(void **state)
+test_unknown_file(void **state)
 {
 	(void)state;
 	char path[32];
-	void *mem, *other;
+	void *mem;
 	int fd = named_file(path, &mem);
-	/* what stat says of it is not to be had: it is not taken for the file */
 	for (unsigned skip = 0; skip < 3; skip++) {
 		fail_call(FAIL_MINE, "fstat", skip, 1, EIO);
 		struct softrdma_persist *persist = NULL;
@@ -98,23 +101,172 @@ test_renamed(void **state)
 		softrdma_persist_delete(persist);
 		fail_nothing();
 	}
+	fail_call(FAIL_MINE, "statx", 0, 1, EIO);
+	expect_new(mem, EOPNOTSUPP);
+	fail_nothing();
 	struct softrdma_persist *persist = NULL;
 	assert_int_equal(softrdma_persist_new(mem, PAGE, &persist), 0);
 	fail_call(FAIL_MINE, "statx", 0, 1, EIO); /* how long the file is, nobody knows: not durable */
 	assert_int_equal(softrdma_persist_flush(persist, mem, 1), EIO);
 	fail_nothing();
 	softrdma_persist_delete(persist);
+	munmap(mem, PAGE);
+	close(fd);
+	unlink(path);
+}
 
+/* another file has its name now: the kernel's link names the right one, which has no name any more */
+static void
+test_renamed(void **state)
+{
+	(void)state;
+	char path[32];
+	void *mem, *other;
+	int fd = named_file(path, &mem);
 	unlink(path);
 	int second = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	map_file(second, &other);
-	expect_new(mem, 0);
+	expect_new(mem, EOPNOTSUPP);
+	wait_for_log("it has no name under which another process could find it");
 	expect_new(other, 0);
 	munmap(mem, PAGE);
 	munmap(other, PAGE);
 	close(fd);
 	close(second);
 	unlink(path);
+}
+
+/* the device opens the file itself, to hear of failures: without that nothing is promised */
+static void
+test_not_opened(void **state)
+{
+	(void)state;
+	static const struct {
+		enum fail_whose whose;
+		const char *call;
+		int error, expected;
+	} cases[] = {
+		{ FAIL_THEIRS, "open", EACCES, EOPNOTSUPP },
+		{ FAIL_THEIRS, "open", EROFS, EOPNOTSUPP },
+		{ FAIL_THEIRS, "open", ENFILE, ENFILE },
+		{ FAIL_THEIRS, "mmap", ENOMEM, ENOMEM },
+		{ FAIL_MINE, "pthread_create", EAGAIN, EAGAIN },
+		{ FAIL_MINE, "madvise", EINVAL, EINVAL },
+	};
+	char path[32];
+	void *mem;
+	int fd = named_file(path, &mem);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fail_call(cases[i].whose, cases[i].call, 0, 1, cases[i].error);
+		expect_new(mem, cases[i].expected);
+		assert_int_equal(fail_nothing(), 1);
+	}
+	wait_for_log("this process may not open the file for writing (Permission denied)");
+	expect_new(mem, 0);
+	munmap(mem, PAGE);
+	close(fd);
+	unlink(path);
+}
+
+/* a sandbox that refuses a table of descriptors of its own to a thread */
+static void
+forbid_own_descriptors(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
+/* registers a file, on which the parent has a lock, where the descriptor must stay open for the lock to stay
+ */
+static void
+open_in_sandbox(int fd, void *mem)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct softrdma_persist *persist = NULL;
+	struct stat own, st;
+	unsigned same = 0;
+	forbid_own_descriptors();
+	bool done = fcntl(fd, F_SETLK, &lock) == 0 && softrdma_persist_new(mem, PAGE, &persist) == 0 &&
+		softrdma_persist_flush(persist, mem, 1) == 0;
+	softrdma_persist_delete(persist);
+	fstat(fd, &own);
+	for (int other = 0; other < 256; other++)
+		same += fstat(other, &st) == 0 && st.st_ino == own.st_ino && st.st_dev == own.st_dev;
+	_exit(done && same == 2 ? 0 : 1);
+}
+
+static void
+test_opened_in_a_sandbox(void **state)
+{
+	(void)state;
+	char path[32];
+	void *mem;
+	int fd = named_file(path, &mem);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		open_in_sandbox(fd, mem);
+	int status = -1;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	munmap(mem, PAGE);
+	close(fd);
+	unlink(path);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+/* memory of more of the file is registered later */
+static void
+test_grown(void **state)
+{
+	(void)state;
+	char path[32];
+	void *mem;
+	int fd = named_file(path, &mem);
+	expect_new(mem, 0);
+	munmap(mem, PAGE);
+	const size_t size = 64 * PAGE;
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	char *more = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct softrdma_persist *persist = NULL;
+	fail_call(FAIL_MINE, "mremap", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_persist_new(more, size, &persist), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(softrdma_persist_new(more, size, &persist), 0);
+	assert_int_equal(softrdma_persist_flush(persist, more + size - 1, 1), 0);
+	softrdma_persist_delete(persist);
+	munmap(more, size);
+	close(fd);
+	unlink(path);
+}
+
+/* files stay known, but not without end */
+static void
+test_many_files(void **state)
+{
+	(void)state;
+	char path[32];
+	void *mem;
+	for (int i = 0; i < SOFTRDMA_IDLE_FILES_MAX + 20; i++) {
+		int fd = named_file(path, &mem);
+		struct softrdma_persist *persist = NULL;
+		assert_int_equal(softrdma_persist_new(mem, PAGE, &persist), 0);
+		softrdma_persist_delete(persist);
+		munmap(mem, PAGE);
+		close(fd);
+		if (i % 2)
+			unlink(path);
+	}
+	assert_true(system("rm -f test_file.??????") == 0);
 }
 
 /* what is mapped need be no file: a device keeps what it gets, or it does not */
@@ -233,7 +385,12 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_found_by),
+		device_test(test_unknown_file),
 		device_test(test_renamed),
+		device_test(test_not_opened),
+		device_test(test_opened_in_a_sandbox),
+		device_test(test_grown),
+		device_test(test_many_files),
 		device_test(test_devices),
 		device_test(test_unknown_file_system),
 		device_test(test_replaced),

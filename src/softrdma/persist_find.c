@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * persist_find.c -- which file is behind a mapping
+ *
+ * The kernel shows a path, a device number and an inode number for each mapping. The path may lead to another
+ * file by now. The numbers are those of the file system, which are not always what stat(2) says: btrfs gives
+ * each subvolume a device number of its own and the same inode numbers, overlayfs has numbers of its own.
+ */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "persist_find.h"
+
+#define DELETED " (deleted)"
+
+static bool
+ends_with(const char *text, const char *end)
+{
+	size_t text_len = strlen(text), end_len = strlen(end);
+	return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
+}
+
+bool
+softrdma_find_is_memfd(const char *name)
+{
+	return strncmp(name, "/memfd:", 7) == 0 && ends_with(name, DELETED);
+}
+
+/*
+ * Can it be the file of the area? Where stat() shows the number of no real device (major 0), the mapping's
+ * may be another one, and the inode number has to do; softrdma_find_is_same() decides.
+ */
+static bool
+may_be_file_of(int fd, const struct softrdma_area *area)
+{
+	struct stat st;
+	if (fstat(fd, &st) || st.st_ino != area->inode)
+		return false;
+	return st.st_dev == area->dev || major(st.st_dev) == 0;
+}
+
+/* opens path if it may be the area's file; -1 if not */
+static int
+open_if_same(const char *path, const struct softrdma_area *area)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd >= 0 && !may_be_file_of(fd, area)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* the kernel's own link to a mapped file: names what has no path any more, and needs privileges */
+static int
+open_map_file(const struct softrdma_area *area)
+{
+	char path[sizeof("/proc/self/map_files/") + 2 * 2 * sizeof(uintptr_t) + 1];
+	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, area->start, area->end);
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* a memfd or a deleted file may still be open in this process */
+static int
+open_own_descriptor(const struct softrdma_area *area)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	if (dir == NULL)
+		return -1;
+
+	int fd = -1;
+	struct dirent *entry;
+	while (fd < 0 && (entry = readdir(dir)) != NULL) {
+		char path[sizeof("/proc/self/fd/") + sizeof(entry->d_name)];
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		struct stat st;
+		/* by number first: most descriptors are not it */
+		if (entry->d_name[0] != '.' && stat(path, &st) == 0 && st.st_ino == area->inode)
+			fd = open_if_same(path, area);
+	}
+	closedir(dir);
+	return fd;
+}
+
+int
+softrdma_find_file(const struct softrdma_area *area, const char *name)
+{
+	int fd = -1;
+	if (name[0] == '/')
+		fd = open_if_same(name, area);
+	if (fd < 0)
+		fd = open_map_file(area);
+	if (fd < 0)
+		fd = open_own_descriptor(area);
+	return fd;
+}
+
+/* what the kernel shows for one mapping is compared with this */
+struct shown {
+	dev_t dev;
+	uint64_t inode;
+	const char *name; /* NULL: any */
+};
+
+static int
+compare(const struct softrdma_area *area, const char *name, void *arg)
+{
+	const struct shown *shown = arg;
+	bool same = area->dev == shown->dev && area->inode == shown->inode &&
+		(shown->name == NULL || strcmp(name, shown->name) == 0);
+	return same ? 0 : 1;
+}
+
+bool
+softrdma_find_is_same(const void *base, const struct softrdma_area *area, const char *name,
+	const struct stat *st)
+{
+	struct shown shown = {
+		.dev = area->dev,
+		.inode = area->inode,
+		.name = st->st_dev == area->dev ? NULL : name,
+	};
+	return softrdma_mapping_each(-1, (uintptr_t)base, (uintptr_t)base + 1, true, compare, &shown) == 0;
+}
+
+static int
+look_for_deleted(const struct softrdma_area *area, const char *name, void *arg)
+{
+	(void)area;
+	*(bool *)arg = ends_with(name, DELETED);
+	return 0;
+}
+
+bool
+softrdma_find_is_deleted(const void *base)
+{
+	bool deleted = false;
+	softrdma_mapping_each(-1, (uintptr_t)base, (uintptr_t)base + 1, true, look_for_deleted, &deleted);
+	return deleted;
+}

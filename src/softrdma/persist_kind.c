@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* persist_kind.c -- what a mapped file is kept in, and so what makes it durable */
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "env.h"
+#include "persist_kind.h"
+
+/* no names for these in every version of the headers */
+#define DMA_BUF_FS 0x444d4142
+#define SECRETMEM_FS 0x5345434d
+#define CIFS_FS 0xff534d42
+#define SMB2_FS 0xfe534d42
+#define FUSE_FS 0x65735546
+#define CEPH_FS 0x00c36400
+
+/* file systems that are views of the kernel or hand out mappings of something else than stored bytes */
+static const unsigned int no_storage[] = {
+	PROC_SUPER_MAGIC,
+	SYSFS_MAGIC,
+	DEBUGFS_MAGIC,
+	TRACEFS_MAGIC,
+	SECURITYFS_MAGIC,
+	CGROUP_SUPER_MAGIC,
+	CGROUP2_SUPER_MAGIC,
+	BPF_FS_MAGIC,
+	ANON_INODE_FS_MAGIC,
+	SOCKFS_MAGIC,
+	PIPEFS_MAGIC,
+	DMA_BUF_FS,
+	SECRETMEM_FS,
+};
+
+#define IN_MEMORY "it survives the process, not a power failure"
+#define OF_SERVER \
+	"it is as durable as the server of that file system makes it, which cannot be seen from here"
+
+/* file systems whose flush is worth less than that of a local disk */
+static struct {
+	const unsigned int magic;
+	const char *const name, *const worth;
+	atomic_flag told;
+} lesser[] = {
+	{ TMPFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ HUGETLBFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ RAMFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ OVERLAYFS_SUPER_MAGIC, "an overlay file system",
+		"it is as durable as the upper layer, which may be in memory", ATOMIC_FLAG_INIT },
+	{ NFS_SUPER_MAGIC, "NFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ CIFS_FS, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ SMB2_FS, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ V9FS_MAGIC, "9p", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ CEPH_FS, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ FUSE_FS, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT },
+};
+
+/* the names of their devices below /sys/devices/virtual/block */
+static struct {
+	const char *const name, *const what;
+	atomic_flag told;
+} block_devices_in_memory[] = {
+	{ "/block/ram", "a RAM disk", ATOMIC_FLAG_INIT },
+	{ "/block/zram", "a compressed RAM disk", ATOMIC_FLAG_INIT },
+};
+
+/* where the kernel keeps what it says of a device; "" if it says nothing */
+static void
+find_in_sysfs(const char *kind, dev_t dev, const char *rest, char *target, size_t size)
+{
+	char path[80];
+	snprintf(path, sizeof(path), "/sys/dev/%s/%u:%u%s", kind, major(dev), minor(dev), rest);
+	ssize_t len = readlink(path, target, size - 1);
+	target[len > 0 ? len : 0] = '\0';
+}
+
+static bool
+is_dax_device(dev_t rdev)
+{
+	char target[256];
+	find_in_sysfs("char", rdev, "/subsystem", target, sizeof(target));
+	const char *last = strrchr(target, '/');
+	return last && strcmp(last, "/dax") == 0; /* of the bus, and before that of the class */
+}
+
+bool
+softrdma_kind_is_dax_mapping(int fd, const struct softrdma_area *area)
+{
+	/* the kernel's attribute spares the long way through smaps */
+	struct statx stx;
+	if (statx(fd, "", AT_EMPTY_PATH, 0, &stx) == 0 && (stx.stx_attributes_mask & STATX_ATTR_DAX) &&
+		!(stx.stx_attributes & STATX_ATTR_DAX))
+		return false;
+	return softrdma_mapping_is_sync(area->start);
+}
+
+static const char *
+kind_of_regular(int fd, const struct softrdma_area *area, enum softrdma_kind *kind)
+{
+	struct statfs fs;
+	if (fstatfs(fd, &fs))
+		return "its file system is unknown";
+
+	unsigned int magic = (unsigned int)fs.f_type;
+	for (size_t i = 0; i < sizeof(no_storage) / sizeof(no_storage[0]); i++)
+		if (magic == no_storage[i])
+			return "its file system stores nothing";
+
+	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC || magic == RAMFS_MAGIC)
+		*kind = SOFTRDMA_KIND_MEMORY;
+	else
+		*kind = softrdma_kind_is_dax_mapping(fd, area) ? SOFTRDMA_KIND_DAX : SOFTRDMA_KIND_DISK;
+	return NULL;
+}
+
+const char *
+softrdma_kind_of(int fd, const struct softrdma_area *area, const struct stat *st, enum softrdma_kind *kind)
+{
+	if (S_ISREG(st->st_mode))
+		return kind_of_regular(fd, area, kind);
+	*kind = S_ISBLK(st->st_mode) ? SOFTRDMA_KIND_DISK : SOFTRDMA_KIND_DAX;
+	if (S_ISBLK(st->st_mode) || (S_ISCHR(st->st_mode) && is_dax_device(st->st_rdev)))
+		return NULL;
+	return "it is neither a file nor a DAX device";
+}
+
+static void
+warn(atomic_flag *told, const char *name, const char *what, const char *worth)
+{
+	if (!atomic_flag_test_and_set(told))
+		SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", what, name, worth);
+}
+
+static void
+warn_of_file_system(int fd, const char *name)
+{
+	struct statfs fs;
+	if (fstatfs(fd, &fs))
+		return;
+	for (size_t i = 0; i < sizeof(lesser) / sizeof(lesser[0]); i++)
+		if ((unsigned int)fs.f_type == lesser[i].magic)
+			warn(&lesser[i].told, name, lesser[i].name, lesser[i].worth);
+}
+
+static void
+warn_of_device(dev_t dev, const char *name)
+{
+	char target[256];
+	find_in_sysfs("block", dev, "", target, sizeof(target));
+	for (size_t i = 0; i < sizeof(block_devices_in_memory) / sizeof(block_devices_in_memory[0]); i++)
+		if (strstr(target, block_devices_in_memory[i].name))
+			warn(&block_devices_in_memory[i].told, name, block_devices_in_memory[i].what,
+				IN_MEMORY);
+}
+
+void
+softrdma_kind_warn(int fd, const struct stat *st, const char *name)
+{
+	if (S_ISREG(st->st_mode))
+		warn_of_file_system(fd, name);
+	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode))
+		warn_of_device(S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev, name);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* lending.h -- a program that lends a mapped file and its client, in one process, for tests by cmocka */
+
+#ifndef TEST_REVIEW_LENDING_H
+#define TEST_REVIEW_LENDING_H
+
+#include <librpma.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pair.h"
+
+#define LENDING_SIZE ((size_t)1 << 20)
+
+struct lending {
+	int fd; /* of the file; the test's own */
+	char *mem;
+	struct pair pair;
+	struct rpma_mr_local *lent; /* NULL: not registered */
+	struct rpma_mr_local *src;
+	struct rpma_mr_remote *remote; /* as the client knows it */
+	char data[LENDING_SIZE];       /* what the client has written last */
+};
+
+/* maps LENDING_SIZE bytes of the file, which gets this size, and connects a client */
+void lending_begin(struct lending *lending, int fd);
+void lending_end(struct lending *lending);
+
+/* registers the memory for persistent flush and hands its descriptor to the client; the result of rpma_mr_reg
+ */
+int lending_lend(struct lending *lending);
+
+/* deregisters, and takes the connection down; and the next client comes, with nothing lent to it yet */
+void lending_disconnect(struct lending *lending);
+void lending_connect(struct lending *lending);
+
+/* true if the client may flush the memory persistently */
+bool lending_is_persistent(const struct lending *lending);
+
+/* the client writes all of the memory, or flushes it persistently: what it is told */
+enum ibv_wc_status lending_write(struct lending *lending, char value);
+enum ibv_wc_status lending_flush(struct lending *lending);
+
+#endif /* TEST_REVIEW_LENDING_H */

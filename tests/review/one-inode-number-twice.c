@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * Two files of btrfs with one inode number, in two subvolumes (every snapshot has such files), were taken for
+ * one. When one of them was cut short, the size of the other one was looked at, and a flush succeeded.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "lending.h"
+#include "medium.h"
+
+static struct medium medium;
+static struct lending lendings[2];
+
+static void
+make_subvolume(const char *name)
+{
+	char command[2 * MEDIUM_PATH_LEN], path[MEDIUM_PATH_LEN];
+	snprintf(command, sizeof(command),
+		"unset LD_PRELOAD; PATH=$PATH:/sbin:/usr/sbin btrfs subvolume create %s >/dev/null",
+		medium_path(&medium, name, path));
+	assert_int_equal(system(command), 0);
+}
+
+static int
+new_file(const char *subvolume, ino_t *inode)
+{
+	char path[MEDIUM_PATH_LEN], name[32];
+	struct stat st;
+	snprintf(name, sizeof(name), "%s/lent", subvolume);
+	int fd = open(medium_path(&medium, name, path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	*inode = st.st_ino;
+	return fd;
+}
+
+static void
+test_two_files(void **state)
+{
+	(void)state;
+	ino_t inodes[2];
+	make_subvolume("one");
+	make_subvolume("two");
+	for (int i = 0; i < 2; i++) {
+		lending_begin(&lendings[i], new_file(i == 0 ? "one" : "two", &inodes[i]));
+		assert_int_equal(lending_lend(&lendings[i]), 0);
+		assert_true(lending_is_persistent(&lendings[i]));
+		assert_int_equal(lending_write(&lendings[i], (char)('1' + i)), IBV_WC_SUCCESS);
+		assert_int_equal(lending_flush(&lendings[i]), IBV_WC_SUCCESS);
+	}
+	assert_int_equal(inodes[0], inodes[1]);
+
+	assert_int_equal(ftruncate(lendings[1].fd, 0), 0);
+	assert_int_equal(lending_flush(&lendings[1]), IBV_WC_REM_OP_ERR);
+	assert_int_equal(lending_flush(&lendings[0]), IBV_WC_SUCCESS);
+	for (int i = 0; i < 2; i++)
+		lending_end(&lendings[i]);
+}
+
+int
+main(void)
+{
+	deadline_start("one-inode-number-twice", 100);
+	if (!medium_open(&medium, "mkfs.btrfs -q", NULL, 256, 256))
+		return MEDIUM_SKIPPED;
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_two_files) };
+	int failures = cmocka_run_group_tests(tests, NULL, NULL);
+	medium_close(&medium);
+	return failures;
+}
