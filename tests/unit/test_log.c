@@ -6,9 +6,12 @@
  * "nonsense" here
  */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -195,6 +198,61 @@ threads_may_log_at_once(void **state)
 		pthread_join(threads[i], NULL);
 }
 
+static void *
+write_a_line(void *arg)
+{
+	(void)arg;
+	RPMAI_LOG(ERROR, "a line for which there is no room");
+	return NULL;
+}
+
+static int64_t
+monotonic_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* a line that cannot be written holds up a fork for a second, not for ever */
+static void
+a_fork_does_not_wait_for_a_stuck_line(void **state)
+{
+	(void)state;
+	int pipe_fds[2], status = -1, kept = dup(STDERR_FILENO);
+	char bytes[4096] = "";
+	pthread_t thread;
+	fflush(stderr);
+	assert_int_equal(pipe2(pipe_fds, O_NONBLOCK), 0);
+	while (write(pipe_fds[1], bytes, sizeof(bytes)) > 0)
+		;
+	assert_int_equal(fcntl(pipe_fds[1], F_SETFL, 0), 0);
+	assert_int_equal(dup2(pipe_fds[1], STDERR_FILENO), STDERR_FILENO);
+	assert_ok(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
+	assert_ok(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR));
+	assert_int_equal(pthread_create(&thread, NULL, write_a_line, NULL), 0);
+
+	/* the thread has the lock when a fork takes time; until then the fork comes too early */
+	int64_t begin_ms;
+	do {
+		begin_ms = monotonic_ms();
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	} while (monotonic_ms() - begin_ms < 500);
+
+	assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+	while (read(pipe_fds[0], bytes, sizeof(bytes)) > 0)
+		;
+	pthread_join(thread, NULL);
+	close(kept);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	assert_ok(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED));
+}
+
 int
 main(void)
 {
@@ -206,6 +264,7 @@ main(void)
 		rpma_test(the_default_function_writes_one_line),
 		rpma_test(a_place_is_not_needed),
 		rpma_test(threads_may_log_at_once),
+		rpma_test(a_fork_does_not_wait_for_a_stuck_line),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,19 @@ test_setting(void **state)
 	unsetenv(NAME);
 }
 
+/* the first use of the device: without it forked children would not begin anew */
+static void
+test_no_memory_for_forks(void **state)
+{
+	(void)state;
+	softrdma_set_env(&(struct softrdma_env){ .log = keep_log });
+	log_clear();
+	fail_call(FAIL_MINE, "pthread_atfork", 0, 1, ENOMEM);
+	assert_non_null(softrdma_context());
+	assert_int_equal(fail_nothing(), 1);
+	assert_true(log_has("this process must not fork"));
+}
+
 int
 main(void)
 {
@@ -160,6 +173,7 @@ main(void)
 		cmocka_unit_test(test_own_clock),
 		cmocka_unit_test(test_own_random),
 		cmocka_unit_test(test_own_log),
+		cmocka_unit_test(test_no_memory_for_forks),
 		device_test(test_embedder),
 		device_test(test_log_line),
 		device_test(test_few_log_lines),

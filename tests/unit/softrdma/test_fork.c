@@ -5,9 +5,12 @@
 
 #include "connected.h"
 
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "failing.h"
+#include "softrdma/cm.h"
 #include "softrdma/fork.h"
 
 #define DESCRIPTORS 256 /* no test has more */
@@ -28,12 +31,13 @@ static void
 in_child(void (*run)(struct pair_of_ids *p), struct pair_of_ids *p)
 {
 	int status;
+	fflush(NULL);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		deadline_start("a child", CHILD_S);
 		run(p);
-		_exit(0);
+		exit(0); /* what counts executed lines, and leak checkers, have a look */
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
@@ -151,6 +155,75 @@ use_queues(struct pair_of_ids *p)
 	softrdma_ibv_ack_cq_events(the_cq, 1);
 }
 
+/* what a test makes before it forks */
+static struct {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq_ex *cq;
+	struct ibv_srq *srq;
+} made;
+
+static void
+use_more_queues(struct pair_of_ids *p)
+{
+	(void)p;
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq *cq;
+	void *context;
+	must(ibv_start_poll(made.cq, &attr) == ESTALE, "ibv_start_poll");
+	must(ibv_next_poll(made.cq) == ESTALE, "ibv_next_poll");
+	must(softrdma_ibv_get_cq_event(made.channel, &cq, &context) == -1 && errno == ESTALE,
+		"ibv_get_cq_event");
+	must(softrdma_ibv_create_cq(softrdma_context(), 1, NULL, made.channel, 0) == NULL && errno == ESTALE,
+		"ibv_create_cq");
+	must(softrdma_ibv_destroy_comp_channel(made.channel) == ESTALE, "ibv_destroy_comp_channel");
+	struct ibv_recv_wr *bad, recv = { 0 };
+	must(ibv_post_srq_recv(made.srq, &recv, &bad) == ESTALE && bad == &recv, "ibv_post_srq_recv");
+	must(softrdma_ibv_destroy_srq(made.srq) == ESTALE, "ibv_destroy_srq");
+}
+
+static void
+test_more_objects_of_the_parent(void **state)
+{
+	(void)state;
+	struct ibv_cq_init_attr_ex cq = { .cqe = 4 };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	made.channel = softrdma_ibv_create_comp_channel(softrdma_context());
+	made.cq = softrdma_ibv_create_cq_ex(softrdma_context(), &cq);
+	made.srq = softrdma_ibv_create_srq(the_pd, &srq);
+	assert_true(made.channel && made.cq && made.srq);
+	in_child(use_more_queues, NULL);
+	assert_int_equal(softrdma_ibv_destroy_srq(made.srq), 0);
+	assert_int_equal(softrdma_ibv_destroy_cq(ibv_cq_ex_to_cq(made.cq)), 0);
+	assert_int_equal(softrdma_ibv_destroy_comp_channel(made.channel), 0);
+}
+
+static void
+complete_batch(struct pair_of_ids *p)
+{
+	must(ibv_wr_complete(softrdma_ibv_qp_to_qp_ex(p->active->qp)) == ESTALE, "ibv_wr_complete");
+}
+
+/* the parent forks in the middle of a batch: the child cannot send it, and the parent can */
+static void
+test_batch(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct ibv_qp_ex *ex = softrdma_ibv_qp_to_qp_ex(p.active->qp);
+	give_receive(&p);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(ex);
+	ibv_wr_set_sge(ex, the_mr->lkey, (uintptr_t)the_mem, 8);
+	in_child(complete_batch, &p);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
 static void
 use_domain(struct pair_of_ids *p)
 {
@@ -160,6 +233,11 @@ use_domain(struct pair_of_ids *p)
 	struct ibv_qp_init_attr_ex attr = qp_attr();
 	must(softrdma_ibv_reg_mr(the_pd, mem, sizeof(mem), 0) == NULL && errno == ESTALE, "ibv_reg_mr");
 	must(softrdma_ibv_dereg_mr(the_mr) == ESTALE, "ibv_dereg_mr");
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	must(softrdma_ibv_advise_mr(the_pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == ESTALE,
+		"ibv_advise_mr");
+	struct ibv_qp_init_attr init = { .send_cq = the_cq, .recv_cq = the_cq, .qp_type = IBV_QPT_RC };
+	must(softrdma_ibv_create_qp(the_pd, &init) == NULL && errno == ESTALE, "ibv_create_qp");
 	must(softrdma_ibv_create_srq(the_pd, &srq) == NULL && errno == ESTALE, "ibv_create_srq");
 	must(softrdma_ibv_create_qp_ex(softrdma_context(), &attr) == NULL && errno == ESTALE,
 		"ibv_create_qp_ex");
@@ -248,6 +326,68 @@ test_own_device(void **state)
 	pair_fini(&p);
 }
 
+/* the board of the same host is another one, too, and has nothing of the parent's */
+static void
+test_own_board(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	setenv("SOFTRDMA_SAME_HOST", "1", 1);
+	pair_init(&p);
+	in_child(make_own_connection, &p);
+	expect_connection(&p);
+	pair_fini(&p);
+	unsetenv("SOFTRDMA_SAME_HOST");
+}
+
+static void
+lack_memory(struct pair_of_ids *p)
+{
+	(void)p;
+	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
+	must(softrdma_ibv_alloc_pd(the_pd->context) == NULL, "no domain without memory for a context");
+	fail_nothing();
+	must(softrdma_ibv_alloc_pd(the_pd->context) != NULL, "a domain");
+}
+
+static void
+test_no_memory(void **state)
+{
+	(void)state;
+	in_child(lack_memory, NULL);
+}
+
+static void *
+hold_manager(void *arg)
+{
+	sem_t *sems = arg;
+	softrdma_cm_lock();
+	sem_post(&sems[0]);
+	sem_wait(&sems[1]);
+	softrdma_cm_unlock();
+	return NULL;
+}
+
+/* a log function that is called with the manager's lock held, and forks, must not wait for ever */
+static void
+test_manager_is_held(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pthread_t thread;
+	sem_t sems[2];
+	pair_init(&p);
+	sem_init(&sems[0], 0, 0);
+	sem_init(&sems[1], 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, hold_manager, sems), 0);
+	sem_wait(&sems[0]);
+	in_child(make_own_connection, &p);
+	sem_post(&sems[1]);
+	pthread_join(thread, NULL);
+	expect_connection(&p);
+	pair_fini(&p);
+}
+
 static void
 be_a_grandparent(struct pair_of_ids *p)
 {
@@ -273,7 +413,12 @@ main(void)
 		device_test(test_descriptors_are_closed),
 		device_test(test_descriptors_of_others_stay),
 		device_test(test_objects_of_the_parent),
+		device_test(test_more_objects_of_the_parent),
+		device_test(test_batch),
 		device_test(test_own_device),
+		device_test(test_own_board),
+		device_test(test_no_memory),
+		device_test(test_manager_is_held),
 		device_test(test_child_of_a_child),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

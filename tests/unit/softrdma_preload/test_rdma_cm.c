@@ -5,6 +5,8 @@
 
 #include "two_sides.h"
 
+#include <sys/wait.h>
+
 static struct rdma_cm_event *
 next(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
@@ -118,6 +120,32 @@ test_no_domain(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* a child is told whose an id is, and has a device and a domain of its own */
+static void
+test_forked(void **state)
+{
+	(void)state;
+	struct rdma_cm_id *id = NULL;
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	int status = -1;
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct rdma_cm_id *own = NULL;
+		bool refused = rdma_destroy_id(id) == -1 && errno == ESTALE;
+		bool works = rdma_create_id(NULL, &own, NULL, RDMA_PS_TCP) == 0 &&
+			rdma_bind_addr(own, (struct sockaddr *)&any) == 0 && own->pd != id->pd &&
+			rdma_destroy_id(own) == 0;
+		exit(refused && works ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 int
 main(void)
 {
@@ -125,6 +153,7 @@ main(void)
 		cmocka_unit_test(test_no_domain),
 		cmocka_unit_test(test_request_and_rejection),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_forked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
