@@ -197,6 +197,28 @@ test_more_objects_of_the_parent(void **state)
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(made.channel), 0);
 }
 
+static struct rdma_cm_event *taken; /* by the parent */
+
+static void
+acknowledge(struct pair_of_ids *p)
+{
+	(void)p;
+	must(softrdma_rdma_ack_cm_event(taken) == -1 && errno == ESTALE, "rdma_ack_cm_event");
+}
+
+static void
+test_event(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+	assert_int_equal(softrdma_rdma_get_cm_event(p.channel, &taken), 0);
+	in_child(acknowledge, &p);
+	assert_int_equal(softrdma_rdma_ack_cm_event(taken), 0);
+	pair_fini(&p);
+}
+
 static void
 complete_batch(struct pair_of_ids *p)
 {
@@ -414,6 +436,7 @@ main(void)
 		device_test(test_descriptors_of_others_stay),
 		device_test(test_objects_of_the_parent),
 		device_test(test_more_objects_of_the_parent),
+		device_test(test_event),
 		device_test(test_batch),
 		device_test(test_own_device),
 		device_test(test_own_board),

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#include <sched.h>
 #include <sys/shm.h>
 
 #include "failing.h"
@@ -461,6 +462,24 @@ test_shared_without_a_file(void **state)
 	shmdt(map);
 }
 
+/* the kernel shows a segment's number as its inode, and the first one of a name space has the number 0 */
+static void
+test_segment_without_a_number(void **state)
+{
+	(void)state;
+	if (unshare(CLONE_NEWIPC) != 0)
+		skip();
+	int id = shmget(IPC_PRIVATE, PAGE, IPC_CREAT | 0600);
+	assert_int_equal(id, 0);
+	void *map = shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+	assert_ptr_not_equal(map, (void *)-1);
+	struct softrdma_mr *mr = new_mr(map, PAGE, RW);
+	assert_false(mr->fragile);
+	delete_mr(mr);
+	shmdt(map);
+}
+
 /* huge pages may be missing when a hole is touched, whatever name the memory has */
 static void
 test_huge_pages(void **state)
@@ -569,6 +588,7 @@ main(void)
 		TEST(test_sandbox),
 		TEST(test_kernel_without_populate),
 		TEST(test_shared_without_a_file),
+		TEST(test_segment_without_a_number),
 		TEST(test_huge_pages),
 		TEST(test_registering_fails),
 		TEST(test_deregistration_waits_for_flushes),

@@ -7,6 +7,7 @@
 
 #include <endian.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include "softrdma/device.h"
 
@@ -150,6 +151,29 @@ test_gids(void **state)
 	softrdma_release_gids();
 }
 
+/* a child makes a context of its own, for which there must be memory */
+static void
+test_forked(void **state)
+{
+	(void)state;
+	int count = 0, status = -1;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	assert_int_equal(count, 1);
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
+		bool refused = ibv_open_device(list[0]) == NULL;
+		fail_nothing();
+		struct ibv_context *context = ibv_open_device(list[0]);
+		exit(refused && context && ibv_close_device(context) == 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	ibv_free_device_list(list);
+}
+
 int
 main(void)
 {
@@ -160,6 +184,7 @@ main(void)
 		cmocka_unit_test(test_no_asynchronous_events),
 		cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_gids),
+		cmocka_unit_test(test_forked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
