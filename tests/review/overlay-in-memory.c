@@ -28,7 +28,7 @@ static struct medium medium;
 static struct lending lending;
 static atomic_int warnings;
 
-static void
+__attribute__((format(printf, 5, 6))) static void
 count_warnings(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
 	const char *message_format, ...)
 {
