@@ -10,6 +10,8 @@
  *	fork-children-connect [--rounds N]
  */
 
+#include <dirent.h>
+#include <sched.h>
 #include <librpma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +150,28 @@ serve(struct rpma_ep *ep, struct rpma_mr_local *mr)
 	}
 }
 
+/* true if no other thread of this process runs */
+static bool
+others_sleep(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	bool sleep = true;
+	must(dir != NULL, "the threads");
+	while ((entry = readdir(dir)) != NULL) {
+		char path[sizeof("/proc/self/task//stat") + sizeof(entry->d_name)], state = 'S';
+		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
+		bool other = entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != (long)getpid();
+		FILE *file = other ? fopen(path, "re") : NULL;
+		if (file == NULL)
+			continue;
+		sleep = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'S' && sleep;
+		fclose(file);
+	}
+	closedir(dir);
+	return sleep;
+}
+
 static void
 run_round(unsigned long round)
 {
@@ -161,14 +185,28 @@ run_round(unsigned long round)
 	memset(mem, 0, sizeof(mem));
 	must(rpma_mr_reg(peer, mem, sizeof(mem), USAGE, &mr) == 0, "rpma_mr_reg");
 	must(pair_listen(peer, ADDR, port, &ep) == 0, "rpma_ep_listen");
+	/*
+	 * The children begin together. The address sanitizer does not release the locks of its allocator in a
+	 * child, so the progress thread must have nothing to do while the parent forks.
+	 */
+	int start[2];
+	must(pipe(start) == 0, "pipe");
+	while (!others_sleep())
+		sched_yield();
 	for (int i = 0; i < CHILDREN; i++) {
 		children[i] = fork();
 		must(children[i] >= 0, "fork");
 		if (children[i] == 0) {
+			char byte;
 			deadline_start("a child", ROUND_S); /* alarms are not inherited */
+			close(start[1]);
+			must(read(start[0], &byte, 1) == 0, "the start");
+			close(start[0]);
 			be_a_child(port, i, seed_of(round, i));
 		}
 	}
+	close(start[0]);
+	close(start[1]);
 	serve(ep, mr);
 	for (int i = 0; i < CHILDREN; i++) {
 		int status;
