@@ -198,7 +198,7 @@ no_answer_of_this_version(struct softrdma_handshaker *hand)
 {
 	char what[128];
 	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
-		hand->pending.hello.peer.version, SOFTRDMA_WIRE_VERSION);
+		(unsigned)hand->pending.hello.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
 	no_answer_of_ours(hand, what);
 }
 

@@ -94,13 +94,11 @@ softrdma_file_after_fork(void)
 
 /* --- files that are not known yet --- */
 
-static int
+static bool
 look_at_file(int fd, struct stat *st, struct statx *stx)
 {
 	const unsigned int wanted = STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BTIME;
-	if (fstat(fd, st) || statx(fd, "", AT_EMPTY_PATH, wanted, stx))
-		return errno;
-	return 0;
+	return fstat(fd, st) == 0 && statx(fd, "", AT_EMPTY_PATH, wanted, stx) == 0;
 }
 
 /* memfds have no name, and survive by being handed on; so they count as memory */
@@ -109,7 +107,7 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 {
 	struct stat st;
 	struct statx stx;
-	if (look_at_file(fd, &st, &stx))
+	if (!look_at_file(fd, &st, &stx))
 		return "it cannot be looked at";
 	const char *refused = softrdma_kind_of(fd, area, &st, &file->kind);
 	if (refused)

@@ -4,9 +4,9 @@
 /*
  * replay_log.c -- what a disk with a cache of its own keeps when its power is cut
  *
- *	replay_log LOG INFLIGHT IMAGE POSITION MARK
+ *	replay_log LOG IN_FLIGHT IMAGE POSITION MARK
  *
- * LOG is the file behind the log device of dm-log-writes, INFLIGHT the kernel's count of the requests to it.
+ * LOG is the file behind the log device of dm-log-writes, IN_FLIGHT the kernel's count of the requests to it.
  *What was logged up to the MARK is written into IMAGE. A write is in the log from the moment when the flush
  *after it was complete, or when it was complete itself if it was to go past the cache (FUA). POSITION is a
  *file that keeps how far earlier calls came; what they have taken is given back.
@@ -135,15 +135,15 @@ walk(struct log *log, const char *mark, bool writes)
 }
 
 static bool
-is_idle(const char *inflight)
+is_idle(const char *in_flight)
 {
 	unsigned long reads = 1, writes = 1;
-	FILE *f = fopen(inflight, "r");
+	FILE *f = fopen(in_flight, "r");
 
 	if (!f)
-		fail(inflight);
+		fail(in_flight);
 	if (fscanf(f, "%lu %lu", &reads, &writes) != 2)
-		fail(inflight);
+		fail(in_flight);
 	fclose(f);
 	return !reads && !writes;
 }
@@ -151,12 +151,12 @@ is_idle(const char *inflight)
 /* first the mark is seen; with it all before it is on its way at least, and has arrived when the device is
  * idle */
 static void
-await_mark(struct log *log, const char *mark, const char *inflight)
+await_mark(struct log *log, const char *mark, const char *in_flight)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
 	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * WAIT_FOR_LOG_MS;
 
-	while (!walk(log, mark, false) || !is_idle(inflight)) {
+	while (!walk(log, mark, false) || !is_idle(in_flight)) {
 		if (now_ms() > end) {
 			errno = ETIMEDOUT;
 			fail("the mark does not appear in the log");
@@ -171,7 +171,7 @@ main(int argc, char **argv)
 	struct log log = { .fd = -1, .image = -1 };
 
 	if (argc != 6) {
-		fputs("usage: replay_log LOG INFLIGHT IMAGE POSITION MARK\n", stderr);
+		fputs("usage: replay_log LOG IN_FLIGHT IMAGE POSITION MARK\n", stderr);
 		return 2;
 	}
 	log.fd = open_or_fail(argv[1], O_RDWR);

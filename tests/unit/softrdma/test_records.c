@@ -245,7 +245,7 @@ test_wrong_order(void **state)
 	static const uint64_t numbers[] = { 1, 2, UINT64_MAX, 1ull << 32 };
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		struct ends e;
-		uint8_t bytes[HEADER + 4];
+		uint8_t bytes[HEADER + 4] = { 0 };
 		int error;
 		open_ends(&e);
 		raw_write(e.fd[0], bytes, make_record(bytes, numbers[i], 4, "text"));
