@@ -53,10 +53,11 @@ struct opening {
 	int error;  /* 0: neither has failed, or neither was tried */
 };
 
+/* without a wait for a lease (fcntl(2), F_SETLEASE) to be given back */
 static void
 open_and_map(struct opening *opening)
 {
-	opening->fd = open(opening->path, O_RDWR | O_CLOEXEC);
+	opening->fd = open(opening->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (opening->fd >= 0)
 		opening->base = mmap(NULL, opening->len, PROT_NONE, MAP_SHARED, opening->fd, 0);
 	if (opening->base == MAP_FAILED)

@@ -60,9 +60,11 @@ struct softrdma_file {
 	unsigned int users; /* under files_lock */
 
 	struct identity identity;
-	int fd;     /* of O_PATH */
-	bool sized; /* a regular file, whose size says how far a mapping is backed; devices have none */
-	bool named; /* it must have a name, or no other process finds it again */
+	int fd;         /* of O_PATH */
+	bool sized;     /* a regular file, whose size says how far a mapping is backed; devices have none */
+	bool named;     /* it must have a name, or no other process finds it again */
+	bool ambiguous; /* the numbers that the kernel shows for mappings may be those of another file as well
+			 */
 	enum softrdma_kind kind;
 
 	pthread_mutex_t sync_lock;               /* taken after files_lock; one flush at a time */
@@ -116,6 +118,7 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 	file->named = file->sized && !softrdma_find_is_memfd(name);
 	if (file->named && stx.stx_nlink == 0)
 		return "it has no name under which another process could find it";
+	file->ambiguous = file->sized && st.st_dev != area->dev;
 	softrdma_kind_warn(fd, &st, name);
 	file->identity = (struct identity){
 		.dev_major = stx.stx_dev_major,
@@ -428,11 +431,14 @@ softrdma_file_reaches(const struct softrdma_file *file, uint64_t end_offset)
 
 /* see the top of the file: the answer to one asker is the answer to all */
 static int
-flush_disk(struct softrdma_file *file, uint64_t offset, size_t len)
+flush_disk(struct softrdma_file *file, const void *addr, uint64_t offset, size_t len)
 {
 	pthread_mutex_lock(&file->sync_lock);
 	int ret =
 		atomic_load(&file->failed) ? EIO : softrdma_description_sync(&file->description, offset, len);
+	/* the look at the mapping would not see that another such file has taken its place */
+	if (ret == 0 && file->ambiguous)
+		ret = softrdma_msync(addr, len);
 	if (ret)
 		atomic_store(&file->failed, true);
 	pthread_mutex_unlock(&file->sync_lock);
@@ -448,5 +454,5 @@ softrdma_file_flush(struct softrdma_file *file, const void *addr, uint64_t offse
 	}
 	if (file->kind == SOFTRDMA_KIND_MEMORY)
 		return softrdma_msync(addr, len);
-	return flush_disk(file, offset, len);
+	return flush_disk(file, addr, offset, len);
 }

@@ -59,7 +59,7 @@ open_if_same(const char *path, const struct softrdma_area *area)
 	return fd;
 }
 
-/* the kernel's own link to a mapped file: names what has no path any more, and needs privileges */
+/* the kernel's own link to a mapped file, which needs privileges */
 static int
 open_map_file(const struct softrdma_area *area)
 {
@@ -93,11 +93,10 @@ open_own_descriptor(const struct softrdma_area *area)
 int
 softrdma_find_file(const struct softrdma_area *area, const char *name)
 {
-	int fd = -1;
-	if (name[0] == '/')
+	/* the kernel's link is exact; a path may lead elsewhere by now, also by a mount over it */
+	int fd = open_map_file(area);
+	if (fd < 0 && name[0] == '/')
 		fd = open_if_same(name, area);
-	if (fd < 0)
-		fd = open_map_file(area);
 	if (fd < 0)
 		fd = open_own_descriptor(area);
 	return fd;

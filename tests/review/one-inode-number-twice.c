@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,13 +73,43 @@ test_two_files(void **state)
 		lending_end(&lendings[i]);
 }
 
+/* the path of the mapped file leads to the other one, which has the same numbers */
+static void
+test_mounted_over(void **state)
+{
+	(void)state;
+	char one[MEDIUM_PATH_LEN], two[MEDIUM_PATH_LEN], path[MEDIUM_PATH_LEN + 16];
+	static char found[LENDING_SIZE];
+	ino_t inode;
+	lending_begin(&lendings[0], new_file("one", &inode));
+	assert_int_equal(mount(medium_path(&medium, "two", two), medium_path(&medium, "one", one), NULL,
+				 MS_BIND, NULL),
+		0);
+	assert_int_equal(lending_lend(&lendings[0]), 0);
+	assert_int_equal(lending_write(&lendings[0], 'm'), IBV_WC_SUCCESS);
+	assert_int_equal(lending_flush(&lendings[0]), IBV_WC_SUCCESS);
+	assert_int_equal(umount2(one, MNT_DETACH), 0);
+	lending_end(&lendings[0]);
+	medium_cut(&medium);
+	snprintf(path, sizeof(path), "%s/one/lent", medium.cut);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, found, LENDING_SIZE), (ssize_t)LENDING_SIZE);
+	close(fd);
+	medium_uncut(&medium);
+	assert_memory_equal(found, lendings[0].data, LENDING_SIZE);
+}
+
 int
 main(void)
 {
 	deadline_start("one-inode-number-twice", 100);
 	if (!medium_open(&medium, "mkfs.btrfs -q", NULL, 256, 256))
 		return MEDIUM_SKIPPED;
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_two_files) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_files),
+		cmocka_unit_test(test_mounted_over),
+	};
 	int failures = cmocka_run_group_tests(tests, NULL, NULL);
 	medium_close(&medium);
 	return failures;
