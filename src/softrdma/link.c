@@ -541,18 +541,16 @@ softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t l
 	size_t used = 0;
 	assert(rx->begin == 0);
 	/* a part of an operand that is not wanted any more, since the last time */
-	if (rx->end > 0 && !softrdma_link_rx_go_on(link))
-		return -1;
-	while (used < len && !link->responder.flushing) {
+	bool ok = rx->end == 0 || softrdma_link_rx_go_on(link);
+	while (ok && used < len && !link->responder.flushing) {
 		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {
 			used += use_payload(link, bytes + used, len - used);
 		} else {
 			used += to_stage(rx, bytes + used, len - used);
-			if (!softrdma_link_rx_go_on(link))
-				return -1;
+			ok = softrdma_link_rx_go_on(link);
 		}
 	}
-	return (ssize_t)used;
+	return ok ? (ssize_t)used : -1;
 }
 
 /* --- sending --- */

@@ -42,9 +42,8 @@ static bool
 may_be_file_of(int fd, const struct softrdma_area *area)
 {
 	struct stat st;
-	if (fstat(fd, &st) || st.st_ino != area->inode)
-		return false;
-	return st.st_dev == area->dev || major(st.st_dev) == 0;
+	return fstat(fd, &st) == 0 && st.st_ino == area->inode &&
+		(st.st_dev == area->dev || major(st.st_dev) == 0);
 }
 
 /* opens path if it may be the area's file; -1 if not */

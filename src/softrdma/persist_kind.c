@@ -44,32 +44,26 @@ static const unsigned int no_storage[] = {
 #define OF_SERVER \
 	"it is as durable as the server of that file system makes it, which cannot be seen from here"
 
-/* file systems whose flush is worth less than that of a local disk */
-static struct {
-	const unsigned int magic;
+/* where a flush is worth less than on a local disk */
+static struct lesser {
+	const unsigned int magic; /* of the file system; 0: of a device, */
+	const char *const device; /* whose path in sysfs has this in it */
 	const char *const name, *const worth;
 	atomic_flag told;
 } lesser[] = {
-	{ TMPFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ HUGETLBFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ RAMFS_MAGIC, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ OVERLAYFS_SUPER_MAGIC, "an overlay file system",
+	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ RAMFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ OVERLAYFS_SUPER_MAGIC, NULL, "an overlay file system",
 		"it is as durable as the upper layer, which may be in memory", ATOMIC_FLAG_INIT },
-	{ NFS_SUPER_MAGIC, "NFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ CIFS_FS, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ SMB2_FS, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ V9FS_MAGIC, "9p", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ CEPH_FS, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ FUSE_FS, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT },
-};
-
-/* the names of their devices below /sys/devices/virtual/block */
-static struct {
-	const char *const name, *const what;
-	atomic_flag told;
-} block_devices_in_memory[] = {
-	{ "/block/ram", "a RAM disk", ATOMIC_FLAG_INIT },
-	{ "/block/zram", "a compressed RAM disk", ATOMIC_FLAG_INIT },
+	{ NFS_SUPER_MAGIC, NULL, "NFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ CIFS_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ SMB2_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ V9FS_MAGIC, NULL, "9p", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ CEPH_FS, NULL, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ FUSE_FS, NULL, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT },
+	{ 0, "/block/ram", "a RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT },
+	{ 0, "/block/zram", "a compressed RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT },
 };
 
 /* where the kernel keeps what it says of a device; "" if it says nothing */
@@ -132,40 +126,20 @@ softrdma_kind_of(int fd, const struct softrdma_area *area, const struct stat *st
 	return "it is neither a file nor a DAX device";
 }
 
-static void
-warn(atomic_flag *told, const char *name, const char *what, const char *worth)
-{
-	if (!atomic_flag_test_and_set(told))
-		SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", what, name, worth);
-}
-
-static void
-warn_of_file_system(int fd, const char *name)
-{
-	struct statfs fs;
-	if (fstatfs(fd, &fs))
-		return;
-	for (size_t i = 0; i < sizeof(lesser) / sizeof(lesser[0]); i++)
-		if ((unsigned int)fs.f_type == lesser[i].magic)
-			warn(&lesser[i].told, name, lesser[i].name, lesser[i].worth);
-}
-
-static void
-warn_of_device(dev_t dev, const char *name)
-{
-	char target[256];
-	find_in_sysfs("block", dev, "", target, sizeof(target));
-	for (size_t i = 0; i < sizeof(block_devices_in_memory) / sizeof(block_devices_in_memory[0]); i++)
-		if (strstr(target, block_devices_in_memory[i].name))
-			warn(&block_devices_in_memory[i].told, name, block_devices_in_memory[i].what,
-				IN_MEMORY);
-}
-
 void
 softrdma_kind_warn(int fd, const struct stat *st, const char *name)
 {
-	if (S_ISREG(st->st_mode))
-		warn_of_file_system(fd, name);
-	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode))
-		warn_of_device(S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev, name);
+	struct statfs fs;
+	char device[256] = "";
+	bool is_file = S_ISREG(st->st_mode), is_device = S_ISBLK(st->st_mode);
+	bool known = is_file && fstatfs(fd, &fs) == 0;
+	if (is_file || is_device)
+		find_in_sysfs("block", is_device ? st->st_rdev : st->st_dev, "", device, sizeof(device));
+	for (struct lesser *at = lesser; at < lesser + sizeof(lesser) / sizeof(lesser[0]); at++) {
+		bool fits = at->magic ? known && (unsigned int)fs.f_type == at->magic
+				      : strstr(device, at->device) != NULL;
+		if (fits && !atomic_flag_test_and_set(&at->told))
+			SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", at->name, name,
+				at->worth);
+	}
 }

@@ -36,6 +36,7 @@
 
 #include "count.h"
 #include "deadline.h"
+#include "end_child.h"
 #include "failing.h"
 #include "softrdma/cm.h"
 #include "softrdma/crc.h"

@@ -641,6 +641,27 @@ test_accept_without_resources(void **state)
 	listener_fini(&l);
 }
 
+/* check sums are asked for, and there is no memory for the records that carry them */
+static void
+test_no_memory_for_records(void **state)
+{
+	(void)state;
+	struct listener l;
+	int fd;
+	setenv("SOFTRDMA_CRC", "1", 1);
+	listener_init(&l);
+	struct rdma_cm_id *id = request(&l, &fd);
+	give_qp(id);
+	fail_call(FAIL_MINE, "calloc", 2, 1, ENOMEM); /* the first two are its events */
+	assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	destroy(id);
+	close(fd);
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_CRC");
+}
+
 /* ACCEPT has been sent, READY does not come: an end by the deadline */
 static void
 test_peer_never_ready(void **state)
@@ -1346,10 +1367,11 @@ main(void)
 		device_test(test_lines_of_waiting), device_test(test_accept_fails),
 		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
 		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
-		device_test(test_peer_never_ready), device_test(test_established_unheard),
-		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
-		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
-		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_no_memory_for_records), device_test(test_peer_never_ready),
+		device_test(test_established_unheard), device_test(test_bind_of_another_family),
+		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
+		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
+		device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),

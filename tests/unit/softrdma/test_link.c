@@ -1179,11 +1179,24 @@ test_by_copy(void **state)
 	by_copy = false;
 }
 
+/* bytes that come by the piece, as from records: what is no frame ends the connection */
+static void
+test_taken_bytes_that_are_no_frame(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	uint8_t bytes[2 * SOFTRDMA_FRAME_SIZE];
+	memset(bytes, 0xff, sizeof(bytes));
+	assert_int_equal(softrdma_link_rx_take(p->side[1].link, bytes, sizeof(bytes)), -1);
+	free_pair(p);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_taken_bytes_that_are_no_frame),
 		cmocka_unit_test(test_long_messages),
 		cmocka_unit_test(test_not_ready),
 		cmocka_unit_test(test_failure_while_not_ready),

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,10 +31,12 @@
 #include <sys/mount.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "end_child.h"
 #include "softrdma/env.h"
 #include "softrdma/mapping.h"
 #include "softrdma/persist.h"
@@ -481,7 +484,7 @@ in_child(void (*fn)(void))
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		fn();
-		_exit(0);
+		end_child(0);
 	}
 	int status;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -533,6 +536,42 @@ test_unprivileged(void **state)
 	(void)state;
 	in_child(unprivileged);
 	int ret = system("rm -f test_persist.??????");
+	assert_int_equal(ret, 0);
+}
+
+/* something else is mounted over the path of a mapped file, and the kernel's link may not be used */
+static void
+mounted_over(void)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, ""))
+		_exit(EXIT_SKIP);
+	mkdir("over", 0755);
+	int fd = open("over/file", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	CHECK(fd >= 0 && ftruncate(fd, (off_t)PAGE) == 0);
+	void *mem = map(fd, PAGE, 0);
+	if (mount("none", "over", "tmpfs", 0, ""))
+		_exit(EXIT_SKIP);
+	int other = open("over/file", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	CHECK(other >= 0 && ftruncate(other, (off_t)PAGE) == 0);
+	close(other);
+	/* of root's privileges none is left: it is another user that owns the files of root */
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[2] = { 0 };
+	CHECK(syscall(SYS_capset, &header, none) == 0);
+	/* the descriptor that the process has leads to the right one */
+	struct softrdma_persist *persist;
+	CHECK(softrdma_persist_new(mem, PAGE, &persist) == 0);
+	CHECK(softrdma_persist_flush(persist, mem, PAGE) == 0);
+	softrdma_persist_delete(persist);
+	close(fd);
+}
+
+static void
+test_mounted_over(void **state)
+{
+	(void)state;
+	in_child(mounted_over);
+	int ret = system("rm -rf over");
 	assert_int_equal(ret, 0);
 }
 
@@ -1051,6 +1090,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_size_alone, setup_region, teardown_region),
 		cmocka_unit_test(test_nameless_file),
 		cmocka_unit_test(test_unprivileged),
+		cmocka_unit_test(test_mounted_over),
 		cmocka_unit_test(test_overlay),
 		cmocka_unit_test_setup_teardown(test_both_ways_agree, setup_region, teardown_region),
 		cmocka_unit_test_setup_teardown(test_record_locks_survive, setup_region, teardown_region),

@@ -194,13 +194,17 @@ open_in_sandbox(int fd, void *mem)
 	struct stat own, st;
 	unsigned same = 0;
 	forbid_own_descriptors();
-	bool done = fcntl(fd, F_SETLK, &lock) == 0 && softrdma_persist_new(mem, PAGE, &persist) == 0 &&
+	fail_call(FAIL_MINE, "mmap", 0, 1, ENOMEM);
+	bool refused = softrdma_persist_new(mem, PAGE, &persist) == ENOMEM;
+	fail_nothing();
+	bool done = refused && fcntl(fd, F_SETLK, &lock) == 0 &&
+		softrdma_persist_new(mem, PAGE, &persist) == 0 &&
 		softrdma_persist_flush(persist, mem, 1) == 0;
 	softrdma_persist_delete(persist);
 	fstat(fd, &own);
 	for (int other = 0; other < 256; other++)
 		same += fstat(other, &st) == 0 && st.st_ino == own.st_ino && st.st_dev == own.st_dev;
-	_exit(done && same == 2 ? 0 : 1);
+	end_child(done && same == 2 ? 0 : 1);
 }
 
 static void
@@ -238,6 +242,16 @@ test_grown(void **state)
 	assert_int_equal(ftruncate(fd, (off_t)size), 0);
 	char *more = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct softrdma_persist *persist = NULL;
+	/* also while memory of it is in use */
+	struct softrdma_persist *first = NULL;
+	assert_int_equal(softrdma_persist_new(more, PAGE, &first), 0);
+	fail_call(FAIL_MINE, "mremap", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_persist_new(more, size, &persist), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(softrdma_persist_new(more, 2 * PAGE, &persist), 0);
+	softrdma_persist_delete(persist);
+	softrdma_persist_delete(first);
+	persist = NULL;
 	fail_call(FAIL_MINE, "mremap", 0, 1, ENOMEM);
 	assert_int_equal(softrdma_persist_new(more, size, &persist), ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
@@ -249,7 +263,7 @@ test_grown(void **state)
 	unlink(path);
 }
 
-/* files stay known, but not without end */
+/* files stay known, but not without end; last, for it leaves no place for others */
 static void
 test_many_files(void **state)
 {
@@ -257,16 +271,24 @@ test_many_files(void **state)
 	char path[32];
 	void *mem;
 	for (int i = 0; i < SOFTRDMA_IDLE_FILES_MAX + 20; i++) {
+		/* in the end no place is given up: the media of all that are known have failed */
+		const bool broken = i == SOFTRDMA_IDLE_FILES_MAX + 19;
 		int fd = named_file(path, &mem);
 		struct softrdma_persist *persist = NULL;
 		assert_int_equal(softrdma_persist_new(mem, PAGE, &persist), 0);
+		if (broken)
+			fail_call(FAIL_MINE, "msync", 0, FAIL_FOR_EVER, EIO);
 		softrdma_persist_delete(persist);
+		if (broken) {
+			assert_int_equal(fail_nothing(), SOFTRDMA_IDLE_FILES_MAX);
+			/* the one for which there is no place is known all the same */
+			expect_new(mem, 0);
+		}
 		munmap(mem, PAGE);
 		close(fd);
-		if (i % 2)
-			unlink(path);
 	}
 	assert_true(system("rm -f test_file.??????") == 0);
+	fds_before = count_fds(); /* one file stays as it was in use */
 }
 
 /* what is mapped need be no file: a device keeps what it gets, or it does not */
@@ -390,12 +412,12 @@ main(void)
 		device_test(test_not_opened),
 		device_test(test_opened_in_a_sandbox),
 		device_test(test_grown),
-		device_test(test_many_files),
 		device_test(test_devices),
 		device_test(test_unknown_file_system),
 		device_test(test_replaced),
 		device_test(test_interrupted_msync),
 		device_test(test_no_persist_function),
+		device_test(test_many_files),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

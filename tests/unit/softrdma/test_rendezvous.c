@@ -210,6 +210,24 @@ test_doors(void **state)
 
 /* --- a peer that is not there --- */
 
+/* doors of several addresses are open at once, and close in another order than they were opened in */
+static void
+test_several_doors(void **state)
+{
+	(void)state;
+	static const int families[] = { AF_INET6, AF_INET, AF_INET6, AF_INET };
+	struct ibv_qp *qps[4];
+	for (int i = 0; i < 4; i++) {
+		const union ibv_gid gid = the_gid(families[i]);
+		qps[i] = new_qp();
+		to_init(qps[i]);
+		to_rtr(qps[i], &gid, 0x123456, 1);
+		expect_state(qps[i], IBV_QPS_RTR);
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(softrdma_ibv_destroy_qp(qps[i]), 0);
+}
+
 static void
 test_absence_bounds(void **state)
 {
@@ -1151,6 +1169,7 @@ main(void)
 		device_test(test_to_itself),
 		device_test(test_guest_of_init),
 		device_test(test_doors),
+		device_test(test_several_doors),
 		device_test(test_absence_bounds),
 		device_test(test_peer_ends),
 		device_test(test_absent),

@@ -577,6 +577,10 @@ test_changes_of_key(void **state)
 	static uint8_t bytes[SOFTRDMA_TLS_DATA_PER_IDLE_RECORD];
 	other_init(&other, &passive);
 	other_updates_keys(&other, SOFTRDMA_TLS_IDLE_RECORDS);
+	/* the stream is to be asked again at once, for the socket does not tell of the rest */
+	struct softrdma_stream *stream = softrdma_tls_stream(passive.tls);
+	assert_int_equal(stream->ops->recv(stream, bytes, sizeof(bytes)), -1);
+	assert_int_equal(errno, EINTR);
 	assert_int_equal(receive_all(&passive, &got, &calls), -1);
 	assert_int_equal(errno, EAGAIN);
 	assert_false(softrdma_tls_has_input(passive.tls));
@@ -1497,6 +1501,35 @@ test_long_handshake(void **state)
 }
 
 /* a server that never gets on with it */
+/* both are trusted, and then the client leaves without a word */
+static void
+test_client_leaves(void **state)
+{
+	(void)state;
+	struct listener l;
+	char byte;
+	node();
+	listener_init(&l);
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	assert_int_equal(SSL_CTX_use_certificate_file(ctx, file_path("node", ".pem"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, file_path("node", ".key"), SSL_FILETYPE_PEM), 1);
+	SSL *ssl = SSL_new(ctx);
+	int fd = raw_connect(&l.addr);
+	SSL_set_fd(ssl, fd);
+	assert_int_equal(SSL_connect(ssl), 1);
+	log_clear();
+	assert_true(SSL_shutdown(ssl) >= 0);
+	while (recv(fd, &byte, 1, 0) > 0) /* until the server has closed as well */
+		;
+	assert_false(log_has("no TLS with"));
+	expect_no_event(l.channel);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	close(fd);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
 static void
 test_server_is_silent(void **state)
 {
@@ -1749,6 +1782,7 @@ main(void)
 		device_test(test_warning),
 		device_test(test_hostile),
 		device_test(test_long_handshake),
+		device_test(test_client_leaves),
 		device_test(test_server_is_silent),
 		device_test(test_server_is_silent),
 		device_test(test_without_memory),
