@@ -152,8 +152,6 @@ WRAP(int, getnameinfo, error,
 	(const struct sockaddr *addr, socklen_t len, char *host, socklen_t host_len, char *serv,
 		socklen_t serv_len, int flags),
 	(addr, len, host, host_len, serv, serv_len, flags))
-WRAP(int, pthread_atfork, error, (void (*prepare)(void), void (*parent)(void), void (*child)(void)),
-	(prepare, parent, child))
 WRAP(int, pthread_create, error,
 	(pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
 	(thread, attr, run, arg))
