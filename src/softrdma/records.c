@@ -15,7 +15,7 @@
 struct softrdma_records {
 	struct softrdma_stream stream; /* first: all of it is found by that */
 	int fd;
-	bool drained;            /* the last look has emptied the socket */
+	bool drained;            /* the last look has found the end of what the socket holds */
 	bool waiting;            /* what is in in was looked at, and is a part of a record */
 	bool broken;             /* nothing can be sent any more */
 	int bad;                 /* why nothing is received any more: an errno value, or 0 */
@@ -117,10 +117,9 @@ receive(struct softrdma_records *records)
 	records->in_end = there;
 	const size_t room = sizeof(records->in) - there;
 	ssize_t n = recv(records->fd, records->in + there, room, MSG_DONTWAIT);
-	if (n > 0) {
+	if (n > 0)
 		records->in_end += (uint32_t)n;
-		records->drained = (size_t)n < room;
-	}
+	records->drained = n < 0 ? errno == EAGAIN : (size_t)n < room;
 	return n;
 }
 
@@ -128,6 +127,8 @@ static ssize_t
 look(struct softrdma_stream *stream, const uint8_t **bytes)
 {
 	struct softrdma_records *records = of(stream);
+	/* an edge may have come and gone since the socket was read, while nobody took what it told of */
+	records->drained = false;
 	int error = verify(records);
 	if (error == EAGAIN) {
 		ssize_t n = receive(records);
