@@ -23,10 +23,12 @@
 
 #define ROOM_MAX ((uint32_t)1 << 16)
 
-/* doc/softrdma-protocol.md, section 2 */
+/* doc/softrdma-protocol.md, section 3 */
 #define FRAME_HEADER 32
 #define FRAME_LENGTH_AT 8
 #define FRAME_DISCONNECT 33
+/* section 2 */
+#define RECORD_HEADER 12
 
 /* keep-alive of a connection on which nothing comes back, and when nothing else was said */
 #define SILENCE_MS 10000
@@ -42,7 +44,12 @@ struct pipe {
 	size_t header_len;
 	uint32_t payload_left;
 	bool torn, disconnected;
-	uint64_t next_ns; /* the next piece arrives */
+	/* the records around them, if there are any */
+	uint8_t record_header[RECORD_HEADER];
+	size_t record_header_len;
+	uint32_t record_left;
+	uint64_t damage_at; /* SIM_NEVER: nowhere */
+	uint64_t next_ns;   /* the next piece arrives */
 	uint64_t cut_at;
 	enum net_cut cut_how;
 };
@@ -79,7 +86,8 @@ net_begin(const struct net_plan *plan)
 		pipe->fin_written = pipe->fin_arrived = pipe->swallows = false;
 		pipe->torn = pipe->disconnected = false;
 		pipe->header_len = pipe->payload_left = 0;
-		pipe->next_ns = pipe->cut_at = SIM_NEVER;
+		pipe->record_header_len = pipe->record_left = 0;
+		pipe->next_ns = pipe->cut_at = pipe->damage_at = SIM_NEVER;
 		net.silence_ends_ns[side] = SIM_NEVER;
 		net.stuck_ns[side] = 0;
 	}
@@ -238,6 +246,13 @@ net_cut_behind(unsigned side, uint64_t bytes, enum net_cut how)
 }
 
 void
+net_damage(unsigned side, uint64_t byte)
+{
+	assert(net.plan.records);
+	net.pipes[side].damage_at = byte;
+}
+
+void
 net_cut_now(enum net_cut how)
 {
 	if (!net.cut)
@@ -357,9 +372,15 @@ check_frame(struct pipe *pipe, uint8_t opcode)
 	pipe->disconnected = opcode == FRAME_DISCONNECT;
 }
 
+static uint32_t
+get32(const uint8_t *at)
+{
+	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
 /* which frames are sent */
 static void
-parse(struct pipe *pipe, const uint8_t *at, size_t len)
+parse_frames(struct pipe *pipe, const uint8_t *at, size_t len)
 {
 	while (len > 0) {
 		size_t n = pipe->payload_left;
@@ -369,9 +390,7 @@ parse(struct pipe *pipe, const uint8_t *at, size_t len)
 			memcpy(pipe->header + pipe->header_len, at, n);
 			pipe->header_len += n;
 			if (pipe->header_len == FRAME_HEADER) {
-				const uint8_t *length = pipe->header + FRAME_LENGTH_AT;
-				pipe->payload_left = length[0] | (uint32_t)length[1] << 8 |
-					(uint32_t)length[2] << 16 | (uint32_t)length[3] << 24;
+				pipe->payload_left = get32(pipe->header + FRAME_LENGTH_AT);
 				pipe->header_len = 0;
 				check_frame(pipe, pipe->header[0]);
 			}
@@ -382,6 +401,53 @@ parse(struct pipe *pipe, const uint8_t *at, size_t len)
 		at += n;
 		len -= n;
 	}
+}
+
+/* which records are sent, and the frames in them */
+static void
+parse_records(struct pipe *pipe, const uint8_t *at, size_t len)
+{
+	while (len > 0) {
+		size_t n = pipe->record_left;
+
+		if (n == 0) {
+			const size_t missing = RECORD_HEADER - pipe->record_header_len;
+			n = missing < len ? missing : len;
+			memcpy(pipe->record_header + pipe->record_header_len, at, n);
+			pipe->record_header_len += n;
+			if (pipe->record_header_len == RECORD_HEADER) {
+				pipe->record_left = get32(pipe->record_header);
+				pipe->record_header_len = 0;
+				SIM_CHECK(pipe->record_left > 0, "an empty record is sent");
+			}
+		} else {
+			n = n < len ? n : len;
+			parse_frames(pipe, at, n);
+			pipe->record_left -= (uint32_t)n;
+		}
+		at += n;
+		len -= n;
+	}
+}
+
+static void
+parse(struct pipe *pipe, const uint8_t *at, size_t len)
+{
+	if (net.plan.records)
+		parse_records(pipe, at, len);
+	else
+		parse_frames(pipe, at, len);
+}
+
+/* the bytes from this position of the stream on are received */
+static void
+damage(struct pipe *pipe, uint64_t position, uint8_t *bytes, uint64_t len)
+{
+	if (pipe->damage_at < position || pipe->damage_at - position >= len)
+		return;
+	bytes[pipe->damage_at - position] ^= (uint8_t)(1u << sim_below(8));
+	SIM_TRACE("byte %" PRIu64 " is damaged", pipe->damage_at);
+	net.cut = true;
 }
 
 ssize_t __wrap_sendmsg(int number, const struct msghdr *msg, int flags);
@@ -461,6 +527,7 @@ __wrap_recvmsg(int number, struct msghdr *msg, int flags)
 			size_t some = n < ROOM_MAX - at ? n : ROOM_MAX - at;
 
 			memcpy(to, pipe->bytes + at, some);
+			damage(pipe, pipe->read, to, some);
 			pipe->read += some;
 			to += some;
 			n -= some;
@@ -508,7 +575,8 @@ end_writing(const struct fd *fd)
 {
 	struct pipe *pipe = pipe_out(fd);
 
-	pipe->torn = pipe->header_len > 0 || pipe->payload_left > 0;
+	pipe->torn = pipe->header_len > 0 || pipe->payload_left > 0 || pipe->record_header_len > 0 ||
+		pipe->record_left > 0;
 	pipe->fin_written = true;
 	expect_arrival(pipe);
 }

@@ -31,6 +31,7 @@ struct net_plan {
 	uint64_t delay_ns;  /* the longest */
 	unsigned stall;     /* so often of a thousand times it takes seconds instead */
 	unsigned interrupt; /* so often of a thousand calls a signal comes first */
+	bool records;       /* what is sent goes in records with check sums */
 };
 
 /* nothing is open; two sockets are connected by open() */
@@ -40,14 +41,16 @@ void net_connect(int sockets[static NET_SIDES]);
 
 /* the stream breaks when so many bytes of what this side sends have arrived */
 void net_cut_behind(unsigned side, uint64_t bytes, enum net_cut how);
+/* one bit of this byte of what this side sends is another one when it is received: the records will tell */
+void net_damage(unsigned side, uint64_t byte);
 /* it breaks now, for what has not arrived */
 void net_cut_now(enum net_cut how);
-/* has it happened? */
+/* has one of these happened? */
 bool net_is_cut(void);
 /* has a side closed its socket though there was something to read? The other one may lose what came before.
  */
 bool net_was_reset(void);
-/* has this side ended its stream inside of a frame? */
+/* has this side ended its stream inside of a frame, or of a record? */
 bool net_is_torn(unsigned side);
 
 /* what is due happens; the result is when something will be */

@@ -232,7 +232,7 @@ on_disconnected(struct softrdma_link *link, void *arg)
 }
 
 void
-side_connect(struct side *side, int fd, bool active)
+side_connect(struct side *side, int fd, bool active, bool records)
 {
 	static const struct softrdma_link_ops ops = { on_ready, on_disconnected };
 	struct softrdma_link *link = side->qp->link;
@@ -245,7 +245,7 @@ side_connect(struct side *side, int fd, bool active)
 	link->qp->state = IBV_QPS_RTS;
 	link->ops = &ops;
 	link->ops_arg = side;
-	SIM_CHECK(softrdma_io_attach(link, fd, NULL, false) == 0, "the connection cannot be made");
+	SIM_CHECK(softrdma_io_attach(link, fd, NULL, records) == 0, "the connection cannot be made");
 	if (active)
 		softrdma_io_send(link);
 	pthread_mutex_unlock(&link->lock);

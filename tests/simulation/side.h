@@ -185,7 +185,7 @@ void side_begin(struct side *side, const struct side_plan *plan);
 /* makes what it needs of the device; while memory fails, it tries again */
 void side_open(struct side *side);
 /* with the number of the other side's first request */
-void side_connect(struct side *side, int fd, bool active);
+void side_connect(struct side *side, int fd, bool active, bool records);
 /* a fiber: posts, collects, disconnects, gives everything back */
 void side_run(void *arg);
 

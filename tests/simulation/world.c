@@ -24,6 +24,7 @@ struct side world_sides[SIDES];
 
 static struct {
 	struct disk_plan disk;
+	bool records; /* the stream goes in records with check sums */
 	unsigned no_memory;
 	uint64_t power_ns; /* a machine loses it so long after the beginning; SIM_NEVER: none does */
 } plan;
@@ -116,6 +117,7 @@ plan_net(bool calm, bool big)
 		.delay_ns = (uint64_t)1 << (10 + sim_below(18)),
 		.stall = sim_chance(200) ? 5 : 0,
 		.interrupt = sim_chance(300) ? 20 : 0,
+		.records = plan.records,
 	};
 
 	if (big) { /* in reasonable time */
@@ -127,6 +129,8 @@ plan_net(bool calm, bool big)
 	if (!calm && sim_chance(TROUBLE))
 		net_cut_behind(sim_below(NET_SIDES), sim_below(sim_chance(500) ? 200 : 20000),
 			sim_below(NET_CUTS));
+	if (!calm && plan.records && sim_chance(2 * TROUBLE))
+		net_damage(sim_below(NET_SIDES), sim_below(sim_chance(500) ? 200 : 20000));
 }
 
 static void
@@ -140,6 +144,7 @@ make_plan(struct side_plan sides[static SIDES])
 		plan_side(&sides[i], calm);
 	if (!calm)
 		plan_receivers(sides);
+	plan.records = sim_chance(400);
 	plan_net(calm, sides[0].big > 0 || sides[1].big > 0);
 	plan.no_memory = sim_chance(300) ? 100 : 0;
 	plan.disk.delay_ns = sim_chance(200) ? 0 : (uint64_t)1 << (10 + sim_below(20));
@@ -176,7 +181,7 @@ connect_sides(void)
 
 	net_connect(sockets);
 	for (unsigned i = 0; i < SIDES; i++)
-		side_connect(&world_sides[i], sockets[i], i == 0);
+		side_connect(&world_sides[i], sockets[i], i == 0, plan.records);
 }
 
 static void
@@ -187,7 +192,9 @@ live(void *arg)
 	for (unsigned i = 0; i < SIDES; i++)
 		side_open(&world_sides[i]);
 	SIM_CHECK(softrdma_io_start() == 0, "the device cannot be started");
+	alloc_begin(0); /* without memory there is no connection, and nothing to look at */
 	connect_sides();
+	alloc_begin(plan.no_memory);
 	disk_set_plan(&plan.disk);
 	fiber_start("left", side_run, &world_sides[0]);
 	fiber_start("right", side_run, &world_sides[1]);
