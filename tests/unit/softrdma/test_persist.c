@@ -551,8 +551,9 @@ mounted_over(void)
 	void *mem = map(fd, PAGE, 0);
 	if (mount("none", "over", "tmpfs", 0, ""))
 		_exit(EXIT_SKIP);
+	/* empty: whoever takes it for the mapped one finds that cut short */
 	int other = open("over/file", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	CHECK(other >= 0 && ftruncate(other, (off_t)PAGE) == 0);
+	CHECK(other >= 0);
 	close(other);
 	/* of root's privileges none is left: it is another user that owns the files of root */
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
