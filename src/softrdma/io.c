@@ -710,8 +710,7 @@ set_socket_options(int fd)
 	const int interval_s = 2;
 	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
 	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
-	/* all but the first only make a vanished peer seen sooner */
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	/* they only make a vanished peer seen sooner; TCP_NODELAY is set since the handshake (pending.c) */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));

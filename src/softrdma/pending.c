@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -101,6 +103,8 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->watched.release = release;
 	pending->kind = kind;
 	pending->fd = fd;
+	/* also what TLS sends in several pieces leaves at once: it cannot fail on a socket of TCP */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	*error = softrdma_io_watch(fd, &pending->watched);
 	if (*error) {
 		softrdma_fork_close(fd);
