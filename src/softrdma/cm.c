@@ -283,8 +283,9 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 		memcpy(event->private_data, private_data, hs->private_len);
 		param->private_data = hs->private_len ? event->private_data : NULL;
 		param->private_data_len = hs->private_len;
-		param->responder_resources = hs->responder_resources;
-		param->initiator_depth = hs->initiator_depth;
+		/* from this side: each is the peer's other one (rdma_get_cm_event(3)) */
+		param->responder_resources = hs->initiator_depth;
+		param->initiator_depth = hs->responder_resources;
 		param->flow_control = hs->flow_control;
 		param->rnr_retry_count = hs->rnr_retry;
 		param->qp_num = hs->qp_num;
