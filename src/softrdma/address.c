@@ -25,6 +25,17 @@ copy_address(const struct sockaddr *addr, socklen_t len)
 	return copy;
 }
 
+/* false: no memory */
+static bool
+copy_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+{
+	if (hints->ai_src_len == 0)
+		return true;
+	rai->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
+	rai->ai_src_len = rai->ai_src_addr ? hints->ai_src_len : 0;
+	return rai->ai_src_addr != NULL;
+}
+
 static struct rdma_addrinfo *
 convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 {
@@ -45,12 +56,34 @@ convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 	}
 	rai->ai_dst_addr = addr;
 	rai->ai_dst_len = ai->ai_addrlen;
-	if (hints->ai_src_len) {
-		rai->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
-		if (rai->ai_src_addr == NULL)
+	if (!copy_source(rai, hints))
+		goto err_free;
+	return rai;
+
+err_free:
+	softrdma_rdma_freeaddrinfo(rai);
+	return NULL;
+}
+
+/* without names there is nothing to look up: the addresses are those of the hints */
+static struct rdma_addrinfo *
+repeat(const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *rai = calloc(1, sizeof(*rai));
+	if (rai == NULL)
+		return NULL;
+	rai->ai_flags = hints->ai_flags;
+	rai->ai_family = hints->ai_family;
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
+	if (hints->ai_dst_len) {
+		rai->ai_dst_addr = copy_address(hints->ai_dst_addr, hints->ai_dst_len);
+		if (rai->ai_dst_addr == NULL)
 			goto err_free;
-		rai->ai_src_len = hints->ai_src_len;
+		rai->ai_dst_len = hints->ai_dst_len;
 	}
+	if (!copy_source(rai, hints))
+		goto err_free;
 	return rai;
 
 err_free:
@@ -64,10 +97,16 @@ softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 	struct rdma_addrinfo **res)
 {
 	static const struct rdma_addrinfo no_hints;
+	if (node == NULL && service == NULL && hints == NULL)
+		return softrdma_cm_result(EINVAL);
+	if (node == NULL && service == NULL) {
+		struct rdma_addrinfo *repeated = repeat(hints);
+		if (repeated)
+			*res = repeated;
+		return softrdma_cm_result(repeated ? 0 : ENOMEM);
+	}
 	if (hints == NULL)
 		hints = &no_hints;
-	if (node == NULL && service == NULL)
-		return softrdma_cm_result(EINVAL);
 
 	struct addrinfo ai_hints = { .ai_socktype = SOCK_STREAM };
 	if (hints->ai_flags & RAI_PASSIVE)
@@ -213,10 +252,12 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
 	memcpy(&id->id.route.addr.dst_storage, dst_addr, len);
-	if (src_addr) {
+	/* what is bound stays so, as with the kernel's connection manager */
+	const bool idle = id->state == SOFTRDMA_ID_IDLE;
+	if (idle && src_addr) {
 		memcpy(&id->id.route.addr.src_storage, src_addr, address_length(src_addr));
 		id->source_given = true;
-	} else if (id->state == SOFTRDMA_ID_IDLE) {
+	} else if (idle) {
 		memcpy(&id->id.route.addr.src_storage, &src, sizeof(src));
 	}
 	use_device(id);

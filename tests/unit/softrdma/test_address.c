@@ -57,6 +57,54 @@ test_names(void **state)
 	softrdma_rdma_freeaddrinfo(NULL);
 }
 
+/* as librdmacm does, whose callers copy an answer in this way */
+static void
+test_no_names(void **state)
+{
+	(void)state;
+	struct rdma_addrinfo *res = NULL;
+	struct sockaddr_in src = loopback(htons(9)), dst = loopback(htons(7));
+	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST,
+		.ai_family = AF_INET,
+		.ai_qp_type = IBV_QPT_RC,
+		.ai_port_space = RDMA_PS_TCP };
+
+	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
+	assert_null(res->ai_src_addr);
+	assert_null(res->ai_dst_addr);
+	softrdma_rdma_freeaddrinfo(res);
+
+	hints.ai_src_addr = (struct sockaddr *)&src;
+	hints.ai_src_len = sizeof(src);
+	hints.ai_dst_addr = (struct sockaddr *)&dst;
+	hints.ai_dst_len = sizeof(dst);
+	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
+	assert_int_equal(res->ai_flags, RAI_NUMERICHOST);
+	assert_int_equal(res->ai_family, AF_INET);
+	assert_int_equal(res->ai_qp_type, IBV_QPT_RC);
+	assert_int_equal(res->ai_port_space, RDMA_PS_TCP);
+	assert_int_equal(res->ai_src_len, sizeof(src));
+	assert_ptr_not_equal(res->ai_src_addr, &src);
+	assert_memory_equal(res->ai_src_addr, &src, sizeof(src));
+	assert_int_equal(res->ai_dst_len, sizeof(dst));
+	assert_ptr_not_equal(res->ai_dst_addr, &dst);
+	assert_memory_equal(res->ai_dst_addr, &dst, sizeof(dst));
+	assert_null(res->ai_next);
+	softrdma_rdma_freeaddrinfo(res);
+
+	res = NULL;
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, &hints, &res), -1);
+	assert_int_equal(errno, ENOMEM);
+	for (unsigned skip = 0; skip < 2; skip++) {
+		fail_call(FAIL_MINE, "malloc", skip, 1, ENOMEM);
+		assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, &hints, &res), -1);
+		assert_int_equal(fail_nothing(), 1);
+		assert_int_equal(errno, ENOMEM);
+	}
+	assert_null(res);
+}
+
 static void
 test_names_fail(void **state)
 {
@@ -68,7 +116,7 @@ test_names_fail(void **state)
 		.ai_src_addr = (struct sockaddr *)&src,
 		.ai_src_len = sizeof(src) };
 
-	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, &hints, &res), -1);
+	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, NULL, NULL, &res), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(softrdma_rdma_getaddrinfo("no number", NULL, &hints, &res), EAI_NONAME);
 	assert_int_equal(errno, 0);
@@ -191,6 +239,11 @@ test_resolve(void **state)
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000), 0);
 	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	assert_int_equal(rdma_get_src_port(id), port);
+	/* also if one without a port is given */
+	assert_int_equal(
+		softrdma_rdma_resolve_addr(id, (struct sockaddr *)&src, (struct sockaddr *)&dst, 1000), 0);
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(rdma_get_src_port(id), port);
 	destroy(id);
 	softrdma_rdma_destroy_event_channel(channel);
 }
@@ -227,6 +280,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_names),
+		device_test(test_no_names),
 		device_test(test_names_fail),
 		device_test(test_bind),
 		device_test(test_bind_fails),
