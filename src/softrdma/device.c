@@ -49,6 +49,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	struct ibv_device_attr *orig = &full.orig_attr;
 	strncpy(orig->fw_ver, "2.0.0", sizeof(orig->fw_ver) - 1);
 	orig->node_guid = orig->sys_image_guid = htobe64(SOFTRDMA_NODE_GUID);
+	orig->vendor_id = SOFTRDMA_VENDOR_ID;
 	orig->max_mr_size = UINT64_MAX;
 	orig->page_size_cap = 0xfffffffffffff000u;
 	orig->max_qp = 0xfffffe;
@@ -62,12 +63,14 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	orig->max_qp_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_qp_init_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_res_rd_atom = INT32_MAX;
-	orig->atomic_cap = IBV_ATOMIC_GLOB; /* with CPU atomics too */
+	/* they are at once with those of the processors too, but programs look for what hardware says */
+	orig->atomic_cap = IBV_ATOMIC_HCA;
 	orig->max_srq = 0xffffff;
 	orig->max_srq_wr = SOFTRDMA_WR_MAX;
 	orig->max_srq_sge = SOFTRDMA_SGE_MAX;
 	orig->max_pkeys = 1;
 	orig->phys_port_cnt = 1;
+	full.phys_port_cnt_ex = 1;
 	full.device_cap_flags_ex =
 		SOFTRDMA_CAP_FLUSH_GLOBAL | SOFTRDMA_CAP_FLUSH_PERSISTENT | SOFTRDMA_CAP_ATOMIC_WRITE;
 	memset(attr, 0, attr_size);

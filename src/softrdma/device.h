@@ -11,6 +11,9 @@
 /* locally administered, and the same on every machine: what tells machines apart is the GID */
 #define SOFTRDMA_NODE_GUID 0x02736f66747264ffu
 
+/* a locally administered OUI, of which no maker has any; SoftRoCE's is 0xffffff */
+#define SOFTRDMA_VENDOR_ID 0x027372u
+
 struct ibv_device *softrdma_device(void);
 
 /*

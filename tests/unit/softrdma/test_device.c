@@ -41,7 +41,10 @@ test_query_device(void **state)
 	assert_int_equal(attr.orig_attr.max_sge, SOFTRDMA_SGE_MAX);
 	assert_int_equal(attr.orig_attr.max_cqe, SOFTRDMA_CQE_MAX);
 	assert_int_equal(attr.orig_attr.max_qp_rd_atom, SOFTRDMA_RD_ATOM_MAX);
+	assert_int_equal(attr.orig_attr.vendor_id, SOFTRDMA_VENDOR_ID);
+	assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
+	assert_int_equal(attr.phys_port_cnt_ex, 1);
 	assert_true(attr.device_cap_flags_ex & SOFTRDMA_CAP_FLUSH_PERSISTENT);
 	assert_true(attr.device_cap_flags_ex & SOFTRDMA_CAP_ATOMIC_WRITE);
 	input.comp_mask = 1;
