@@ -345,8 +345,8 @@ insert_under_new_key(struct softrdma_mr *mr)
 static int
 check_access(int access)
 {
-	if (access & ~ACCESS_KNOWN)
-		return access & IBV_ACCESS_ON_DEMAND ? EOPNOTSUPP : EINVAL;
+	if (access & ~ACCESS_KNOWN) /* what there is elsewhere, programs can do without */
+		return access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) ? EOPNOTSUPP : EINVAL;
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 		!(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;

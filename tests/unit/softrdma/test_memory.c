@@ -84,6 +84,7 @@ test_what_may_be_registered(void **state)
 	(void)state;
 	refuses(mem, PAGE, 1 << 30, EINVAL);
 	refuses(mem, PAGE, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
+	refuses(mem, PAGE, RW | IBV_ACCESS_MW_BIND, EOPNOTSUPP);
 	refuses(mem, PAGE, IBV_ACCESS_REMOTE_WRITE, EINVAL);
 	refuses(mem, PAGE, IBV_ACCESS_REMOTE_ATOMIC, EINVAL);
 	refuses(mem, SIZE_MAX, RW, EINVAL);
