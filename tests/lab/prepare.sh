@@ -219,6 +219,8 @@ build_project()
 	# what another compiler warns of is not what the lab is for
 	in_root cmake -S /project -B /build -DBUILD_TESTS=ON -DBUILD_EXAMPLES=ON -DDEVELOPER_WARNINGS=OFF
 	in_root cmake --build /build -j "$(nproc)" --target "${build_targets[@]}"
+	# for the guest's ctest, see guest-init
+	mkdir -p "$root/build/Testing"
 }
 
 # make_older_original: library and header of the distribution before, in the guest's /original
