@@ -61,6 +61,11 @@ test_working_disk(void **state)
 	static char found[LENDING_SIZE];
 	assert_int_equal(lending_write(&lending, 'w'), IBV_WC_SUCCESS);
 	assert_int_equal(lending_flush(&lending), IBV_WC_SUCCESS);
+	/*
+	 * Without a journal msync() leaves the inode behind on 6.1 (doc/durability.md). The status is not
+	 * looked at: it may tell of an earlier test's failure.
+	 */
+	(void)syncfs(lending.fd);
 	medium_cut(&medium);
 	snprintf(found_at, sizeof(found_at), "%s/%s", medium.cut, name);
 	int fd = open(found_at, O_RDONLY | O_CLOEXEC);
