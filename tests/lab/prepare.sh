@@ -20,7 +20,7 @@ lab_packages=(mmdebstrap qemu-system-x86 debian-archive-keyring)
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
 	libssl-dev libisal-dev libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils
 	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb
-	dmsetup)
+	dmsetup xfsprogs btrfs-progs)
 
 # what the initramfs loads, to reach the root file system; all else is loaded from there
 initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
