@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -44,28 +45,6 @@ static const unsigned int no_storage[] = {
 #define OF_SERVER \
 	"it is as durable as the server of that file system makes it, which cannot be seen from here"
 
-/* where a flush is worth less than on a local disk */
-static struct lesser {
-	const unsigned int magic; /* of the file system; 0: of a device, */
-	const char *const device; /* whose path in sysfs has this in it */
-	const char *const name, *const worth;
-	atomic_flag told;
-} lesser[] = {
-	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ RAMFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ OVERLAYFS_SUPER_MAGIC, NULL, "an overlay file system",
-		"it is as durable as the upper layer, which may be in memory", ATOMIC_FLAG_INIT },
-	{ NFS_SUPER_MAGIC, NULL, "NFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ CIFS_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ SMB2_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ V9FS_MAGIC, NULL, "9p", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ CEPH_FS, NULL, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ FUSE_FS, NULL, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT },
-	{ 0, "/block/ram", "a RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT },
-	{ 0, "/block/zram", "a compressed RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT },
-};
-
 /* where the kernel keeps what it says of a device; "" if it says nothing */
 static void
 find_in_sysfs(const char *kind, dev_t dev, const char *rest, char *target, size_t size)
@@ -75,6 +54,52 @@ find_in_sysfs(const char *kind, dev_t dev, const char *rest, char *target, size_
 	ssize_t len = readlink(path, target, size - 1);
 	target[len > 0 ? len : 0] = '\0';
 }
+
+/* true if that is known of the file system on a device, whose path in sysfs this is */
+static bool
+has_no_journal(const char *device)
+{
+	char path[320], task[8] = "";
+	const char *name = strrchr(device, '/');
+	if (name == NULL)
+		return false;
+	snprintf(path, sizeof(path), "/sys/fs/ext4%s/journal_task", name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t len = read(fd, task, sizeof(task) - 1);
+	close(fd);
+	return len > 0 && strncmp(task, "<none>", 6) == 0;
+}
+
+/* where a flush is worth less than on a local disk */
+static struct lesser {
+	const unsigned int magic; /* of the file system; 0: of a device, */
+	const char *const device; /* whose path in sysfs has this in it */
+	const char *const name, *const worth;
+	atomic_flag told;
+	bool (*const also)(const char *device); /* NULL: nothing else must be so */
+} lesser[] = {
+	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ RAMFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ OVERLAYFS_SUPER_MAGIC, NULL, "an overlay file system",
+		"it is as durable as the upper layer, which may be in memory", ATOMIC_FLAG_INIT, NULL },
+	{ NFS_SUPER_MAGIC, NULL, "NFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ CIFS_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ SMB2_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ V9FS_MAGIC, NULL, "9p", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ CEPH_FS, NULL, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ FUSE_FS, NULL, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
+	{ 0, "/block/ram", "a RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ 0, "/block/zram", "a compressed RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ 0, "/block/loop", "a loop device",
+		"some kernels report success for what the file behind it had no room for", ATOMIC_FLAG_INIT,
+		NULL },
+	{ EXT4_SUPER_MAGIC, NULL, "an ext4 without a journal",
+		"some kernels report success before the places of new blocks are on the disk",
+		ATOMIC_FLAG_INIT, has_no_journal },
+};
 
 static bool
 is_dax_device(dev_t rdev)
@@ -138,7 +163,7 @@ softrdma_kind_warn(int fd, const struct stat *st, const char *name)
 	for (struct lesser *at = lesser; at < lesser + sizeof(lesser) / sizeof(lesser[0]); at++) {
 		bool fits = at->magic ? known && (unsigned int)fs.f_type == at->magic
 				      : strstr(device, at->device) != NULL;
-		if (fits && !atomic_flag_test_and_set(&at->told))
+		if (fits && (at->also == NULL || at->also(device)) && !atomic_flag_test_and_set(&at->told))
 			SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", at->name, name,
 				at->worth);
 	}
