@@ -103,6 +103,12 @@
  */
 #define SOFTRDMA_IDLE_FILES_MAX 256
 
+/*
+ * Files whose write-back has failed, which are not trusted again: 40 bytes each. A medium with so many of
+ * them is worth no trust at all.
+ */
+#define SOFTRDMA_FAILED_FILES_MAX 256
+
 /* GIDs of the port: the index travels in one byte, and a program asks for all of them */
 #define SOFTRDMA_GIDS_MAX 64
 

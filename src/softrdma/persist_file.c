@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "bounds.h"
@@ -84,14 +85,59 @@ static struct softrdma_file *files;
 static struct idle_file idle_files[SOFTRDMA_IDLE_FILES_MAX];
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/*
+ * The files that have failed, for a child: it opens descriptions of its own, which are not told of what was
+ * told before. Entries are only added, and counted when they are whole, so that a child may look at them
+ * whatever the threads of its parent were doing.
+ */
+static struct {
+	struct identity identities[SOFTRDMA_FAILED_FILES_MAX];
+	atomic_uint count;
+	pthread_mutex_t lock; /* taken last */
+} failures = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 /* the parent's, and so are their locks; a child has none of the descriptions, see MADV_DONTFORK */
 void
 softrdma_file_after_fork(void)
 {
+	failures.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	softrdma_fork_keep(files);
 	files = NULL;
 	memset(idle_files, 0, sizeof(idle_files));
 	files_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* --- files that have failed --- */
+
+static bool
+same_identity(const struct identity *left, const struct identity *right)
+{
+	return left->dev_major == right->dev_major && left->dev_minor == right->dev_minor &&
+		left->inode == right->inode && left->birth.tv_sec == right->birth.tv_sec &&
+		left->birth.tv_nsec == right->birth.tv_nsec;
+}
+
+static void
+note_failure(const struct identity *identity)
+{
+	pthread_mutex_lock(&failures.lock);
+	const unsigned count = atomic_load(&failures.count);
+	if (count < SOFTRDMA_FAILED_FILES_MAX) {
+		failures.identities[count] = *identity;
+		atomic_store(&failures.count, count + 1);
+	}
+	pthread_mutex_unlock(&failures.lock);
+}
+
+/* where so many have failed that not all could be noted, no file is trusted that is not in use */
+static bool
+has_failed(const struct identity *identity)
+{
+	const unsigned count = atomic_load(&failures.count);
+	for (unsigned i = 0; i < count; i++)
+		if (same_identity(&failures.identities[i], identity))
+			return true;
+	return count == SOFTRDMA_FAILED_FILES_MAX;
 }
 
 /* --- files that are not known yet --- */
@@ -115,10 +161,13 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 	if (refused)
 		return refused;
 	file->sized = S_ISREG(st.st_mode);
-	file->named = file->sized && !softrdma_find_is_memfd(name);
+	const bool memfd = file->kind == SOFTRDMA_KIND_MEMORY && softrdma_find_is_memfd(name);
+	file->named = file->sized && !memfd;
 	if (file->named && stx.stx_nlink == 0)
 		return "it has no name under which another process could find it";
-	file->ambiguous = file->sized && st.st_dev != area->dev;
+	/* without a device and a time of birth the number is the word of a server, which may give it twice */
+	const bool of_server = major(st.st_dev) == 0 && !(stx.stx_mask & STATX_BTIME);
+	file->ambiguous = file->sized && (st.st_dev != area->dev || of_server);
 	softrdma_kind_warn(fd, &st, name);
 	file->identity = (struct identity){
 		.dev_major = stx.stx_dev_major,
@@ -175,14 +224,6 @@ file_free(struct softrdma_file *file)
 }
 
 /* --- files that are in use; files_lock is held --- */
-
-static bool
-same_identity(const struct identity *left, const struct identity *right)
-{
-	return left->dev_major == right->dev_major && left->dev_minor == right->dev_minor &&
-		left->inode == right->inode && left->birth.tv_sec == right->birth.tv_sec &&
-		left->birth.tv_nsec == right->birth.tv_nsec;
-}
 
 /* one file can be mapped with MAP_SYNC and without, which are two kinds and two objects */
 static struct softrdma_file *
@@ -252,8 +293,10 @@ wake_file(struct idle_file *idle, const char *name, uint64_t end_offset, struct 
 static bool
 is_clean(struct idle_file *idle)
 {
-	if (!idle->failed)
-		idle->failed = softrdma_description_sync(&idle->description, 0, idle->description.len) != 0;
+	if (!idle->failed && softrdma_description_sync(&idle->description, 0, idle->description.len)) {
+		idle->failed = true;
+		note_failure(&idle->identity);
+	}
 	return !idle->failed;
 }
 
@@ -337,6 +380,8 @@ static int
 get_unused(const struct softrdma_file *found, const struct softrdma_area *area, const char *name,
 	uint64_t end_offset, struct softrdma_file **file_ptr)
 {
+	if (found->kind == SOFTRDMA_KIND_DISK && has_failed(&found->identity))
+		return refuse_failed(name);
 	struct softrdma_file *file = malloc(sizeof(*file));
 	if (file == NULL)
 		return ENOMEM;
@@ -439,8 +484,8 @@ flush_disk(struct softrdma_file *file, const void *addr, uint64_t offset, size_t
 	/* the look at the mapping would not see that another such file has taken its place */
 	if (ret == 0 && file->ambiguous)
 		ret = softrdma_msync(addr, len);
-	if (ret)
-		atomic_store(&file->failed, true);
+	if (ret && !atomic_exchange(&file->failed, true))
+		note_failure(&file->identity);
 	pthread_mutex_unlock(&file->sync_lock);
 	return ret;
 }

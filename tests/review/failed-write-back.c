@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "end_child.h"
 #include "lending.h"
 #include "medium.h"
 
@@ -104,6 +105,27 @@ test_mapped_again(void **state)
 	lending_end(&lending);
 	lending_begin(&lending, open(path, O_RDWR | O_CLOEXEC));
 	assert_int_equal(lending_lend(&lending), RPMA_E_PROVIDER);
+}
+
+/* it has the memory of its parent, and opens a description that was not told of anything */
+static void
+test_child(void **state)
+{
+	(void)state;
+	let_a_flush_fail();
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct lending own;
+		lending_begin(&own, open(path, O_RDWR | O_CLOEXEC));
+		int ret = lending_lend(&own);
+		lending_end(&own);
+		end_child(ret == RPMA_E_PROVIDER ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* the write-back fails while no memory of the file is registered, and the application is told */
@@ -231,6 +253,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_registered_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mapped_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_failed_in_between, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fsync_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_msync_before, setup, teardown),
