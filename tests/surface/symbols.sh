@@ -50,4 +50,9 @@ if [[ $original ]]; then
 		exit 1
 	fi
 fi
+# the threads of a connection that nobody has deleted
+if ! readelf -d "$lib" | grep -q 'Flags:.*NODELETE'; then
+	echo "dlclose() would take the library away from under its threads"
+	exit 1
+fi
 echo "$(exported "$lib" | wc -l) exported names are right"
