@@ -438,8 +438,8 @@ int rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *st
 
 /*
  * Starts disconnecting; RPMA_CONN_CLOSED follows when the other side has answered: on hardware it does so by
- * disconnecting or deleting its connection too, so do one of both after RPMA_CONN_CLOSED. RPMA_E_INVAL,
- * RPMA_E_PROVIDER
+ * disconnecting or deleting its connection too, so do one of both after RPMA_CONN_CLOSED. Outstanding
+ * operations and receives of this side complete with IBV_WC_WR_FLUSH_ERR. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_conn_disconnect(struct rpma_conn *conn);
 
@@ -730,8 +730,9 @@ int rpma_send_inline(struct rpma_conn *conn, const void *src, size_t len, int fl
 
 /*
  * Posts a receive of at most len bytes into dst (RECV), NULL with offset and len 0 for an empty message. It
- * always completes. Not for a connection with a shared receive queue: see rpma_srq_recv. RPMA_E_INVAL,
- * RPMA_E_PROVIDER
+ * completes with a message, or with an error after rpma_conn_disconnect of this side or after a failed
+ * operation; it stays posted when only the other side disconnects. Not for a connection with a shared receive
+ * queue: see rpma_srq_recv. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context);
