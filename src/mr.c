@@ -92,8 +92,10 @@ static const char *
 reg_way_out(int errnum, const struct rpma_peer *peer)
 {
 	switch (errnum) {
+	case EAGAIN: /* the software device makes a thread for a moment */
+		return "a limit may be too low: of locked memory (ulimit -l, LimitMEMLOCK=) or of threads "
+		       "(ulimit -u, TasksMax=)";
 	case ENOMEM:
-	case EAGAIN:
 	case EPERM:
 		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK=)";
 	case EOPNOTSUPP:
