@@ -49,6 +49,8 @@
 /* reads from one socket before another one gets its turn, and frames, if others have as much to do */
 #define SOFTRDMA_RX_TURNS 32
 #define SOFTRDMA_RX_FRAMES 256
+/* and if not: a third of a millisecond */
+#define SOFTRDMA_RX_FRAMES_MAX 4096
 
 /*
  * incoming connections whose first message has not arrived, and requests that wait for the application,

@@ -528,7 +528,10 @@ serve(struct softrdma_link *link)
 	link->flushed_in_turn = 0;
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
 		more = receive_once(link, &progress);
-		if (link->frames_received - frames >= SOFTRDMA_RX_FRAMES && others_have_work())
+		const uint32_t served = link->frames_received - frames;
+		/* frames without payload cost time and no bytes, and who has just come has not been seen yet
+		 */
+		if (served >= SOFTRDMA_RX_FRAMES_MAX || (served >= SOFTRDMA_RX_FRAMES && others_have_work()))
 			break;
 	}
 	if (progress)

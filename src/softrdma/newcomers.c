@@ -12,8 +12,9 @@
 #include "fork.h"
 #include "newcomers.h"
 
-/* that have their turn between two looks at the connections */
+/* that have their turn between two looks at the connections, and after how long no other one begins his */
 #define TURNS 8
+#define TURN_NS 500000u
 
 /* one part in so many of the time is theirs, and how far they may be ahead of that */
 #define SHARE 3
@@ -21,7 +22,7 @@
 /* for so long after connections had something to do; before that, nobody is held up */
 #define GIVE_WAY_NS 1000000000u
 /* no pause is longer: who has not run in between has not used the time */
-#define PAUSE_MAX_NS 20000000u
+#define PAUSE_MAX_NS 100000000u
 
 static struct newcomers {
 	struct softrdma_watched watched; /* all of them, as one */
@@ -64,22 +65,32 @@ charge(uint64_t begin_ns, uint64_t end_ns)
 		newcomers.paused_until_ns = newcomers.paid_until_ns;
 }
 
+static bool
+take_event(struct epoll_event *event)
+{
+	int count;
+	do
+		count = epoll_wait(newcomers.epoll_fd, event, 1, 0);
+	while (count < 0 && errno == EINTR);
+	return count == 1;
+}
+
 static void
 handle(struct softrdma_watched *watched, uint32_t events_of_all)
 {
 	(void)watched;
 	(void)events_of_all;
 	const uint64_t begin_ns = softrdma_now_ns();
-	struct epoll_event events[TURNS];
-	int count;
-	do
-		count = epoll_wait(newcomers.epoll_fd, events, TURNS, 0);
-	while (count < 0 && errno == EINTR);
-	for (int i = 0; i < count; i++) {
-		struct softrdma_watched *newcomer = events[i].data.ptr;
-		newcomer->handle(newcomer, events[i].events);
+	uint64_t now_ns = begin_ns;
+	struct epoll_event event;
+	/* one by one: a signature of TLS can take milliseconds, and an event that was taken must be handled
+	 */
+	for (int turn = 0; turn < TURNS && now_ns - begin_ns < TURN_NS && take_event(&event); turn++) {
+		struct softrdma_watched *newcomer = event.data.ptr;
+		newcomer->handle(newcomer, event.events);
+		now_ns = softrdma_now_ns();
 	}
-	charge(begin_ns, softrdma_now_ns());
+	charge(begin_ns, now_ns);
 }
 
 int

@@ -376,7 +376,10 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 		softrdma_pending_end(pending);
 		return;
 	}
-	make_progress(pending, 0);
+	/* what has come already raises an event; TLS waits for that, because its work is for a turn of its
+	 * own */
+	if (credentials == NULL)
+		make_progress(pending, 0);
 }
 
 static void

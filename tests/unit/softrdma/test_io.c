@@ -337,7 +337,7 @@ test_connections_come_first(void **state)
 	for (int i = 0; i < 100; i++)
 		raw_expect_alive(&p);
 	assert_int_equal(newcomer.turns, 1);
-	standing_ns += 20000000; /* the longest pause */
+	standing_ns += 100000000; /* the longest pause */
 	wait_until(newcomer.turns == 2);
 
 	/* the thread does not sleep longer than the pause lasts, if nothing else wakes it */

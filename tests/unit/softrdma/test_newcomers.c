@@ -22,7 +22,7 @@
 #define NS_PER_MS 1000000u
 #define COUNT 20
 #define TURNS 8
-#define PAUSE_MAX_MS 20
+#define PAUSE_MAX_MS 100
 
 /* the clock of these tests: it stands unless somebody takes his time */
 static uint64_t now_ns;
@@ -138,6 +138,25 @@ test_few_at_a_time(void **state)
 	for (int i = 0; i < COUNT; i++)
 		assert_int_equal(all[i].turns, 1);
 	assert_false(serve());
+}
+
+/* each takes long, as a signature does */
+static void
+test_no_longer_at_a_time(void **state)
+{
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		all[i].takes_ns = 3 * NS_PER_MS / 10;
+		come(&all[i]);
+	}
+	assert_true(serve());
+	assert_int_equal(turns(), 2);
+	assert_true(serve());
+	assert_int_equal(turns(), 4);
+	for (int i = 0; i < COUNT; i++)
+		all[i].takes_ns = 7 * NS_PER_MS;
+	assert_true(serve());
+	assert_int_equal(turns(), 5);
 }
 
 /* they are told of again and again until they have had their turn, so a signal must not be the end of it */
@@ -276,6 +295,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_few_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_longer_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_look_again_and_forget, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_connections, setup, teardown),

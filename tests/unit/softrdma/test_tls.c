@@ -510,7 +510,7 @@ struct other {
 };
 
 static void
-other_init(struct other *other, struct end *passive)
+other_begin(struct other *other, struct end *passive)
 {
 	int fds[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
@@ -525,10 +525,22 @@ other_init(struct other *other, struct end *passive)
 	other->ssl = SSL_new(other->ctx);
 	SSL_set_fd(other->ssl, other->fd);
 	assert_int_equal(fcntl(other->fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+static void
+other_connects(const struct other *other, struct end *passive)
+{
 	for (int i = 0; i < 10; i++) {
 		SSL_connect(other->ssl);
 		step(passive);
 	}
+}
+
+static void
+other_init(struct other *other, struct end *passive)
+{
+	other_begin(other, passive);
+	other_connects(other, passive);
 	assert_int_equal(passive->error, 0);
 }
 
@@ -675,6 +687,56 @@ test_handshake_in_pieces(void **state)
 	assert_int_equal(softrdma_tls_handshake(e.passive.tls), EAGAIN);
 	assert_false(softrdma_tls_is_unread(e.passive.tls));
 	assert_false(softrdma_tls_has_input(e.passive.tls));
+	ends_fini(&e);
+}
+
+/* an active side chooses what is computed for it, and an untrusted one how much: the costly is not offered */
+static void
+test_costly_groups(void **state)
+{
+	(void)state;
+	static const char *const groups[] = { "X25519", "P-256", "ffdhe2048", "ffdhe8192", "P-521" };
+	for (unsigned i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		struct other other;
+		struct end passive;
+		other_begin(&other, &passive);
+		assert_int_equal(SSL_set1_groups_list(other.ssl, groups[i]), 1);
+		other_connects(&other, &passive);
+		assert_int_equal(passive.error, i < 2 ? 0 : ECONNRESET);
+		other_fini(&other, &passive);
+	}
+}
+
+/* more certificates than any tree of authorities has between a node and its root */
+static void
+test_long_chain(void **state)
+{
+	(void)state;
+	struct other other;
+	struct end passive;
+	other_begin(&other, &passive);
+	X509 *own = SSL_get_certificate(other.ssl);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(SSL_add1_chain_cert(other.ssl, own), 1);
+	other_connects(&other, &passive);
+	assert_int_equal(passive.error, ECONNRESET);
+	assert_non_null(strstr(softrdma_tls_why(passive.tls), "excessive message size"));
+	other_fini(&other, &passive);
+}
+
+/* a listener that closes says goodbye to those it has agreed with, and signs nothing for the others */
+static void
+test_send_before_agreed(void **state)
+{
+	(void)state;
+	struct ends e;
+	int unread = -1;
+	ends_init(&e, node, node);
+	assert_int_equal(softrdma_tls_handshake(e.active.tls), EAGAIN);
+	assert_int_equal(softrdma_tls_send(e.passive.tls, "no", 2), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(ioctl(e.active.fd, FIONREAD, &unread), 0);
+	assert_int_equal(unread, 0);
 	ends_fini(&e);
 }
 
@@ -1769,6 +1831,9 @@ main(void)
 		device_test(test_changes_of_key),
 		device_test(test_flood_of_changes_of_key),
 		device_test(test_handshake_in_pieces),
+		device_test(test_costly_groups),
+		device_test(test_long_chain),
+		device_test(test_send_before_agreed),
 		device_test(test_answer_without_room),
 		device_test(test_no_memory),
 		device_test(test_connection),
