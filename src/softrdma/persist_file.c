@@ -93,6 +93,7 @@ static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct identity identities[SOFTRDMA_FAILED_FILES_MAX];
 	atomic_uint count;
+	bool inherited;       /* this process is a child */
 	pthread_mutex_t lock; /* taken last */
 } failures = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -101,6 +102,7 @@ void
 softrdma_file_after_fork(void)
 {
 	failures.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	failures.inherited = true;
 	softrdma_fork_keep(files);
 	files = NULL;
 	memset(idle_files, 0, sizeof(idle_files));
@@ -129,10 +131,15 @@ note_failure(const struct identity *identity)
 	pthread_mutex_unlock(&failures.lock);
 }
 
-/* where so many have failed that not all could be noted, no file is trusted that is not in use */
+/*
+ * In a child; the process itself has remembered them with their descriptions. Where so many have failed that
+ * not all could be noted, no file is trusted.
+ */
 static bool
 has_failed(const struct identity *identity)
 {
+	if (!failures.inherited)
+		return false;
 	const unsigned count = atomic_load(&failures.count);
 	for (unsigned i = 0; i < count; i++)
 		if (same_identity(&failures.identities[i], identity))
