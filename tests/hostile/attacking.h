@@ -79,6 +79,8 @@ int prepare_key_updates(const struct target *target);
 int key_updates(const struct target *target, int64_t end_ms);
 int prepare_empty_records(const struct target *target);
 int empty_records(const struct target *target, int64_t end_ms);
+int prepare_hellos(const struct target *target);
+int recorded_hellos(const struct target *target, int64_t end_ms);
 int slow_tls(const struct target *target, int64_t end_ms);
 
 /* queue pairs that are connected by hand (attacks_by_hand.c) */

@@ -25,6 +25,8 @@
 /* OpenSSL bears so many records without content behind each other */
 #define EMPTY_RECORDS 32u
 #define CREEPERS 200
+#define HOST_OF_SAYERS 160
+#define SAYERS 40
 
 /* the next records of a flood, of at most RAW_TLS_KEY_UPDATE_SIZE bytes each; how many bytes */
 struct flood;
@@ -144,6 +146,56 @@ int
 empty_records(const struct target *target, int64_t end_ms)
 {
 	return flood_of_records(next_empty_records, false, target, end_ms);
+}
+
+/* --- first messages, which cost their sender nothing --- */
+
+/* one group is quickly computed with; the others take a server that offers them a third of a second or more
+ */
+static const char *const groups[] = { "X25519", "ffdhe8192", "P-521" };
+
+static struct hello {
+	uint8_t bytes[RAW_TLS_HELLO_MAX];
+	size_t len;
+} hellos[sizeof(groups) / sizeof(groups[0])];
+
+int
+prepare_hellos(const struct target *target)
+{
+	(void)target;
+	for (unsigned i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		hellos[i].len = raw_tls_hello(groups[i], hellos[i].bytes);
+		if (hellos[i].len == 0)
+			return let_pass("no hello can be made");
+	}
+	return 0;
+}
+
+/* each says the same again as soon as it is answered */
+int
+recorded_hellos(const struct target *target, int64_t end_ms)
+{
+	static int fds[SAYERS];
+
+	for (unsigned i = 0; i < SAYERS; i++)
+		fds[i] = -1;
+	while (!over(end_ms)) {
+		for (unsigned i = 0; i < SAYERS; i++) {
+			const struct hello *hello = &hellos[i % (sizeof(groups) / sizeof(groups[0]))];
+			if (fds[i] >= 0 && !has_ended(fds[i]))
+				continue;
+			if (fds[i] >= 0)
+				raw_close(fds[i]);
+			fds[i] = raw_connect(HOST_OF_SAYERS + i % 8, target->port);
+			if (fds[i] >= 0)
+				(void)raw_send(fds[i], hello->bytes, hello->len);
+		}
+		pause_ms(1);
+	}
+	for (unsigned i = 0; i < SAYERS; i++)
+		if (fds[i] >= 0)
+			raw_close(fds[i]);
+	return 0;
 }
 
 /* --- the handshake, byte by byte --- */

@@ -38,6 +38,13 @@ bool raw_tls_creep_begin(int fd);
 bool raw_tls_creep(int fd);
 
 /*
+ * What a client says first, with a key of this group ("X25519"), which anybody can send again and again; its
+ * length, 0: it cannot be made.
+ */
+#define RAW_TLS_HELLO_MAX 4096
+size_t raw_tls_hello(const char *group, uint8_t bytes[static RAW_TLS_HELLO_MAX]);
+
+/*
  * Records by hand: what OpenSSL would not send, and as many as are wanted in memory before the first one
  * leaves. The stream is taken over behind what was sent on it; from then on the socket is as if it were
  * plain.

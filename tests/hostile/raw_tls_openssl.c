@@ -313,6 +313,21 @@ raw_tls_creep(int fd)
 	return send(fd, &byte, 1, MSG_NOSIGNAL) == 1;
 }
 
+size_t
+raw_tls_hello(const char *group, uint8_t bytes[static RAW_TLS_HELLO_MAX])
+{
+	SSL *ssl = SSL_new(context_without_certificate());
+	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+	int len;
+
+	must(ssl && in && out && SSL_set1_groups_list(ssl, group) == 1);
+	SSL_set_bio(ssl, in, out);
+	(void)SSL_connect(ssl); /* it waits for an answer */
+	len = BIO_read(out, bytes, RAW_TLS_HELLO_MAX);
+	SSL_free(ssl);
+	return len > 0 ? (size_t)len : 0;
+}
+
 /* --- records by hand --- */
 
 struct raw_tls_sealer {
