@@ -537,14 +537,17 @@ test_all_ids_before_their_queue_pairs(void **state)
 		struct pair_of_ids p;
 		pair_init(&p);
 		struct ibv_qp *qps[] = { p.active->qp, p.passive->qp };
-		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = MEM_SIZE, .lkey = the_mr->lkey };
+		struct ibv_sge sge = { .addr = (uintptr_t)the_mem,
+			.length = MEM_SIZE / 2,
+			.lkey = the_mr->lkey };
 		struct ibv_send_wr *bad,
 			wr = {
 				.opcode = IBV_WR_RDMA_WRITE,
 				.send_flags = IBV_SEND_SIGNALED,
 				.sg_list = &sge,
 				.num_sge = 1,
-				.wr.rdma = { .remote_addr = (uintptr_t)the_mem, .rkey = the_mr->rkey },
+				.wr.rdma = { .remote_addr = (uintptr_t)the_mem + MEM_SIZE / 2,
+					.rkey = the_mr->rkey },
 			};
 		for (int i = 0; i < 8; i++)
 			assert_int_equal(ibv_post_send(qps[0], &wr, &bad), 0);
