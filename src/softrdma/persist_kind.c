@@ -61,14 +61,11 @@ has_no_journal(const char *device)
 {
 	char path[320], task[8] = "";
 	const char *name = strrchr(device, '/');
-	if (name == NULL)
-		return false;
-	snprintf(path, sizeof(path), "/sys/fs/ext4%s/journal_task", name);
+	snprintf(path, sizeof(path), "/sys/fs/ext4%s/journal_task", name ? name : "");
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ssize_t len = read(fd, task, sizeof(task) - 1);
-	close(fd);
+	ssize_t len = fd >= 0 ? read(fd, task, sizeof(task) - 1) : 0;
+	if (fd >= 0)
+		close(fd);
 	return len > 0 && strncmp(task, "<none>", 6) == 0;
 }
 

@@ -205,12 +205,17 @@ new_context(struct softrdma_tls_context **context_ptr)
 	struct softrdma_tls_context *context = calloc(1, sizeof(*context));
 	if (context == NULL)
 		return ENOMEM;
-	context->ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
-	if (context->ctx == NULL) {
+	SSL_CTX *ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
+	/*
+	 * Whoever can connect chooses one of these, and this side computes with it on the progress thread: a
+	 * value in the finite field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
+	 */
+	if (ctx == NULL || SSL_CTX_set1_groups_list(ctx, "X25519:P-256") != 1) {
+		SSL_CTX_free(ctx);
 		free(context);
 		return ENOMEM;
 	}
-	SSL_CTX *ctx = context->ctx;
+	context->ctx = ctx;
 	SSL_CTX_set_app_data(ctx, context);
 	SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
 	SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION);
@@ -231,14 +236,6 @@ new_context(struct softrdma_tls_context **context_ptr)
 	 */
 	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
 	SSL_CTX_set_verify_depth(ctx, CHAIN_DEPTH);
-	/*
-	 * Whoever can connect chooses one of these, and this side computes with it on the progress thread: a
-	 * value in the finite field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
-	 */
-	if (SSL_CTX_set1_groups_list(ctx, "X25519:P-256") != 1) {
-		softrdma_tls_context_delete(context);
-		return ENOMEM;
-	}
 	*context_ptr = context;
 	return 0;
 }

@@ -167,6 +167,9 @@ what_cannot_be_durable_is_not_advertised(void **state)
 	mock.fail_errno = ENOMEM;
 	assert_fails(RPMA_E_PROVIDER, rpma_mr_reg(peer, memory, 64, USAGE_ALL, &mr));
 	assert_non_null(strstr(mock.last_log, "ulimit -l"));
+	mock.fail_errno = EAGAIN;
+	assert_fails(RPMA_E_PROVIDER, rpma_mr_reg(peer, memory, 64, USAGE_ALL, &mr));
+	assert_non_null(strstr(mock.last_log, "ulimit -u"));
 	assert_null(mr);
 	rpma_peer_delete(&peer);
 }
