@@ -91,6 +91,20 @@ err_free:
 	return NULL;
 }
 
+/* the same for names */
+static struct addrinfo
+hints_of(const struct rdma_addrinfo *hints)
+{
+	struct addrinfo ai_hints = { .ai_socktype = SOCK_STREAM };
+	if (hints->ai_flags & RAI_PASSIVE)
+		ai_hints.ai_flags |= AI_PASSIVE;
+	if (hints->ai_flags & RAI_NUMERICHOST)
+		ai_hints.ai_flags |= AI_NUMERICHOST;
+	if (hints->ai_flags & RAI_FAMILY)
+		ai_hints.ai_family = hints->ai_family;
+	return ai_hints;
+}
+
 /* EAI_* values are returned as they are, like librdmacm does; failures of the system as -1 with errno */
 int
 softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
@@ -108,14 +122,7 @@ softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 	if (hints == NULL)
 		hints = &no_hints;
 
-	struct addrinfo ai_hints = { .ai_socktype = SOCK_STREAM };
-	if (hints->ai_flags & RAI_PASSIVE)
-		ai_hints.ai_flags |= AI_PASSIVE;
-	if (hints->ai_flags & RAI_NUMERICHOST)
-		ai_hints.ai_flags |= AI_NUMERICHOST;
-	if (hints->ai_flags & RAI_FAMILY)
-		ai_hints.ai_family = hints->ai_family;
-
+	const struct addrinfo ai_hints = hints_of(hints);
 	struct addrinfo *ai;
 	int ret = getaddrinfo(node, service, &ai_hints, &ai);
 	if (ret == EAI_SYSTEM)
