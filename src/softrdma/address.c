@@ -16,24 +16,18 @@
 #include "fault_plan.h"
 #include "handshake.h"
 
-static struct sockaddr *
-copy_address(const struct sockaddr *addr, socklen_t len)
-{
-	struct sockaddr *copy = malloc(len);
-	if (copy)
-		memcpy(copy, addr, len);
-	return copy;
-}
-
-/* false: no memory */
+/* a copy, or nothing of nothing; false: no memory */
 static bool
-copy_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+copy_address(const struct sockaddr *from, socklen_t len, struct sockaddr **addr, socklen_t *addr_len)
 {
-	if (hints->ai_src_len == 0)
+	if (len == 0)
 		return true;
-	rai->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
-	rai->ai_src_len = rai->ai_src_addr ? hints->ai_src_len : 0;
-	return rai->ai_src_addr != NULL;
+	*addr = malloc(len);
+	if (*addr == NULL)
+		return false;
+	memcpy(*addr, from, len);
+	*addr_len = len;
+	return true;
 }
 
 static struct rdma_addrinfo *
@@ -42,56 +36,44 @@ convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 	struct rdma_addrinfo *rai = calloc(1, sizeof(*rai));
 	if (rai == NULL)
 		return NULL;
-	struct sockaddr *addr = copy_address(ai->ai_addr, ai->ai_addrlen);
-	if (addr == NULL)
-		goto err_free;
 	rai->ai_flags = hints->ai_flags;
 	rai->ai_family = ai->ai_family;
 	rai->ai_qp_type = IBV_QPT_RC;
 	rai->ai_port_space = RDMA_PS_TCP;
-	if (hints->ai_flags & RAI_PASSIVE) {
-		rai->ai_src_addr = addr;
-		rai->ai_src_len = ai->ai_addrlen;
+	bool done;
+	if (hints->ai_flags & RAI_PASSIVE)
+		done = copy_address(ai->ai_addr, ai->ai_addrlen, &rai->ai_src_addr, &rai->ai_src_len);
+	else
+		done = copy_address(ai->ai_addr, ai->ai_addrlen, &rai->ai_dst_addr, &rai->ai_dst_len) &&
+			copy_address(hints->ai_src_addr, hints->ai_src_len, &rai->ai_src_addr,
+				&rai->ai_src_len);
+	if (done)
 		return rai;
-	}
-	rai->ai_dst_addr = addr;
-	rai->ai_dst_len = ai->ai_addrlen;
-	if (!copy_source(rai, hints))
-		goto err_free;
-	return rai;
-
-err_free:
 	softrdma_rdma_freeaddrinfo(rai);
 	return NULL;
 }
 
-/* without names there is nothing to look up: the addresses are those of the hints */
-static struct rdma_addrinfo *
-repeat(const struct rdma_addrinfo *hints)
+/* without names there is nothing to look up: the addresses are those of the hints; 0 or an errno value */
+static int
+repeat(const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
 	struct rdma_addrinfo *rai = calloc(1, sizeof(*rai));
 	if (rai == NULL)
-		return NULL;
+		return ENOMEM;
 	rai->ai_flags = hints->ai_flags;
 	rai->ai_family = hints->ai_family;
 	rai->ai_qp_type = hints->ai_qp_type;
 	rai->ai_port_space = hints->ai_port_space;
-	if (hints->ai_dst_len) {
-		rai->ai_dst_addr = copy_address(hints->ai_dst_addr, hints->ai_dst_len);
-		if (rai->ai_dst_addr == NULL)
-			goto err_free;
-		rai->ai_dst_len = hints->ai_dst_len;
+	if (copy_address(hints->ai_dst_addr, hints->ai_dst_len, &rai->ai_dst_addr, &rai->ai_dst_len) &&
+		copy_address(hints->ai_src_addr, hints->ai_src_len, &rai->ai_src_addr, &rai->ai_src_len)) {
+		*res = rai;
+		return 0;
 	}
-	if (!copy_source(rai, hints))
-		goto err_free;
-	return rai;
-
-err_free:
 	softrdma_rdma_freeaddrinfo(rai);
-	return NULL;
+	return ENOMEM;
 }
 
-/* the same for names */
+/* what getaddrinfo(3) looks for */
 static struct addrinfo
 hints_of(const struct rdma_addrinfo *hints)
 {
@@ -111,14 +93,8 @@ softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 	struct rdma_addrinfo **res)
 {
 	static const struct rdma_addrinfo no_hints;
-	if (node == NULL && service == NULL && hints == NULL)
-		return softrdma_cm_result(EINVAL);
-	if (node == NULL && service == NULL) {
-		struct rdma_addrinfo *repeated = repeat(hints);
-		if (repeated)
-			*res = repeated;
-		return softrdma_cm_result(repeated ? 0 : ENOMEM);
-	}
+	if (node == NULL && service == NULL)
+		return softrdma_cm_result(hints ? repeat(hints, res) : EINVAL);
 	if (hints == NULL)
 		hints = &no_hints;
 
