@@ -106,8 +106,8 @@
 #define SOFTRDMA_IDLE_FILES_MAX 256
 
 /*
- * Files whose write-back has failed, which are not trusted again: 40 bytes each. A medium with so many of
- * them is worth no trust at all.
+ * Files that a forked child does not trust because their write-back failed in its parent: 40 bytes each. If
+ * there are so many, it trusts no file.
  */
 #define SOFTRDMA_FAILED_FILES_MAX 256
 
@@ -142,6 +142,13 @@
 
 /* what one call receives of such records: no less than one, with its header */
 #define SOFTRDMA_RECORDS_ROOM (256u * 1024)
+
+/*
+ * Bytes of a peer's certificates, and how many may stand between its own one and the CA's. They are verified
+ * before the peer is trusted: 100 KiB, which OpenSSL takes by default, cost 0.2 s.
+ */
+#define SOFTRDMA_TLS_CHAIN_MAX (8 * 1024)
+#define SOFTRDMA_TLS_CHAIN_DEPTH 8
 
 /* what one record of TLS holds (RFC 8446, 5.1) */
 #define SOFTRDMA_TLS_RECORD (16u * 1024)

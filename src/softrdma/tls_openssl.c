@@ -22,10 +22,6 @@
 /* what tells a message of ours, "SRDM", from a record of TLS */
 #define FIRST_OF_HELLO 'S'
 
-/* bytes of a peer's certificates, and how many may be between its own one and the CA's */
-#define CHAIN_MAX (8 * 1024)
-#define CHAIN_DEPTH 8
-
 struct softrdma_tls_context {
 	SSL_CTX *ctx;
 	struct softrdma_tls_psk psk; /* if it is not for certificates */
@@ -207,8 +203,8 @@ new_context(struct softrdma_tls_context **context_ptr)
 		return ENOMEM;
 	SSL_CTX *ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
 	/*
-	 * Whoever can connect chooses one of these, and this side computes with it on the progress thread: a
-	 * value in the finite field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
+	 * A stranger chooses the group, and this side computes with it on the progress thread. A finite field
+	 * of 8192 bits, which OpenSSL offers by default, takes a third of a second.
 	 */
 	if (ctx == NULL || SSL_CTX_set1_groups_list(ctx, "X25519:P-256") != 1) {
 		SSL_CTX_free(ctx);
@@ -230,12 +226,8 @@ new_context(struct softrdma_tls_context **context_ptr)
 	/* nothing is resumed: connections are made rarely, and each one is to be judged anew */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
-	/*
-	 * Chains are looked at before anybody is trusted, and looking for one in 100 KiB of certificates, as
-	 * OpenSSL takes them, costs 0.2 s.
-	 */
-	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
-	SSL_CTX_set_verify_depth(ctx, CHAIN_DEPTH);
+	SSL_CTX_set_max_cert_list(ctx, SOFTRDMA_TLS_CHAIN_MAX);
+	SSL_CTX_set_verify_depth(ctx, SOFTRDMA_TLS_CHAIN_DEPTH);
 	*context_ptr = context;
 	return 0;
 }
