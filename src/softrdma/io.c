@@ -529,8 +529,7 @@ serve(struct softrdma_link *link)
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
 		more = receive_once(link, &progress);
 		const uint32_t served = link->frames_received - frames;
-		/* frames without payload cost time and no bytes, and who has just come has not been seen yet
-		 */
+		/* frames without payload cost time and no bytes; nobody has seen yet who has just come */
 		if (served >= SOFTRDMA_RX_FRAMES_MAX || (served >= SOFTRDMA_RX_FRAMES && others_have_work()))
 			break;
 	}

@@ -83,8 +83,7 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 	const uint64_t begin_ns = softrdma_now_ns();
 	uint64_t now_ns = begin_ns;
 	struct epoll_event event;
-	/* one by one: a signature of TLS can take milliseconds, and an event that was taken must be handled
-	 */
+	/* one by one: a signature of TLS can take milliseconds, and an event that is taken must be handled */
 	for (int turn = 0; turn < TURNS && now_ns - begin_ns < TURN_NS && take_event(&event); turn++) {
 		struct softrdma_watched *newcomer = event.data.ptr;
 		newcomer->handle(newcomer, event.events);

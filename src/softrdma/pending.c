@@ -376,8 +376,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 		softrdma_pending_end(pending);
 		return;
 	}
-	/* what has come already raises an event; TLS waits for that, because its work is for a turn of its
-	 * own */
+	/* the work of TLS is for a turn of its own: what has come already raises an event */
 	if (credentials == NULL)
 		make_progress(pending, 0);
 }

@@ -132,8 +132,8 @@ note_failure(const struct identity *identity)
 }
 
 /*
- * In a child; the process itself has remembered them with their descriptions. Where so many have failed that
- * not all could be noted, no file is trusted.
+ * Asked in a child: the parent knows its failed files by their descriptions. When the list is full, some may
+ * be missing in it, so every file counts as failed.
  */
 static bool
 has_failed(const struct identity *identity)

@@ -127,7 +127,7 @@ static ssize_t
 look(struct softrdma_stream *stream, const uint8_t **bytes)
 {
 	struct softrdma_records *records = of(stream);
-	/* an edge may have come and gone since the socket was read, while nobody took what it told of */
+	/* a flush may have made somebody ignore an edge since the socket was read: only a read tells */
 	records->drained = false;
 	int error = verify(records);
 	if (error == EAGAIN) {

@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * failed_write_back.c -- what this kernel says of a failed write-back, and what later stores are worth. No
- *librpma.
+ * failed_write_back.c -- what this kernel says of a failed write-back, and what later stores are worth, all
+ * without librpma
  *
  *	failed_write_back MKFS MOUNT-OPTIONS IMAGE-MIB BACKING-MIB
  *
  * A thin disk is full while data are written to new blocks, then it has room again. Exit status: 0; 1 if the
- *kernel does not report as the software device relies on (doc/durability.md, "A medium that fails"); 77 if
- *nothing can be mounted. What the file has after the next mount is told and not judged.
+ * kernel does not report as the software device relies on (doc/durability.md, "A medium that fails"); 77 if
+ * nothing can be mounted. What the file has after the next mount is told and not judged.
  */
 
 #include <errno.h>

@@ -233,15 +233,14 @@ __wrap_fstatfs(int fd, struct statfs *fs)
 	return ret;
 }
 
-/* it has a name, it is not DAX, and its file system can tell; whoever looks how long it is may find it too
- * short */
+/* it has a name and is not DAX, as its file system tells; its length may be too short */
 int
 __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *stx)
 {
 	int ret = __real_statx(fd, path, flags, mask | STATX_INO, stx);
 
-	if (mask !=
-		STATX_NLINK) /* when it is given up it has no name any more, and the next seed a new file */
+	/* who asks for nothing else gives the file up: without a name it is forgotten, for the next seed */
+	if (mask != STATX_NLINK)
 		stx->stx_nlink = 1;
 	stx->stx_attributes_mask |= STATX_ATTR_DAX;
 	for (unsigned i = 0; mask & STATX_SIZE && i < DISK_MACHINES; i++) {

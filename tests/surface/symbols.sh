@@ -50,7 +50,7 @@ if [[ $original ]]; then
 		exit 1
 	fi
 fi
-# the threads of a connection that nobody has deleted
+# the progress thread goes on as long as a connection is left
 if ! readelf -d "$lib" | grep -q 'Flags:.*NODELETE'; then
 	echo "dlclose() would take the library away from under its threads"
 	exit 1

@@ -1562,7 +1562,6 @@ test_long_handshake(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a server that never gets on with it */
 /* both are trusted, and then the client leaves without a word */
 static void
 test_client_leaves(void **state)
@@ -1592,6 +1591,7 @@ test_client_leaves(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* a server that never gets on with it */
 static void
 test_server_is_silent(void **state)
 {
