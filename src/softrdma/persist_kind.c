@@ -74,28 +74,27 @@ static struct lesser {
 	const unsigned int magic; /* of the file system; 0: of a device, */
 	const char *const device; /* whose path in sysfs has this in it */
 	const char *const name, *const worth;
-	atomic_flag told;
+	atomic_bool told;
 	bool (*const also)(const char *device); /* NULL: nothing else must be so */
 } lesser[] = {
-	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
-	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
-	{ RAMFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, false, NULL },
+	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, false, NULL },
+	{ RAMFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, false, NULL },
 	{ OVERLAYFS_SUPER_MAGIC, NULL, "an overlay file system",
-		"it is as durable as the upper layer, which may be in memory", ATOMIC_FLAG_INIT, NULL },
-	{ NFS_SUPER_MAGIC, NULL, "NFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ CIFS_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ SMB2_FS, NULL, "CIFS", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ V9FS_MAGIC, NULL, "9p", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ CEPH_FS, NULL, "Ceph", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ FUSE_FS, NULL, "FUSE", OF_SERVER, ATOMIC_FLAG_INIT, NULL },
-	{ 0, "/block/ram", "a RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
-	{ 0, "/block/zram", "a compressed RAM disk", IN_MEMORY, ATOMIC_FLAG_INIT, NULL },
+		"it is as durable as the upper layer, which may be in memory", false, NULL },
+	{ NFS_SUPER_MAGIC, NULL, "NFS", OF_SERVER, false, NULL },
+	{ CIFS_FS, NULL, "CIFS", OF_SERVER, false, NULL },
+	{ SMB2_FS, NULL, "CIFS", OF_SERVER, false, NULL },
+	{ V9FS_MAGIC, NULL, "9p", OF_SERVER, false, NULL },
+	{ CEPH_FS, NULL, "Ceph", OF_SERVER, false, NULL },
+	{ FUSE_FS, NULL, "FUSE", OF_SERVER, false, NULL },
+	{ 0, "/block/ram", "a RAM disk", IN_MEMORY, false, NULL },
+	{ 0, "/block/zram", "a compressed RAM disk", IN_MEMORY, false, NULL },
 	{ 0, "/block/loop", "a loop device",
-		"some kernels report success for what the file behind it had no room for", ATOMIC_FLAG_INIT,
-		NULL },
+		"some kernels report success although the file system of its image was full", false, NULL },
 	{ EXT4_SUPER_MAGIC, NULL, "an ext4 without a journal",
-		"some kernels report success before the places of new blocks are on the disk",
-		ATOMIC_FLAG_INIT, has_no_journal },
+		"some kernels report success before the disk knows where new blocks are", false,
+		has_no_journal },
 };
 
 static bool
@@ -160,7 +159,10 @@ softrdma_kind_warn(int fd, const struct stat *st, const char *name)
 	for (struct lesser *at = lesser; at < lesser + sizeof(lesser) / sizeof(lesser[0]); at++) {
 		bool fits = at->magic ? known && (unsigned int)fs.f_type == at->magic
 				      : strstr(device, at->device) != NULL;
-		if (fits && (at->also == NULL || at->also(device)) && !atomic_flag_test_and_set(&at->told))
+		/* what has been told need not be looked for again */
+		if (!fits || atomic_load(&at->told) || (at->also && !at->also(device)))
+			continue;
+		if (!atomic_exchange(&at->told, true))
 			SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", at->name, name,
 				at->worth);
 	}
