@@ -319,7 +319,7 @@ start_server(void)
 	mounted.server = fork();
 	if (mounted.server == 0)
 		run_server(fd, test);
-	/* the server's alone, so that nobody waits for it when it has died */
+	/* only the server holds it: after the server has died, requests fail and do not wait */
 	close(fd);
 	if (mounted.server > 0)
 		return true;
@@ -383,7 +383,7 @@ test_one_number(void **state)
 	lend_and_flush(ONE, SAME);
 }
 
-/* also what is remembered of a file that is not lent any more must not be used for the other one */
+/* what the device remembers of a file after it was lent must not be used for the other file either */
 static void
 test_other_way_round(void **state)
 {
