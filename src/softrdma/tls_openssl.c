@@ -44,6 +44,7 @@ struct softrdma_tls {
 	size_t may_read;     /* bytes that the present call may still take from the socket */
 	bool dry;            /* the socket was empty in the present call */
 	bool agreed;         /* the handshake is over */
+	int wakes_at;        /* bytes that the socket must hold before it tells of them */
 	bool in_doubt;       /* a record has begun, and it is not known yet whether it holds data */
 	uint32_t idle;       /* records without data, less what data has paid for; see bounds.h */
 	size_t data;         /* bytes of data that have not paid for one yet */
@@ -115,6 +116,18 @@ count_record(int is_sent, int version, int content_type, const void *buf, size_t
 	}
 }
 
+/*
+ * A stranger may let the handshake creep in. OpenSSL asks for no more than the rest of a record: until
+ * that is there, nothing can be done, and no event shall cost the progress thread a turn.
+ */
+static void
+wake_at(struct softrdma_tls *tls, int bytes)
+{
+	if (tls->wakes_at != bytes &&
+		setsockopt(tls->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)) == 0)
+		tls->wakes_at = bytes;
+}
+
 static int
 read_socket(BIO *bio, char *buf, int len)
 {
@@ -136,6 +149,8 @@ read_socket(BIO *bio, char *buf, int len)
 	tls->dry = n < 0 && errno == EAGAIN;
 	if (tls->dry)
 		BIO_set_retry_read(bio);
+	if (tls->dry && !tls->agreed)
+		wake_at(tls, len);
 	tls->eof = n == 0;
 	return (int)n;
 }
@@ -221,7 +236,6 @@ new_context(struct softrdma_tls_context **context_ptr)
 	/* SSL_read() comes back after a record without data: others must have their turn in a flood of them
 	 */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
-	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));
 	/* nothing is resumed: connections are made rarely, and each one is to be judged anew */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
@@ -344,6 +358,7 @@ softrdma_tls_new(struct softrdma_tls_context *context, int fd, bool active, stru
 	if (tls == NULL)
 		return ENOMEM;
 	tls->fd = fd;
+	tls->wakes_at = 1;
 	tls->why = "";
 	tls->ssl = SSL_new(context->ctx);
 	BIO *bio = BIO_new(method);
@@ -445,8 +460,11 @@ softrdma_tls_handshake(struct softrdma_tls *tls)
 	begin_look(tls);
 	int ret = SSL_do_handshake(tls->ssl);
 	tls->agreed = ret == 1;
-	if (tls->agreed)
+	if (tls->agreed) {
+		wake_at(tls, 1);
+		SSL_set_read_ahead(tls->ssl, 1); /* all that is there by one call */
 		return 0;
+	}
 	int error = failed(tls, ret);
 	if (tls->plain)
 		return EPROTONOSUPPORT;

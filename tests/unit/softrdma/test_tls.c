@@ -690,6 +690,44 @@ test_handshake_in_pieces(void **state)
 	ends_fini(&e);
 }
 
+static int
+wakes_at(const struct end *end)
+{
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+	assert_int_equal(getsockopt(end->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, &len), 0);
+	return bytes;
+}
+
+/* of a record that creeps in, the socket tells when all of it is there */
+static void
+test_handshake_that_creeps(void **state)
+{
+	(void)state;
+	enum { header = 5 };
+	static uint8_t hello[4096];
+	struct ends e;
+	ends_init(&e, node, node);
+	step(&e.active);
+	ssize_t len = recv(e.passive.fd, hello, sizeof(hello), 0);
+	assert_in_range(len, header + 4, sizeof(hello) - 1);
+	assert_int_equal(hello[3] << 8 | hello[4], len - header); /* it is one record */
+	step(&e.passive);
+	assert_int_equal(wakes_at(&e.passive), header);
+	raw_send(e.active.fd, hello, 3);
+	step(&e.passive);
+	assert_int_equal(wakes_at(&e.passive), header - 3);
+	raw_send(e.active.fd, hello + 3, header - 3 + 1);
+	step(&e.passive);
+	assert_int_equal(wakes_at(&e.passive), len - header - 1);
+	raw_send(e.active.fd, hello + header + 1, (size_t)len - header - 1);
+	ends_agree(&e);
+	assert_int_equal(wakes_at(&e.active), 1);
+	assert_int_equal(wakes_at(&e.passive), 1);
+	expect_passes(&e.active, &e.passive, 1);
+	ends_fini(&e);
+}
+
 /* an active side chooses what is computed for it, and an untrusted one how much: the costly is not offered */
 static void
 test_costly_groups(void **state)
@@ -1831,6 +1869,7 @@ main(void)
 		device_test(test_changes_of_key),
 		device_test(test_flood_of_changes_of_key),
 		device_test(test_handshake_in_pieces),
+		device_test(test_handshake_that_creeps),
 		device_test(test_costly_groups),
 		device_test(test_long_chain),
 		device_test(test_send_before_agreed),
