@@ -27,6 +27,12 @@ test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
 
+# to make the project's own packages, in a system of their own
+packaging_packages=(dpkg-dev lintian mmdebstrap)
+
+# for the RDMA lab: an emulator, and what makes the systems that run in it
+lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
+
 # for benchmarks/run: what reads the JSON of rpma-perf, and what its figures are compared with
 benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
 

@@ -13,9 +13,6 @@ guest_suite=trixie
 older_suite=bookworm
 declare -A kernel_suites=([6.1]=bookworm [6.12]=trixie [newest]=trixie-backports)
 
-# on this machine
-lab_packages=(mmdebstrap qemu-system-x86 debian-archive-keyring)
-
 # in the guest: to build the project, to make devices, to look at them
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
 	libssl-dev libisal-dev libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils

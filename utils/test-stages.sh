@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # run-tests prints what is gathered here
+
+# test-stages.sh -- the stages that tests are run in: how long each may take, and what it does; run-tests sources it
+
+jobs=$(nproc)
+test_jobs=$((jobs + 1)) # tests wait for each other, for the clock and for the disk
+stages=()
+summaries=()
+figures=()
+failed=false
+budgets=false # true if the stages have their budgets
+
+# budget <stage>: the seconds that it may take: about three times of what it takes on two idle cores. What grows unseen
+# makes the whole too long for anybody to run, so a stage that takes more has failed, also if all else in it is right.
+# BUDGET_FACTOR in the environment multiplies all of them, for a machine that is slow or busy; 0: none has one.
+budget()
+{
+	local seconds
+	case $1 in
+	packages*) seconds=600 ;;
+	'build: gcc') seconds=300 ;;
+	'build: clang, address'*) seconds=450 ;;
+	'build: clang, thread'*) seconds=240 ;;
+	'tests: gcc') seconds=300 ;;
+	'tests: gcc, the rest') seconds=360 ;;
+	'tests: clang, address'*) seconds=480 ;;
+	'tests: clang, thread'*) seconds=360 ;;
+	valgrind*) seconds=300 ;;
+	'sources: tidy-product') seconds=420 ;;
+	sources:*) seconds=120 ;;
+	coverage) seconds=600 ;;
+	torture:*) seconds=360 ;;
+	'cut streams'*) seconds=90 ;;
+	'torture and cut streams'*) seconds=90 ;;
+	fuzzing:*) seconds=120 ;;
+	'seeded defects'*) seconds=900 ;;
+	'programs of others') seconds=360 ;;
+	'the RDMA lab') seconds=2400 ;;
+	*) seconds=0 ;;
+	esac
+	echo $((seconds * ${BUDGET_FACTOR-1}))
+}
+
+# ended <stage> <seconds> <exit status>: sets stage_ok, and keeps the line for the end
+ended()
+{
+	local name=$1 seconds=$2 status=$3 budget=0 outcome=''
+	! $budgets || budget=$(budget "$name")
+	stage_ok=true
+	if ((status == 77)) && [[ ${CI-} != true ]]; then
+		outcome=': SKIPPED'
+	elif ((status == 77)); then
+		outcome=': SKIPPED, which CI may not'
+		stage_ok=false
+	elif ((status)); then
+		outcome=': FAILED'
+		stage_ok=false
+	elif ((budget && seconds > budget)); then
+		outcome=": FAILED, it took more than its budget of $budget s"
+		failed=true
+	fi
+	$stage_ok || failed=true
+	stages+=("$(printf '%6d s  %s%s' "$seconds" "$name" "$outcome")")
+}
+
+# stage <name> <command...>: what it took and how it ended is told at the end. A failure does not keep the next one from
+# being run; stage_ok is for those that need this one.
+stage()
+{
+	local name=$1 start=$SECONDS status=0
+	shift
+	printf '\n== %s\n' "$name"
+	"$@" || status=$?
+	ended "$name" $((SECONDS - start)) $status
+}
+
+# --- one stage behind the others: it emulates and waits, and they compute ---
+
+behind_pid=''
+behind_name=''
+behind_log=build/behind.log
+
+# stage_behind <name> <command...>: what it prints is shown when it has ended
+stage_behind()
+{
+	behind_name=$1
+	shift
+	printf '\n== %s: runs behind what follows (%s)\n' "$behind_name" "$behind_log"
+	set -m # a process group of its own, so that all of it can be ended
+	time_behind "$@" >"$behind_log" 2>&1 </dev/null &
+	behind_pid=$!
+	set +m
+	trap end_behind EXIT
+}
+
+time_behind()
+{
+	local start=$SECONDS status=0
+	"$@" || status=$?
+	echo $((SECONDS - start)) >"$behind_log.seconds"
+	return $status
+}
+
+end_behind()
+{
+	[[ -z $behind_pid ]] || kill -- -"$behind_pid" 2>/dev/null || true
+	behind_pid=''
+}
+
+await_behind()
+{
+	local status=0
+	printf '\n== %s: the rest of it\n' "$behind_name"
+	wait "$behind_pid" || status=$?
+	behind_pid=''
+	cat "$behind_log"
+	ended "$behind_name" "$(cat "$behind_log.seconds")" $status
+}
+
+# --- parts of stages ---
+
+skip()
+{
+	echo "SKIPPED: $*"
+	return 77
+}
+
+need()
+{
+	command -v "$1" >/dev/null || skip "$1 is not installed"
+}
+
+# measured <what> <pattern> <command...>: the lines that fit are told again at the end
+measured()
+{
+	local what=$1 pattern=$2 log="build/figures-$1.log" status=0 line
+	shift 2
+	"$@" | tee "$log" || status=$?
+	while IFS= read -r line; do figures+=("$what: $line"); done < <(grep -E "$pattern" "$log")
+	return $status
+}
+
+# build <folder> <cmake arguments...>
+build()
+{
+	local dir=$1
+	shift
+	cmake -S . -B "$dir" -DBUILD_TESTS=ON "$@" >"$dir.log" 2>&1 &&
+		cmake --build "$dir" -j "$jobs" >>"$dir.log" 2>&1 && return
+	cat "$dir.log"
+	return 1
+}
+
+runner=() # what runs ctest
+
+# review_skipped <folder>: the tests of the label review that were skipped in the last run, as a whole or in part
+review_skipped()
+{
+	local dir=$1 skipped
+	skipped=$(
+		sed -n 's/^.* Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped .*/\1/p' "$dir.log"
+		awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3 } /SKIPPED/ { print name }' "$dir/Testing/Temporary/LastTest.log"
+	)
+	# this begins another log
+	ctest --test-dir "$dir" -N -L '^review$' | sed -n 's/^ *Test *#[0-9]*: //p' >"$dir.review"
+	sort -u <<<"$skipped" | grep -Fxf "$dir.review"
+}
+
+# run_ctest <folder> <ctest arguments...>: its closing lines are kept for the end
+run_ctest()
+{
+	local dir=$1 status=0
+	shift
+	"${runner[@]}" ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$test_jobs" "$@" 2>&1 |
+		tee "$dir.log" || status=$?
+	summaries+=("$(printf '\n%s:\n' "$dir"; sed -n '/tests passed,/,$p' "$dir.log")")
+	# what is wanted, these scripts install
+	if [[ ${CI-} == true ]] && grep 'SKIPPED: .* not installed' "$dir/Testing/Temporary/LastTest.log"; then
+		echo 'that is no reason in CI'
+		status=1
+	fi
+	# root may mount what they need
+	if [[ ${CI-} == true ]] && ((EUID == 0)) && review_skipped "$dir"; then
+		echo 'these tests of the label review were skipped, which they may not be in CI as root'
+		status=1
+	fi
+	return $status
+}
+
+# Which tests are run first: those of the library and the device by themselves. The rest: whole programs, hostile peers,
+# disks, large payloads. The samples of torture have stages of their own.
+of_the_rest='large|slow|integration|review'
+first=(-L '^(unit|regress|fuzz|simulation|conformance|surface|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
+rest=(-L "^($of_the_rest)\$" -LE '^torture$')
+# the same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new
+first_sanitized=(-L '^(unit|regress|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$")
+rest_sanitized=(-L '^(surface|preload|tools|slow|integration|review)$' -LE '^(torture|large)$')
+
+# variant <name> <more of its name> <folder> <cmake arguments, one word> <ctest arguments...>: builds and tests one
+variant()
+{
+	local name=$1 more=$2 dir=$3 cmake_args
+	read -ra cmake_args <<<"$4"
+	shift 4
+	stage "build: $name$more" build "$dir" "${cmake_args[@]}"
+	if $stage_ok; then
+		stage "tests: $name$more" run_ctest "$dir" "$@"
+	fi
+}
+
+release=(-DCMAKE_C_COMPILER=gcc -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+
+run_release()
+{
+	variant gcc '' build/tests "${release[*]}" "$@"
+}
+
+# count_tests <ctest arguments...>
+count_tests()
+{
+	ctest --test-dir build/tests -N "$@" | sed -n 's/^Total Tests: //p'
+}
+
+# a test without a label that is known would be run by nobody
+rest_of_release()
+{
+	if (($(count_tests -LE '^torture$') != $(count_tests "${first[@]}") + $(count_tests "${rest[@]}"))); then
+		echo 'a test belongs neither to the first ones nor to the rest: see its labels, and test-stages.sh'
+		return 1
+	fi
+	run_ctest build/tests "${rest[@]}"
+}
+
+# the build is there
+run_release_rest()
+{
+	stage 'tests: gcc, the rest' rest_of_release
+}
+
+# sanitize <name> <more of its name> <folder> <cmake arguments> <ctest arguments...>
+sanitize()
+{
+	local -x ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+	local -x UBSAN_OPTIONS=print_stacktrace=1
+	local -x TEST_DEADLINE_FACTOR=4
+	local name="$1, address and undefined behaviour sanitizers" more=$2 dir=$3 how=$4
+	shift 4
+	variant "$name" "$more" "$dir" "$how -DSANITIZE=address;undefined" "$@"
+}
+
+# The thread sanitizer of clang 14 wants its memory where kernels with many random bits (vm.mmap_rnd_bits) may put
+# something else: without address space randomisation it always fits.
+tsan_ctest()
+{
+	need setarch || return
+	if ! setarch -R true 2>/dev/null; then
+		skip 'setarch -R is not permitted here'
+		return
+	fi
+	local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+	local -x TEST_DEADLINE_FACTOR=4
+	run_ctest build/tests-tsan "$@"
+}
+
+# what has threads: the conformance scenarios, in one process and in two, the unit tests, the tools, and what the manual
+# says. Children that begin threads of their own are nothing for this sanitizer (test_fork).
+tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
+tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
+tsan_first='^(unit|regress|conformance-(one|two))'
+tsan_rest='^(conformance-(crc|ipv6|same|tls)|tools|surface-threads)'
+
+# run_tsan <more of its name> <regular expression of its tests> <ctest arguments...>
+run_tsan()
+{
+	local name='clang, thread sanitizer' more=$1 tests=$2 cmake_args
+	shift 2
+	read -ra cmake_args <<<"$tsan_build"
+	stage "build: $name$more" build build/tests-tsan "${cmake_args[@]}"
+	if $stage_ok; then
+		runner=(setarch -R)
+		stage "tests: $name$more" tsan_ctest -R "$tests" -E 'softrdma-test_fork$' -LE 'large|torture' "$@"
+		runner=()
+	fi
+}
+
+# What valgrind 3.19 cannot run, each of which the address sanitizer looks at: it answers rt_sigprocmask() itself, so the
+# kernel is never asked if memory is there (copy, memory, responder: SIGBUS); keeps another mask of signals than the thread has
+# asked for, and changes the exit status of a child (io); closes a descriptor beyond the limit that accept() was given
+# (handshake); takes the msync of memory without access for that of none (persist, persist_file); looks in forked children
+# for what only the stacks of the parent's threads refer to (direct, fork); drops empty variables (log-empty);
+# and does not come to an end where a thread is stuck in a write (log-debug).
+not_for_valgrind='softrdma-test_(copy|direct|fork|handshake|io|memory|persist|persist_file|responder)$|log-(empty|debug)$'
+
+# looks at the test's own process, not at its children: they end in the middle of things
+valgrind_ctest()
+{
+	need valgrind || return
+	local dir=build/tests status=0
+	local -x TEST_DEADLINE_FACTOR=10
+	local leaks='definite,indirect,possible'
+	local options="-q --leak-check=full --error-exitcode=99 --child-silent-after-fork=yes"
+	options+=" --show-leak-kinds=$leaks --errors-for-leak-kinds=$leaks"
+	rm -f "$dir"/Testing/Temporary/MemoryChecker.*.log
+	run_ctest "$dir" --overwrite MemoryCheckCommand="$(command -v valgrind)" \
+		--overwrite MemoryCheckCommandOptions="$options" -T memcheck "$@" || status=$?
+	# what valgrind says of a question to the kernel that it answers itself is no finding
+	find "$dir/Testing/Temporary" -name 'MemoryChecker.*.log' -size +0 -exec cat '{}' + |
+		sed '/ sigprocmask: unknown .how. field /d'
+	return $status
+}
+
+run_coverage()
+{
+	need gcovr || return
+	measured coverage '^(all|reached:|FAILED:) ' utils/coverage
+}
+
+run_valgrind()
+{
+	stage 'valgrind: unit tests' valgrind_ctest -R '^(unit|regress)' -E "$not_for_valgrind"
+}
+
+torture()
+{
+	cd build/tests/tests/torture && ./torture "$@"
+}
+
+run_torture()
+{
+	measured torture '^(seed [0-9]|[0-9]+ runs of )' torture "$@"
+}
+
+# run_torture_sample <calls of each scenario>
+run_torture_sample()
+{
+	stage 'torture: a sample' run_torture --sample "$1"
+}
+
+# run_hostile <seconds of each attack>: with what takes time, which the tests of ctest (and so CI) leave out
+run_hostile()
+{
+	local -x RPMA_DEVICE=soft
+	measured hostile '^(seed|FAILED|all attacks|[a-z-]+ +[0-9]+ connects)' build/tests/tests/hostile/hostile \
+		--seconds "$1" --measure
+}
+
+# over TLS: what has something of its own there
+run_hostile_tls()
+{
+	local -x RPMA_DEVICE=soft
+	measured hostile-tls '^(seed|FAILED|all attacks|[a-z-]+ +[0-9]+ connects)' tests/lib/with-certificates \
+		build/tests/tests/hostile/hostile --seconds "$1" --measure \
+		--only 'on-after-*|key-updates|empty-records|recorded-hellos|slow-tls|by-hand-*'
+}
+
+run_kills()
+{
+	local -x RPMA_DEVICE=soft
+	cd build/tests/tests/integration && ./kills --rounds 10000 --resume kills.state
+}
+
+# half an hour that has passed is a line of the file
+run_soak()
+{
+	local -x RPMA_DEVICE=soft RPMA_LOG_LEVEL=error
+	cd build/tests/tests/soak && ./soak --seconds 1800 && date >>soak.state
+}
+
+run_simulation()
+{
+	cd build/tests/tests/simulation && ./simulation --seeds 100000 --resume simulation.state
+}
+
+cuts()
+{
+	cd build/tests/tests/cuts && ./cuts "$@"
+}
+
+run_cuts()
+{
+	measured cuts '^(seed [0-9]|[0-9]+ runs, )' cuts "$@"
+}
+
+run_cuts_sample()
+{
+	stage 'cut streams: a sample' run_cuts --seconds 20
+}
+
+# with a key, so that the handshake is short
+cuts_of_tls()
+{
+	local with_certificates=$PWD/tests/lib/with-certificates
+	cd build/tests/tests/cuts && "$with_certificates" --psk ./cuts "$@"
+}
+
+run_cuts_of_tls()
+{
+	measured cuts-tls '^(seed [0-9]|[0-9]+ runs, )' cuts_of_tls "$@"
+}
+
+# both in records with check sums and over TLS, three quarters of a minute together
+run_samples_of_streams()
+{
+	stage 'torture and cut streams: samples with check sums and over TLS' run_ctest build/tests -R '^(torture|cuts)-sample-(crc|tls)$'
+}
+
+run_fuzz()
+{
+	BUILD=$PWD/build/tests-sanitize measured fuzz ' runs, ' tests/fuzz/run "$@"
+}
+
+# the decoders are through with all that they have in a second; the stream finds its way by chance
+run_fuzz_sample()
+{
+	stage 'fuzzing: decoders' run_fuzz --seconds 2 mr_descriptor peer_cfg private_data handshake frame
+	stage 'fuzzing: the listener' run_fuzz --seconds 5 listener
+	stage 'fuzzing: the stream' run_fuzz --seconds 20 stream
+}
+
+run_mutation()
+{
+	measured mutation '^(seed|seeded defects:|survived:|cannot be tried:) ' tests/mutation/run "$@"
+}
+
+# what takes little time of the suites of others
+run_others()
+{
+	measured others '^(suite|FAILED) ' tests/others/run --ci
+}
+
+# install_optional <package...>: in a shell of its own, so that who may not install anything goes on, and skips what needs them
+install_optional()
+{
+	(install_packages "$@") || echo 'what needs them is skipped'
+}
