@@ -15,8 +15,11 @@
  */
 #define SOFTRDMA_SEGMENT_MAX (256u * 1024)
 
-/* pieces of local memory in one work request; bounds what is kept on the stack */
-#define SOFTRDMA_SGE_MAX 16
+/*
+ * pieces of local memory in one work request: programs take it for granted that there are 30, as hardware
+ * has; bounds what is kept on the stack
+ */
+#define SOFTRDMA_SGE_MAX 32
 
 /*
  * depth of a send, receive or shared receive queue: what ConnectX offers; sequence numbers need less than
@@ -30,6 +33,9 @@
 /* bytes copied into a work request: larger ones gain nothing over a scatter/gather entry */
 #define SOFTRDMA_INLINE_MAX 4096
 
+/* and so many are granted to everybody, as by other devices: what is left of a WQE of two basic blocks */
+#define SOFTRDMA_INLINE_MIN 64
+
 /* outstanding reads and atomics of one queue pair: the responder keeps state for each */
 #define SOFTRDMA_RD_ATOM_MAX 128
 
@@ -41,7 +47,7 @@
 
 /* frames that leave in one system call, and pieces of memory in them (IOV_MAX is 1024) */
 #define SOFTRDMA_TX_FRAMES 32
-#define SOFTRDMA_TX_IOVS 96
+#define SOFTRDMA_TX_IOVS 128
 
 /* bytes handed to one system call: more would hold up the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)

@@ -360,13 +360,25 @@ softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_
 	return 0;
 }
 
+static bool
+asks_for_what_is_known(const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known =
+		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	if (attr->comp_mask & ~known)
+		return false;
+	/* there are no flags, but programs say so by a 0 */
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return false;
+	return !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+		!(attr->send_ops_flags & ~SEND_OPS_KNOWN);
+}
+
 struct ibv_qp *
 softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	bool wants_ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	int ret = EOPNOTSUPP;
-	if ((attr->comp_mask & ~known) || (wants_ops && (attr->send_ops_flags & ~SEND_OPS_KNOWN)))
+	if (!asks_for_what_is_known(attr))
 		goto err_errno;
 	ret = EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !softrdma_owns(context) ||
@@ -414,7 +426,10 @@ softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init_attr)
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
-	return softrdma_ibv_create_qp_ex(pd->context, &attr);
+	struct ibv_qp *qp = softrdma_ibv_create_qp_ex(pd->context, &attr);
+	if (qp)
+		init_attr->cap = attr.cap; /* what was granted */
+	return qp;
 }
 
 int

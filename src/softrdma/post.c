@@ -10,30 +10,34 @@
 #include "post.h"
 
 int
+softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
+	size_t length)
+{
+	if (length > qp->cap.max_inline_data - send->length)
+		return EINVAL;
+	if (length > 0)
+		memcpy(send->inline_data + send->length, addr, length);
+	send->length += length;
+	return 0;
+}
+
+int
 softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_sge *sge,
 	size_t num_sge)
 {
-	if (num_sge > qp->link->requester.max_sge)
-		return EINVAL;
-	uint64_t length = 0;
-	for (size_t i = 0; i < num_sge; i++)
-		length += sge[i].length;
-	send->length = length;
-	if (!send->is_inline) {
-		send->num_sge = (int)num_sge;
-		for (size_t i = 0; i < num_sge; i++)
+	int ret = num_sge <= qp->link->requester.max_sge ? 0 : EINVAL;
+	send->length = 0;
+	for (size_t i = 0; i < num_sge && ret == 0; i++) {
+		if (send->is_inline) {
+			ret = softrdma_post_append_inline(qp, send, (const void *)(uintptr_t)sge[i].addr,
+				sge[i].length);
+		} else {
 			send->sge[i] = sge[i];
-		return 0;
+			send->num_sge = (int)i + 1;
+			send->length += sge[i].length;
+		}
 	}
-	if (length > qp->cap.max_inline_data)
-		return EINVAL;
-	uint8_t *to = send->inline_data;
-	for (size_t i = 0; i < num_sge; i++) {
-		if (sge[i].length > 0)
-			memcpy(to, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
-		to += sge[i].length;
-	}
-	return 0;
+	return ret;
 }
 
 void

@@ -23,6 +23,10 @@ void softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send
 int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send,
 	const struct ibv_sge *sge, size_t num_sge);
 
+/* copies one more piece of inline data, whose bytes are bounded, but not their pieces; 0 or an errno value */
+int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
+	size_t length);
+
 /* can it be done with the data that it was given? 0 or an errno value */
 int softrdma_post_check(struct softrdma_send *send);
 

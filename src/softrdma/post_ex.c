@@ -193,52 +193,48 @@ moves_local_memory(const struct softrdma_send *send)
 	return send->opcode != SOFTRDMA_OP_FLUSH && send->opcode != SOFTRDMA_OP_ATOMIC_WRITE;
 }
 
+/* the request that gets its data now; NULL: there is none, or none that takes any */
+static struct softrdma_send *
+current_send(struct softrdma_qp *qp)
+{
+	struct softrdma_send *send = qp->batch.current;
+	if (send && moves_local_memory(send))
+		return send;
+	note(qp, EINVAL);
+	return NULL;
+}
+
 static void
-set_pieces(struct ibv_qp_ex *ex, const struct ibv_sge *sge, size_t num_sge, bool is_inline)
+wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	struct softrdma_send *send = qp->batch.current;
-	if (send == NULL || !moves_local_memory(send)) {
-		note(qp, EINVAL);
+	struct softrdma_send *send = current_send(qp);
+	if (send == NULL)
 		return;
-	}
-	send->is_inline = is_inline;
-	note(qp, softrdma_post_take_sges(qp, send, sge, num_sge));
+	send->is_inline = false;
+	note(qp, softrdma_post_take_sges(qp, send, sg_list, num_sge));
 }
 
 static void
 wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	const struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
-	set_pieces(qp, &sge, 1, false);
-}
-
-static void
-wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
-{
-	set_pieces(qp, sg_list, num_sge, false);
+	wr_set_sge_list(qp, 1, &sge);
 }
 
 static void
 wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf, const struct ibv_data_buf *buf_list)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	struct ibv_sge sges[SOFTRDMA_SGE_MAX];
-	if (num_buf > SOFTRDMA_SGE_MAX) {
-		note(qp, EINVAL);
+	struct softrdma_send *send = current_send(qp);
+	if (send == NULL)
 		return;
-	}
-	for (size_t i = 0; i < num_buf; i++) {
-		if (buf_list[i].length > qp->cap.max_inline_data) {
-			note(qp, EINVAL);
-			return;
-		}
-		sges[i] = (struct ibv_sge){
-			.addr = (uintptr_t)buf_list[i].addr,
-			.length = (uint32_t)buf_list[i].length,
-		};
-	}
-	set_pieces(ex, sges, num_buf, true);
+	send->is_inline = true;
+	send->length = 0;
+	int ret = 0;
+	for (size_t i = 0; i < num_buf && ret == 0; i++)
+		ret = softrdma_post_append_inline(qp, send, buf_list[i].addr, buf_list[i].length);
+	note(qp, ret);
 }
 
 static void

@@ -54,6 +54,22 @@ check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
+/*
+ * What is granted, as the drivers of hardware grant it, for programs rely on it: a send queue that is a power
+ * of two (the ring has so many slots in any case), and some bytes of inline data also if none were asked for.
+ */
+static void
+grant(struct ibv_qp_cap *cap)
+{
+	uint32_t slots = 1;
+	while (slots < cap->max_send_wr)
+		slots *= 2;
+	if (cap->max_send_wr > 0)
+		cap->max_send_wr = slots;
+	if (cap->max_inline_data < SOFTRDMA_INLINE_MIN)
+		cap->max_inline_data = SOFTRDMA_INLINE_MIN;
+}
+
 static void
 use_srq(struct ibv_srq *ibv_srq, int change)
 {
@@ -167,6 +183,7 @@ softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uin
 		goto err_errno;
 	}
 	qp->by_hand = by_hand;
+	grant(&attr->cap);
 	fill_in(qp, pd, attr, qp_num);
 	uint32_t recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr;
 	ret = softrdma_recv_queue_init(&qp->recv_queue, recv_wr, attr->cap.max_recv_sge);

@@ -27,7 +27,23 @@ test_create(void **state)
 	assert_int_equal(attr.qp_state, IBV_QPS_RESET);
 	assert_int_equal(got.sq_sig_all, 1);
 	assert_memory_equal(&got.cap, &init.cap, sizeof(got.cap));
+	assert_int_equal(init.cap.max_send_wr, 4); /* what is granted */
+	assert_int_equal(init.cap.max_inline_data, 64);
+	assert_int_equal(init.cap.max_recv_wr, 4);
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	init.cap.max_send_wr = SOFTRDMA_WR_MAX;
+	init.cap.max_inline_data = 65;
+	qp = softrdma_ibv_create_qp(the_pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(init.cap.max_send_wr, SOFTRDMA_WR_MAX);
+	assert_int_equal(init.cap.max_inline_data, 65);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	init.cap.max_send_wr = 0;
+	qp = softrdma_ibv_create_qp(the_pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(init.cap.max_send_wr, 0);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	init.cap.max_send_wr = 1;
 	init.qp_type = IBV_QPT_UD;
 	assert_null(softrdma_ibv_create_qp(the_pd, &init));
 	assert_int_equal(errno, EOPNOTSUPP);
@@ -52,6 +68,10 @@ test_create_ex(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	bad = good;
 	bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	qp = ibv_create_qp_ex(softrdma_context(), &bad); /* none of the flags */
+	assert_non_null(qp);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
 	assert_int_equal(errno, EOPNOTSUPP);
 	bad = good;
