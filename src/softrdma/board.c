@@ -194,7 +194,7 @@ softrdma_board_show(struct softrdma_mr *mr)
 		region->access = mr->access;
 		region->addr = (uintptr_t)mr->mr.addr;
 		region->length = mr->mr.length;
-		region->pd = (uintptr_t)mr->mr.pd;
+		region->pd = (uintptr_t)softrdma_domain_of_keys(mr->mr.pd);
 		mr->board_place = at;
 		mr->board_serial = own.serial;
 		atomic_store(&region->key, mr->mr.rkey);

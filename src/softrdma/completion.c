@@ -12,6 +12,7 @@
 
 #include "completion.h"
 #include "device.h"
+#include "domain.h"
 #include "env.h"
 #include "fork.h"
 #include "io.h"
@@ -308,6 +309,8 @@ softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 
 	if (cq->cq.channel)
 		leave_channel(cq);
+	if (cq->domain)
+		atomic_fetch_sub(&cq->domain->users, 1);
 	pthread_mutex_destroy(&cq->poll_lock);
 	pthread_mutex_destroy(&cq->links_lock);
 	pthread_mutex_destroy(&cq->lock);

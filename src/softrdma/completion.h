@@ -33,6 +33,7 @@ struct softrdma_cq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
 	};
+	struct softrdma_pd *domain; /* the parent domain that it was made with; NULL: none */
 
 	/* extended polling: from ibv_start_poll to ibv_end_poll the lock is held, and this is what it has
 	 * come to */

@@ -14,6 +14,7 @@
 
 #include "bounds.h"
 #include "completion.h"
+#include "domain.h"
 #include "fork.h"
 
 static_assert(offsetof(struct ibv_cq_ex, async_events_completed) ==
@@ -164,26 +165,42 @@ fill_in(struct ibv_cq_ex *cq, uint64_t wc_flags)
 
 /* --- what applications call --- */
 
+/* 0 or an errno value */
+static int
+check_attr(const struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	if ((attr->comp_mask & ~known) || (attr->wc_flags & ~WC_FLAGS_KNOWN))
+		return EOPNOTSUPP;
+	/* a queue that is overrun is in error here, and cannot be told to go on; one lock more harms nobody
+	 */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+		(attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return EOPNOTSUPP;
+	/* only of a parent domain can be said which thread uses it */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+		(attr->parent_domain == NULL || softrdma_pd_of(attr->parent_domain)->stands_for == NULL))
+		return EINVAL;
+	return attr->cqe > SOFTRDMA_CQE_MAX || attr->comp_vector > 0 ? EINVAL : 0;
+}
+
 struct ibv_cq_ex *
 softrdma_ibv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	/* a queue that is overrun is in error here, and cannot be told to go on; one lock more harms nobody
-	 */
-	bool flags_known = !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
-		!(attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	if ((attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) || !flags_known ||
-		(attr->wc_flags & ~WC_FLAGS_KNOWN)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if (attr->cqe > SOFTRDMA_CQE_MAX || attr->comp_vector > 0) {
-		errno = EINVAL;
+	struct ibv_pd *domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+	int ret = check_attr(attr);
+	if (ret) {
+		errno = ret;
 		return NULL;
 	}
 	struct ibv_cq *cq =
 		softrdma_ibv_create_cq(context, (int)attr->cqe, attr->cq_context, attr->channel, 0);
 	if (cq == NULL)
 		return NULL;
+	if (domain) {
+		softrdma_cq_of(cq)->domain = softrdma_pd_of(domain);
+		atomic_fetch_add(&softrdma_pd_of(domain)->users, 1);
+	}
 	fill_in(&softrdma_cq_of(cq)->ex, attr->wc_flags);
 	return &softrdma_cq_of(cq)->ex;
 }

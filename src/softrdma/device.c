@@ -11,6 +11,7 @@
 
 #include "completion.h"
 #include "device.h"
+#include "domain.h"
 #include "fault_plan.h"
 #include "fork.h"
 #include "gid.h"
@@ -154,6 +155,9 @@ static const struct ibv_context_ops ops_of_parent = {
 static const struct verbs_context new_context = {
 	.query_port = query_port,
 	.advise_mr = softrdma_ibv_advise_mr,
+	.alloc_parent_domain = softrdma_ibv_alloc_parent_domain,
+	.dealloc_td = softrdma_ibv_dealloc_td,
+	.alloc_td = softrdma_ibv_alloc_td,
 	.modify_cq = softrdma_ibv_modify_cq,
 	.create_cq_ex = softrdma_ibv_create_cq_ex,
 	.create_qp_ex = softrdma_ibv_create_qp_ex,
@@ -259,36 +263,6 @@ int
 softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	return query_port(context, port_num, attr, sizeof(*attr));
-}
-
-/* a context names the device, whichever process has asked for it: what is made with it is this process's */
-struct ibv_pd *
-softrdma_ibv_alloc_pd(struct ibv_context *context)
-{
-	context = softrdma_context();
-	if (context == NULL)
-		return NULL;
-	int ret = softrdma_fault_plan_read();
-	if (ret) {
-		errno = ret;
-		return NULL;
-	}
-	struct softrdma_pd *pd = calloc(1, sizeof(*pd));
-	if (pd == NULL)
-		return NULL;
-	pd->pd.context = context;
-	return &pd->pd;
-}
-
-int
-softrdma_ibv_dealloc_pd(struct ibv_pd *pd)
-{
-	if (softrdma_is_inherited(pd->context))
-		return softrdma_fork_refuse("ibv_dealloc_pd");
-	if (atomic_load(&softrdma_pd_of(pd)->users) > 0)
-		return EBUSY;
-	free(pd);
-	return 0;
 }
 
 struct ibv_mr *

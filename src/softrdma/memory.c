@@ -94,7 +94,8 @@ softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t 
 	pthread_rwlock_unlock(&table_lock);
 
 	/* mr cannot be freed here: deregistration passes through the lock of our caller's connection first */
-	if (mr == NULL || mr->mr.pd != pd || (mr->access & access) != access || !in_range(mr, addr, len))
+	if (mr == NULL || softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access ||
+		!in_range(mr, addr, len))
 		return NULL;
 	return mr;
 }
@@ -105,7 +106,7 @@ softrdma_mr_check(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t
 	int ret = 0;
 	pthread_rwlock_rdlock(&table_lock);
 	const struct softrdma_mr *mr = lookup(key);
-	if (mr && (mr->mr.pd != pd || (mr->access & access) != access))
+	if (mr && (softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access))
 		ret = EPERM;
 	else if (mr == NULL || !in_range(mr, addr, len))
 		ret = EFAULT;

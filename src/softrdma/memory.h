@@ -13,13 +13,9 @@
 #include <sys/uio.h>
 
 #include "bounds.h"
+#include "domain.h"
 #include "persist.h"
 #include "softrdma.h"
-
-struct softrdma_pd {
-	struct ibv_pd pd;
-	atomic_uint users; /* regions, queue pairs and shared receive queues */
-};
 
 struct softrdma_mr {
 	struct ibv_mr mr;
@@ -50,20 +46,14 @@ softrdma_place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_
 	place->mr[0] = mr;
 }
 
-static inline struct softrdma_pd *
-softrdma_pd_of(struct ibv_pd *pd)
-{
-	return (struct softrdma_pd *)pd;
-}
-
 /* held while the process forks, so that the child finds the table as a whole */
 void softrdma_mr_lock_table(void);
 void softrdma_mr_unlock_table(void);
 
 /*
- * Finds the region with this key and checks protection domain, range and all bits of access. NULL: refused.
- * Any thread; the region stays usable until the caller drops the lock of its connection (see
- * softrdma_mr_remove).
+ * Finds the region with this key and checks protection domain (that of keys: domain.h), range and all bits of
+ * access. NULL: refused. Any thread; the region stays usable until the caller drops the lock of its
+ * connection (see softrdma_mr_remove).
  */
 struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
 	int access);

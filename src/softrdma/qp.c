@@ -113,10 +113,11 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 		return ret;
 	link->qp = ibv_qp;
 	link->by_hand = qp->by_hand != NULL;
-	softrdma_responder_init(&link->responder, ibv_qp->pd, recv_cq, queue, ibv_qp->srq != NULL,
-		ibv_qp->qp_num, link);
-	return softrdma_requester_init(&link->requester, ibv_qp->pd, softrdma_cq_of(ibv_qp->send_cq),
-		ibv_qp->qp_num, &qp->cap);
+	const struct ibv_pd *pd = softrdma_domain_of_keys(ibv_qp->pd);
+	softrdma_responder_init(&link->responder, pd, recv_cq, queue, ibv_qp->srq != NULL, ibv_qp->qp_num,
+		link);
+	return softrdma_requester_init(&link->requester, pd, softrdma_cq_of(ibv_qp->send_cq), ibv_qp->qp_num,
+		&qp->cap);
 }
 
 /* a link of its own for the queue pair, known to its completion queues and to the device; 0 or an errno value

@@ -10,6 +10,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/credentials.c
 	softrdma/device.c
 	softrdma/direct.c
+	softrdma/domain.c
 	softrdma/env.c
 	softrdma/fault_plan.c
 	softrdma/faults.c

@@ -64,7 +64,10 @@ test_arguments(void **state)
 	BAD(wc_flags, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, EOPNOTSUPP);
 	BAD(wc_flags, IBV_WC_EX_WITH_CVLAN, EOPNOTSUPP);
 	BAD(wc_flags, 1ULL << 40, EOPNOTSUPP);
-	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_PD, EOPNOTSUPP);
+	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_PD, EINVAL);
+	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_PD, EINVAL);
+	bad[n - 1].attr.parent_domain = the_pd; /* is none */
+	BAD(comp_mask, 1 << 2, EOPNOTSUPP);
 	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS, EOPNOTSUPP);
 	bad[n - 1].attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	for (unsigned i = 0; i < n; i++) {

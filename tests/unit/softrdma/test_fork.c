@@ -246,6 +246,8 @@ test_batch(void **state)
 	pair_fini(&p);
 }
 
+static struct ibv_td *the_td;
+
 static void
 use_domain(struct pair_of_ids *p)
 {
@@ -264,6 +266,10 @@ use_domain(struct pair_of_ids *p)
 	must(softrdma_ibv_create_qp_ex(softrdma_context(), &attr) == NULL && errno == ESTALE,
 		"ibv_create_qp_ex");
 	must(softrdma_ibv_dealloc_pd(the_pd) == ESTALE, "ibv_dealloc_pd");
+	must(ibv_dealloc_td(the_td) == ESTALE, "ibv_dealloc_td");
+	struct ibv_parent_domain_init_attr parent = { .pd = the_pd, .td = the_td };
+	must(ibv_alloc_parent_domain(the_pd->context, &parent) == NULL && errno == ESTALE,
+		"ibv_alloc_parent_domain");
 }
 
 static void
@@ -310,10 +316,14 @@ test_objects_of_the_parent(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
+	struct ibv_td_init_attr attr = { 0 };
+	the_td = ibv_alloc_td(softrdma_context(), &attr);
+	assert_non_null(the_td);
 	pair_init(&p);
 	in_child(use_objects, &p);
 	expect_connection(&p);
 	pair_fini(&p);
+	assert_int_equal(ibv_dealloc_td(the_td), 0);
 }
 
 /* a connection of its own, made with the parent's context, which names the device in both */
@@ -368,6 +378,10 @@ lack_memory(struct pair_of_ids *p)
 	(void)p;
 	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
 	must(softrdma_ibv_alloc_pd(the_pd->context) == NULL, "no domain without memory for a context");
+	fail_nothing();
+	struct ibv_td_init_attr attr = { 0 };
+	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
+	must(ibv_alloc_td(the_pd->context, &attr) == NULL, "no thread domain either");
 	fail_nothing();
 	struct ibv_pd *own = softrdma_ibv_alloc_pd(the_pd->context);
 	must(own && softrdma_ibv_dealloc_pd(own) == 0, "a domain");
