@@ -583,9 +583,24 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	softrdma_link_get(qp->link);
 	softrdma_cm_lock();
 	id->link = qp->link;
+	qp->ack_timeout = id->ack_timeout;
 	softrdma_cm_unlock();
 	id->id.qp = &qp->qp;
 	id->id.pd = pd;
+	return 0;
+}
+
+int
+softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
+		return -1;
+	softrdma_cm_lock();
+	id->ack_timeout = timeout;
+	if (id->id.qp)
+		softrdma_qp_of(id->id.qp)->ack_timeout = timeout;
+	softrdma_cm_unlock();
 	return 0;
 }
 

@@ -75,6 +75,7 @@ struct softrdma_id {
 	bool source_given;               /* the application chose the source address of an active id */
 	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
 	struct softrdma_link *link;      /* of id.qp, with a reference */
+	uint8_t ack_timeout;             /* for its queue pair */
 
 	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
 	struct softrdma_channel *channel;

@@ -240,6 +240,25 @@ softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_ad
 	return gid->raw[1] == TAG_SECOND && gid->raw[2] == GID_VERSION && where->in.sin_port != 0;
 }
 
+int
+softrdma_gid_find_route(const union ibv_gid *gid)
+{
+	union softrdma_address where;
+	/* the number is that of any port */
+	if (!softrdma_gid_locate(gid, 1u << QP_NUM_PORT_SHIFT, &where))
+		return EINVAL;
+	const bool v6 = where.any.sa_family == AF_INET6;
+	if (v6 && IN6_IS_ADDR_LINKLOCAL(&where.in6.sin6_addr))
+		return EHOSTUNREACH; /* no port of this device has such a GID */
+	int fd = softrdma_fork_socket(where.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	/* nothing is sent: the kernel looks for the route */
+	int ret = connect(fd, &where.any, v6 ? sizeof(where.in6) : sizeof(where.in)) == 0 ? 0 : errno;
+	softrdma_fork_close(fd);
+	return ret;
+}
+
 /* --- numbers that hold a port --- */
 
 /* the lock is held */

@@ -46,6 +46,9 @@ int softrdma_gid_get(unsigned index, union ibv_gid *gid);
 /* where the process listens that gave its peers this GID and this number; false: it cannot be one of ours */
 bool softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_address *where);
 
+/* is there a way to the address of a GID of others? 0 or an errno value, such as EHOSTUNREACH */
+int softrdma_gid_find_route(const union ibv_gid *gid);
+
 /*
  * A number for a queue pair that is to be connected by hand: it holds a port where there are IPv6 addresses.
  * The number is taken until it is put back. 0 or an errno value.

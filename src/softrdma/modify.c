@@ -238,6 +238,7 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state from = qp->qp.state;
 	pthread_mutex_unlock(&qp->link->lock);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	int ret;
 	if (!check_mask(from, to, attr, mask))
 		return EINVAL;
 	if (to == IBV_QPS_SQD || (mask & UNSUPPORTED))
@@ -252,7 +253,8 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		to_error(qp);
 		return 0;
 	case IBV_QPS_RTR:
-		return to_rtr(qp, attr, mask);
+		ret = softrdma_gid_find_route(&attr->ah_attr.grh.dgid);
+		return ret ? ret : to_rtr(qp, attr, mask);
 	default:
 		take_values(&qp->by_hand->attr, attr, mask);
 		set_state(qp, to);
@@ -346,6 +348,7 @@ softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_
 		attr->max_dest_rd_atomic = (uint8_t)qp->link->responder.rd_atom_max;
 		attr->path_mtu = IBV_MTU_4096;
 		attr->port_num = 1;
+		attr->timeout = qp->ack_timeout;
 	}
 	pthread_mutex_unlock(&qp->link->lock);
 	softrdma_cm_unlock();

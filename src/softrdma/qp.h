@@ -27,6 +27,7 @@ struct softrdma_qp {
 	struct softrdma_recv_queue recv_queue; /* unused with a shared one */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
+	uint8_t ack_timeout; /* of the connection manager's: what queries show. TCP has one of its own. */
 	struct {
 		uint32_t count; /* requests since ibv_wr_start, all committed */
 		int errnum;     /* the first mistake */

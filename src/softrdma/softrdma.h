@@ -159,6 +159,8 @@ int softrdma_rdma_listen(struct rdma_cm_id *id, int backlog);
 int softrdma_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 int softrdma_rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int softrdma_rdma_disconnect(struct rdma_cm_id *id);
+/* RDMA_OPTION_ID_ACK_TIMEOUT, which changes nothing but what ibv_query_qp shows */
+int softrdma_rdma_set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout);
 int softrdma_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int softrdma_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int softrdma_rdma_ack_cm_event(struct rdma_cm_event *event);

@@ -197,7 +197,6 @@ rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 int
 rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
 {
-	(void)id;
 	size_t wanted;
 	if (level != RDMA_OPTION_ID)
 		return softrdma_cm_result(softrdma_preload_missing("rdma_set_option (of a path)"));
@@ -214,5 +213,8 @@ rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, siz
 	default:
 		return softrdma_cm_result(EINVAL);
 	}
-	return softrdma_cm_result(optval == NULL || optlen != wanted ? EINVAL : 0);
+	if (optval == NULL || optlen != wanted)
+		return softrdma_cm_result(EINVAL);
+	return optname == RDMA_OPTION_ID_ACK_TIMEOUT ? softrdma_rdma_set_ack_timeout(id, *(uint8_t *)optval)
+						     : 0;
 }

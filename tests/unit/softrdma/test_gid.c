@@ -237,6 +237,31 @@ test_binding_fails(void **state)
 	plan_clear();
 }
 
+static void
+test_routes(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	union ibv_gid gid, other = { 0 };
+	int fds = count_fds();
+	assert_int_equal(softrdma_gid_get(0, &gid), 0);
+	assert_int_equal(softrdma_gid_find_route(&gid), 0);
+	inet_pton(AF_INET6, "fe80::dead:beef", other.raw);
+	assert_int_equal(softrdma_gid_find_route(&other), EHOSTUNREACH);
+	other.raw[0] = 0xfc; /* one of ours without all that they have */
+	assert_int_equal(softrdma_gid_find_route(&other), EINVAL);
+	inet_pton(AF_INET6, "2001:db8::1", other.raw);
+	fail_call(FAIL_MINE, "connect", 0, 1, ENETUNREACH);
+	assert_int_equal(softrdma_gid_find_route(&other), ENETUNREACH);
+	assert_int_equal(fail_nothing(), 1);
+	fail_call(FAIL_MINE, "socket", 0, 1, EMFILE);
+	assert_int_equal(softrdma_gid_find_route(&other), EMFILE);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(count_fds(), fds + 1); /* the port of the own one */
+	plan_clear();
+}
+
 /* --- numbers --- */
 
 static void
@@ -444,6 +469,7 @@ main(void)
 		device_test(test_no_addresses),
 		device_test(test_many_addresses),
 		device_test(test_binding_fails),
+		device_test(test_routes),
 		device_test(test_numbers_without_v6),
 		device_test(test_numbers_with_v6),
 		device_test(test_number_is_taken),

@@ -294,6 +294,14 @@ test_values(void **state)
 		assert_int_equal(qp->state, bad[i].from);
 		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	}
+
+	/* to nobody, as drivers of the kernel refuse it */
+	struct ibv_qp_attr nowhere = rtr;
+	inet_pton(AF_INET6, "fe80::dead:beef", nowhere.ah_attr.grh.dgid.raw);
+	struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
+	assert_int_equal(softrdma_ibv_modify_qp(qp, &nowhere, RTR_MASK), EHOSTUNREACH);
+	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 }
 
 /* --- what was set --- */

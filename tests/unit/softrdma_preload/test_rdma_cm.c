@@ -96,6 +96,19 @@ test_options(void **state)
 		assert_int_equal(ret, cases[i].error ? -1 : 0);
 		assert_int_equal(errno, cases[i].error);
 	}
+	/* queries of its queue pair show the timeout, whichever is there first */
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_qp_attr attr;
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&addr), 0);
+	assert_int_equal(rdma_create_qp(id, NULL, &init), 0);
+	assert_int_equal(ibv_query_qp(id->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+	assert_int_equal(attr.timeout, 0x20);
+	byte = 9;
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1), 0);
+	assert_int_equal(ibv_query_qp(id->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+	assert_int_equal(attr.timeout, 9);
+	rdma_destroy_qp(id);
 	assert_int_equal(rdma_notify(id, IBV_EVENT_COMM_EST), 0);
 	assert_int_equal(rdma_notify(id, IBV_EVENT_QP_FATAL), -1);
 	assert_int_equal(errno, EINVAL);
