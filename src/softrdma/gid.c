@@ -27,21 +27,29 @@
 
 #define QP_NUMS_OF_A_PORT 256
 #define QP_NUM_PORT_SHIFT 8
+/* a port that IPv6 has free may be taken with IPv4 */
+#define PORT_TRIES 16
 
 /* the one partition there is: all, as a full member */
 #define DEFAULT_PKEY 0xffff
 
+/*
+ * An IPv4 address has two entries: one whose GID holds a port and a secret, and one as RoCE devices have it,
+ * from which programs read the address. With that one, as with IPv6, the port is a part of the queue pair's
+ * number.
+ */
 struct gid_entry {
-	union softrdma_address address; /* with the port, once it is bound (IPv4) */
+	union softrdma_address address; /* with the port, once it is bound (tagged) */
+	bool tagged;                    /* IPv4, with a port of its own */
 	unsigned ifindex;
-	int fd; /* keeps the port (IPv4); -1: not bound yet */
+	int fd; /* keeps the port (tagged); -1: not bound yet */
 	uint8_t nonce[NONCE_SIZE];
 };
 
 /* a port whose number is part of queue pair numbers */
 struct qp_port {
 	uint16_t port;
-	int fd;
+	int fd_v4, fd_v6; /* -1: the machine has no such addresses */
 	unsigned taken;
 	bool is_taken[QP_NUMS_OF_A_PORT];
 	struct qp_port *next;
@@ -94,14 +102,15 @@ softrdma_address_equal(const union softrdma_address *left, const union softrdma_
 }
 
 static void
-add_entry(const struct ifaddrs *at)
+add_entry(const struct ifaddrs *at, bool tagged)
 {
-	struct gid_entry entry = { .fd = -1 };
+	struct gid_entry entry = { .fd = -1, .tagged = tagged };
 	bool v6 = at->ifa_addr->sa_family == AF_INET6;
 	memcpy(&entry.address, at->ifa_addr, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 	entry.ifindex = if_nametoindex(at->ifa_name);
 	for (unsigned i = 0; i < gids.count; i++) {
-		if (softrdma_address_equal(&gids.entries[i].address, &entry.address))
+		if (gids.entries[i].tagged == tagged &&
+			softrdma_address_equal(&gids.entries[i].address, &entry.address))
 			return;
 	}
 	if (gids.count < SOFTRDMA_GIDS_MAX)
@@ -109,7 +118,7 @@ add_entry(const struct ifaddrs *at)
 }
 
 /* in the order in which programs that take the first one are served best: other machines before this one's
- * loopback, IPv4, whose GIDs hold a secret, before IPv6. The lock is held. */
+ * loopback, GIDs that hold a secret before others. The lock is held. */
 static void
 read_addresses(void)
 {
@@ -122,13 +131,22 @@ read_addresses(void)
 			strerror(errno));
 		return;
 	}
-	for (int turn = 0; turn < 4; turn++) {
-		const int family = turn & 1 ? AF_INET6 : AF_INET;
-		const bool loopback = turn & 2;
+	static const struct kind {
+		int family;
+		bool loopback, tagged;
+	} kinds[] = {
+		{ AF_INET, false, true },
+		{ AF_INET6, false, false },
+		{ AF_INET, true, true },
+		{ AF_INET6, true, false },
+		{ AF_INET, false, false },
+		{ AF_INET, true, false },
+	};
+	for (const struct kind *kind = kinds; kind < kinds + sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
-			if (is_usable(at) && at->ifa_addr->sa_family == family &&
-				!!(at->ifa_flags & IFF_LOOPBACK) == loopback)
-				add_entry(at);
+			if (is_usable(at) && at->ifa_addr->sa_family == kind->family &&
+				!!(at->ifa_flags & IFF_LOOPBACK) == kind->loopback)
+				add_entry(at, kind->tagged);
 		}
 	}
 	freeifaddrs(all);
@@ -187,6 +205,12 @@ encode(const struct gid_entry *entry, unsigned index, union ibv_gid *gid)
 		memcpy(gid->raw, &entry->address.in6.sin6_addr, sizeof(gid->raw));
 		return;
 	}
+	if (!entry->tagged) {
+		static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+		memcpy(gid->raw, mapped, sizeof(mapped));
+		memcpy(gid->raw + sizeof(mapped), &entry->address.in.sin_addr, 4);
+		return;
+	}
 	gid->raw[0] = TAG_FIRST;
 	gid->raw[1] = TAG_SECOND;
 	gid->raw[2] = GID_VERSION;
@@ -206,7 +230,7 @@ get_with_interface(unsigned index, union ibv_gid *gid, unsigned *ifindex)
 		ret = EINVAL;
 	} else {
 		struct gid_entry *entry = &gids.entries[index];
-		if (entry->fd < 0 && entry->address.any.sa_family == AF_INET)
+		if (entry->fd < 0 && entry->tagged)
 			ret = bind_entry(entry);
 		if (ret == 0) {
 			encode(entry, index, gid);
@@ -228,6 +252,12 @@ bool
 softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_address *where)
 {
 	memset(where, 0, sizeof(*where));
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw)) {
+		where->in.sin_family = AF_INET;
+		memcpy(&where->in.sin_addr, gid->raw + 12, 4);
+		where->in.sin_port = htons((uint16_t)(qp_num >> QP_NUM_PORT_SHIFT));
+		return where->in.sin_port != 0;
+	}
 	if (gid->raw[0] != TAG_FIRST) {
 		where->in6.sin6_family = AF_INET6;
 		memcpy(&where->in6.sin6_addr, gid->raw, sizeof(gid->raw));
@@ -261,31 +291,59 @@ softrdma_gid_find_route(const union ibv_gid *gid)
 
 /* --- numbers that hold a port --- */
 
-/* the lock is held */
+/* is there a GID for which the number must hold a port? The lock is held. */
 static bool
-have_v6(void)
+have_untagged(int family)
 {
 	for (unsigned i = 0; i < gids.count; i++) {
-		if (gids.entries[i].address.any.sa_family == AF_INET6)
+		if (!gids.entries[i].tagged && gids.entries[i].address.any.sa_family == family)
 			return true;
 	}
 	return false;
+}
+
+static void
+close_port(struct qp_port *port)
+{
+	if (port->fd_v4 >= 0)
+		softrdma_fork_close(port->fd_v4);
+	if (port->fd_v6 >= 0)
+		softrdma_fork_close(port->fd_v6);
+}
+
+/* one port of all addresses of both kinds; 0 or an errno value: EADDRINUSE, to be tried again */
+static int
+keep_port_of_all(struct qp_port *port)
+{
+	union softrdma_address v4 = { .in = { .sin_family = AF_INET } };
+	union softrdma_address v6 = { .in6 = { .sin6_family = AF_INET6 } };
+	int ret = 0;
+	port->fd_v4 = port->fd_v6 = -1;
+	if (have_untagged(AF_INET6))
+		ret = keep_port(&v6, &port->fd_v6);
+	v4.in.sin_port = v6.in6.sin6_port;
+	if (ret == 0 && have_untagged(AF_INET))
+		ret = keep_port(&v4, &port->fd_v4);
+	port->port = ntohs(port->fd_v4 >= 0 ? v4.in.sin_port : v6.in6.sin6_port);
+	if (ret)
+		close_port(port);
+	return ret;
 }
 
 /* one more port, on all addresses: which one is not known before the queue pair goes to RTR */
 static int
 add_port(void)
 {
-	union softrdma_address any = { .in6 = { .sin6_family = AF_INET6 } };
 	struct qp_port *port = calloc(1, sizeof(*port));
 	if (port == NULL)
 		return ENOMEM;
-	int ret = keep_port(&any, &port->fd);
+	int ret = EADDRINUSE;
+	for (int try = 0; try < PORT_TRIES && ret == EADDRINUSE; try++)
+		ret = keep_port_of_all(port);
 	if (ret) {
 		free(port);
 		return ret;
 	}
-	port->port = ntohs(any.in6.sin6_port);
 	port->next = gids.ports;
 	gids.ports = port;
 	return 0;
@@ -335,10 +393,11 @@ softrdma_gid_take_qp_num(uint32_t *qp_num)
 	uint8_t start = 0;
 	pthread_mutex_lock(&gids.lock);
 	read_addresses();
-	int ret = have_v6() ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
+	const bool has_port = have_untagged(AF_INET) || have_untagged(AF_INET6);
+	int ret = has_port ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
 	/* connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
 	 */
-	while (ret == 0 && have_v6() && !take_from_any(start, qp_num))
+	while (ret == 0 && has_port && !take_from_any(start, qp_num))
 		ret = add_port();
 	pthread_mutex_unlock(&gids.lock);
 	return ret;
@@ -376,7 +435,7 @@ softrdma_release_gids(void)
 			continue;
 		}
 		*at = port->next;
-		softrdma_fork_close(port->fd);
+		close_port(port);
 		free(port);
 	}
 	pthread_mutex_unlock(&gids.lock);

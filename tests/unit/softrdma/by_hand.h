@@ -31,6 +31,9 @@
 /* the GID of an address of the loopback, for the table's index see gid_index */
 static unsigned gid_index;
 
+/* in the place of a family: the IPv4 address as RoCE devices show it */
+#define MAPPED (-1)
+
 static inline union ibv_gid
 the_gid(int family)
 {
@@ -40,7 +43,8 @@ the_gid(int family)
 		assert_int_equal(softrdma_gid_get(i, &gid), 0);
 		bool is_v4 = gid.raw[0] == 0xfc && memcmp(gid.raw + 4, v4, 4) == 0;
 		bool is_v6 = memcmp(gid.raw, &in6addr_loopback, 16) == 0;
-		if (family == AF_INET ? is_v4 : is_v6) {
+		bool is_mapped = memcmp(gid.raw + 10, "\xff\xff\x7f\0\0\1", 6) == 0;
+		if (family == AF_INET ? is_v4 : family == MAPPED ? is_mapped : is_v6) {
 			gid_index = i;
 			return gid;
 		}

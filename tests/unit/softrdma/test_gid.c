@@ -90,7 +90,7 @@ test_table(void **state)
 	plan_add("fc53::1", IFF_UP);
 	plan_add("a link", IFF_UP);
 	plan_add("127.0.0.4", IFF_UP)->ifa_addr = NULL;
-	assert_int_equal(softrdma_gid_count(), 4);
+	assert_int_equal(softrdma_gid_count(), 6);
 
 	union ibv_gid gid = gid_at(0);
 	union softrdma_address where;
@@ -116,7 +116,19 @@ test_table(void **state)
 	assert_int_equal(gid.raw[7], 1);
 	gid = gid_at(3);
 	assert_memory_equal(gid.raw, &in6addr_loopback, 16);
-	assert_int_equal(softrdma_gid_get(4, &gid), EINVAL);
+	/* IPv4 again, as programs look for the address of a RoCE device */
+	for (unsigned i = 4; i < 6; i++) {
+		struct in6_addr mapped;
+		inet_pton(AF_INET6, i == 4 ? "::ffff:127.0.0.2" : "::ffff:127.0.0.1", &mapped);
+		gid = gid_at(i);
+		assert_memory_equal(gid.raw, &mapped, 16);
+		assert_true(softrdma_gid_locate(&gid, 0x123456, &where));
+		assert_int_equal(where.in.sin_family, AF_INET);
+		assert_int_equal(ntohs(where.in.sin_port), 0x1234);
+		assert_memory_equal(&where.in.sin_addr, mapped.s6_addr + 12, 4);
+		assert_false(softrdma_gid_locate(&gid, 0xff, &where));
+	}
+	assert_int_equal(softrdma_gid_get(6, &gid), EINVAL);
 	plan_clear();
 }
 
@@ -192,7 +204,7 @@ test_no_addresses(void **state)
 	/* it is tried again */
 	plan_clear();
 	plan_add("127.0.0.1", IFF_UP);
-	assert_int_equal(softrdma_gid_count(), 1);
+	assert_int_equal(softrdma_gid_count(), 2);
 	plan_clear();
 }
 
@@ -265,11 +277,10 @@ test_routes(void **state)
 /* --- numbers --- */
 
 static void
-test_numbers_without_v6(void **state)
+test_numbers_without_addresses(void **state)
 {
 	(void)state;
 	plan_clear();
-	plan_add("127.0.0.1", IFF_UP);
 	uint32_t first, second;
 	int fds = count_fds();
 	assert_int_equal(softrdma_gid_take_qp_num(&first), 0);
@@ -286,13 +297,13 @@ test_numbers_without_v6(void **state)
 
 /* more than one port has numbers for: each is given once, and again when it was put back */
 static void
-test_numbers_with_v6(void **state)
+take_and_put_numbers(const char *first_address, const char *second_address, int fds_of_a_port)
 {
-	(void)state;
 	static uint32_t nums[600];
+	const int ports = 3;
 	plan_clear();
-	plan_add("::1", IFF_UP);
-	plan_add("127.0.0.1", IFF_UP);
+	plan_add(first_address, IFF_UP);
+	plan_add(second_address, IFF_UP);
 	int fds = count_fds();
 	for (unsigned i = 0; i < 600; i++) {
 		int ret = softrdma_gid_take_qp_num(&nums[i]);
@@ -306,14 +317,14 @@ test_numbers_with_v6(void **state)
 		for (unsigned k = 0; k < i; k++)
 			assert_int_not_equal(nums[k], nums[i]);
 	}
-	assert_int_equal(count_fds(), fds + 3);
+	assert_int_equal(count_fds(), fds + ports * fds_of_a_port);
 	uint32_t again;
 	softrdma_gid_put_qp_num(nums[3]);
 	softrdma_gid_put_qp_num(nums[3]); /* twice is once */
 	for (unsigned i = 0; i < 600 && i != 3; i++)
 		softrdma_gid_put_qp_num(nums[i]);
 	assert_int_equal(softrdma_gid_take_qp_num(&again), 0);
-	assert_int_equal(count_fds(), fds + 3);
+	assert_int_equal(count_fds(), fds + ports * fds_of_a_port);
 	/* what is in use keeps its port beyond the end of the GIDs */
 	softrdma_release_gids();
 	assert_true(count_fds() > fds);
@@ -321,6 +332,57 @@ test_numbers_with_v6(void **state)
 		softrdma_gid_put_qp_num(nums[i]);
 	softrdma_gid_put_qp_num(again);
 	softrdma_release_gids();
+	assert_int_equal(count_fds(), fds);
+	plan_clear();
+}
+
+static void
+test_numbers_with_v4(void **state)
+{
+	(void)state;
+	take_and_put_numbers("127.0.0.1", "127.0.0.2", 1);
+}
+
+static void
+test_numbers_with_v6(void **state)
+{
+	(void)state;
+	take_and_put_numbers("::1", "2001:db8::1", 1);
+}
+
+static void
+test_numbers_with_both(void **state)
+{
+	(void)state;
+	take_and_put_numbers("::1", "127.0.0.1", 2);
+}
+
+/* a port that is free with IPv6 is taken with IPv4: another one is tried, but not for ever */
+static void
+test_port_is_half_taken(void **state)
+{
+	(void)state;
+	plan_clear();
+	plan_add("::1", IFF_UP);
+	plan_add("127.0.0.1", IFF_UP);
+	uint32_t num;
+	int fds = count_fds();
+	fail_call(FAIL_MINE, "bind", 1, 1, EADDRINUSE);
+	int ret = softrdma_gid_take_qp_num(&num);
+	if (ret == EAFNOSUPPORT) {
+		fail_nothing();
+		plan_clear();
+		skip();
+	}
+	assert_int_equal(ret, 0);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(count_fds(), fds + 2);
+	softrdma_gid_put_qp_num(num);
+	softrdma_release_gids();
+	assert_int_equal(count_fds(), fds);
+	fail_call(FAIL_MINE, "bind", 0, 1000, EADDRINUSE);
+	assert_int_equal(softrdma_gid_take_qp_num(&num), EADDRINUSE);
+	assert_int_equal(fail_nothing(), 16);
 	assert_int_equal(count_fds(), fds);
 	plan_clear();
 }
@@ -386,7 +448,7 @@ test_queries(void **state)
 	const struct {
 		uint8_t port;
 		int index;
-	} wrong[] = { { 0, 0 }, { 2, 0 }, { 1, -1 }, { 1, 2 } };
+	} wrong[] = { { 0, 0 }, { 2, 0 }, { 1, -1 }, { 1, 3 } };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		unsigned type;
 		errno = 0;
@@ -403,7 +465,7 @@ test_queries(void **state)
 
 	struct ibv_port_attr port;
 	assert_int_equal(softrdma_ibv_query_port(ctx, 1, &port), 0);
-	assert_int_equal(port.gid_tbl_len, 2);
+	assert_int_equal(port.gid_tbl_len, 3);
 
 	__be16 pkey = 0;
 	assert_int_equal(softrdma_ibv_query_pkey(ctx, 1, 0, &pkey), 0);
@@ -442,9 +504,9 @@ test_entries(void **state)
 	assert_int_equal(((uint8_t *)&entry[1])[8], 0xaa);
 	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 0, entry, 1, sizeof(entry[0])), EINVAL);
 	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 2, 0, entry, 0, sizeof(entry[0])), EINVAL);
-	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 2, entry, 0, sizeof(entry[0])), EINVAL);
+	assert_int_equal(softrdma_ibv_query_gid_ex(ctx, 1, 3, entry, 0, sizeof(entry[0])), EINVAL);
 
-	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 0, sizeof(entry[0])), 2);
+	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 4, 0, sizeof(entry[0])), 3);
 	assert_memory_equal(&entry[0].gid, &gid, sizeof(gid));
 	assert_int_equal(entry[1].gid_index, 1);
 	assert_int_equal(softrdma_ibv_query_gid_table(ctx, entry, 1, 0, sizeof(entry[0])), -EINVAL);
@@ -470,8 +532,11 @@ main(void)
 		device_test(test_many_addresses),
 		device_test(test_binding_fails),
 		device_test(test_routes),
-		device_test(test_numbers_without_v6),
+		device_test(test_numbers_without_addresses),
+		device_test(test_numbers_with_v4),
 		device_test(test_numbers_with_v6),
+		device_test(test_numbers_with_both),
+		device_test(test_port_is_half_taken),
 		device_test(test_number_is_taken),
 		device_test(test_numbers_fail),
 		device_test(test_queries),

@@ -25,9 +25,10 @@ static void
 test_meet(void **state)
 {
 	(void)state;
-	for (int v6 = 0; v6 < 2; v6++) {
+	static const int families[] = { AF_INET, MAPPED, AF_INET6 }; /* the last may be skipped */
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		struct hands h;
-		hands_init(&h, v6 ? AF_INET6 : AF_INET);
+		hands_init(&h, families[i]);
 		hands_meet(&h);
 		expect_write(h.a);
 		expect_write(h.b);
