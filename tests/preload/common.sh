@@ -49,10 +49,14 @@ if ((EUID == 0)); then
 	PRELOAD_RUN=$work/softrdma-run
 fi
 server_pid=
+# the server is the child of timeout(1), which ends it if it is told to end itself, but not if it is killed
 cleanup()
 {
-	[[ -z $server_pid ]] || kill -KILL "$server_pid" 2>/dev/null || true
-	rm -rf "$work"
+	if [[ -n $server_pid ]]; then
+		kill "$server_pid" 2>/dev/null || true
+		wait "$server_pid" 2>/dev/null || true
+	fi
+	rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
 cd "$work"
