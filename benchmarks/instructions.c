@@ -2,15 +2,15 @@
 /* Copyright the librpma authors */
 
 /*
- * instructions.c -- operations over a device that returns at once, for callgrind to count what the library
- *adds
+ * instructions.c -- operations over a device that returns at once, for callgrind to count what the library adds
  *
- *	instructions <what> <times>    what: write, read, send, get_wc, and bare_write ... bare_get_wc, which
- *build the same work request and give it to verbs themselves
+ *	instructions <what> <times>
+ *		what: write, read, send, get_wc, and bare_write ... bare_get_wc, which build the same work
+ *		request and give it to verbs themselves
  *
  * A connection of the process with itself is made over the software device; then its post and poll functions
  * are replaced. Only loop() is to be counted (callgrind --toggle-collect=loop). It calls what the original
- *has too, so librpma of either kind may be under it.
+ * has too, so librpma of either kind may be under it.
  */
 
 #include <librpma.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* atomic.c -- operations on 8 bytes of remote memory at once: atomic writes, compare-and-swap, fetch-and-add
+/*
+ * atomic.c -- operations on 8 bytes of remote memory at once: atomic writes, compare-and-swap, fetch-and-add
  */
 
 #include <assert.h>

@@ -39,7 +39,8 @@ check_response(const struct messages *messages, const struct ibv_wc *wc)
 	return 0;
 }
 
-/* send the request, and wait until it has gone and the response has come, in whatever order that is heard of
+/*
+ * send the request, and wait until it has gone and the response has come, in whatever order that is heard of
  */
 static int
 request_flush(struct rpma_conn *conn, struct messages *messages, size_t offset, size_t len)

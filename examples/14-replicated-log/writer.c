@@ -41,7 +41,8 @@ struct options {
 	bool trust_empty;
 };
 
-/* records that were read at the same time; the counts are those of the whole log up to the end of the batch
+/*
+ * records that were read at the same time; the counts are those of the whole log up to the end of the batch
  */
 struct batch {
 	size_t end;

@@ -39,7 +39,8 @@ void *memory_new(size_t size);
 int client_connect(struct rpma_peer *peer, const char *addr, const char *port,
 	const struct rpma_conn_cfg *cfg, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn);
 
-/* wait for one client, give it pdata and wait until the connection is established; cfg and pdata may be NULL
+/*
+ * wait for one client, give it pdata and wait until the connection is established; cfg and pdata may be NULL
  */
 int server_accept(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
 	const struct rpma_conn_private_data *pdata, struct rpma_conn **conn);

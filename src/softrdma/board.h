@@ -5,7 +5,7 @@
  * board.h -- what this process shows to others of the same host: its regions, and who may reach them
  *
  * A board is memory that other processes of the same user map (neighbour.h). It cannot be resized, so a look
- *at it is never a SIGBUS, and nobody but its owner can write to it. On it are
+ * at it is never a SIGBUS, and nobody but its owner can write to it. On it are
  *
  *	regions  where registered memory is and what may be done with it, found by the key
  *	slots    one for each connection to another process of this host: whether its peer may touch the
@@ -16,8 +16,8 @@
  * busy. Both in one order for all processors, so one of the two sees the other.
  *
  * Who is inside, and whether a process lives, is told by robust mutexes, which others only look at: the
- *kernel marks them when the thread that holds one leaves its memory, by whatever death, or to become another
- *program.
+ * kernel marks them when the thread that holds one leaves its memory, by whatever death, or to become another
+ * program.
  *
  * What stands on another process' board may change between two looks: it is copied, and then checked.
  */
@@ -90,7 +90,8 @@ void softrdma_board_give_slot(struct softrdma_board_slot *slot);
 /* is there a board? A hint, for whoever would else prepare for it. */
 bool softrdma_board_is_there(void);
 
-/* does the thread live that holds the mutex of another process' board, or of the own one? Nothing is written.
+/*
+ * does the thread live that holds the mutex of another process' board, or of the own one? Nothing is written.
  */
 bool softrdma_board_is_held(const pthread_mutex_t *mutex);
 

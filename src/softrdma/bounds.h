@@ -27,7 +27,7 @@
  */
 #define SOFTRDMA_WR_MAX 32768
 
-/* completion queue entries: 64 bytes each, a quarter of a GiB at the most */
+/* completion queue entries: 48 bytes each, 192 MiB at the most */
 #define SOFTRDMA_CQE_MAX 4194303
 
 /* bytes copied into a work request: larger ones gain nothing over a scatter/gather entry */
@@ -191,7 +191,8 @@
 /* mappings of a neighbour's files that one connection keeps at a time */
 #define SOFTRDMA_WINDOWS 4
 
-/* bytes copied from or to a neighbour before it is looked at again: whoever takes memory back waits for that
+/*
+ * bytes copied from or to a neighbour before it is looked at again: whoever takes memory back waits for that
  */
 #define SOFTRDMA_DIRECT_MAX (1024u * 1024)
 

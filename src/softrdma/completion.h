@@ -59,8 +59,8 @@ struct softrdma_cq {
 	pthread_mutex_t links_lock;
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
-	bool claimed; /* a poller may have some of them to itself; no lock, a hint for whoever arms the queue
-		       */
+	/* a poller may have some of them to itself; no lock, a hint for whoever arms the queue */
+	bool claimed;
 };
 
 static inline struct softrdma_cq *

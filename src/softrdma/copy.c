@@ -90,7 +90,8 @@ copy_by_pipe(void *to, const void *from, size_t len)
 	return copied ? 0 : EFAULT;
 }
 
-/* what a call gave that copies between processes; memory that is there only in part is told by a short copy
+/*
+ * what a call gave that copies between processes; memory that is there only in part is told by a short copy
  */
 static int
 copy_result(ssize_t n, void *to, const void *from, size_t len)

@@ -172,7 +172,8 @@ check_attr(const struct ibv_cq_init_attr_ex *attr)
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	if ((attr->comp_mask & ~known) || (attr->wc_flags & ~WC_FLAGS_KNOWN))
 		return EOPNOTSUPP;
-	/* a queue that is overrun is in error here, and cannot be told to go on; one lock more harms nobody
+	/*
+	 * a queue that is overrun is in error here, and cannot be told to go on; one lock more harms nobody
 	 */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 		(attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))

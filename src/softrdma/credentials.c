@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* credentials.c -- what a side of a connection shows, and what it wants to see, before anything else is said
+/*
+ * credentials.c -- what a side of a connection shows, and what it wants to see, before anything else is said
  */
 
 #include <errno.h>

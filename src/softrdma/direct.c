@@ -340,7 +340,8 @@ is_open(const struct softrdma_lane *lane)
 		softrdma_neighbour_alive(lane->neighbour);
 }
 
-/* one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
+/*
+ * one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
  */
 static bool
 copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,

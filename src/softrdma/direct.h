@@ -30,7 +30,8 @@ bool softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting 
 /* the peer has said where its board is; from here on it may come in, and we may go there */
 void softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting);
 
-/* makes what can be made of what is posted; true: there is more to be made, but others must have their turn
+/*
+ * makes what can be made of what is posted; true: there is more to be made, but others must have their turn
  */
 bool softrdma_direct_run(struct softrdma_link *link);
 

@@ -15,7 +15,6 @@
 #include "env.h"
 
 #define LOG_TEXT_MAX 512
-#define NS_PER_MS 1000000u
 
 static uint64_t
 monotonic_ns(void)
@@ -141,7 +140,7 @@ one_more(struct softrdma_log_limit *limit, unsigned *left_out)
 	uint64_t now_ns = softrdma_now_ns();
 	uint64_t since_ns = atomic_load(&limit->since_ns);
 	/* of threads that find the interval over, one begins the next */
-	if (now_ns - since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * NS_PER_MS &&
+	if (now_ns - since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * SOFTRDMA_NS_PER_MS &&
 		atomic_compare_exchange_strong(&limit->since_ns, &since_ns, now_ns))
 		atomic_store(&limit->lines, 0);
 	bool room = atomic_load(&limit->lines) < SOFTRDMA_LOG_LINES &&

@@ -11,6 +11,8 @@
 
 #include "softrdma.h"
 
+#define SOFTRDMA_NS_PER_MS 1000000u
+
 /* monotonic time in nanoseconds */
 uint64_t softrdma_now_ns(void);
 

@@ -191,7 +191,8 @@ take_where(struct cursor *c, struct softrdma_fault *fault)
 	return number > 0;
 }
 
-/* NULL, or what is wrong with the word, which is one of the table and has been read up to the end of its name
+/*
+ * NULL, or what is wrong with the word, which is one of the table and has been read up to the end of its name
  */
 static const char *
 take_rest(struct cursor *c, const struct syntax *syntax, struct softrdma_fault *fault)

@@ -10,7 +10,8 @@
  *
  *	drop-after   from one frame on all are thrown away. The side that drops gives up after a time, as it
  *	             does when a cable is pulled: the stream ends, and both sides find that their peer has
- *gone. delay        the frame stays in the batch until its time has come, and whatever comes after it waits
+ *	             gone.
+ *	delay        the frame stays in the batch until its time has come, and whatever comes after it waits
  *	             behind it.
  *	wc-error, disconnect-after
  *	             the work request never leaves. What was sent before it is answered first, so that what

@@ -85,7 +85,8 @@ is_usable(const struct ifaddrs *at)
 		return true;
 	if (at->ifa_addr->sa_family != AF_INET6)
 		return false;
-	/* what needs a scope to be reached does not fit a GID, and neither does what looks like another kind
+	/*
+	 * what needs a scope to be reached does not fit a GID, and neither does what looks like another kind
 	 */
 	const struct in6_addr *addr = &((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr;
 	return !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[0] != TAG_FIRST;
@@ -395,7 +396,8 @@ softrdma_gid_take_qp_num(uint32_t *qp_num)
 	read_addresses();
 	const bool has_port = have_untagged(AF_INET) || have_untagged(AF_INET6);
 	int ret = has_port ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
-	/* connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
+	/*
+	 * connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
 	 */
 	while (ret == 0 && has_port && !take_from_any(start, qp_num))
 		ret = add_port();

@@ -25,8 +25,6 @@
 #include "pending.h"
 #include "stream.h"
 
-#define NS_PER_MS 1000000u
-
 enum role {
 	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: a new one is that */
 	CONNECTING,      /* active: the socket is not connected yet */
@@ -428,7 +426,8 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
 	softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
-	hand->patient_until = softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * NS_PER_MS;
+	hand->patient_until =
+		softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * SOFTRDMA_NS_PER_MS;
 	if (refused)
 		not_connected(hand, refused);
 	return 0;

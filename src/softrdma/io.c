@@ -30,8 +30,6 @@
 #include "stream.h"
 #include "workers.h"
 
-#define NS_PER_MS 1000000u
-
 /* how often deadlines are looked at, while there are any */
 #define TICK_MS 20
 
@@ -163,7 +161,8 @@ queue_work(struct softrdma_link *link)
 		wake_thread();
 }
 
-/* tells the kernel what the progress thread waits for at the socket; what is there already it reports again
+/*
+ * tells the kernel what the progress thread waits for at the socket; what is there already it reports again
  */
 static int
 watch_again(struct softrdma_link *link)
@@ -365,7 +364,7 @@ update_absence_deadline(struct softrdma_link *link)
 	bool waits = link->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
 	if (waits != had)
 		link->absence_deadline =
-			waits ? softrdma_now_ns() + (uint64_t)link->absence_ms * NS_PER_MS : 0;
+			waits ? softrdma_now_ns() + (uint64_t)link->absence_ms * SOFTRDMA_NS_PER_MS : 0;
 	softrdma_io_timed(waits - had);
 }
 
@@ -814,7 +813,7 @@ void
 softrdma_io_set_deadline(uint64_t *deadline, unsigned ms)
 {
 	bool had = *deadline != 0;
-	*deadline = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
+	*deadline = ms ? softrdma_now_ns() + (uint64_t)ms * SOFTRDMA_NS_PER_MS : 0;
 	softrdma_io_timed((ms != 0) - had);
 }
 
@@ -1218,7 +1217,7 @@ alarm_goes_off(uint64_t now_ns)
 static int
 ms_until(uint64_t when_ns, uint64_t now_ns)
 {
-	uint64_t ms = (when_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	uint64_t ms = (when_ns - now_ns + SOFTRDMA_NS_PER_MS - 1) / SOFTRDMA_NS_PER_MS;
 	return ms < TICK_MS ? (int)ms : TICK_MS;
 }
 
@@ -1251,12 +1250,12 @@ do_timed_work(struct schedule *schedule)
 
 	uint64_t now_ns = softrdma_now_ns();
 	if (claimed && now_ns >= schedule->claims_ns) {
-		schedule->claims_ns = now_ns + CLAIM_TICK_MS * NS_PER_MS;
+		schedule->claims_ns = now_ns + CLAIM_TICK_MS * SOFTRDMA_NS_PER_MS;
 		/* a poller has the lock nearly all the time, and is there: no need to wait for it */
 		visit_links(pthread_mutex_trylock, look_after_claim, NULL);
 	}
 	if (timed && now_ns >= schedule->deadlines_ns) {
-		schedule->deadlines_ns = now_ns + (uint64_t)TICK_MS * NS_PER_MS;
+		schedule->deadlines_ns = now_ns + (uint64_t)TICK_MS * SOFTRDMA_NS_PER_MS;
 		for_each_link(look_at_deadline, &now_ns);
 		for (int i = 0; i < TICKERS_MAX && ticks[i]; i++)
 			ticks[i](now_ns);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "direct.h"
+#include "env.h"
 #include "fork.h"
 #include "io.h"
 #include "post.h"
@@ -27,7 +28,6 @@
 /* the timer of ibv_modify_qp(3) runs for 4.096 us * 2^timeout; a device may take four times as long (IBTA) */
 #define TIMEOUT_UNIT_NS 4096u
 #define TIMEOUT_SLACK 4u
-#define NS_PER_MS 1000000u
 
 #define REMOTE_RIGHTS \
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -173,7 +173,7 @@ absence_ms(const struct ibv_qp_attr *attr)
 	if (attr->timeout == 0)
 		return 0;
 	uint64_t timeout_ns = (uint64_t)TIMEOUT_UNIT_NS << attr->timeout;
-	uint64_t ms = timeout_ns * TIMEOUT_SLACK * (attr->retry_cnt + 1u) / NS_PER_MS;
+	uint64_t ms = timeout_ns * TIMEOUT_SLACK * (attr->retry_cnt + 1u) / SOFTRDMA_NS_PER_MS;
 	if (ms < SOFTRDMA_ABSENCE_MIN_MS)
 		return SOFTRDMA_ABSENCE_MIN_MS;
 	return ms < SOFTRDMA_ABSENCE_MAX_MS ? (unsigned)ms : SOFTRDMA_ABSENCE_MAX_MS;

@@ -22,7 +22,8 @@ void softrdma_notify_raise(int fd);
 /* one event less is in the queue; the owner's lock is held */
 void softrdma_notify_take(int fd);
 
-/* 0 if waiting for the descriptor is what the application wants, EAGAIN if it has made it non-blocking, EBADF
+/*
+ * 0 if waiting for the descriptor is what the application wants, EAGAIN if it has made it non-blocking, EBADF
  */
 int softrdma_notify_may_wait(int fd);
 

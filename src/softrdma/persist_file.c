@@ -61,11 +61,11 @@ struct softrdma_file {
 	unsigned int users; /* under files_lock */
 
 	struct identity identity;
-	int fd;         /* of O_PATH */
-	bool sized;     /* a regular file, whose size says how far a mapping is backed; devices have none */
-	bool named;     /* it must have a name, or no other process finds it again */
-	bool ambiguous; /* the numbers that the kernel shows for mappings may be those of another file as well
-			 */
+	int fd;     /* of O_PATH */
+	bool sized; /* a regular file, whose size says how far a mapping is backed; devices have none */
+	bool named; /* it must have a name, or no other process finds it again */
+	/* the numbers that the kernel shows for mappings may be those of another file as well */
+	bool ambiguous;
 	enum softrdma_kind kind;
 
 	pthread_mutex_t sync_lock;               /* taken after files_lock; one flush at a time */

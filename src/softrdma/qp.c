@@ -120,7 +120,8 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 		&qp->cap);
 }
 
-/* a link of its own for the queue pair, known to its completion queues and to the device; 0 or an errno value
+/*
+ * a link of its own for the queue pair, known to its completion queues and to the device; 0 or an errno value
  */
 static int
 add_link(struct softrdma_qp *qp)
@@ -162,8 +163,8 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	softrdma_io_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
 	pthread_mutex_unlock(&link->lock);
-	softrdma_direct_wait(); /* a peer of this host may be in memory that it was given for this connection
-				 */
+	/* a peer of this host may be in memory that it was given for this connection */
+	softrdma_direct_wait();
 
 	softrdma_io_remove_link(link);
 	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);

@@ -20,7 +20,6 @@
 #include "rendezvous.h"
 #include "stream.h"
 
-#define NS_PER_MS 1000000u
 #define BUCKETS 1024
 
 /* a listener at the address of a GID, for all queue pairs that can be called there */
@@ -155,7 +154,8 @@ static const struct softrdma_link_ops link_ops = {
 	.disconnected = link_disconnected,
 };
 
-/* the socket becomes the link's, what has been posted leaves, and nobody need call this queue pair any more
+/*
+ * the socket becomes the link's, what has been posted leaves, and nobody need call this queue pair any more
  */
 static void
 hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active, bool records)
@@ -221,7 +221,7 @@ static void
 plan_call(struct softrdma_rendezvous *meet, unsigned ms)
 {
 	bool had = meet->next_call != 0;
-	meet->next_call = ms ? softrdma_now_ns() + (uint64_t)ms * NS_PER_MS : 0;
+	meet->next_call = ms ? softrdma_now_ns() + (uint64_t)ms * SOFTRDMA_NS_PER_MS : 0;
 	pauses += (unsigned)((ms != 0) - had);
 	softrdma_io_timed((ms != 0) - had);
 	softrdma_io_add_ticker(look_at_pauses);

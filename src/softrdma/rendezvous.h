@@ -5,11 +5,11 @@
  * rendezvous.h -- queue pairs that are connected by hand find each other
  *
  * The applications have told each other GIDs, queue pair numbers and the numbers of the first requests, and
- *move their queue pairs through INIT, RTR and RTS by themselves; neither listens or connects in a way that it
- *knows of. A queue pair in RTR waits for its peer at the address that its GID tells (gid.h). One in RTS calls
- *too, and again after a pause, until it is connected. A caller says JOIN, with all that it was told, and
- *whoever is called answers ACCEPT, with the same from the other side; a caller whose queue pair is not in RTR
- *yet is kept waiting.
+ * move their queue pairs through INIT, RTR and RTS by themselves; neither listens or connects in a way that it
+ * knows of. A queue pair in RTR waits for its peer at the address that its GID tells (gid.h). One in RTS calls
+ * too, and again after a pause, until it is connected. A caller says JOIN, with all that it was told, and
+ * whoever is called answers ACCEPT, with the same from the other side; a caller whose queue pair is not in RTR
+ * yet is kept waiting.
  *
  *	ASIDE      RESET, INIT: a caller waits
  *	EXPECTING  RTR: a caller is let in
@@ -18,8 +18,8 @@
  *	OVER       in error: nobody is let in
  *
  * Both may call at once. Whoever has not said JOIN yet, and of two that have the one with the greater number,
- *gives its own call up and lets the other one in. A queue pair that is its own peer is connected by a socket
- *that is.
+ * gives its own call up and lets the other one in. A queue pair that is its own peer is connected by a socket
+ * that is.
  *
  * The connection manager's lock is held in all calls unless said otherwise.
  */

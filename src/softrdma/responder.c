@@ -494,7 +494,8 @@ own_value(struct softrdma_outgoing *out, uint64_t value)
 	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
 }
 
-/* memory that a READ may have; 0, or why it is refused after all: the region or its pages have gone meanwhile
+/*
+ * memory that a READ may have; 0, or why it is refused after all: the region or its pages have gone meanwhile
  */
 static uint8_t
 find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr, uint32_t len,

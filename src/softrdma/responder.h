@@ -10,10 +10,11 @@
  *
  *	serving     the normal one
  *	flushing    a FLUSH waits for a medium on another thread; until then no further request is looked at.
- *So does a READ of a region that reading makes durable (SOFTRDMA_READ_FLUSHES) starving    a request needed a
- *receive and none is posted: it was refused, and what follows it on the wire is thrown away until the
- *requester says RESYNC refusing    a request broke a rule, or the queue pair went to error for another reason
- *and a request wants an answer all the same: the NAK is the last response
+ *	            So does a READ of a region that reading makes durable (SOFTRDMA_READ_FLUSHES)
+ *	starving    a request needed a receive and none is posted: it was refused, and what follows it on the
+ *	            wire is thrown away until the requester says RESYNC
+ *	refusing    a request broke a rule, or the queue pair went to error for another reason and a request
+ *	            wants an answer all the same: the NAK is the last response
  *
  * Every access passes softrdma_mr_find(): key, protection domain, right and range.
  *

@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "env.h"
 #include "fork.h"
 #include "source.h"
-
-#define NS_PER_MS 1000000u
 
 struct trespasser {
 	struct softrdma_source source;
@@ -67,7 +66,7 @@ softrdma_source_equal(const struct softrdma_source *one, const struct softrdma_s
 static bool
 is_forgotten(const struct trespasser *at, uint64_t now_ns)
 {
-	return now_ns - at->last_ns >= (uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * NS_PER_MS;
+	return now_ns - at->last_ns >= (uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * SOFTRDMA_NS_PER_MS;
 }
 
 /* NULL: not known, or forgotten; the lock is held */

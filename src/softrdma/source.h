@@ -27,7 +27,8 @@ bool softrdma_source_equal(const struct softrdma_source *one, const struct softr
 /* somebody there has done it (again); how often so far. Any thread, any lock. */
 unsigned softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns);
 
-/* how often so far; forgotten after SOFTRDMA_TRESPASS_MEMORY_MS without another time. Any thread, any lock.
+/*
+ * how often so far; forgotten after SOFTRDMA_TRESPASS_MEMORY_MS without another time. Any thread, any lock.
  */
 unsigned softrdma_source_accusations(const struct softrdma_source *source, uint64_t now_ns);
 

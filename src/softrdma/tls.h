@@ -71,7 +71,8 @@ bool softrdma_tls_has_input(const struct softrdma_tls *tls);
  */
 bool softrdma_tls_is_unread(const struct softrdma_tls *tls);
 
-/* room for the next record, SOFTRDMA_TLS_RECORD bytes; NULL with errno: EAGAIN if the last one has not left
+/*
+ * room for the next record, SOFTRDMA_TLS_RECORD bytes; NULL with errno: EAGAIN if the last one has not left
  */
 uint8_t *softrdma_tls_record(struct softrdma_tls *tls);
 /* so many bytes of it are there: they leave now or by softrdma_tls_flush() */

@@ -233,7 +233,8 @@ new_context(struct softrdma_tls_context **context_ptr)
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* SSL_read() comes back after a record without data: others must have their turn in a flood of them
+	/*
+	 * SSL_read() comes back after a record without data: others must have their turn in a flood of them
 	 */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));

@@ -27,7 +27,8 @@ sending_initiator(struct role *r)
 	role_close(r);
 }
 
-/* the message has been received when this returns; its completion is in the queue, or will be there at once
+/*
+ * the message has been received when this returns; its completion is in the queue, or will be there at once
  */
 static void
 get_message(struct role *r)

@@ -170,7 +170,8 @@ after_error_initiator(struct role *r)
 	expect_wc(r->cq, 9, IBV_WC_WR_FLUSH_ERR);
 	CHECK_OK(rpma_write(r->conn, good, GUARD, m.mr, GUARD, 8, ON_ERROR, CTX(2)));
 	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
-	/* posting a receive does not reach SoftRoCE in the kernel: it would be seen at the next message only
+	/*
+	 * posting a receive does not reach SoftRoCE in the kernel: it would be seen at the next message only
 	 */
 	if (r->soft) {
 		CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(3)));

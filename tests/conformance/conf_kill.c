@@ -89,7 +89,8 @@ expect_broken(struct role *r)
 		expect_wc(r->cq, 1000 + i, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* hardware after one's own disconnect: sends in their order and receives in theirs, but none between the two
+/*
+ * hardware after one's own disconnect: sends in their order and receives in theirs, but none between the two
  */
 static void
 expect_all_flushed(struct role *r)
@@ -198,7 +199,8 @@ stop_process(pid_t pid)
 		sched_yield();
 }
 
-/* a device of hardware does not stop with the process, nor what the initiator does by itself on the same host
+/*
+ * a device of hardware does not stop with the process, nor what the initiator does by itself on the same host
  */
 static bool
 stops_with_process(const struct role *r)

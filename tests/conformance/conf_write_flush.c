@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_write_flush.c -- durable writes: one post, one completion, and the data is where it was promised to be
+/*
+ * conf_write_flush.c -- durable writes: one post, one completion, and the data is where it was promised to be
  */
 
 #include <string.h>

@@ -217,7 +217,8 @@ mem_check_untouched_at(const char *file, int line, const struct mem *m)
 	mem_check_head_at(file, line, m, 0, 0);
 }
 
-/* the payload as a file has it; how much of it there is: nothing, if the file is not there or cannot be read
+/*
+ * the payload as a file has it; how much of it there is: nothing, if the file is not there or cannot be read
  */
 static size_t
 read_payload(const char *path, uint8_t *payload, size_t len)

@@ -12,7 +12,8 @@
 #include "softrdma/crc.h"
 #include "softrdma/softrdma.h"
 
-/* freed memory is kept from being used again by the address sanitizer: more of it than this only costs time
+/*
+ * freed memory is kept from being used again by the address sanitizer: more of it than this only costs time
  */
 const char *__asan_default_options(void);
 

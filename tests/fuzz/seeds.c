@@ -7,7 +7,7 @@
  *	fuzz_seeds DIRECTORY	writes DIRECTORY/<target>/<name>, where the folders of the targets must be
  *
  * The corpora in tests/fuzz/corpus are these, and what fuzzers have found beyond them, reduced to what
- *reaches code that the others do not (tests/fuzz/run --minimize).
+ * reaches code that the others do not (tests/fuzz/run --minimize).
  */
 
 #include <stdio.h>

@@ -35,7 +35,8 @@ struct crowd {
 /* as many as can be, and new ones for those that the victim ends */
 int crowd(const struct crowd *how, const struct target *target, int64_t end_ms);
 
-/* the same with what each says a byte at a time, and the last one never; none lives longer than the deadline
+/*
+ * the same with what each says a byte at a time, and the last one never; none lives longer than the deadline
  */
 int crowd_of_lorises(const struct crowd *how, const struct target *target, int64_t end_ms);
 
@@ -54,7 +55,8 @@ struct filler {
  */
 uint64_t pour(int fd, const void *bytes, size_t len, struct filler filler, int64_t end_ms);
 
-/* what a server that ends the stream takes at the most, all but a little of it into the buffer of its socket
+/*
+ * what a server that ends the stream takes at the most, all but a little of it into the buffer of its socket
  */
 #define TAKEN_MAX (32 * 1024 * 1024)
 

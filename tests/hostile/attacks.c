@@ -41,7 +41,8 @@ slow_loris(const struct target *target, int64_t end_ms)
 
 /* --- memory that is not theirs --- */
 
-/* a request for it, and others behind it as if nothing had happened: refused, disconnected, and nothing else
+/*
+ * a request for it, and others behind it as if nothing had happened: refused, disconnected, and nothing else
  */
 static int
 refused(int fd, const struct raw_frame *request, const struct raw_memory *memory)

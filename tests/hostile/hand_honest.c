@@ -3,12 +3,12 @@
 
 /*
  * hand_honest.c -- the client of hand_server.c that must not notice anything: a queue pair, a call, writes
- *and reads, the end, again and again
+ * and reads, the end, again and again
  *
  *	hand_honest <port for cards> <ms>
  *
  * prints what it took (figures.h); to connect is to have the first write completed. Any failure, or a byte
- *that is not what was written, is the end with status 1.
+ * that is not what was written, is the end with status 1.
  */
 
 #include <arpa/inet.h>

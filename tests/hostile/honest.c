@@ -7,8 +7,7 @@
  *
  *	honest <port> <ms>
  *
- * prints what it took (figures.h). Any failure, or a byte that is not what was written, is the end with
- *status 1.
+ * prints what it took (figures.h). Any failure, or a byte that is not what was written, is the end with status 1.
  */
 
 #include <stdint.h>

@@ -263,7 +263,8 @@ lies_about_the_memory(void **state)
 	memcpy(bytes, good, sizeof(bytes));
 	lie_to_client(ep, bytes, 27);
 	lie_to_client(ep, bytes, 0);
-	/* all of it well-formed, and yet a key that nobody gave out: the write fails, and the client says so
+	/*
+	 * all of it well-formed, and yet a key that nobody gave out: the write fails, and the client says so
 	 */
 	lie_to_client(ep, bytes, sizeof(bytes));
 	assert_int_equal(rpma_ep_shutdown(&ep), 0);

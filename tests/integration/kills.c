@@ -5,9 +5,9 @@
  * kills.c -- the replicated log under kill -9, of replicas, of the writer and of both, at any moment
  *
  * Each round lets a writer stream into three replicas, kills some of the four processes in the middle of it,
- *looks at what is in the files, and starts them again. The page cache survives a kill, so a power cut is
- *played as well: where the writer is dead, what no acknowledgement covers is damaged before the next start.
- *Then:
+ * looks at what is in the files, and starts them again. The page cache survives a kill, so a power cut is
+ * played as well: where the writer is dead, what no acknowledgement covers is damaged before the next start.
+ * Then:
  *
  *	- every log is sound from its beginning to its tail: no record is torn
  *	- what is in a log is the input, in its order, and nothing else
@@ -15,8 +15,8 @@
  *	- the next writer recovers it and goes on, and at the end all logs are the whole input
  *
  * With --power-cut, on a medium that can be cut (tests/lossy), the same is asked of what the medium has:
- *after each kill whoever is left is stopped, the power is cut, and the logs in what remains must be sound,
- *and have each acknowledged record on a majority.
+ * after each kill whoever is left is stopped, the power is cut, and the logs in what remains must be sound,
+ * and have each acknowledged record on a majority.
  */
 
 #include <errno.h>

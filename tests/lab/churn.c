@@ -249,7 +249,8 @@ await_done(struct initiator *in)
 	hear(in->orders, &o, sizeof(o));
 }
 
-/* the target declares that writes reach its memory directly: devices without a flush of their own want that
+/*
+ * the target declares that writes reach its memory directly: devices without a flush of their own want that
  */
 static void
 declare_direct_write(struct rpma_conn *conn)

@@ -5,13 +5,16 @@
  * power_cut.c -- records in a file of a machine that loses its power, and a list of those that were
  * acknowledged
  *
- *	power_cut target ADDR PORT FILE                    the machine's part: lets one writer write into the
- * file power_cut writer ADDR PORT SEED LIST [no-flush]    writes records until the machine is gone power_cut
- * check FILE SEED LIST                     is each record of the list in the file? Status 3: no
+ *	power_cut target ADDR PORT FILE
+ *		the machine's part: lets one writer write into the file
+ *	power_cut writer ADDR PORT SEED LIST [no-flush]
+ *		writes records until the machine is gone
+ *	power_cut check FILE SEED LIST
+ *		is each record of the list in the file? Status 3: no
  *
  * The writer runs where the power stays. A record is on its list when the completion of its flush has come;
  * with "no-flush" when that of its write has. Another seed gives other records, so what an earlier writer
- *left behind counts as lost.
+ * left behind counts as lost.
  */
 
 #include <inttypes.h>

@@ -20,8 +20,8 @@
 
 enum fault_mode {
 	FAULT_ONCE, /* the k-th call only */
-	FAULT_FROM, /* the k-th call and all that follow; a signal interrupts a call, but not its repetition
-		     */
+	/* the k-th call and all that follow; a signal interrupts a call, but not its repetition */
+	FAULT_FROM,
 };
 
 /* which calls count */

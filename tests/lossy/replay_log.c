@@ -7,12 +7,12 @@
  *	replay_log LOG IN_FLIGHT IMAGE POSITION MARK
  *
  * LOG is the file behind the log device of dm-log-writes, IN_FLIGHT the kernel's count of the requests to it.
- *What was logged up to the MARK is written into IMAGE. A write is in the log from the moment when the flush
- *after it was complete, or when it was complete itself if it was to go past the cache (FUA). POSITION is a
- *file that keeps how far earlier calls came; what they have taken is given back.
+ * What was logged up to the MARK is written into IMAGE. A write is in the log from the moment when the flush
+ * after it was complete, or when it was complete itself if it was to go past the cache (FUA). POSITION is a
+ * file that keeps how far earlier calls came; what they have taken is given back.
  *
  * The log is a block that says how many entries there are, and the entries: each is a block with a head, and
- *as many blocks of data as the head says.
+ * as many blocks of data as the head says.
  */
 
 #include <endian.h>

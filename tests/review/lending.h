@@ -28,7 +28,8 @@ struct lending {
 void lending_begin(struct lending *lending, int fd);
 void lending_end(struct lending *lending);
 
-/* registers the memory for persistent flush and hands its descriptor to the client; the result of rpma_mr_reg
+/*
+ * registers the memory for persistent flush and hands its descriptor to the client; the result of rpma_mr_reg
  */
 int lending_lend(struct lending *lending);
 

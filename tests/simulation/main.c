@@ -106,7 +106,8 @@ parse(struct settings *s, int argc, char **argv)
 
 /* --- seeds --- */
 
-/* an assertion of the device, or worse, or a seed that has no end: which one it was is worth more than a core
+/*
+ * an assertion of the device, or worse, or a seed that has no end: which one it was is worth more than a core
  */
 static char last_words[160];
 

@@ -47,7 +47,8 @@ void net_damage(unsigned side, uint64_t byte);
 void net_cut_now(enum net_cut how);
 /* has one of these happened? */
 bool net_is_cut(void);
-/* has a side closed its socket though there was something to read? The other one may lose what came before.
+/*
+ * has a side closed its socket though there was something to read? The other one may lose what came before.
  */
 bool net_was_reset(void);
 /* has this side ended its stream inside of a frame, or of a record? */

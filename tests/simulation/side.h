@@ -170,7 +170,8 @@ struct side {
 	bool ended;           /* it holds nothing of the device any more */
 	uint64_t progress_ns; /* when something has completed last */
 
-	/* what the other side's memory holds when the first image_at requests of this one have been executed
+	/*
+	 * what the other side's memory holds when the first image_at requests of this one have been executed
 	 */
 	uint8_t *image;
 	uint8_t *scratch;

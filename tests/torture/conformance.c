@@ -144,7 +144,8 @@ check_skipped_by_other(const char *why)
 
 /* ---- what the roles say to each other ---- */
 
-/* one role waits for a word that the other, which has met the fault, does not come to say: both do in the end
+/*
+ * one role waits for a word that the other, which has met the fault, does not come to say: both do in the end
  */
 static int control[2];
 static int listening; /* roles that wait for a word */

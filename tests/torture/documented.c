@@ -55,7 +55,8 @@ word_length(const char *text)
 	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
 
-/* the errors that a comment names, and those of the functions that it refers to ("as rpma_send", "As that")
+/*
+ * the errors that a comment names, and those of the functions that it refers to ("as rpma_send", "As that")
  */
 static unsigned
 errors_in(const char *comment, const char *end)

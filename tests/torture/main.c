@@ -59,7 +59,8 @@ struct entry {
 static struct entry entries[SCENARIOS_MAX];
 static size_t entry_count;
 
-/* what --pairs runs unless --only says otherwise: a connection, the ways to move data, durable memory, verbs
+/*
+ * what --pairs runs unless --only says otherwise: a connection, the ways to move data, durable memory, verbs
  */
 static const char core_scenarios[] = "connect|write|send|flush-persistent-file|verbs-connect";
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_connect_timer.c -- how long a connection may take to be made: the timer, and what the user sees of it
+/*
+ * test_connect_timer.c -- how long a connection may take to be made: the timer, and what the user sees of it
  */
 
 #include <fcntl.h>

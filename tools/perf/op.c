@@ -134,7 +134,8 @@ post_write_then_flush(const struct lane *lane, uint64_t sequence, int flags)
 	const struct load *load = &initiator->load;
 	uint64_t dst = target_slot(lane, sequence), src = initiator_slot(lane, sequence);
 
-	/* as programs do that know no write_flush: the write is rung at once, unless it is a part of a batch
+	/*
+	 * as programs do that know no write_flush: the write is rung at once, unless it is a part of a batch
 	 */
 	int write_flags = RPMA_F_COMPLETION_ON_ERROR | (flags & RPMA_F_MORE);
 	int ret = rpma_write(lane->conn, lane->dst, dst, initiator->mr, src, load->size, write_flags,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_copy.c -- memory of a file that ends in the middle, with and without the calls that sandboxes forbid
+/*
+ * test_copy.c -- memory of a file that ends in the middle, with and without the calls that sandboxes forbid
  */
 
 #include <errno.h>

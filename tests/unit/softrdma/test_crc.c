@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_crc.c -- the check sum against known values, and the variant with tables against the one that is built
+/*
+ * test_crc.c -- the check sum against known values, and the variant with tables against the one that is built
  */
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_env.c -- clock, random numbers, log and settings: the device's own, and what an embedder puts in place
+/*
+ * test_env.c -- clock, random numbers, log and settings: the device's own, and what an embedder puts in place
  */
 
 #include "connected.h"

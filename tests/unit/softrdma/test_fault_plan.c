@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_fault_plan.c -- which faults are in force: the variable, the file that it names, and what they refuse
+/*
+ * test_fault_plan.c -- which faults are in force: the variable, the file that it names, and what they refuse
  */
 
 #include "connected.h"

@@ -316,7 +316,8 @@ test_pending_and_descriptors(void **state)
 	listener_fini(&l);
 }
 
-/* others get their turn in a flood; the rest is accepted at the next tick, and may end those who were silent
+/*
+ * others get their turn in a flood; the rest is accepted at the next tick, and may end those who were silent
  */
 static void
 test_more_than_one_go(void **state)
@@ -342,7 +343,8 @@ test_more_than_one_go(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/* the progress thread is late, or has others to serve: nobody is dropped for that, however short the backlog
+/*
+ * the progress thread is late, or has others to serve: nobody is dropped for that, however short the backlog
  */
 static void
 test_short_backlog(void **state)

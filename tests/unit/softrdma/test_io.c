@@ -1097,7 +1097,8 @@ struct file_region {
 	struct ibv_mr *mr;
 };
 
-/* on a disk, where a flush may take its time; the working directory is the build's, /tmp need not be on one
+/*
+ * on a disk, where a flush may take its time; the working directory is the build's, /tmp need not be on one
  */
 static void
 file_region_init(struct file_region *r)

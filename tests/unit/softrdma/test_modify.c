@@ -111,7 +111,8 @@ test_create_fails(void **state)
 	random_error = 0;
 }
 
-/* a number is used once at a time; so many that some share a place in every table, and the first goes first
+/*
+ * a number is used once at a time; so many that some share a place in every table, and the first goes first
  */
 static void
 test_many(void **state)

@@ -266,7 +266,8 @@ test_refuses(void **state)
 	greeting.id[3]++;
 	expect_nobody(greeting);
 
-	/* no such process, no such descriptor, no file, a file of another length, and one that can be resized
+	/*
+	 * no such process, no such descriptor, no file, a file of another length, and one that can be resized
 	 */
 	greeting = other.told->greeting;
 	greeting.pid = INT32_MAX;

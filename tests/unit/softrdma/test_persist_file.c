@@ -61,7 +61,8 @@ test_found_by(void **state)
 	void *mem;
 	int fd = map_file(memfd_create("found", MFD_CLOEXEC), &mem);
 	expect_new(mem, 0);
-	/* the query of the mapping opens a file first; neither its path nor the kernel's link can be opened
+	/*
+	 * the query of the mapping opens a file first; neither its path nor the kernel's link can be opened
 	 */
 	for (unsigned opens = 1; opens <= 3; opens++) {
 		fail_call(FAIL_MINE, "open", 1, opens, EPERM);
@@ -184,7 +185,8 @@ forbid_own_descriptors(void)
 		_exit(77);
 }
 
-/* registers a file, on which the parent has a lock, where the descriptor must stay open for the lock to stay
+/*
+ * registers a file, on which the parent has a lock, where the descriptor must stay open for the lock to stay
  */
 static void
 open_in_sandbox(int fd, void *mem)
@@ -379,7 +381,8 @@ test_interrupted_msync(void **state)
 	softrdma_file_put(NULL);
 }
 
-/* libpmem2 needs a page of its own and memory: without them there is no persist function, and later there is
+/*
+ * libpmem2 needs a page of its own and memory: without them there is no persist function, and later there is
  */
 static void
 test_no_persist_function(void **state)

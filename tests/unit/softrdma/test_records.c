@@ -62,7 +62,8 @@ send_record(struct softrdma_stream *stream, size_t at, size_t len)
 	stream->ops->seal(stream, len);
 }
 
-/* all that can be received now, so many bytes at a time; how many, and *error: why it has ended (0: the end)
+/*
+ * all that can be received now, so many bytes at a time; how many, and *error: why it has ended (0: the end)
  */
 static size_t
 receive_all(struct softrdma_stream *stream, size_t at, size_t piece, int *error)

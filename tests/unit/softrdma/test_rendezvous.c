@@ -425,7 +425,8 @@ test_good_caller(void **state)
 	int fd = call_with(&host, &hello);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
-	/* it may be its peer, whose own call was slower: no reason for a warning; whoever else it is is one
+	/*
+	 * it may be its peer, whose own call was slower: no reason for a warning; whoever else it is is one
 	 */
 	wait_for_log("called a queue pair that has met it already: rejected");
 	assert_false(log_has("does not wait for it"));

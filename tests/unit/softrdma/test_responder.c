@@ -639,7 +639,8 @@ test_atomic_without_populate(void **state)
 	}
 }
 
-/* pages that have gone, and not the region: refused as what the target cannot do, and not as what it may not
+/*
+ * pages that have gone, and not the region: refused as what the target cannot do, and not as what it may not
  */
 static void
 test_read_whose_pages_go(void **state)

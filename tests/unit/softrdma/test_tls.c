@@ -1256,7 +1256,8 @@ peer_goes(struct half *h, bool read)
 	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-/* of the bytes that the sockets took, and of those that had to wait, none is lost or wrong, whatever happens
+/*
+ * of the bytes that the sockets took, and of those that had to wait, none is lost or wrong, whatever happens
  */
 static void
 test_full_both_ways(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_workers.c -- threads that wait for a medium: as many as are needed, up to a limit, and nothing is lost
+/*
+ * test_workers.c -- threads that wait for a medium: as many as are needed, up to a limit, and nothing is lost
  */
 
 #include "connected.h"
