@@ -36,6 +36,10 @@ lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
 # for benchmarks/run: what reads the JSON of rpma-perf, and what its figures are compared with
 benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
 
+# for tests/others: suites of others, and what builds those that Debian has only as source
+others_packages=(python3-pyverbs rdma-core ibverbs-providers fio perftest openmpi-bin libopenmpi-dev ucx-utils iproute2 jq
+	util-linux autoconf automake libtool libnl-3-dev libnl-route-3-dev dpkg-dev)
+
 # prints those of its arguments that are not installed, each once
 missing_packages()
 {

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copyright the librpma authors
+
+// calls.c -- calls that programs make which are not packaged: a loopback of two queue pairs by hand, as the
+// binding for Rust tests it, and the backend of libevpl: a parent domain, 31 pieces, a shared receive queue
+// that is filled again, depths from the event of the connection. Both sides are in this process, one thread
+// each.
+//
+//	calls <address>		writes "<test> | pass" or "<test> | fail: <reason>"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PIECES = 31, PIECE = 64, MESSAGE = PIECES * PIECE, BUFFERS = 8, ROUNDS = 100, RIGHTS = 7 };
+
+static const char *address;
+static struct ibv_context *device;
+
+#define NEED(condition) \
+	do { \
+		if (!(condition)) \
+			return #condition; \
+	} while (0)
+
+static void
+fill(unsigned char *bytes, size_t n, unsigned int seed)
+{
+	for (size_t i = 0; i < n; ++i)
+		bytes[i] = (unsigned char)(i * 7 + i / 251 + seed);
+}
+
+static bool
+is_filled(const unsigned char *bytes, size_t n, unsigned int seed)
+{
+	for (size_t i = 0; i < n; ++i) {
+		if (bytes[i] != (unsigned char)(i * 7 + i / 251 + seed))
+			return false;
+	}
+	return true;
+}
+
+// the next completion, of a work request that succeeded; within 20 seconds
+static bool
+completes(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	time_t end = time(NULL) + 20;
+	while (time(NULL) < end) {
+		int n = ibv_poll_cq(cq, 1, wc);
+		if (n != 0)
+			return n == 1 && wc->status == IBV_WC_SUCCESS;
+	}
+	return false;
+}
+
+// --- queue pairs by hand ---
+
+struct loopback {
+	struct ibv_pd *pd;
+	struct ibv_cq *cq[2];
+	struct ibv_qp *qp[2];
+	unsigned char memory[2][4096];
+	struct ibv_mr *mr[2];
+	union ibv_gid gid;
+};
+
+static const char *
+connect_by_hand(struct loopback *l)
+{
+	for (int i = 0; i < 2; ++i) {
+		struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+			.port_num = 1,
+			.qp_access_flags = RIGHTS };
+		NEED(ibv_modify_qp(l->qp[i], &init,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	}
+	for (int i = 0; i < 2; ++i) {
+		struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+			.path_mtu = IBV_MTU_1024,
+			.dest_qp_num = l->qp[1 - i]->qp_num,
+			.max_dest_rd_atomic = 4,
+			.min_rnr_timer = 12,
+			.ah_attr = { .is_global = 1,
+				.port_num = 1,
+				.grh = { .dgid = l->gid, .hop_limit = 64 } } };
+		NEED(ibv_modify_qp(l->qp[i], &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
+		struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+			.timeout = 14,
+			.retry_cnt = 7,
+			.rnr_retry = 7,
+			.max_rd_atomic = 4 };
+		NEED(ibv_modify_qp(l->qp[i], &rts,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+	}
+	return NULL;
+}
+
+static const char *
+one_sided(struct loopback *l, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { (uintptr_t)l->memory[0], 4096, l->mr[0]->lkey };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 7,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = opcode,
+			.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+	wr.wr.rdma.remote_addr = (uintptr_t)l->memory[1];
+	wr.wr.rdma.rkey = l->mr[1]->rkey;
+	NEED(ibv_post_send(l->qp[0], &wr, &bad) == 0);
+	NEED(completes(l->cq[0], &wc) && wc.wr_id == 7);
+	return NULL;
+}
+
+static const char *
+loopback_moves(struct loopback *l)
+{
+	fill(l->memory[0], 4096, 1);
+	memset(l->memory[1], 0, 4096);
+	const char *wrong = one_sided(l, IBV_WR_RDMA_WRITE);
+	NEED(wrong == NULL);
+	NEED(is_filled(l->memory[1], 4096, 1));
+	fill(l->memory[1], 4096, 2);
+	wrong = one_sided(l, IBV_WR_RDMA_READ);
+	NEED(wrong == NULL);
+	NEED(is_filled(l->memory[0], 4096, 2));
+	return NULL;
+}
+
+static const char *
+loopback_messages(struct loopback *l)
+{
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_sge to = { (uintptr_t)l->memory[1], 4096, l->mr[1]->lkey };
+		struct ibv_sge from = { (uintptr_t)l->memory[0], 1000, l->mr[0]->lkey };
+		struct ibv_recv_wr *bad_recv, recv = { .wr_id = round, .sg_list = &to, .num_sge = 1 };
+		struct ibv_send_wr *bad,
+			send = { .wr_id = round,
+				.sg_list = &from,
+				.num_sge = 1,
+				.opcode = IBV_WR_SEND_WITH_IMM,
+				.send_flags = IBV_SEND_SIGNALED,
+				.imm_data = htonl(round) };
+		struct ibv_wc wc;
+		fill(l->memory[0], 1000, round);
+		NEED(ibv_post_recv(l->qp[1], &recv, &bad_recv) == 0);
+		NEED(ibv_post_send(l->qp[0], &send, &bad) == 0);
+		NEED(completes(l->cq[0], &wc) && wc.wr_id == round);
+		NEED(completes(l->cq[1], &wc) && wc.wr_id == round && wc.byte_len == 1000 &&
+			ntohl(wc.imm_data) == round);
+		NEED(is_filled(l->memory[1], 1000, round));
+	}
+	return NULL;
+}
+
+static const char *
+loopback(void)
+{
+	static struct loopback l;
+	l.pd = ibv_alloc_pd(device);
+	NEED(l.pd != NULL);
+	NEED(ibv_query_gid(device, 1, 0, &l.gid) == 0);
+	for (int i = 0; i < 2; ++i) {
+		l.cq[i] = ibv_create_cq(device, 64, NULL, NULL, 0);
+		NEED(l.cq[i] != NULL);
+		struct ibv_qp_init_attr attr = { .send_cq = l.cq[i],
+			.recv_cq = l.cq[i],
+			.qp_type = IBV_QPT_RC,
+			.cap = { 16, 16, 4, 4, 0 } };
+		l.qp[i] = ibv_create_qp(l.pd, &attr);
+		NEED(l.qp[i] != NULL);
+		l.mr[i] = ibv_reg_mr(l.pd, l.memory[i], 4096, RIGHTS);
+		NEED(l.mr[i] != NULL);
+	}
+	const char *wrong = connect_by_hand(&l);
+	wrong = wrong != NULL ? wrong : loopback_moves(&l);
+	wrong = wrong != NULL ? wrong : loopback_messages(&l);
+	for (int i = 0; i < 2; ++i) {
+		NEED(ibv_destroy_qp(l.qp[i]) == 0);
+		NEED(ibv_dereg_mr(l.mr[i]) == 0);
+		NEED(ibv_destroy_cq(l.cq[i]) == 0);
+	}
+	NEED(ibv_dealloc_pd(l.pd) == 0);
+	return wrong;
+}
+
+static const char *
+mapped_gid(void)
+{
+	union ibv_gid wanted = { .raw = { [10] = 0xff, [11] = 0xff } }, gid;
+	NEED(inet_pton(AF_INET, address, wanted.raw + 12) == 1);
+	for (int i = 0; ibv_query_gid(device, 1, i, &gid) == 0; ++i) {
+		if (memcmp(&gid, &wanted, sizeof(gid)) == 0)
+			return NULL;
+	}
+	return "no GID is this machine's IPv4 address";
+}
+
+// --- the connection manager: one side listens, the other calls ---
+
+struct domain {
+	struct ibv_td *td;
+	struct ibv_pd *pd, *parent;
+};
+
+static const char *
+make_domain(struct ibv_context *verbs, struct domain *d)
+{
+	struct ibv_td_init_attr td_attr = { 0 };
+	d->td = ibv_alloc_td(verbs, &td_attr);
+	NEED(d->td != NULL);
+	d->pd = ibv_alloc_pd(verbs);
+	NEED(d->pd != NULL);
+	struct ibv_parent_domain_init_attr attr = { .pd = d->pd, .td = d->td };
+	d->parent = ibv_alloc_parent_domain(verbs, &attr);
+	NEED(d->parent != NULL);
+	return NULL;
+}
+
+static const char *
+free_domain(struct domain *d)
+{
+	NEED(ibv_dealloc_pd(d->parent) == 0);
+	NEED(ibv_dealloc_pd(d->pd) == 0);
+	NEED(ibv_dealloc_td(d->td) == 0);
+	return NULL;
+}
+
+static const char *
+domains(void)
+{
+	struct domain d = { 0 };
+	const char *wrong = make_domain(device, &d);
+	return wrong != NULL ? wrong : free_domain(&d);
+}
+
+struct side {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct domain domain;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	unsigned char *memory; // BUFFERS of MESSAGE bytes
+};
+
+static bool
+event(struct side *s, enum rdma_cm_event_type type, struct rdma_cm_event *copy)
+{
+	struct rdma_cm_event *event;
+	if (rdma_get_cm_event(s->channel, &event) != 0)
+		return false;
+	bool good = event->event == type;
+	*copy = *event;
+	rdma_ack_cm_event(event);
+	return good;
+}
+
+static const char *
+post_to_srq(struct side *s, unsigned int buffer)
+{
+	struct ibv_sge pieces[PIECES];
+	for (unsigned int i = 0; i < PIECES; ++i)
+		pieces[i] = (struct ibv_sge){ (uintptr_t)(s->memory + buffer * MESSAGE + i * PIECE), PIECE,
+			s->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = buffer, .sg_list = pieces, .num_sge = PIECES };
+	NEED(ibv_post_srq_recv(s->srq, &wr, &bad) == 0);
+	return NULL;
+}
+
+// all that a queue pair needs, in a parent domain, with pieces of which nobody has asked how many there may
+// be
+static const char *
+equip(struct side *s)
+{
+	const char *wrong = make_domain(s->id->verbs, &s->domain);
+	NEED(wrong == NULL);
+	s->memory = calloc(BUFFERS, MESSAGE);
+	NEED(s->memory != NULL);
+	s->mr = ibv_reg_mr(s->domain.parent, s->memory, (size_t)BUFFERS * MESSAGE, RIGHTS);
+	NEED(s->mr != NULL);
+	s->cq = ibv_create_cq(s->id->verbs, 64, NULL, NULL, 0);
+	NEED(s->cq != NULL);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = BUFFERS, .max_sge = PIECES } };
+	s->srq = ibv_create_srq(s->domain.parent, &srq);
+	NEED(s->srq != NULL);
+	struct ibv_qp_init_attr attr = { .send_cq = s->cq,
+		.recv_cq = s->cq,
+		.srq = s->srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_send_sge = PIECES } };
+	NEED(rdma_create_qp(s->id, s->domain.parent, &attr) == 0);
+	return NULL;
+}
+
+static const char *
+strip(struct side *s)
+{
+	rdma_destroy_qp(s->id);
+	NEED(ibv_destroy_srq(s->srq) == 0);
+	NEED(ibv_destroy_cq(s->cq) == 0);
+	NEED(ibv_dereg_mr(s->mr) == 0);
+	free(s->memory);
+	NEED(free_domain(&s->domain) == NULL);
+	NEED(rdma_destroy_id(s->id) == 0);
+	rdma_destroy_event_channel(s->channel);
+	return NULL;
+}
+
+static struct side passive, active;
+static struct rdma_cm_id *listener;
+
+// what the other side may have in flight is told in the event: 16 reads to be answered here, 3 to be sent by
+// it
+static const char *
+answer(void)
+{
+	struct rdma_cm_event request;
+	NEED(event(&passive, RDMA_CM_EVENT_CONNECT_REQUEST, &request));
+	passive.id = request.id;
+	NEED(request.param.conn.responder_resources == 3 && request.param.conn.initiator_depth == 16);
+	const char *wrong = equip(&passive);
+	if (wrong != NULL)
+		return wrong;
+	for (unsigned int i = 0; i < BUFFERS; ++i)
+		NEED(post_to_srq(&passive, i) == NULL);
+	struct rdma_conn_param param = { .responder_resources = 2,
+		.initiator_depth = 9,
+		.rnr_retry_count = 7 };
+	NEED(rdma_accept(passive.id, &param) == 0);
+	NEED(event(&passive, RDMA_CM_EVENT_ESTABLISHED, &request));
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_wc wc;
+		NEED(completes(passive.cq, &wc) && wc.opcode == IBV_WC_RECV && wc.byte_len == MESSAGE);
+		NEED(is_filled(passive.memory + wc.wr_id * MESSAGE, MESSAGE, round));
+		memset(passive.memory + wc.wr_id * MESSAGE, 0, MESSAGE);
+		NEED(post_to_srq(&passive, (unsigned int)wc.wr_id) == NULL);
+	}
+	NEED(event(&passive, RDMA_CM_EVENT_DISCONNECTED, &request));
+	return NULL;
+}
+
+static void *
+run_passive(void *unused)
+{
+	(void)unused;
+	return (void *)answer();
+}
+
+static const char *
+send_all(void)
+{
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_sge pieces[PIECES];
+		struct ibv_wc wc;
+		fill(active.memory, MESSAGE, round);
+		for (unsigned int i = 0; i < PIECES; ++i)
+			pieces[i] = (struct ibv_sge){ (uintptr_t)(active.memory + i * PIECE), PIECE,
+				active.mr->lkey };
+		struct ibv_send_wr *bad,
+			wr = { .wr_id = round,
+				.sg_list = pieces,
+				.num_sge = PIECES,
+				.opcode = IBV_WR_SEND,
+				.send_flags = IBV_SEND_SIGNALED };
+		NEED(ibv_post_send(active.id->qp, &wr, &bad) == 0);
+		NEED(completes(active.cq, &wc) && wc.wr_id == round);
+	}
+	return NULL;
+}
+
+static const char *
+call(struct sockaddr *to)
+{
+	struct rdma_cm_event seen;
+	active.channel = rdma_create_event_channel();
+	NEED(active.channel != NULL);
+	NEED(rdma_create_id(active.channel, &active.id, NULL, RDMA_PS_TCP) == 0);
+	NEED(rdma_resolve_addr(active.id, NULL, to, 2000) == 0);
+	NEED(event(&active, RDMA_CM_EVENT_ADDR_RESOLVED, &seen));
+	NEED(rdma_resolve_route(active.id, 2000) == 0);
+	NEED(event(&active, RDMA_CM_EVENT_ROUTE_RESOLVED, &seen));
+	const char *wrong = equip(&active);
+	if (wrong != NULL)
+		return wrong;
+	struct rdma_conn_param param = { .responder_resources = 16,
+		.initiator_depth = 3,
+		.retry_count = 7,
+		.rnr_retry_count = 7 };
+	NEED(rdma_connect(active.id, &param) == 0);
+	NEED(event(&active, RDMA_CM_EVENT_ESTABLISHED, &seen));
+	NEED(seen.param.conn.responder_resources == 9 && seen.param.conn.initiator_depth == 2);
+	wrong = send_all();
+	if (wrong != NULL)
+		return wrong;
+	NEED(rdma_disconnect(active.id) == 0);
+	return NULL;
+}
+
+static const char *
+connection(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	pthread_t thread;
+	void *wrong_there;
+	NEED(inet_pton(AF_INET, address, &at.sin_addr) == 1);
+	passive.channel = rdma_create_event_channel();
+	NEED(passive.channel != NULL);
+	NEED(rdma_create_id(passive.channel, &listener, NULL, RDMA_PS_TCP) == 0);
+	NEED(rdma_bind_addr(listener, (struct sockaddr *)&at) == 0);
+	NEED(rdma_listen(listener, 4) == 0);
+	at.sin_port = rdma_get_src_port(listener);
+	NEED(pthread_create(&thread, NULL, run_passive, NULL) == 0);
+	const char *wrong = call((struct sockaddr *)&at);
+	if (wrong != NULL)
+		return wrong; // the other side waits for ever: the process ends
+	NEED(pthread_join(thread, &wrong_there) == 0);
+	if (wrong_there != NULL)
+		return wrong_there;
+	NEED(strip(&active) == NULL);
+	NEED(rdma_destroy_id(listener) == 0);
+	NEED(strip(&passive) == NULL);
+	return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		const char *(*run)(void);
+	} tests[] = {
+		{ "loopback by hand", loopback },
+		{ "a GID for the IPv4 address", mapped_gid },
+		{ "thread and parent domain", domains },
+		{ "connection with 31 pieces, depths, shared receive queue", connection },
+	};
+	if (argc != 2)
+		return 2;
+	address = argv[1];
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	device = devices != NULL && devices[0] != NULL ? ibv_open_device(devices[0]) : NULL;
+	if (device == NULL) {
+		fputs("no device\n", stderr);
+		return 1;
+	}
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); ++i) {
+		const char *wrong = tests[i].run();
+		printf("%s | %s%s\n", tests[i].name,
+			wrong == NULL ? "pass" : "fail: ", wrong == NULL ? "" : wrong);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # those who source it use what is not used here
+
+# common.sh -- what the driver and the suites share: folders, our libraries, the sources of others; to be sourced
+
+project=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
+cache=$project/.cache/others
+results_folder=$project/build/others-results
+ours=$project/build/others
+softrdma=$ours/src/libsoftrdma.so.0
+address=198.18.7.1 # see in-namespace
+
+skip()
+{
+	echo "SKIPPED: $*"
+	exit 77
+}
+
+fail()
+{
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+need()
+{
+	local program
+	for program; do
+		command -v "$program" >/dev/null || skip "$program is not installed (utils/install-packages.sh: others_packages)"
+	done
+}
+
+need_machine()
+{
+	need unshare ip timeout awk
+	((EUID == 0)) || skip 'only root makes namespaces of network and mounts'
+	"$project/tests/others/in-namespace" true || skip 'the kernel makes no namespaces, or no virtual network card'
+}
+
+build_ours()
+{
+	local log=$results_folder/build.log
+	{
+		cmake -S "$project" -B "$ours" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTS=OFF -DBUILD_DOC=OFF \
+			-DBUILD_BENCHMARKS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_TOOLS=OFF &&
+			cmake --build "$ours" -j"$(nproc)"
+	} >"$log" 2>&1 || {
+		tail "$log"
+		fail 'our libraries cannot be built'
+	}
+}
+
+# --- for suites ---
+
+results=${1-}
+
+# result <test> <pass | skip: reason | fail: reason>
+result()
+{
+	echo "$1 | $2" >>"$results"
+}
+
+# soft <command...>: on the software device
+soft()
+{
+	env LD_PRELOAD="$softrdma" "$@"
+}
+
+listens()
+{
+	[[ -n $(ss -Hltn "sport = :$1") ]]
+}
+
+# await_listener <port> <pid>: false if the process ends before that, or within 20 s
+await_listener()
+{
+	local end=$((SECONDS + 20))
+	until listens "$1"; do
+		((SECONDS < end)) && kill -0 "$2" 2>/dev/null || return
+		sleep 0.02
+	done
+}
+
+# pair <test> <port> <check> <server...> -- <client...>: both end with 0 on the device, and the check, which gets what
+# the client has said on standard input, is content
+pair()
+{
+	local test=$1 port=$2 check=$3 server=() server_pid client_status=0 server_status=0
+	shift 3
+	while [[ $1 != -- ]]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	timeout --kill-after=1 60 env LD_PRELOAD="$softrdma" "${server[@]}" >server.out 2>&1 </dev/null &
+	server_pid=$!
+	if await_listener "$port" "$server_pid"; then
+		timeout --kill-after=1 60 env LD_PRELOAD="$softrdma" "$@" >client.out 2>&1 </dev/null || client_status=$?
+	else
+		client_status=255
+	fi
+	((client_status == 0)) || kill "$server_pid" 2>/dev/null || true
+	wait "$server_pid" || server_status=$?
+	echo "== $test: client $client_status, server $server_status"
+	if ((client_status == 0 && server_status == 0)) && $check <client.out; then
+		result "$test" pass
+	else
+		cat server.out client.out
+		result "$test" "fail: status $client_status of the client, $server_status of the server"
+	fi
+}
+
+# in_work_folder: a folder that goes when the suite ends
+in_work_folder()
+{
+	work=$(mktemp -d /var/tmp/others-XXXXXX)
+	trap 'rm -rf --one-file-system "$work"' EXIT # a suite may have mounted something there
+	cd "$work" || exit
+}
+
+# --- the sources of others ---
+
+# fetch_source <package>: the upstream archive of a Debian source package, checked by apt, in $cache/src. Its
+# release is that of the machine; if the mirror does not have the file, the next one's
+fetch_source()
+{
+	local package=$1 release apt=$cache/apt options
+	archive=$(compgen -G "$cache/src/${package}_*.orig.tar.*z" | head -n 1) && return
+	mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$cache/src"
+	options=(-o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o Dir::State::Lists="$apt/lists" -o Dir::Cache="$apt" -o APT::Sandbox::User=root)
+	for release in bookworm trixie; do
+		echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian' \
+			"$release main" >"$apt/sources.list"
+		apt-get "${options[@]}" -qq update || continue
+		# the description and Debian's changes are not used
+		(cd "$cache/src" && apt-get "${options[@]}" -qq source --download-only "$package") || true
+		archive=$(compgen -G "$cache/src/${package}_*.orig.tar.*z" | head -n 1) && return
+	done
+	skip "Debian's mirror has no source of $package"
+}
+
+# build_once <name> <package> <function>: the function builds in the unpacked sources, and installs into $cache/<name>
+build_once()
+{
+	local name=$1 package=$2 how=$3
+	prefix=$cache/$name
+	[[ ! -e $prefix/built ]] || return 0
+	fetch_source "$package"
+	rm -rf "$prefix" "$cache/build-$name"
+	mkdir -p "$prefix" "$cache/build-$name"
+	tar -xf "$archive" -C "$cache/build-$name" --strip-components=1
+	(cd "$cache/build-$name" && "$how") || fail "$package cannot be built"
+	basename "$archive" >"$prefix/built"
+	rm -rf "$cache/build-$name"
+}
