@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cm.h"
+#include "external_qp.h"
 #include "credentials.h"
 #include "device.h"
 #include "env.h"
@@ -486,7 +487,9 @@ let_go(struct softrdma_id *id)
 	if (link) {
 		pthread_mutex_lock(&link->lock);
 		link->ops = NULL;
-		if (link->qp) { /* else ibv_destroy_qp() has done it, behind the id's back */
+		/* an external queue pair that is not connected can still be, by another id */
+		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
+		if (link->qp && !stays) { /* else ibv_destroy_qp() has done it, behind the id's back */
 			softrdma_link_close(link);
 			softrdma_io_send(link);
 		}
@@ -676,10 +679,14 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
 	ret = look_for_credentials(id);
+	if (ret == 0 && id->link == NULL && param)
+		ret = softrdma_external_qp_take(id, param->qp_num);
 	if (ret == 0)
 		ret = softrdma_handshake_connect(id, param);
 	if (ret == 0)
 		id->io_user = true;
+	else
+		softrdma_external_qp_drop(id);
 	softrdma_cm_unlock();
 	if (ret) {
 		softrdma_io_stop();
@@ -698,13 +705,30 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
-	ret = softrdma_handshake_accept(id, param);
+	if (id->link == NULL && id->state == SOFTRDMA_ID_REQUESTED && param)
+		ret = softrdma_external_qp_take(id, param->qp_num);
+	if (ret == 0)
+		ret = softrdma_handshake_accept(id, param);
+	if (ret && id->state == SOFTRDMA_ID_REQUESTED)
+		softrdma_external_qp_drop(id); /* still a request */
 	bool taken = !id->io_user;
 	id->io_user = true;
 	softrdma_cm_unlock();
 	if (!taken)
 		softrdma_io_stop();
 	return ret ? softrdma_cm_result(ret) : finish_call(id);
+}
+
+int
+softrdma_rdma_establish(struct rdma_cm_id *rdma_id)
+{
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_establish"))
+		return -1;
+	softrdma_cm_lock();
+	int ret = softrdma_handshake_establish(id);
+	softrdma_cm_unlock();
+	return softrdma_cm_result(ret);
 }
 
 int

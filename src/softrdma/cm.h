@@ -74,8 +74,13 @@ struct softrdma_id {
 		*credentials;            /* of listeners and active ids; NULL: plain, or not looked yet */
 	bool source_given;               /* the application chose the source address of an active id */
 	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
-	struct softrdma_link *link;      /* of id.qp, with a reference */
-	uint8_t ack_timeout;             /* for its queue pair */
+	struct softrdma_link *link;      /* of id.qp, or of an external queue pair; with a reference */
+	bool external;                   /* true if the queue pair is the application's: external_qp.h */
+	bool has_psn;
+	uint32_t psn; /* of the first request of an external queue pair */
+	bool peer_known;
+	struct softrdma_handshake peer; /* what the peer has said with CONNECT or ACCEPT */
+	uint8_t ack_timeout;            /* for its queue pair */
 
 	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
 	struct softrdma_channel *channel;

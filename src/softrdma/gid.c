@@ -23,6 +23,7 @@
 #define TAG_FIRST 0xfc
 #define TAG_SECOND 0x53
 #define GID_VERSION 1
+#define GID_OF_MANAGER 0 /* in the place of a version */
 #define NONCE_SIZE 6
 
 #define QP_NUMS_OF_A_PORT 256
@@ -269,6 +270,23 @@ softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_ad
 	memcpy(&where->in.sin_addr, gid->raw + 4, 4);
 	memcpy(&where->in.sin_port, gid->raw + 8, 2);
 	return gid->raw[1] == TAG_SECOND && gid->raw[2] == GID_VERSION && where->in.sin_port != 0;
+}
+
+void
+softrdma_gid_of_manager(union ibv_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[0] = TAG_FIRST;
+	gid->raw[1] = TAG_SECOND;
+	gid->raw[2] = GID_OF_MANAGER;
+}
+
+bool
+softrdma_gid_is_of_manager(const union ibv_gid *gid)
+{
+	union ibv_gid manager;
+	softrdma_gid_of_manager(&manager);
+	return memcmp(gid, &manager, sizeof(manager)) == 0;
 }
 
 int

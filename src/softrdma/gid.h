@@ -46,6 +46,13 @@ int softrdma_gid_get(unsigned index, union ibv_gid *gid);
 /* where the process listens that gave its peers this GID and this number; false: it cannot be one of ours */
 bool softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_address *where);
 
+/*
+ * The GID of no address: that of the peer of a queue pair whose stream the connection manager brings
+ * (external_qp.h).
+ */
+void softrdma_gid_of_manager(union ibv_gid *gid);
+bool softrdma_gid_is_of_manager(const union ibv_gid *gid);
+
 /* is there a way to the address of a GID of others? 0 or an errno value, such as EHOSTUNREACH */
 int softrdma_gid_find_route(const union ibv_gid *gid);
 

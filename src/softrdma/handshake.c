@@ -17,6 +17,7 @@
 #include "credentials.h"
 #include "device.h"
 #include "env.h"
+#include "external_qp.h"
 #include "fault_plan.h"
 #include "fork.h"
 #include "handshake.h"
@@ -31,6 +32,7 @@ enum role {
 	REFUSED,         /* active: nobody listens; the socket is connected again at the deadline */
 	SECURING,        /* active: TLS is being agreed on */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
+	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
 	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
 };
 
@@ -95,17 +97,21 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 	const struct softrdma_handshake *peer, const uint8_t *peer_data, bool active)
 {
 	struct softrdma_link *link = id->link;
-	if (link == NULL) {
+	if (link == NULL || (id->external && !softrdma_external_qp_is_ready(id, active))) {
 		softrdma_tls_delete(tls);
 		softrdma_fork_close(fd);
 		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
 	}
 	pthread_mutex_lock(&link->lock);
-	softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
-	link->rnr_retry = peer->rnr_retry;
+	if (id->external) {
+		softrdma_external_qp_start(link, peer->seq);
+	} else {
+		softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
+		link->rnr_retry = peer->rnr_retry;
+		if (!link->failed)
+			link->qp->state = IBV_QPS_RTS;
+	}
 	link->ready_due = active;
-	if (!link->failed)
-		link->qp->state = IBV_QPS_RTS;
 	int ret = softrdma_io_attach(link, fd, tls, active ? peer->records : own->records);
 	if (ret) {
 		softrdma_link_lost(link);
@@ -114,9 +120,9 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 		id->established = active;
 		link->ops = &softrdma_id_link_ops;
 		link->ops_arg = id;
-		if (active)
+		if (active && !id->external) /* who establishes it knows it */
 			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
-		else
+		else if (!active)
 			softrdma_io_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 		softrdma_io_send(link);
 	}
@@ -288,7 +294,7 @@ socket_connected(struct softrdma_handshaker *hand)
 }
 
 static void
-accepted(struct softrdma_handshaker *hand)
+establish(struct softrdma_handshaker *hand)
 {
 	struct softrdma_id *id = hand->id;
 	const struct softrdma_handshake peer = hand->pending.hello.peer;
@@ -308,6 +314,33 @@ accepted(struct softrdma_handshaker *hand)
 		if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL))
 			SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
 	}
+}
+
+static void
+accepted(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *id = hand->id;
+	id->peer = hand->pending.hello.peer;
+	id->peer_known = true;
+	if (!id->external) {
+		establish(hand);
+		return;
+	}
+	hand->role = AWAITING_QP;
+	softrdma_io_set_deadline(&hand->pending.deadline, 0); /* the peer has one */
+	if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
+		    hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: a connection that was accepted is not reported");
+}
+
+int
+softrdma_handshake_establish(struct softrdma_id *id)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (hand == NULL || hand->role != AWAITING_QP || !softrdma_external_qp_is_ready(id, true))
+		return EINVAL;
+	establish(hand);
+	return 0;
 }
 
 static void
@@ -418,8 +451,8 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	hand->id = id;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_CONNECT,
-		.qp_num = id->id.qp->qp_num,
-		.seq = id->link->seq,
+		.qp_num = id->link->requester.qp_num,
+		.seq = id->external ? id->psn : id->link->seq,
 	};
 	fill_parameters(&hs, param, NULL);
 	softrdma_hello_encode(&hand->pending.hello, &hs, param->private_data, param->private_data_len);
@@ -465,6 +498,8 @@ request_complete(struct softrdma_handshaker *hand)
 	hand->role = AWAITING_ANSWER;
 	hand->id = id;
 	id->handshaker = hand;
+	id->peer = hand->pending.hello.peer;
+	id->peer_known = true;
 	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->pending.hello.peer,
 		    hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
 		return;
@@ -559,6 +594,8 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	struct softrdma_handshaker *hand = id->handshaker;
 	if (id->state != SOFTRDMA_ID_REQUESTED || id->link == NULL)
 		return EINVAL;
+	if (id->external && !softrdma_external_qp_is_ready(id, false))
+		return EINVAL;
 	assert(hand); /* as long as it is a request */
 	if (param == NULL)
 		param = &nothing;
@@ -568,8 +605,8 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	struct softrdma_hello answer;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
-		.qp_num = id->id.qp->qp_num,
-		.seq = id->link->seq,
+		.qp_num = id->link->requester.qp_num,
+		.seq = id->external ? id->psn : id->link->seq,
 		.records = softrdma_hello_agree(softrdma_hello_wish(hand->pending.fd, hand->pending.tls),
 			hand->pending.hello.peer.records),
 	};
@@ -594,11 +631,13 @@ int
 softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len)
 {
 	struct softrdma_handshaker *hand = id->handshaker;
-	if (id->state != SOFTRDMA_ID_REQUESTED)
+	const bool awaits_qp = hand && hand->role == AWAITING_QP;
+	if (id->state != SOFTRDMA_ID_REQUESTED && !awaits_qp)
 		return EINVAL;
-	assert(hand); /* as long as it is a request */
-	softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, private_data,
-		private_len);
+	assert(hand);   /* as long as it is a request */
+	if (!awaits_qp) /* else the end of the stream tells the peer */
+		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
+			private_data, private_len);
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -649,6 +688,8 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		break;
 	case READING_REQUEST:
 		read_request(hand);
+		break;
+	case AWAITING_QP: /* whether the peer has left is found when the stream is read */
 		break;
 	case AWAITING_ANSWER:
 		watch_waiting_peer(hand);

@@ -18,6 +18,8 @@
 int softrdma_handshake_listen(struct softrdma_id *id);
 int softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param);
 int softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param);
+/* an external queue pair is ready for the stream of a connection that the peer has accepted */
+int softrdma_handshake_establish(struct softrdma_id *id);
 int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len);
 
 /* the id does not want its handshaker any more: listener closed, attempt given up, request refused */

@@ -102,7 +102,11 @@ static bool
 check_address(const struct ibv_ah_attr *ah, uint32_t dest_qp_num)
 {
 	union softrdma_address where;
-	return ah->is_global && ah->port_num == 1 && ah->grh.sgid_index < softrdma_gid_count() &&
+	if (!ah->is_global || ah->port_num != 1)
+		return false;
+	if (softrdma_gid_is_of_manager(&ah->grh.dgid))
+		return true;
+	return ah->grh.sgid_index < softrdma_gid_count() &&
 		softrdma_gid_locate(&ah->grh.dgid, dest_qp_num, &where);
 }
 
@@ -253,6 +257,12 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		to_error(qp);
 		return 0;
 	case IBV_QPS_RTR:
+		if (softrdma_gid_is_of_manager(&attr->ah_attr.grh.dgid)) {
+			take_values(&qp->by_hand->attr, attr, mask);
+			set_state(qp, IBV_QPS_RTR);
+			qp->by_hand->state = SOFTRDMA_RENDEZVOUS_BY_MANAGER;
+			return 0;
+		}
 		ret = softrdma_gid_find_route(&attr->ah_attr.grh.dgid);
 		return ret ? ret : to_rtr(qp, attr, mask);
 	default:

@@ -89,8 +89,8 @@ bucket_of(uint32_t qp_num)
 	return &meets[qp_num % BUCKETS];
 }
 
-static struct softrdma_rendezvous *
-find(uint32_t qp_num)
+struct softrdma_rendezvous *
+softrdma_rendezvous_find(uint32_t qp_num)
 {
 	struct softrdma_rendezvous *meet = *bucket_of(qp_num);
 	while (meet && meet->qp->qp.qp_num != qp_num)
@@ -497,7 +497,7 @@ tell_refused(const struct softrdma_caller *caller, const struct softrdma_rendezv
 static void
 join_complete(struct softrdma_caller *caller)
 {
-	struct softrdma_rendezvous *meet = find(caller->join.dst_qp_num);
+	struct softrdma_rendezvous *meet = softrdma_rendezvous_find(caller->join.dst_qp_num);
 	const struct softrdma_doorstep *door = softrdma_listener_owner(caller->pending.listener);
 	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, door->gid.raw) ||
 		meet->state == SOFTRDMA_RENDEZVOUS_MET || meet->state == SOFTRDMA_RENDEZVOUS_OVER;

@@ -15,6 +15,7 @@
  *	EXPECTING  RTR: a caller is let in
  *	CALLING    RTS: the same, and calls itself
  *	MET        connected, and never again before RESET
+ *	BY_MANAGER RTR, RTS: the connection manager brings the stream; nobody calls, and nobody is let in
  *	OVER       in error: nobody is let in
  *
  * Both may call at once. Whoever has not said JOIN yet, and of two that have the one with the greater number,
@@ -39,6 +40,7 @@ enum softrdma_rendezvous_state {
 	SOFTRDMA_RENDEZVOUS_EXPECTING,
 	SOFTRDMA_RENDEZVOUS_CALLING,
 	SOFTRDMA_RENDEZVOUS_MET,
+	SOFTRDMA_RENDEZVOUS_BY_MANAGER,
 	SOFTRDMA_RENDEZVOUS_OVER,
 };
 
@@ -62,6 +64,9 @@ struct softrdma_rendezvous {
 /* the queue pair can be called from here on; and from here on no more: whoever waits is told so */
 void softrdma_rendezvous_add(struct softrdma_rendezvous *meet);
 void softrdma_rendezvous_remove(struct softrdma_rendezvous *meet);
+
+/* the one of the queue pair with this number; NULL: there is none */
+struct softrdma_rendezvous *softrdma_rendezvous_find(uint32_t qp_num);
 
 /* can be called at the address of the own GID; 0, or an errno value and nothing has changed */
 int softrdma_rendezvous_open(struct softrdma_rendezvous *meet);

@@ -157,6 +157,8 @@ void softrdma_rdma_destroy_qp(struct rdma_cm_id *id);
 int softrdma_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 int softrdma_rdma_listen(struct rdma_cm_id *id, int backlog);
 int softrdma_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
+int softrdma_rdma_establish(struct rdma_cm_id *id);
+int softrdma_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int softrdma_rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int softrdma_rdma_disconnect(struct rdma_cm_id *id);
 /* RDMA_OPTION_ID_ACK_TIMEOUT, which changes nothing but what ibv_query_qp shows */

@@ -12,6 +12,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/direct.c
 	softrdma/domain.c
 	softrdma/env.c
+	softrdma/external_qp.c
 	softrdma/fault_plan.c
 	softrdma/faults.c
 	softrdma/faulty.c

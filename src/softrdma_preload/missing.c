@@ -227,23 +227,6 @@ ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 /* --- librdmacm --- */
 
-/* queue pairs always are made by the device, which knows itself when a connection stands */
-int
-rdma_establish(struct rdma_cm_id *id)
-{
-	(void)id;
-	return minus_one_for(__func__);
-}
-
-int
-rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
-{
-	(void)id;
-	(void)qp_attr;
-	(void)qp_attr_mask;
-	return minus_one_for(__func__);
-}
-
 int
 rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {

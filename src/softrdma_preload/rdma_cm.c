@@ -171,6 +171,18 @@ rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 }
 
 int
+rdma_establish(struct rdma_cm_id *id)
+{
+	return softrdma_rdma_establish(id);
+}
+
+int
+rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+{
+	return softrdma_rdma_init_qp_attr(id, qp_attr, qp_attr_mask);
+}
+
+int
 rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
 	return softrdma_rdma_reject(id, private_data, private_data_len);

@@ -103,8 +103,6 @@ test_all(void **state)
 			"ibv_resolve_eth_l2_from_gid");
 		errnum(ibv_set_ece(&qp, &ece), "ibv_set_ece");
 		errnum(ibv_query_ece(&qp, &ece), "ibv_query_ece");
-		minus_one(rdma_establish(&id), "rdma_establish");
-		minus_one(rdma_init_qp_attr(&id, NULL, NULL), "rdma_init_qp_attr");
 		minus_one(rdma_join_multicast(&id, &addr, NULL), "rdma_join_multicast");
 		minus_one(rdma_join_multicast_ex(&id, NULL, NULL), "rdma_join_multicast_ex");
 		minus_one(rdma_leave_multicast(&id, &addr), "rdma_leave_multicast");
