@@ -75,6 +75,10 @@ test_create_ex(void **state)
 	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
 	assert_int_equal(errno, EOPNOTSUPP);
 	bad = good;
+	bad.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH;
+	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
+	assert_int_equal(errno, EOPNOTSUPP);
+	bad = good;
 	bad.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
 	assert_int_equal(errno, EINVAL);
