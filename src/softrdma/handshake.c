@@ -328,9 +328,10 @@ accepted(struct softrdma_handshaker *hand)
 	}
 	hand->role = AWAITING_QP;
 	softrdma_io_set_deadline(&hand->pending.deadline, 0); /* the peer has one */
-	if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
-		    hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL))
-		SOFTRDMA_LOG(ERROR, "no memory for an event: a connection that was accepted is not reported");
+	int ret = softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
+		hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL);
+	if (ret)
+		attempt_failed(hand, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL);
 }
 
 int
@@ -681,15 +682,14 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
 			read_reply(hand);
 		break;
-	case REFUSED: /* what is left to be said of the refusal */
+	case REFUSED:     /* what is left to be said of the refusal */
+	case AWAITING_QP: /* whether the peer has left is found when the link reads the stream */
 		break;
 	case AWAITING_REPLY:
 		read_reply(hand);
 		break;
 	case READING_REQUEST:
 		read_request(hand);
-		break;
-	case AWAITING_QP: /* whether the peer has left is found when the stream is read */
 		break;
 	case AWAITING_ANSWER:
 		watch_waiting_peer(hand);

@@ -378,6 +378,40 @@ test_given_up(void **state)
 	}
 }
 
+/* the passive side leaves before the queue pair of the active one is ready */
+static void
+test_peer_leaves(void **state)
+{
+	(void)state;
+	struct sides s;
+	sides_ask(&s, true);
+	sides_accept(&s, false);
+	destroy(s.passive.id);
+	s.passive.id = NULL;
+	make_ready(s.active.id, s.active.own);
+	assert_int_equal(softrdma_rdma_establish(s.active.id), 0);
+	expect_event(s.active.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	sides_fini(&s);
+}
+
+/* the active side has destroyed its channel, so nobody will establish the connection: the attempt ends */
+static void
+test_nobody_to_tell(void **state)
+{
+	(void)state;
+	struct sides s;
+	sides_ask(&s, true);
+	softrdma_rdma_destroy_event_channel(s.active.channel);
+	give_qp(s.passive.id);
+	struct rdma_conn_param param = param_of(NULL);
+	assert_int_equal(softrdma_rdma_accept(s.passive.id, &param), 0);
+	expect_event(s.passive.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
+	refuse_establish(s.active.id);
+	side_fini(&s.active);
+	side_fini(&s.passive);
+	listener_fini(&s.listener);
+}
+
 /* the queue pair goes first: of a connection, and of one that is not established yet */
 static void
 test_queue_pair_goes_first(void **state)
@@ -462,6 +496,8 @@ main(void)
 		device_test(test_wrong_order),
 		device_test(test_managed),
 		device_test(test_given_up),
+		device_test(test_peer_leaves),
+		device_test(test_nobody_to_tell),
 		device_test(test_queue_pair_goes_first),
 		device_test(test_id_goes_first),
 		device_test(test_rejected),

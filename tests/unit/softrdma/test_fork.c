@@ -282,6 +282,8 @@ use_ids(struct pair_of_ids *p)
 	struct sockaddr *sa = (struct sockaddr *)&addr;
 	struct rdma_conn_param param = { 0 };
 	struct ibv_qp_init_attr_ex attr = qp_attr();
+	struct ibv_qp_attr values = { .qp_state = IBV_QPS_INIT };
+	int mask;
 	must(softrdma_rdma_create_id(p->channel, &new_one, NULL, RDMA_PS_TCP) && errno == ESTALE,
 		"rdma_create_id");
 	must(softrdma_rdma_get_cm_event(p->channel, &event) && errno == EBADF, "rdma_get_cm_event");
@@ -292,6 +294,8 @@ use_ids(struct pair_of_ids *p)
 	must(softrdma_rdma_listen(id, 0) && errno == ESTALE, "rdma_listen");
 	must(softrdma_rdma_connect(id, &param) && errno == ESTALE, "rdma_connect");
 	must(softrdma_rdma_accept(id, &param) && errno == ESTALE, "rdma_accept");
+	must(softrdma_rdma_establish(id) && errno == ESTALE, "rdma_establish");
+	must(softrdma_rdma_init_qp_attr(id, &values, &mask) && errno == ESTALE, "rdma_init_qp_attr");
 	must(softrdma_rdma_reject(id, NULL, 0) && errno == ESTALE, "rdma_reject");
 	must(softrdma_rdma_disconnect(id) && errno == ESTALE, "rdma_disconnect");
 	must(softrdma_rdma_migrate_id(id, NULL) && errno == ESTALE, "rdma_migrate_id");

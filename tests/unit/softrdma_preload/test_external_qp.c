@@ -226,7 +226,7 @@ test_two_processes(void **state)
 				serve(owners & 1, ends[1]);
 			else
 				use(owners & 2, ends[0]);
-			_exit(0);
+			exit(0);
 		}
 		close(ends[0]);
 		close(ends[1]);
