@@ -23,6 +23,7 @@
 #include "handshake.h"
 #include "hello.h"
 #include "io.h"
+#include "newcomers.h"
 #include "pending.h"
 #include "stream.h"
 
@@ -33,6 +34,7 @@ enum role {
 	SECURING,        /* active: TLS is being agreed on */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
 	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
+	AWAITING_LOOK,   /* passive: CONNECT has come, and what the peer has sent before is handled first */
 	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
 };
 
@@ -40,8 +42,9 @@ enum role {
 struct softrdma_handshaker {
 	struct softrdma_pending pending; /* first */
 	enum role role;
-	struct softrdma_id *id; /* READING_REQUEST: NULL */
+	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
 	uint64_t patient_until; /* CONNECTING, REFUSED: ns, how long a refusal is not the last word */
+	uint64_t told_at;       /* AWAITING_LOOK: softrdma_newcomers_look_after_next() */
 	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
 };
 
@@ -522,6 +525,21 @@ reject_by_fault(struct softrdma_handshaker *hand)
 }
 
 static void
+tell_in_time(struct softrdma_handshaker *hand)
+{
+	if (softrdma_newcomers_is_time(hand->told_at, hand->pending.fd, &hand->pending.watched))
+		request_complete(hand);
+}
+
+static void
+await_look(struct softrdma_handshaker *hand)
+{
+	hand->role = AWAITING_LOOK;
+	hand->told_at = softrdma_newcomers_look_after_next();
+	tell_in_time(hand);
+}
+
+static void
 read_request(struct softrdma_handshaker *hand)
 {
 	if (!softrdma_pending_read(&hand->pending))
@@ -531,7 +549,7 @@ read_request(struct softrdma_handshaker *hand)
 	else if (softrdma_fault_plan_rejects())
 		reject_by_fault(hand);
 	else
-		request_complete(hand);
+		await_look(hand);
 }
 
 /* the application has not answered yet; all that can come is the end of the stream */
@@ -690,6 +708,9 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		break;
 	case READING_REQUEST:
 		read_request(hand);
+		break;
+	case AWAITING_LOOK:
+		tell_in_time(hand);
 		break;
 	case AWAITING_ANSWER:
 		watch_waiting_peer(hand);

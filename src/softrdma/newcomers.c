@@ -29,6 +29,9 @@ static struct newcomers {
 	int epoll_of_all;
 	int epoll_fd;
 
+	uint64_t look;  /* at all connections, and once at newcomers */
+	bool one_waits; /* for another look: so do those behind it */
+
 	uint64_t give_way_until_ns;
 	uint64_t paid_until_ns;   /* by then the time that they have used is a SHARE of all */
 	uint64_t paused_until_ns; /* 0: they have their turns */
@@ -83,8 +86,12 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 	const uint64_t begin_ns = softrdma_now_ns();
 	uint64_t now_ns = begin_ns;
 	struct epoll_event event;
+	newcomers.look++;
+	newcomers.one_waits = false;
 	/* one by one: a signature of TLS can take milliseconds, and an event that is taken must be handled */
-	for (int turn = 0; turn < TURNS && now_ns - begin_ns < TURN_NS && take_event(&event); turn++) {
+	for (int turn = 0;
+		turn < TURNS && now_ns - begin_ns < TURN_NS && !newcomers.one_waits && take_event(&event);
+		turn++) {
 		struct softrdma_watched *newcomer = event.data.ptr;
 		newcomer->handle(newcomer, event.events);
 		now_ns = softrdma_now_ns();
@@ -138,6 +145,23 @@ void
 softrdma_newcomers_forget(int fd)
 {
 	control(EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* newcomers can come first in a look, so the next one may not have seen the connections when they have their turn */
+uint64_t
+softrdma_newcomers_look_after_next(void)
+{
+	return newcomers.look + 2;
+}
+
+bool
+softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *watched)
+{
+	if (newcomers.look >= look)
+		return true;
+	newcomers.one_waits = true;
+	/* if that cannot be, it does not wait */
+	return softrdma_newcomers_look_again(fd, watched) != 0;
 }
 
 void

@@ -15,6 +15,7 @@
 #ifndef SOFTRDMA_NEWCOMERS_H
 #define SOFTRDMA_NEWCOMERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "watched.h"
@@ -27,6 +28,16 @@ void softrdma_newcomers_close(void);
 int softrdma_newcomers_watch(int fd, struct softrdma_watched *watched);
 int softrdma_newcomers_look_again(int fd, struct softrdma_watched *watched);
 void softrdma_newcomers_forget(int fd);
+
+/*
+ * What a peer has sent on one stream is handled before what it sends on another one after that, as on hardware,
+ * where both come through one port: a client that is told that it is connected, and connects again, is
+ * established before its second request is told. So the request waits for all that the connections have by now:
+ * for the look at them that is under way, and for one that begins after that.
+ */
+uint64_t softrdma_newcomers_look_after_next(void);
+/* false: that look is not over. The newcomer, if it is one, is handled again then, without an event. */
+bool softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *watched);
 
 /* a connection had something to do. Any thread. */
 void softrdma_newcomers_give_way(void);

@@ -765,6 +765,40 @@ test_records(void **state)
 	}
 }
 
+/*
+ * A client that is connected connects again: the first connection is told as established before the second
+ * request, also if the thread is at the newcomers already when both come.
+ */
+static void
+test_established_before_the_next_request(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	int first, second;
+	uint8_t buf[BUF_MAX];
+	struct rdma_cm_id *id = request(&l, &first);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	raw_recv(first, buf, SOFTRDMA_HANDSHAKE_SIZE);
+
+	fail_call(FAIL_THEIRS, "accept4", 0, 1, FAIL_WAIT);
+	second = raw_connect(&l.addr);
+	raw_send(second, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	wait_until(has_failed(1));
+	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	raw_frame(first, &ready);
+	fail_nothing();
+
+	assert_ptr_equal(expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0), id);
+	struct rdma_cm_id *other = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	destroy(other);
+	destroy(id);
+	close(first);
+	close(second);
+	listener_fini(&l);
+}
+
 /* the connection is there, and nobody to be told so any more */
 static void
 test_established_unheard(void **state)
@@ -1370,10 +1404,10 @@ main(void)
 		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
 		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
 		device_test(test_no_memory_for_records), device_test(test_peer_never_ready),
-		device_test(test_established_unheard), device_test(test_bind_of_another_family),
-		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
-		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
-		device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_established_before_the_next_request), device_test(test_established_unheard),
+		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
+		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
+		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),
