@@ -11,9 +11,10 @@
 
 #define LEN 64
 
+/* goes over the wire as it is, so it has no padding, which would be uninitialized */
 struct memory {
 	uint64_t addr;
-	uint32_t rkey;
+	uint64_t rkey;
 };
 
 /* what a side has; a side that does not get what it must have ends its process */
@@ -109,11 +110,11 @@ post(struct side *side, enum ibv_wr_opcode opcode, const struct memory *far)
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode }, *bad;
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = far->addr;
-		wr.wr.atomic.rkey = far->rkey;
+		wr.wr.atomic.rkey = (uint32_t)far->rkey;
 		wr.wr.atomic.compare_add = 1;
 	} else if (far) {
 		wr.wr.rdma.remote_addr = far->addr;
-		wr.wr.rdma.rkey = far->rkey;
+		wr.wr.rdma.rkey = (uint32_t)far->rkey;
 	}
 	wr.send_flags = IBV_SEND_SIGNALED;
 	must(ibv_post_send(side->qp, &wr, &bad) == 0, "ibv_post_send");
