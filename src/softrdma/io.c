@@ -54,8 +54,8 @@
 /* the connection manager, and those who connect without it */
 #define TICKERS_MAX 2
 
-/* system calls for one connection before others get their turn */
-#define TX_TURNS 16
+/* batches that one connection sends before others get their turn */
+#define TX_BATCHES 16
 
 /* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
 #define RNR_TIMER_NS 655360000u
@@ -464,9 +464,11 @@ softrdma_io_send(struct softrdma_link *link)
 		make_directly(link);
 	update_absence_deadline(link);
 	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
-	for (int turn = 0; link->fd >= 0 && fill(link); turn++) {
+	int batches = 0;
+	while (link->fd >= 0 && fill(link)) {
 		update_patience(link);
-		if (turn == TX_TURNS) {
+		/* a batch may leave in many records, so records are not what is counted */
+		if (link->tx.first == 0 && batches++ == TX_BATCHES) {
 			queue_work(link);
 			return;
 		}
