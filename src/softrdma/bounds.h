@@ -146,6 +146,13 @@
  */
 #define SOFTRDMA_RECORD_MAX (64u * 1024)
 
+/*
+ * Bytes of the records that this side sends. A record with its header fits into one segment of a loopback
+ * interface, whose packets have 64 KiB with at most 72 bytes of headers, and into one packet that a network card
+ * cuts into segments. A longer one is sent as two packets, which halves the throughput.
+ */
+#define SOFTRDMA_RECORD_SENT (64u * 1024 - 128)
+
 /* what one call receives of such records: no less than one, with its header */
 #define SOFTRDMA_RECORDS_ROOM (256u * 1024)
 

@@ -23,7 +23,7 @@ struct softrdma_records {
 	uint32_t out_begin, out_end;
 	uint32_t in_begin, in_end;
 	uint32_t verified; /* of what is in in: bytes that may be taken, from in_begin on */
-	uint8_t out[SOFTRDMA_RECORD_HEADER + SOFTRDMA_RECORD_MAX];
+	uint8_t out[SOFTRDMA_RECORD_HEADER + SOFTRDMA_RECORD_SENT];
 	uint8_t in[SOFTRDMA_RECORDS_ROOM];
 };
 
@@ -200,7 +200,7 @@ static void
 seal(struct softrdma_stream *stream, size_t len)
 {
 	struct softrdma_records *records = of(stream);
-	assert(records->out_begin == records->out_end && len > 0 && len <= SOFTRDMA_RECORD_MAX);
+	assert(records->out_begin == records->out_end && len > 0 && len <= SOFTRDMA_RECORD_SENT);
 	const uint32_t sum = sum_of_length(records->sent++, (uint32_t)len);
 	put32(records->out, (uint32_t)len);
 	put32(records->out + 4, sum);
@@ -234,7 +234,7 @@ int
 softrdma_records_new(int fd, struct softrdma_stream **stream)
 {
 	static const struct softrdma_stream_ops ops = {
-		.record_size = SOFTRDMA_RECORD_MAX,
+		.record_size = SOFTRDMA_RECORD_SENT,
 		.look = look,
 		.take = take,
 		.has_input = has_input,

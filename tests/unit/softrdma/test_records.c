@@ -127,13 +127,31 @@ test_bytes(void **state)
 	close_ends(&e);
 }
 
+/* the longest record that the protocol has is longer than those that this side sends */
+static void
+test_longest(void **state)
+{
+	(void)state;
+	static uint8_t bytes[SOFTRDMA_RECORD_MAX], record[HEADER + SOFTRDMA_RECORD_MAX];
+	struct ends e;
+	int error;
+	open_ends(&e);
+	assert_true(e.stream[0]->ops->record_size < SOFTRDMA_RECORD_MAX);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = byte_at(i);
+	raw_write(e.fd[0], record, make_record(record, 0, sizeof(bytes), bytes));
+	assert_int_equal(receive_all(e.stream[1], 0, sizeof(bytes), &error), sizeof(bytes));
+	assert_int_equal(error, EAGAIN);
+	close_ends(&e);
+}
+
 /* records of all sizes, taken in pieces of all sizes */
 static void
 test_sizes(void **state)
 {
 	(void)state;
-	static const size_t sizes[] = { 1, 2, 11, 12, 13, 4096, 16384, SOFTRDMA_RECORD_MAX - 1,
-		SOFTRDMA_RECORD_MAX };
+	static const size_t sizes[] = { 1, 2, 11, 12, 13, 4096, 16384, SOFTRDMA_RECORD_SENT - 1,
+		SOFTRDMA_RECORD_SENT };
 	struct ends e;
 	int error;
 	open_ends(&e);
@@ -305,8 +323,8 @@ test_full_socket(void **state)
 	struct softrdma_stream *s = e.stream[0];
 	assert_false(s->ops->wants_space(s));
 	while (!s->ops->wants_space(s)) {
-		send_record(s, sent, SOFTRDMA_RECORD_MAX);
-		sent += SOFTRDMA_RECORD_MAX;
+		send_record(s, sent, SOFTRDMA_RECORD_SENT);
+		sent += SOFTRDMA_RECORD_SENT;
 	}
 	assert_null(s->ops->record(s));
 	assert_int_equal(errno, EAGAIN);
@@ -355,6 +373,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_longest),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_flipped_bits),
