@@ -54,8 +54,9 @@
 /* the connection manager, and those who connect without it */
 #define TICKERS_MAX 2
 
-/* batches that one connection sends before others get their turn */
+/* batches that one connection sends before others get their turn; fewer of what is copied, and encrypted or summed */
 #define TX_BATCHES 16
+#define TX_SEALED_BATCHES 8
 
 /* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
 #define RNR_TIMER_NS 655360000u
@@ -464,11 +465,11 @@ softrdma_io_send(struct softrdma_link *link)
 		make_directly(link);
 	update_absence_deadline(link);
 	update_rnr_deadline(link); /* here too: a full socket must not keep a timer alive that nobody needs */
-	int batches = 0;
+	int batches = link->stream ? TX_SEALED_BATCHES : TX_BATCHES;
 	while (link->fd >= 0 && fill(link)) {
 		update_patience(link);
 		/* a batch may leave in many records, so records are not what is counted */
-		if (link->tx.first == 0 && batches++ == TX_BATCHES) {
+		if (link->tx.first == 0 && batches-- == 0) {
 			queue_work(link);
 			return;
 		}
