@@ -13,9 +13,9 @@
 #include "direct.h"
 #include "env.h"
 #include "fork.h"
-#include "gid.h"
 #include "link.h"
 #include "neighbour.h"
+#include "sockaddr.h"
 
 /* between two looks at somebody who is in the memory that is taken back */
 #define LOOK_NS 20000

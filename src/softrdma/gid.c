@@ -93,16 +93,6 @@ is_usable(const struct ifaddrs *at)
 	return !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[0] != TAG_FIRST;
 }
 
-bool
-softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right)
-{
-	if (left->any.sa_family != right->any.sa_family)
-		return false;
-	if (left->any.sa_family == AF_INET)
-		return left->in.sin_addr.s_addr == right->in.sin_addr.s_addr;
-	return memcmp(&left->in6.sin6_addr, &right->in6.sin6_addr, sizeof(left->in6.sin6_addr)) == 0;
-}
-
 static void
 add_entry(const struct ifaddrs *at, bool tagged)
 {

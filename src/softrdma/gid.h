@@ -20,22 +20,12 @@
 #ifndef SOFTRDMA_GID_H
 #define SOFTRDMA_GID_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include <infiniband/verbs.h>
 
-union softrdma_address {
-	struct sockaddr any;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	struct sockaddr_storage storage;
-};
-
-/* the same host, whatever the ports are; of IPv4 or IPv6 */
-bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
+#include "sockaddr.h"
 
 /* how many there are; 0 also when the addresses cannot be read. Any thread, as all here. */
 unsigned softrdma_gid_count(void);

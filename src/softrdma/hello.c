@@ -13,8 +13,8 @@
 
 #include "crc.h"
 #include "env.h"
-#include "gid.h"
 #include "hello.h"
+#include "sockaddr.h"
 #include "stream.h"
 
 /* a record of the TLS handshake (RFC 8446, 5.1) */

@@ -28,6 +28,7 @@
 #include "records.h"
 #include "source.h"
 #include "stream.h"
+#include "thread.h"
 #include "workers.h"
 
 /* how often deadlines are looked at, while there are any */

@@ -32,7 +32,7 @@
 
 #include "persist_description.h"
 #include "persist_msync.h"
-#include "workers.h"
+#include "thread.h"
 
 /* Linux 5.9; no names for these in every version of the headers */
 #ifndef SYS_close_range

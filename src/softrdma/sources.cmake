@@ -44,7 +44,9 @@ set(SOFTRDMA_SOURCES
 	softrdma/rendezvous.c
 	softrdma/requester.c
 	softrdma/responder.c
+	softrdma/sockaddr.c
 	softrdma/source.c
+	softrdma/thread.c
 	softrdma/waiter.c
 	softrdma/wire.c
 	softrdma/workers.c

@@ -4,10 +4,10 @@
 /* workers.c -- threads that wait for a medium on behalf of a FLUSH */
 
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 
 #include "fork.h"
+#include "thread.h"
 #include "workers.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,19 +27,6 @@ softrdma_workers_after_fork(void)
 	stopping = false;
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-}
-
-int
-softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
-{
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int ret = pthread_create(thread, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ret == 0)
-		pthread_setname_np(*thread, name);
-	return ret;
 }
 
 static void *

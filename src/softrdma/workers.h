@@ -20,7 +20,4 @@ bool softrdma_workers_are_short(void);
 /* waits for all that has been submitted and ends the threads. No lock held. */
 void softrdma_workers_stop(void);
 
-/* a thread with all signals blocked: they are the application's. 0 or an errno value. */
-int softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg);
-
 #endif /* SOFTRDMA_WORKERS_H */

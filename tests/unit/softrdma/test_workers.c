@@ -8,7 +8,6 @@
 #include "connected.h"
 
 #include <semaphore.h>
-#include <signal.h>
 
 #include "softrdma/workers.h"
 
@@ -110,34 +109,6 @@ test_no_thread(void **state)
 	assert_int_equal(done, 3);
 }
 
-static void *
-report_signals(void *arg)
-{
-	sigset_t *blocked = arg;
-	pthread_sigmask(SIG_SETMASK, NULL, blocked);
-	return NULL;
-}
-
-/* signals are the application's: our threads take none, and its own mask stays */
-static void
-test_signals(void **state)
-{
-	(void)state;
-	sigset_t before, after, blocked;
-	pthread_t thread;
-	pthread_sigmask(SIG_SETMASK, NULL, &before);
-	assert_int_equal(softrdma_thread_create(&thread, "name", report_signals, &blocked), 0);
-	pthread_join(thread, NULL);
-	pthread_sigmask(SIG_SETMASK, NULL, &after);
-	static const int signals[] = { SIGTERM, SIGUSR1, SIGALRM, SIGPIPE, SIGCHLD };
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		assert_int_equal(sigismember(&blocked, signals[i]), 1);
-		assert_int_equal(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
-	}
-	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
-	assert_int_equal(softrdma_thread_create(&thread, "name", report_signals, &blocked), EAGAIN);
-}
-
 int
 main(void)
 {
@@ -145,7 +116,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_idle_thread_is_used, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_thread, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_signals, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }
