@@ -21,6 +21,7 @@
 #include "post.h"
 #include "qp.h"
 #include "recv_queue.h"
+#include "srq.h"
 
 /* newer headers append to struct ibv_device; what they would find there is zero */
 static union {

@@ -170,6 +170,16 @@ flush_receives(struct softrdma_link *link)
 	pthread_mutex_unlock(&link->lock);
 }
 
+void
+softrdma_post_feed(struct softrdma_recv_queue *queue)
+{
+	struct softrdma_link *link;
+	while ((link = softrdma_recv_queue_pop_starving(queue)) != NULL) {
+		softrdma_io_receive_posted(link);
+		softrdma_link_put(link);
+	}
+}
+
 int
 softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
@@ -183,6 +193,6 @@ softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_rec
 			*bad_wr = wr;
 	}
 	flush_receives(qp->link);
-	softrdma_recv_queue_feed(&qp->recv_queue);
+	softrdma_post_feed(&qp->recv_queue);
 	return ret;
 }

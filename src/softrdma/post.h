@@ -37,6 +37,9 @@ void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
 int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
+/* Wakes the senders that wait for the receives that were posted. No lock is held. */
+void softrdma_post_feed(struct softrdma_recv_queue *queue);
+
 /* fills in the functions behind ibv_wr_* */
 void softrdma_post_ex_init(struct ibv_qp_ex *qp);
 

@@ -14,6 +14,7 @@
 #include "io.h"
 #include "post.h"
 #include "qp.h"
+#include "srq.h"
 
 /* queue pair numbers have 24 bits (IBTA), are not 0 or 1 (management) and cannot be guessed */
 static int

@@ -33,18 +33,6 @@ struct softrdma_recv_queue {
 		*starving; /* connections whose sender waits for a receive; linked by link->starving_next */
 };
 
-struct softrdma_srq {
-	struct ibv_srq srq;
-	struct softrdma_recv_queue queue;
-	unsigned users; /* queue pairs; guarded by the queue's lock */
-};
-
-static inline struct softrdma_srq *
-softrdma_srq_of(struct ibv_srq *srq)
-{
-	return (struct softrdma_srq *)srq;
-}
-
 /* 0 or ENOMEM */
 int softrdma_recv_queue_init(struct softrdma_recv_queue *queue, uint32_t capacity, uint32_t max_sge);
 void softrdma_recv_queue_fini(struct softrdma_recv_queue *queue);
@@ -70,11 +58,5 @@ struct softrdma_link *softrdma_recv_queue_pop_starving(struct softrdma_recv_queu
 
 /* the connection ends: it starves no more */
 void softrdma_recv_queue_forget(struct softrdma_recv_queue *queue, struct softrdma_link *link);
-
-/* behind ibv_post_srq_recv */
-int softrdma_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-
-/* wakes the senders that wait for what has been posted; no lock is held */
-void softrdma_recv_queue_feed(struct softrdma_recv_queue *queue);
 
 #endif /* SOFTRDMA_RECV_QUEUE_H */

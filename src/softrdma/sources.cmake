@@ -46,6 +46,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/responder.c
 	softrdma/sockaddr.c
 	softrdma/source.c
+	softrdma/srq.c
 	softrdma/thread.c
 	softrdma/waiter.c
 	softrdma/wire.c

@@ -8,6 +8,7 @@
 
 #include "preload.h"
 #include "softrdma/qp.h"
+#include "softrdma/srq.h"
 
 /* --- protection domains and regions --- */
 
