@@ -21,6 +21,7 @@ struct settings {
 	struct run_options run;
 	const char *only; /* patterns, separated by '|' */
 	size_t max_size;
+	unsigned times; /* that each scenario is run */
 	bool list;
 };
 
@@ -31,13 +32,14 @@ struct totals {
 
 static const char usage_text[] =
 	"usage: conformance [--address A] [--processes 1|2] [--only PATTERN[|PATTERN...]]\n"
-	"                   [--max-size BYTES]\n"
+	"                   [--max-size BYTES] [--repeat TIMES]\n"
 	"                   [--deadline SECONDS] [--dir DIRECTORY] [--device PATH] [--list] [--verbose]\n"
 	"                   [--power-cut COMMAND]\n"
 	"                   [--role target|initiator --control ADDRESS:PORT]\n"
 	"With --role the other role runs on another host, by the same command line but for its role; --control is\n"
 	"where the target's driver listens, --address the target's in both.\n"
 	"--dir is where files are made that are registered, --device a device DAX to be used instead.\n"
+	"--repeat runs each scenario so many times, one after the other.\n"
 	"--power-cut gives the command that cuts the power of the medium that the current folder is on; after it, what\n"
 	"was flushed must be there (tests/lossy/).\n"
 	"Which RDMA device is for RPMA_DEVICE; with \"soft\" its exact answers are asked for.\n";
@@ -74,6 +76,9 @@ take_option(struct settings *s, int opt)
 		break;
 	case 'm':
 		s->max_size = number(optarg, 0, SIZE_MAX);
+		break;
+	case 'n':
+		s->times = (unsigned)number(optarg, 1, 1000000);
 		break;
 	case 't':
 		s->run.deadline = (unsigned)number(optarg, 1, 86400);
@@ -114,6 +119,7 @@ parse(struct settings *s, int argc, char **argv)
 		{ "processes", required_argument, NULL, 'p' },
 		{ "only", required_argument, NULL, 'o' },
 		{ "max-size", required_argument, NULL, 'm' },
+		{ "repeat", required_argument, NULL, 'n' },
 		{ "deadline", required_argument, NULL, 't' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ "device", required_argument, NULL, 'x' },
@@ -134,6 +140,7 @@ parse(struct settings *s, int argc, char **argv)
 	s->run.deadline = DEFAULT_DEADLINE_S;
 	s->run.soft = device && !strcmp(device, "soft");
 	s->max_size = SIZE_MAX;
+	s->times = 1;
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
 		take_option(s, opt);
 	if (optind < argc || !s->run.role != !s->run.control)
@@ -196,7 +203,7 @@ run_group(const struct scenario_group *group, const struct settings *s, struct t
 			continue;
 		if (s->list)
 			printf("%s\n", sc->name);
-		else
+		for (unsigned n = 0; !s->list && n < s->times; n++)
 			run_one(sc, s, t);
 	}
 }
