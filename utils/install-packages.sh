@@ -40,6 +40,15 @@ benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
 others_packages=(python3-pyverbs rdma-core ibverbs-providers fio perftest openmpi-bin libopenmpi-dev ucx-utils iproute2 jq
 	util-linux autoconf automake libtool libnl-3-dev libnl-route-3-dev dpkg-dev)
 
+# debian_uri: where this machine has its own Debian from, as apt knows it
+debian_uri()
+{
+	local codename
+	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	apt-get indextargets --format "\$(REPO_URI)" 'Created-By: Packages' "Release: $codename" 'Component: main' |
+		sed -n 1p
+}
+
 # prints those of its arguments that are not installed, each once
 missing_packages()
 {

@@ -73,15 +73,6 @@ logged()
 	echo "$((SECONDS - start)) s"
 }
 
-# where this machine has its own Debian from
-debian_uri()
-{
-	local codename
-	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	apt-get indextargets --format "\$(REPO_URI)" 'Created-By: Packages' "Release: $codename" 'Component: main' |
-		sed -n 1p
-}
-
 # source_line <suite>: of apt's one-line format
 source_line()
 {

@@ -3,14 +3,40 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # those who source it use what is not used here
 
-# common.sh -- what the driver and the suites share: folders, our libraries, the sources of others; to be sourced
+# common.sh -- what the driver and the suites share: folders, our libraries, the device, the sources of others; to be sourced
+#
+# The environment may tell, as the lab does: OTHERS_DEVICE, soft (the software device, by libsoftrdma.so; the default) or rxe
+# (SoftRoCE, at $LAB_ADDRESS); OTHERS_BUILD, where our libraries are built; OTHERS_CACHE, where programs of others are built;
+# OTHERS_PATIENCE, by which the deadlines are multiplied.
 
 project=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
-cache=$project/.cache/others
+cache=${OTHERS_CACHE:-$project/.cache/others}
 results_folder=$project/build/others-results
-ours=$project/build/others
-softrdma=$ours/src/libsoftrdma.so.0
-address=198.18.7.1 # see in-namespace
+ours=${OTHERS_BUILD:-$project/build/others}
+patience=${OTHERS_PATIENCE:-1}
+
+# shellcheck source=SCRIPTDIR/../../utils/install-packages.sh
+. "$project/utils/install-packages.sh"
+
+# the verbs device, its address, what is to be preloaded for it, and its name in RPMA_DEVICE
+case ${OTHERS_DEVICE:-soft} in
+soft)
+	device=softrdma0
+	address=198.18.7.1 # see in-namespace
+	preload=LD_PRELOAD=$ours/src/libsoftrdma.so.0
+	rpma_device=soft
+	;;
+rxe)
+	device=rxe0
+	address=$LAB_ADDRESS
+	preload=
+	rpma_device=rdma
+	;;
+*)
+	echo "OTHERS_DEVICE is soft or rxe" >&2
+	exit 2
+	;;
+esac
 
 skip()
 {
@@ -62,21 +88,31 @@ result()
 	echo "$1 | $2" >>"$results"
 }
 
-# soft <command...>: on the software device
-soft()
+# on_device <command...>
+on_device()
 {
-	env LD_PRELOAD="$softrdma" "$@"
+	env ${preload:+"$preload"} "$@"
 }
 
+# within <seconds> <command...>: on the device, and ended if it takes longer
+within()
+{
+	local seconds=$(($1 * patience))
+	shift
+	timeout --kill-after=1 "$seconds" env ${preload:+"$preload"} "$@"
+}
+
+# listens <port>: for streams, as the software device and programs that connect by hand do, or for the connection manager
 listens()
 {
-	[[ -n $(ss -Hltn "sport = :$1") ]]
+	[[ -n $(ss -Hltn "sport = :$1") ]] ||
+		{ [[ $device == rxe0 ]] && rdma resource show cm_id | grep -q "state LISTEN.*:$1 "; }
 }
 
-# await_listener <port> <pid>: false if the process ends before that, or within 20 s
+# await_listener <port> <pid>: false if the process ends before that, or not within 20 s
 await_listener()
 {
-	local end=$((SECONDS + 20))
+	local end=$((SECONDS + 20 * patience))
 	until listens "$1"; do
 		((SECONDS < end)) && kill -0 "$2" 2>/dev/null || return
 		sleep 0.02
@@ -88,16 +124,18 @@ await_listener()
 pair()
 {
 	local test=$1 port=$2 check=$3 server=() server_pid client_status=0 server_status=0
+	local on=(timeout --kill-after=1 $((60 * patience)) env ${preload:+"$preload"})
 	shift 3
+	: >client.out
 	while [[ $1 != -- ]]; do
 		server+=("$1")
 		shift
 	done
 	shift
-	timeout --kill-after=1 60 env LD_PRELOAD="$softrdma" "${server[@]}" >server.out 2>&1 </dev/null &
+	"${on[@]}" "${server[@]}" >server.out 2>&1 </dev/null &
 	server_pid=$!
 	if await_listener "$port" "$server_pid"; then
-		timeout --kill-after=1 60 env LD_PRELOAD="$softrdma" "$@" >client.out 2>&1 </dev/null || client_status=$?
+		"${on[@]}" "$@" >client.out 2>&1 </dev/null || client_status=$?
 	else
 		client_status=255
 	fi
@@ -115,44 +153,55 @@ pair()
 # in_work_folder: a folder that goes when the suite ends
 in_work_folder()
 {
-	work=$(mktemp -d /var/tmp/others-XXXXXX)
+	work=$(mktemp -d "${TMPDIR:-/var/tmp}/others-XXXXXX")
 	trap 'rm -rf --one-file-system "$work"' EXIT # a suite may have mounted something there
 	cd "$work" || exit
 }
 
 # --- the sources of others ---
 
-# fetch_source <package>: the upstream archive of a Debian source package, checked by apt, in $cache/src. Its
-# release is that of the machine; if the mirror does not have the file, the next one's
+# fetch_source <package>: the upstream archive of a Debian source package, checked by apt, in $cache/src. It comes from where
+# the machine has its Debian; its release is the machine's, or Debian 13 where the file of that is not there
 fetch_source()
 {
-	local package=$1 release apt=$cache/apt options
+	local package=$1 uri release apt=$cache/apt options
 	archive=$(compgen -G "$cache/src/${package}_*.orig.tar.*z" | head -n 1) && return
+	uri=$(debian_uri)
+	[[ -n $uri ]] || skip "apt knows no source of this machine's own Debian"
 	mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$cache/src"
 	options=(-o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
 		-o Dir::State::Lists="$apt/lists" -o Dir::Cache="$apt" -o APT::Sandbox::User=root)
-	for release in bookworm trixie; do
-		echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian' \
-			"$release main" >"$apt/sources.list"
-		apt-get "${options[@]}" -qq update || continue
+	for release in "$(. /etc/os-release && echo "$VERSION_CODENAME")" trixie; do
+		echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $release main" >"$apt/sources.list"
+		apt-get "${options[@]}" -qq update -o APT::Update::Error-Mode=any || continue
 		# the description and Debian's changes are not used
 		(cd "$cache/src" && apt-get "${options[@]}" -qq source --download-only "$package") || true
 		archive=$(compgen -G "$cache/src/${package}_*.orig.tar.*z" | head -n 1) && return
 	done
-	skip "Debian's mirror has no source of $package"
+	skip "there is no source of $package where this machine has its Debian from"
 }
 
-# build_once <name> <package> <function>: the function builds in the unpacked sources, and installs into $cache/<name>
+# build_once <name> <package> <function>: the function builds in the unpacked sources, and installs into $cache/<name>.
+# Where suites run there is no network: a suite is called with --build before that, and then does nothing else
 build_once()
 {
 	local name=$1 package=$2 how=$3
 	prefix=$cache/$name
-	[[ ! -e $prefix/built ]] || return 0
-	fetch_source "$package"
-	rm -rf "$prefix" "$cache/build-$name"
-	mkdir -p "$prefix" "$cache/build-$name"
-	tar -xf "$archive" -C "$cache/build-$name" --strip-components=1
-	(cd "$cache/build-$name" && "$how") || fail "$package cannot be built"
-	basename "$archive" >"$prefix/built"
-	rm -rf "$cache/build-$name"
+	if [[ ! -e $prefix/built ]]; then
+		[[ $results == --build ]] || fail "$name is to be built first, by $0 --build"
+		fetch_source "$package"
+		rm -rf "$prefix" "$cache/build-$name"
+		mkdir -p "$prefix" "$cache/build-$name"
+		tar -xf "$archive" -C "$cache/build-$name" --strip-components=1
+		(cd "$cache/build-$name" && "$how") || fail "$package cannot be built"
+		basename "$archive" >"$prefix/built"
+		rm -rf "$cache/build-$name"
+	fi
+	[[ $results != --build ]] || exit 0
+}
+
+# is_built <suite>: does it build something of others?
+is_built()
+{
+	[[ $1 == fio-librpma || $1 == fabtests-* || $1 == original ]]
 }
