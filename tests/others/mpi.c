@@ -95,7 +95,8 @@ main(int argc, char **argv)
 	const int sizes[] = { 0, 1, 8, 4096, 65537, LARGEST };
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i)
 		good = messages(out, in, sizes[i]) && good;
-	good = window(out, in, 100000) && good;
+	if (argc == 1)
+		good = window(out, in, 100000) && good;
 	free(out);
 	free(in);
 	MPI_Finalize();
