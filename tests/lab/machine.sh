@@ -171,6 +171,17 @@ describe_rdma_machine()
 	describe_machine "$out" "$kernel" "${options[@]}"
 }
 
+# tell_still <folder>: for how long the guest stood still, if that was longer than connections wait for their peer (4 s). Its
+# clock goes on while its emulator is stopped, or gets no processor, and deadlines run out.
+tell_still()
+{
+	local seconds
+	seconds=$(sed -n 's/.*Long readout interval.* cs_nsec: \([0-9]*\)[0-9]\{9\} .*/\1/p' "$1/kernel.log" | sort -n | tail -n 1)
+	if [[ -n $seconds ]] && ((seconds >= 4)); then
+		echo "tests/lab: the guest stood still for $seconds s: what failed may have failed by that"
+	fi
+}
+
 # verdict <folder> <status of the emulator>: tells how it went with this machine; its status is what the script is to end
 # with
 verdict()
@@ -185,6 +196,7 @@ verdict()
 		echo "the guest's kernel complained (all of it in ${out#"$project"/}/kernel.log):"
 		head -20 <<<"$complaints"
 	fi
+	tell_still "$out"
 	if [[ -s $out/status ]]; then
 		status=$(<"$out/status")
 		echo "tests/lab: the command ended with status $status"
