@@ -3,7 +3,7 @@
 
 """pyverbs_results.py -- runs pyverbs' tests in this folder, and writes what each gives into the file that is named
 
-A process runs them all. If a test crashes it, or has not ended after SECONDS_OF_A_TEST (20), another one goes on with the next
+A process runs them all. If a test crashes it, or has not ended after SECONDS_OF_A_TEST (60), another one goes on with the next
 test.
 """
 
@@ -16,7 +16,7 @@ from importlib.machinery import SourceFileLoader
 
 sys.path.insert(0, '.')
 results = open(sys.argv.pop(1), 'a')
-seconds = int(os.environ.get('SECONDS_OF_A_TEST', '20'))
+seconds = int(os.environ.get('SECONDS_OF_A_TEST', '60'))
 
 
 def one_line(text):
