@@ -96,6 +96,22 @@ make_root()
 	echo "${guest_packages[*]}" >"$stamp"
 }
 
+install_in_root()
+{
+	in_root apt-get -q update
+	in_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "$@"
+}
+
+# prepare_others: also what tests/others runs; only the script "others" needs it, so it comes into the root when that runs
+prepare_others()
+{
+	local stamp=$root/.others
+	if [[ ! -e $stamp || $(<"$stamp") != "${others_packages[*]}" ]]; then
+		logged 'packages for suites of others' install_in_root "${others_packages[@]}"
+		echo "${others_packages[*]}" >"$stamp"
+	fi
+}
+
 # apt_of <suite> <apt program> <arguments...>: apt that sees this suite only
 apt_of()
 {
