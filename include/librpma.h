@@ -88,13 +88,13 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
 	struct ibv_context **ibv_ctx_ptr);
 
 /*
- * *is_odp_capable is 1 if the device can register memory on demand (on-demand paging) for reads and for
+ * Sets *is_odp_capable to 1 if the device can register memory on demand (on-demand paging) for reads and for
  * writes, else 0. File-backed memory of file systems without long-term pinning needs on-demand paging. The
  * result is 0 on SoftRoCE, whose on-demand paging is not reliable. RPMA_E_INVAL, RPMA_E_PROVIDER
  */
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context *ibv_ctx, int *is_odp_capable);
 
-/* is_soft is 1 if the context is that of the software device, else 0. RPMA_E_INVAL */
+/* Sets *is_soft to 1 if the context is that of the software device, else 0. RPMA_E_INVAL */
 int rpma_utils_ibv_context_is_soft(struct ibv_context *ibv_ctx, int *is_soft);
 
 /* the event in words; never NULL, static storage */
@@ -335,9 +335,9 @@ int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr);
 
 /*
- * Segments (scatter/gather entries) that one rpma_readv or rpma_writev can have; 1 by default. The device has
- * at most 64. If max_sge is more than the device has, requesting a connection fails as not supported.
- * RPMA_E_INVAL (also: 0)
+ * Segments (scatter/gather entries) that one rpma_readv or rpma_writev can have; 1 by default. If it is more
+ * than the device has, or more than 64, requesting a connection fails as not supported. RPMA_E_INVAL (also:
+ * 0)
  */
 int rpma_conn_cfg_set_max_sge(struct rpma_conn_cfg *cfg, uint32_t max_sge);
 /* RPMA_E_INVAL */
