@@ -11,10 +11,10 @@
  * optional. RPMA_E_PROVIDER: a call of libibverbs or librdmacm (or of the software device in their place)
  * failed; the log and rpma_errormsg say which and why.
  *
- * Objects. All are opaque. *_new makes an object, or a call whose comment names it as its output. The call
- * that takes a pointer to the pointer consumes the object: afterwards the object is gone and the pointer is
- * NULL, also when that call reports an error. That call accepts a pointer to NULL and does nothing. A peer, a
- * shared receive queue or registered memory must outlive the objects made from it.
+ * Objects. All are opaque. A call named *_new makes an object, and so does a call whose comment says that it
+ * makes one. The call that takes a pointer to the pointer consumes the object: afterwards the object is gone
+ * and the pointer is NULL, also when that call reports an error. That call accepts a pointer to NULL and does
+ * nothing. A peer, a shared receive queue or registered memory must outlive the objects made from it.
  *
  * Threads. Calls on different objects run in parallel. Several threads may at once, on one object: call
  * getters, post operations (rpma_read to rpma_recv), create objects from a peer, use a configuration object,
@@ -216,9 +216,9 @@ struct rpma_mr_remote; /* memory of the other side, as its descriptor describes 
 /*
  * Registers size bytes at ptr. The memory stays the caller's and must stay mapped until rpma_mr_dereg.
  * WRITE_DST together with READ_SRC also allows remote atomics, if the device has them. FLUSH_TYPE_* also
- * allows reading. If FLUSH_TYPE_PERSISTENT is asked for memory that cannot be made durable, the log has a
- * WARNING and the descriptor lacks that usage. RPMA_E_INVAL (also: size 0, usage 0 or unknown bits),
- * RPMA_E_NOMEM, RPMA_E_PROVIDER
+ * allows reading. If FLUSH_TYPE_PERSISTENT is asked for memory that cannot be made durable, the call still
+ * registers it. Then the log has a WARNING, and the descriptor lacks that usage. RPMA_E_INVAL (also: size 0,
+ * usage 0 or unknown bits), RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
