@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* replicated_log.c -- the example as a user runs it: three replicas, writers, readers, and what happens to
- * them */
+/* replicated_log.c -- apps/replicated-log as a user runs it: three replicas, writers, readers, and what happens
+ * to them */
 
 #include <fcntl.h>
 #include <inttypes.h>
