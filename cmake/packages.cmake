@@ -77,7 +77,7 @@ package(runtime DEB librpma0 RPM librpma SECTION libs SUMMARY "library" TEXT "Th
 package(devel DEB librpma-dev RPM librpma-devel SECTION libdevel SUMMARY "development files" TEXT
 	"This package has what is needed to build programs: header, static library,\nfiles for pkg-config and CMake, and the manuals.")
 package(doc DEB librpma-doc RPM librpma-doc SECTION doc SUMMARY "documentation and examples" TEXT
-	"This package has the documentation, the examples, and the sources of an application:\na replicated log.")
+	"This package has the documentation, the examples, and the sources of an\napplication: a replicated log.")
 package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT
 	"This package has rpma-info, which shows what devices, addresses and memory of a\nmachine can do, and rpma-perf, which measures how fast they are.")
 package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software device for other programs" TEXT
