@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "completion.h"
+#include "cq.h"
 #include "link.h"
 #include "tls.h"
 #include "watched.h"

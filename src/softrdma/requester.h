@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "completion.h"
+#include "cq.h"
 #include "memory.h"
 #include "wire.h"
 

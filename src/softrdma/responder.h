@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "completion.h"
+#include "cq.h"
 #include "memory.h"
 #include "recv_queue.h"
 #include "requester.h"

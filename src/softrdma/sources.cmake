@@ -6,6 +6,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm.c
 	softrdma/completion.c
 	softrdma/copy.c
+	softrdma/cq.c
 	softrdma/cq_ex.c
 	softrdma/credentials.c
 	softrdma/device.c

@@ -10,7 +10,7 @@
 #ifndef SOFTRDMA_WAITER_H
 #define SOFTRDMA_WAITER_H
 
-#include "completion.h"
+#include "cq.h"
 
 /*
  * The channel was seen without an event: waits until it may have one (0), or gives EAGAIN if the application

@@ -7,7 +7,7 @@
 #define TEST_FUZZ_STREAM_LEDGER_H
 
 #include "fuzz.h"
-#include "softrdma/completion.h"
+#include "softrdma/cq.h"
 
 #define LEDGER_MAX 96
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "disk.h"
-#include "softrdma/completion.h"
+#include "softrdma/cq.h"
 #include "softrdma/link.h"
 #include "softrdma/qp.h"
 

@@ -11,6 +11,7 @@
 
 #include "failing.h"
 #include "fixture.h"
+#include "softrdma/completion.h"
 
 static struct ibv_comp_channel *channel;
 
