@@ -106,18 +106,25 @@ err_close:
 	return ret;
 }
 
+static void
+make_board(bool trusts_files)
+{
+	own.trusts_files = trusts_files;
+	int ret = open_board();
+	if (ret)
+		SOFTRDMA_LOG(WARNING, "processes of the same host are reached by TCP as others are: %s",
+			strerror(ret));
+}
+
 void
 softrdma_board_open(void)
 {
 	enum { OFF, ON, ON_WITH_FILES };
 	uint64_t setting = softrdma_setting("SOFTRDMA_SAME_HOST", OFF, ON_WITH_FILES, OFF);
-	if (setting == OFF)
-		return;
-	own.trusts_files = setting == ON_WITH_FILES;
-	int ret = open_board();
-	if (ret)
-		SOFTRDMA_LOG(WARNING, "processes of the same host are reached by TCP as others are: %s",
-			strerror(ret));
+	if (setting != OFF)
+		make_board(setting == ON_WITH_FILES);
+	if (softrdma_board_is_there())
+		softrdma_mr_for_each(softrdma_board_show);
 }
 
 bool
@@ -185,6 +192,9 @@ shown(const struct softrdma_mr *mr)
 void
 softrdma_board_show(struct softrdma_mr *mr)
 {
+	/* a region that is made durable before it is read can only be reached by a request */
+	if (mr->mr.length == 0 || mr->read_flushes || softrdma_is_inherited(mr->mr.context))
+		return;
 	uint32_t at;
 	pthread_mutex_lock(&own.lock);
 	if (own.board && !shown(mr) && find_place(mr->mr.rkey, &at)) {

@@ -65,7 +65,7 @@ struct softrdma_board {
 	struct softrdma_board_slot slots[SOFTRDMA_BOARD_SLOTS];
 };
 
-/* makes the board, if the environment asks for one and there is memory; without it there is none */
+/* makes the board and puts all regions on it, if the environment asks for one and there is memory */
 void softrdma_board_open(void);
 /* has the user promised that files which are registered are not cut short? */
 bool softrdma_board_trusts_files(void);
@@ -75,8 +75,10 @@ void softrdma_board_die(void);
 /* no region and no slot is in use any more */
 void softrdma_board_close(void);
 
-/* registered memory that any key may be used for; regions that find no place are not reached this way. Any
- * thread. */
+/*
+ * Puts a region on the board, if there is one: its peers of this host may then reach it without a request. A
+ * region that finds no place, or that only the responder may serve, is left out. Any thread.
+ */
 void softrdma_board_show(struct softrdma_mr *mr);
 /* from here on nobody begins to touch it */
 void softrdma_board_hide(const struct softrdma_mr *mr);

@@ -32,16 +32,24 @@ softrdma_cm_lock(void)
 	pthread_mutex_lock(&manager_lock);
 }
 
+void
+softrdma_cm_unlock(void)
+{
+	pthread_mutex_unlock(&manager_lock);
+}
+
+/* --- forks --- */
+
 bool
-softrdma_cm_trylock(void)
+softrdma_cm_fork_begins(void)
 {
 	return pthread_mutex_trylock(&manager_lock) == 0;
 }
 
 void
-softrdma_cm_unlock(void)
+softrdma_cm_fork_ends(void)
 {
-	pthread_mutex_unlock(&manager_lock);
+	softrdma_cm_unlock();
 }
 
 /* --- ids and channels of the parent --- */

@@ -120,7 +120,6 @@ bool softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call);
 
 /* the manager's lock */
 void softrdma_cm_lock(void);
-bool softrdma_cm_trylock(void);
 void softrdma_cm_unlock(void);
 
 /* an id in the IDLE state, with a reference to the channel; NULL: no memory */

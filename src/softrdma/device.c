@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "board.h"
 #include "completion.h"
 #include "device.h"
 #include "domain.h"
@@ -274,7 +275,10 @@ softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 		return NULL;
 	}
 	struct softrdma_mr *mr = softrdma_mr_new(pd, addr, length, access);
-	return mr ? &mr->mr : NULL;
+	if (mr == NULL)
+		return NULL;
+	softrdma_board_show(mr);
+	return &mr->mr;
 }
 
 int
@@ -284,7 +288,9 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 		return softrdma_fork_refuse("ibv_dereg_mr");
 	struct softrdma_mr *mr = (struct softrdma_mr *)ibv_mr;
 	softrdma_mr_remove(mr);
+	softrdma_board_hide(mr);
 	softrdma_io_revoke(mr);
+	softrdma_board_forget(mr);
 	softrdma_mr_delete(mr);
 	return 0;
 }

@@ -11,10 +11,8 @@
 #include <unistd.h>
 
 #include "bounds.h"
-#include "cm.h"
 #include "env.h"
 #include "fork.h"
-#include "memory.h"
 
 #define WORD_BITS 64
 
@@ -141,7 +139,7 @@ lock_manager(void)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	const uint64_t start_ns = softrdma_now_ns();
-	while (!softrdma_cm_trylock()) {
+	while (!softrdma_cm_fork_begins()) {
 		if (softrdma_now_ns() - start_ns >= PATIENCE_NS)
 			return false;
 		nanosleep(&look, NULL);
@@ -153,7 +151,7 @@ static void
 before(void)
 {
 	has_manager = lock_manager();
-	softrdma_mr_lock_table();
+	softrdma_mr_fork_begins();
 	pthread_mutex_lock(&descriptors.lock);
 }
 
@@ -161,9 +159,9 @@ static void
 after(void)
 {
 	pthread_mutex_unlock(&descriptors.lock);
-	softrdma_mr_unlock_table();
+	softrdma_mr_fork_ends();
 	if (has_manager)
-		softrdma_cm_unlock();
+		softrdma_cm_fork_ends();
 }
 
 static void

@@ -49,6 +49,15 @@ void softrdma_fork_close(int fd);
 void softrdma_fork_keep(const void *memory);
 
 /*
+ * What a fork waits for, and holds until both processes are there: no other thread is in the middle of a change
+ * then. softrdma_cm_fork_begins() is false if the connection manager is in use.
+ */
+bool softrdma_cm_fork_begins(void);
+void softrdma_cm_fork_ends(void);
+void softrdma_mr_fork_begins(void);
+void softrdma_mr_fork_ends(void);
+
+/*
  * What each file of the device does in the child, on its only thread: it forgets the parent's objects, and
  * its locks begin anew.
  */

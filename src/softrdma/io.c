@@ -1381,7 +1381,6 @@ start_engine(void)
 	engine.stopping = false;
 	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
 	softrdma_board_open();
-	softrdma_mr_show_all();
 	ret = softrdma_thread_create(&engine.thread, "softrdma", run_engine, NULL);
 	if (ret)
 		goto err_not_running;

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "board.h"
 #include "copy.h"
 #include "env.h"
 #include "fork.h"
@@ -38,13 +37,13 @@ static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
 
 void
-softrdma_mr_lock_table(void)
+softrdma_mr_fork_begins(void)
 {
 	pthread_rwlock_wrlock(&table_lock);
 }
 
 void
-softrdma_mr_unlock_table(void)
+softrdma_mr_fork_ends(void)
 {
 	pthread_rwlock_unlock(&table_lock);
 }
@@ -302,23 +301,13 @@ check_read_flushes(struct softrdma_mr *mr)
 	return ret == EOPNOTSUPP ? 0 : ret;
 }
 
-/* those that are made durable before they are read can only be reached by asking */
-static void
-show(struct softrdma_mr *mr)
-{
-	if (mr->mr.length > 0 && !mr->read_flushes && !softrdma_is_inherited(mr->mr.context))
-		softrdma_board_show(mr);
-}
-
 void
-softrdma_mr_show_all(void)
+softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr))
 {
-	if (!softrdma_board_is_there())
-		return;
 	pthread_rwlock_rdlock(&table_lock);
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		for (struct softrdma_mr *mr = table[i]; mr; mr = mr->next)
-			show(mr);
+			visit(mr);
 	}
 	pthread_rwlock_unlock(&table_lock);
 }
@@ -394,7 +383,6 @@ softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
 	ret = insert_under_new_key(mr);
 	if (ret)
 		goto err_delete_persist;
-	show(mr);
 	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
 	return mr;
 
@@ -418,7 +406,6 @@ softrdma_mr_remove(struct softrdma_mr *mr)
 	}
 	*at = mr->next;
 	pthread_rwlock_unlock(&table_lock);
-	softrdma_board_hide(mr);
 }
 
 void
@@ -429,7 +416,6 @@ softrdma_mr_delete(struct softrdma_mr *mr)
 		pthread_cond_wait(&flushes_cond, &flushes_lock);
 	pthread_mutex_unlock(&flushes_lock);
 
-	softrdma_board_forget(mr);
 	atomic_fetch_sub(&softrdma_pd_of(mr->mr.pd)->users, 1);
 	softrdma_persist_delete(mr->persist);
 	free(mr);

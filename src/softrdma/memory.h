@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 #include "bounds.h"
-#include "domain.h"
+#include "pd.h"
 #include "persist.h"
 #include "softrdma.h"
 
@@ -45,10 +45,6 @@ softrdma_place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_
 	place->iov[0].iov_len = len;
 	place->mr[0] = mr;
 }
-
-/* held while the process forks, so that the child finds the table as a whole */
-void softrdma_mr_lock_table(void);
-void softrdma_mr_unlock_table(void);
 
 /*
  * Finds the region with this key and checks protection domain (that of keys: domain.h), range and all bits of
@@ -100,8 +96,8 @@ int softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len)
 void softrdma_mr_hold(struct softrdma_mr *mr);
 void softrdma_mr_release(struct softrdma_mr *mr);
 
-/* the board is there now: puts all regions on it. Any thread. */
-void softrdma_mr_show_all(void);
+/* calls visit() for each region of the table, with the table's lock held. Any thread. */
+void softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr));
 
 /* ibv_reg_mr without the public name: NULL with errno */
 struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access);

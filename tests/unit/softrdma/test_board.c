@@ -210,10 +210,12 @@ test_place_is_kept(void **state)
 	key_step = SOFTRDMA_BOARD_REGIONS;
 	struct ibv_mr *one = new_mr();
 	softrdma_mr_remove((struct softrdma_mr *)one);
+	softrdma_board_hide((struct softrdma_mr *)one);
 	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
 	struct ibv_mr *two = new_mr();
 	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
 	assert_int_equal(board->regions[softrdma_board_place(0x10007, 1)].key, two->rkey);
+	softrdma_board_forget((struct softrdma_mr *)one);
 	softrdma_mr_delete((struct softrdma_mr *)one);
 	struct ibv_mr *three = new_mr();
 	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, three->rkey);
