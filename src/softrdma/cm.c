@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "cm.h"
-#include "external_qp.h"
+#include "connection.h"
 #include "credentials.h"
 #include "device.h"
 #include "env.h"
+#include "external_qp.h"
 #include "fault_plan.h"
 #include "fork.h"
 #include "handshake.h"
@@ -401,7 +402,7 @@ link_ready(struct softrdma_link *link, void *arg)
 		return;
 	id->established = true;
 	if (link->state == SOFTRDMA_LINK_UP) /* else it is the deadline of a disconnect */
-		softrdma_io_deadline(link, 0);
+		softrdma_connection_deadline(link, 0);
 	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
 		SOFTRDMA_LOG(ERROR, "an established connection cannot be reported");
 }
@@ -499,7 +500,7 @@ let_go(struct softrdma_id *id)
 		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
 		if (link->qp && !stays) { /* else ibv_destroy_qp() has done it, behind the id's back */
 			softrdma_link_close(link);
-			softrdma_io_send(link);
+			softrdma_connection_send(link);
 		}
 		pthread_mutex_unlock(&link->lock);
 		softrdma_link_put(link);
@@ -770,8 +771,8 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 			bool up = link->state == SOFTRDMA_LINK_UP;
 			softrdma_link_close(link);
 			if (up)
-				softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
-			softrdma_io_send(link);
+				softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+			softrdma_connection_send(link);
 			to_come = link->state == SOFTRDMA_LINK_CLOSING;
 		}
 		pthread_mutex_unlock(&link->lock);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bounds.h"
 #include "completion.h"
 #include "device.h"
 #include "domain.h"
 #include "fork.h"
-#include "io.h"
-#include "bounds.h"
 #include "notify.h"
+#include "reader.h"
 #include "waiter.h"
 
 struct ibv_comp_channel *
@@ -62,7 +62,7 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 		return -1;
 	}
 	while ((cq = softrdma_comp_channel_take(channel)) == NULL) {
-		softrdma_io_about_to_wait();
+		softrdma_reader_about_to_wait();
 		int ret = softrdma_waiter_wait(channel);
 		if (ret) {
 			errno = ret;
@@ -160,7 +160,7 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0) {
 		/* nothing there: who polls also does the device's work, and so pays no thread switch */
-		softrdma_io_poll(cq);
+		softrdma_reader_poll(cq);
 		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 &&
 			!__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))
 			return 0;
@@ -173,6 +173,6 @@ softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	softrdma_cq_arm(cq, solicited_only);
-	softrdma_io_stop_polling(cq);
+	softrdma_reader_stop_polling(cq);
 	return 0;
 }

@@ -290,6 +290,7 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 	softrdma_mr_remove(mr);
 	softrdma_board_hide(mr);
 	softrdma_io_revoke(mr);
+	softrdma_mr_wait_for_flushes(mr);
 	softrdma_board_forget(mr);
 	softrdma_mr_delete(mr);
 	return 0;

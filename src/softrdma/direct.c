@@ -22,9 +22,11 @@
 #define NS_PER_S 1000000000u
 
 /* a connection between two processes of this host */
-struct softrdma_lane {
-	struct softrdma_lane *next;           /* of those whose peer may come in; under the lock, as refs */
-	unsigned refs;                        /* the link's, and those of who waits for it */
+struct lane {
+	struct softrdma_lane head; /* first: what a link knows of it */
+	int fd;                    /* of the connection, which closes it after the lane has ended */
+	struct lane *next;         /* of those whose peer may come in; under the lock, as refs */
+	unsigned refs;             /* the link's, and those of who waits for it */
 	struct softrdma_neighbour *neighbour; /* NULL: it has not been met */
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
@@ -37,8 +39,14 @@ struct softrdma_lane {
 	struct softrdma_window windows[SOFTRDMA_WINDOWS];
 };
 
+static struct lane *
+lane_of(const struct softrdma_link *link)
+{
+	return (struct lane *)link->lane;
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct softrdma_lane *lanes;
+static struct lane *lanes;
 
 void
 softrdma_direct_after_fork(void)
@@ -78,13 +86,13 @@ is_own_peer(int fd)
 					     : own.in.sin_port == peer.in.sin_port;
 }
 
+static const struct softrdma_lane_ops ops;
+
 void
-softrdma_direct_offer(struct softrdma_link *link)
+softrdma_direct_offer(struct softrdma_link *link, int fd)
 {
-	/* faults are injected into frames; a right that is withheld and TLS are for peers that are not
-	 * trusted */
-	if (!softrdma_board_is_there() || link->faulty || link->encrypted || link->responder.withheld ||
-		!is_same_host(link->fd))
+	/* a right is withheld from peers that are not trusted */
+	if (!softrdma_board_is_there() || link->responder.withheld || !is_same_host(fd))
 		return;
 	uint32_t number;
 	if (softrdma_random(&number, sizeof(number)))
@@ -92,11 +100,13 @@ softrdma_direct_offer(struct softrdma_link *link)
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(link->responder.pd);
 	if (slot == NULL)
 		return;
-	struct softrdma_lane *lane = calloc(1, sizeof(*lane));
+	struct lane *lane = calloc(1, sizeof(*lane));
 	if (lane == NULL) {
 		softrdma_board_give_slot(slot);
 		return;
 	}
+	lane->head.ops = &ops;
+	lane->fd = fd;
 	lane->refs = 1;
 	lane->own = slot;
 	lane->number = number ? number : 1;
@@ -104,14 +114,14 @@ softrdma_direct_offer(struct softrdma_link *link)
 	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, lane->number);
 	lane->slot = greeting.slot;
 	memcpy(lane->id, greeting.id, sizeof(lane->id));
-	link->lane = lane;
+	link->lane = &lane->head;
 }
 
-bool
-softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
+static bool
+greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
 {
-	struct softrdma_lane *lane = link->lane;
-	if (lane == NULL || !lane->greeting_due)
+	struct lane *lane = lane_of(link);
+	if (!lane->greeting_due)
 		return false;
 	lane->greeting_due = false;
 	*greeting = softrdma_board_greeting(lane->own, lane->number);
@@ -122,17 +132,16 @@ softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting *gree
 static bool
 is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
-	const struct softrdma_lane *lane = link->lane;
+	const struct lane *lane = lane_of(link);
 	return greeting->number == lane->number && greeting->slot == lane->slot &&
-		memcmp(greeting->id, lane->id, sizeof(lane->id)) == 0 && !is_own_peer(link->fd);
+		memcmp(greeting->id, lane->id, sizeof(lane->id)) == 0 && !is_own_peer(lane->fd);
 }
 
-void
-softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+static void
+greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
-	struct softrdma_lane *lane = link->lane;
-	if (lane == NULL || lane->neighbour || link->failed || link->responder.withheld ||
-		is_echo(link, greeting))
+	struct lane *lane = lane_of(link);
+	if (lane->neighbour || link->failed || link->responder.withheld || is_echo(link, greeting))
 		return;
 	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
 	if (neighbour == NULL)
@@ -157,22 +166,29 @@ softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeti
 void
 softrdma_direct_shut(struct softrdma_link *link)
 {
-	if (link->lane)
-		atomic_store(&link->lane->own->open, 0);
+	struct lane *lane = lane_of(link);
+	if (lane)
+		atomic_store(&lane->own->open, 0);
 }
+
+static const struct softrdma_lane_ops ops = {
+	.greet = greet,
+	.greeted = greeted,
+	.shut = softrdma_direct_shut,
+};
 
 /* the lane's peer is in our memory: it has said so, and the thread that has entered has not died there */
 static bool
-is_busy(const struct softrdma_lane *lane)
+is_busy(const struct lane *lane)
 {
 	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
 }
 
 /* the lock is held; a lane that has ended stays as long as its peer is in our memory */
 static void
-put(struct softrdma_lane **at)
+put(struct lane **at)
 {
-	struct softrdma_lane *lane = *at;
+	struct lane *lane = *at;
 	*at = lane->next;
 	softrdma_neighbour_leave(lane->neighbour);
 	free(lane);
@@ -183,7 +199,7 @@ static void
 sweep(void)
 {
 	pthread_mutex_lock(&lock);
-	struct softrdma_lane **at = &lanes;
+	struct lane **at = &lanes;
 	while (*at) {
 		if ((*at)->refs == 0 && !is_busy(*at))
 			put(at);
@@ -196,7 +212,7 @@ sweep(void)
 void
 softrdma_direct_end(struct softrdma_link *link)
 {
-	struct softrdma_lane *lane = link->lane;
+	struct lane *lane = lane_of(link);
 	if (lane == NULL)
 		return;
 	softrdma_direct_shut(link);
@@ -218,7 +234,7 @@ softrdma_direct_end(struct softrdma_link *link)
 
 /* until the peer has ended what it is at now; what it begins later finds the memory off the board */
 static void
-wait_for(struct softrdma_lane *lane)
+wait_for(struct lane *lane)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	const unsigned busy = atomic_load(&lane->peer->busy);
@@ -239,7 +255,7 @@ void
 softrdma_direct_wait(void)
 {
 	pthread_mutex_lock(&lock);
-	struct softrdma_lane *lane = lanes;
+	struct lane *lane = lanes;
 	while (lane) {
 		lane->refs++;
 		pthread_mutex_unlock(&lock);
@@ -261,8 +277,7 @@ softrdma_direct_wait(void)
  * change. False: let the responder see for itself.
  */
 static bool
-find_region(const struct softrdma_lane *lane, const struct softrdma_send *send,
-	struct softrdma_board_region *region)
+find_region(const struct lane *lane, const struct softrdma_send *send, struct softrdma_board_region *region)
 {
 	const int right =
 		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
@@ -286,7 +301,7 @@ find_region(const struct softrdma_lane *lane, const struct softrdma_send *send,
 
 /* the window of the region: as it was, or in the place of the one that was not used for longest */
 static struct softrdma_window *
-window_of(struct softrdma_lane *lane, const struct softrdma_board_region *region)
+window_of(struct lane *lane, const struct softrdma_board_region *region)
 {
 	struct softrdma_window *window = &lane->windows[0];
 	for (int i = 0; i < SOFTRDMA_WINDOWS; i++) {
@@ -332,7 +347,7 @@ copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_the
 
 /* does the peer let us in, and does it look where we say that we are in? */
 static bool
-is_open(const struct softrdma_lane *lane)
+is_open(const struct lane *lane)
 {
 	const struct softrdma_board_slot *peer = lane->peer;
 	return atomic_load(&peer->open) == lane->peer_number && peer->peer_number == lane->number &&
@@ -344,7 +359,7 @@ is_open(const struct softrdma_lane *lane)
  * one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
  */
 static bool
-copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
+copy_piece(struct lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
 {
 	struct softrdma_board_region region;
@@ -363,7 +378,7 @@ copy_piece(struct softrdma_lane *lane, const struct softrdma_send *send, const s
 static bool
 go_on(struct softrdma_link *link, const struct softrdma_send *send)
 {
-	struct softrdma_lane *lane = link->lane;
+	struct lane *lane = lane_of(link);
 	struct softrdma_place place;
 	uint64_t left = send->length - lane->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
@@ -390,7 +405,7 @@ is_direct(const struct softrdma_send *send)
 bool
 softrdma_direct_run(struct softrdma_link *link)
 {
-	struct softrdma_lane *lane = link->lane;
+	struct lane *lane = lane_of(link);
 	if (lane->neighbour == NULL || link->state != SOFTRDMA_LINK_UP)
 		return false;
 	size_t budget = SOFTRDMA_DIRECT_MAX;

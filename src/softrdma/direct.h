@@ -18,24 +18,20 @@
 
 #include <stdbool.h>
 
-#include "wire.h"
-
 struct softrdma_link;
-struct softrdma_lane;
 
-/* the socket is connected: if the peer is on this host, it gets to know where our board is */
-void softrdma_direct_offer(struct softrdma_link *link);
-/* the greeting that is to leave now; false: none */
-bool softrdma_direct_greet(struct softrdma_link *link, struct softrdma_greeting *greeting);
-/* the peer has said where its board is; from here on it may come in, and we may go there */
-void softrdma_direct_greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting);
+/*
+ * The socket is connected: if the peer is on this host, it gets to know where our board is. The link then greets,
+ * is greeted and shuts through its lane (struct softrdma_lane_ops).
+ */
+void softrdma_direct_offer(struct softrdma_link *link, int fd);
 
 /*
  * makes what can be made of what is posted; true: there is more to be made, but others must have their turn
  */
 bool softrdma_direct_run(struct softrdma_link *link);
 
-/* the queue pair serves nobody any more */
+/* the queue pair no longer serves its peer */
 void softrdma_direct_shut(struct softrdma_link *link);
 /* the connection is over */
 void softrdma_direct_end(struct softrdma_link *link);

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "connection.h"
+#include "engine.h"
 #include "env.h"
 #include "faulty.h"
-#include "io.h"
+#include "links.h"
 
 #define NS_PER_S 1000000000u
 
@@ -68,14 +70,14 @@ set_alarm(const struct softrdma_faulty *faulty)
 	const uint64_t times[] = { faulty->held_until, faulty->disconnect_at, faulty->give_up_at };
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
 		if (times[i])
-			softrdma_io_alarm(times[i]);
+			softrdma_engine_alarm(times[i]);
 	}
 }
 
 void
-softrdma_faulty_attached(struct softrdma_link *link)
+softrdma_faulty_attached(struct softrdma_connection *conn)
 {
-	struct softrdma_faulty *faulty = link->faulty;
+	struct softrdma_faulty *faulty = conn->faulty;
 	const struct softrdma_fault *disconnect = fault_of(faulty, SOFTRDMA_FAULT_DISCONNECT);
 	if (disconnect->told)
 		faulty->disconnect_at = softrdma_now_ns() + disconnect->value;
@@ -84,21 +86,23 @@ softrdma_faulty_attached(struct softrdma_link *link)
 
 /* as rdma_disconnect() of this side does; what there is to say is said by the next fill */
 static void
-end_connection(struct softrdma_link *link)
+end_connection(struct softrdma_connection *conn)
 {
+	struct softrdma_link *link = &conn->link;
 	softrdma_link_close(link);
-	softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
 
 void
-softrdma_faulty_look(struct softrdma_link *link, uint64_t now_ns)
+softrdma_faulty_look(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	struct softrdma_faulty *faulty = link->faulty;
-	if (link->fd < 0)
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_faulty *faulty = conn->faulty;
+	if (conn->fd < 0)
 		return; /* it is over */
 	if (faulty->give_up_at && now_ns >= faulty->give_up_at) {
 		softrdma_link_lost(link);
-		softrdma_io_detach(link);
+		softrdma_connection_detach(link);
 		return;
 	}
 	if (faulty->disconnect_at && now_ns >= faulty->disconnect_at) {
@@ -106,10 +110,10 @@ softrdma_faulty_look(struct softrdma_link *link, uint64_t now_ns)
 		if (link->state == SOFTRDMA_LINK_UP) {
 			SOFTRDMA_LOG(NOTICE, "injected fault: connection %" PRIu64 " ends, its time is over",
 				faulty->connection);
-			end_connection(link);
+			end_connection(conn);
 		}
 	}
-	softrdma_io_send(link);
+	softrdma_connection_send(link);
 	set_alarm(faulty);
 }
 
@@ -120,9 +124,10 @@ softrdma_faulty_look(struct softrdma_link *link, uint64_t now_ns)
  * held until all before it are answered.
  */
 static void
-strike_request(struct softrdma_link *link)
+strike_request(struct softrdma_connection *conn)
 {
-	struct softrdma_faulty *faulty = link->faulty;
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_faulty *faulty = conn->faulty;
 	struct softrdma_requester *req = &link->requester;
 	const struct softrdma_fault *end = fault_of(faulty, SOFTRDMA_FAULT_DISCONNECT_AFTER);
 	if (link->state != SOFTRDMA_LINK_UP || req->failed)
@@ -138,7 +143,7 @@ strike_request(struct softrdma_link *link)
 		SOFTRDMA_LOG(NOTICE,
 			"injected fault: connection %" PRIu64 " ends after work request %" PRIu64,
 			faulty->connection, sent);
-		end_connection(link);
+		end_connection(conn);
 	} else {
 		SOFTRDMA_LOG(NOTICE,
 			"injected fault: an error for work request %" PRIu64 " of connection %" PRIu64,
@@ -172,9 +177,10 @@ is_dropped(struct softrdma_faulty *faulty)
 
 /* a frame is in the batch: what becomes of it? Frames of the connection itself are not counted. */
 static bool
-may_go(struct softrdma_link *link)
+may_go(struct softrdma_connection *conn)
 {
-	struct softrdma_faulty *faulty = link->faulty;
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_faulty *faulty = conn->faulty;
 	struct softrdma_tx *tx = &link->tx;
 	const uint8_t opcode = tx->opcode[tx->first];
 	const bool request = softrdma_opcode_is_request(opcode);
@@ -199,21 +205,23 @@ may_go(struct softrdma_link *link)
 
 /* a queue pair that is being destroyed waits for nothing: what it has executed is still to be acknowledged */
 static bool
-is_held(const struct softrdma_link *link)
+is_held(const struct softrdma_connection *conn)
 {
-	const struct softrdma_faulty *faulty = link->faulty;
+	const struct softrdma_link *link = &conn->link;
+	const struct softrdma_faulty *faulty = conn->faulty;
 	return faulty->held_until && link->qp && softrdma_now_ns() < faulty->held_until;
 }
 
 bool
-softrdma_faulty_fill(struct softrdma_link *link)
+softrdma_faulty_fill(struct softrdma_connection *conn)
 {
-	if (is_held(link))
+	struct softrdma_link *link = &conn->link;
+	if (is_held(conn))
 		return false;
-	link->faulty->held_until = 0;
+	conn->faulty->held_until = 0;
 	while (link->tx.first == link->tx.count) {
-		strike_request(link);
-		if (!softrdma_link_tx_fill(link) || !may_go(link))
+		strike_request(conn);
+		if (!softrdma_link_tx_fill(link) || !may_go(conn))
 			return false;
 	}
 	return true; /* what is in the batch has been looked at */
@@ -240,4 +248,19 @@ softrdma_faulty_flush_waits(const struct softrdma_faulty *faulty)
 	struct timespec left = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
 	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
 		;
+}
+
+/* --- the alarm --- */
+
+static void
+look_at(struct softrdma_connection *conn, const void *arg)
+{
+	if (conn->faulty)
+		softrdma_faulty_look(conn, *(const uint64_t *)arg);
+}
+
+void
+softrdma_faulty_ring(uint64_t now_ns)
+{
+	softrdma_links_for_each(look_at, &now_ns);
 }

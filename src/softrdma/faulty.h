@@ -4,7 +4,7 @@
 /*
  * faulty.h -- what injected faults do to one connection
  *
- * A link that no fault concerns has none of this: one look at a pointer for each batch of frames is all that
+ * A connection that no fault concerns has none of this: one look at a pointer for each batch of frames is all that
  * faults cost there. A faulty link sends frame by frame, and before each one it is decided what becomes of
  * it:
  *
@@ -19,14 +19,14 @@
  *
  * None of them makes a work request succeed: only the other side's answer does that.
  *
- * The link's lock is held in all calls unless said otherwise. Time is waited for by softrdma_io_alarm().
+ * The link's lock is held in all calls unless said otherwise. Time is waited for by the alarm of the engine.
  */
 
 #ifndef SOFTRDMA_FAULTY_H
 #define SOFTRDMA_FAULTY_H
 
 #include "fault_plan.h"
-#include "link.h"
+#include "connection.h"
 
 struct softrdma_faulty {
 	struct softrdma_fault_plan *plan; /* with a reference */
@@ -45,18 +45,21 @@ struct softrdma_faulty {
 	uint64_t flush_delay_ns;
 };
 
-/* for a new link; *faulty_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
+/* the alarm has gone off: looks at all faulty connections. No lock held. */
+void softrdma_faulty_ring(uint64_t now_ns);
+
+/* for a new connection; *faulty_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
 int softrdma_faulty_new(struct softrdma_faulty **faulty_ptr);
 /* NULL is allowed. No lock. */
 void softrdma_faulty_delete(struct softrdma_faulty *faulty);
 
 /* in the place of softrdma_link_tx_fill(): false also if what there is to send must wait */
-bool softrdma_faulty_fill(struct softrdma_link *link);
+bool softrdma_faulty_fill(struct softrdma_connection *conn);
 
-/* the link has its socket */
-void softrdma_faulty_attached(struct softrdma_link *link);
-/* an alarm has gone off, for this link or for another one */
-void softrdma_faulty_look(struct softrdma_link *link, uint64_t now_ns);
+/* the connection has its socket */
+void softrdma_faulty_attached(struct softrdma_connection *conn);
+/* the alarm has gone off, for this connection or for another one */
+void softrdma_faulty_look(struct softrdma_connection *conn, uint64_t now_ns);
 
 /* a flush begins: decides flush_fails and flush_delay_ns */
 void softrdma_faulty_flush_begins(struct softrdma_faulty *faulty);

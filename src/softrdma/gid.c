@@ -18,7 +18,7 @@
 #include "env.h"
 #include "fork.h"
 #include "gid.h"
-#include "io.h"
+#include "links.h"
 
 #define TAG_FIRST 0xfc
 #define TAG_SECOND 0x53
@@ -365,7 +365,7 @@ take_from(struct qp_port *port, uint8_t start, uint32_t *qp_num)
 	for (unsigned i = 0; port->taken < QP_NUMS_OF_A_PORT && i < QP_NUMS_OF_A_PORT; i++) {
 		uint8_t low = (uint8_t)(start + i);
 		*qp_num = (uint32_t)port->port << QP_NUM_PORT_SHIFT | low;
-		if (port->is_taken[low] || softrdma_io_qp_num_used(*qp_num))
+		if (port->is_taken[low] || softrdma_links_have_qp_num(*qp_num))
 			continue;
 		port->is_taken[low] = true;
 		port->taken++;
@@ -392,7 +392,7 @@ take_random(uint32_t *qp_num)
 	do {
 		ret = softrdma_random(qp_num, sizeof(*qp_num));
 		*qp_num &= 0xffffff;
-	} while (ret == 0 && (*qp_num < 2 || softrdma_io_qp_num_used(*qp_num)));
+	} while (ret == 0 && (*qp_num < 2 || softrdma_links_have_qp_num(*qp_num)));
 	return ret;
 }
 

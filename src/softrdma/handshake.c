@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "credentials.h"
 #include "device.h"
 #include "env.h"
@@ -22,7 +23,6 @@
 #include "fork.h"
 #include "handshake.h"
 #include "hello.h"
-#include "io.h"
 #include "newcomers.h"
 #include "pending.h"
 #include "stream.h"
@@ -110,12 +110,12 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 		softrdma_external_qp_start(link, peer->seq);
 	} else {
 		softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
-		link->rnr_retry = peer->rnr_retry;
+		softrdma_connection_of(link)->rnr_retry = peer->rnr_retry;
 		if (!link->failed)
 			link->qp->state = IBV_QPS_RTS;
 	}
 	link->ready_due = active;
-	int ret = softrdma_io_attach(link, fd, tls, active ? peer->records : own->records);
+	int ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
 	if (ret) {
 		softrdma_link_lost(link);
 	} else {
@@ -126,8 +126,8 @@ hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct
 		if (active && !id->external) /* who establishes it knows it */
 			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
 		else if (!active)
-			softrdma_io_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
-		softrdma_io_send(link);
+			softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+		softrdma_connection_send(link);
 	}
 	pthread_mutex_unlock(&link->lock);
 	return ret;
@@ -169,7 +169,7 @@ not_connected(struct softrdma_handshaker *hand, int error)
 {
 	if (error == ECONNREFUSED && softrdma_now_ns() < hand->patient_until) {
 		hand->role = REFUSED;
-		softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_REFUSED_RETRY_MS);
+		softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_REFUSED_RETRY_MS);
 	} else {
 		socket_failed(hand, error);
 	}
@@ -182,7 +182,7 @@ connect_again(struct softrdma_handshaker *hand)
 	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
 	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	hand->role = CONNECTING;
-	softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	int ret = connect(hand->pending.fd, dst, len);
 	if (ret != 0 && errno == ECONNABORTED)
 		ret = connect(hand->pending.fd, dst, len);
@@ -230,7 +230,7 @@ ask(struct softrdma_handshaker *hand)
 	softrdma_handshake_decode(hand->pending.hello.message, &hand->id->asked);
 	hand->pending.hello.length = 0;
 	memset(&hand->pending.hello.peer, 0, sizeof(hand->pending.hello.peer));
-	softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
 /* the server has not shown that it is trusted, or does not trust this side, and has ended the stream */
@@ -274,7 +274,7 @@ begin_tls(struct softrdma_handshaker *hand)
 		return;
 	}
 	hand->role = SECURING;
-	softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	secure(hand);
 }
 
@@ -330,7 +330,7 @@ accepted(struct softrdma_handshaker *hand)
 		return;
 	}
 	hand->role = AWAITING_QP;
-	softrdma_io_set_deadline(&hand->pending.deadline, 0); /* the peer has one */
+	softrdma_timer_clear(&hand->pending.deadline); /* the peer has one */
 	int ret = softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
 		hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL);
 	if (ret)
@@ -462,7 +462,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	softrdma_hello_encode(&hand->pending.hello, &hs, param->private_data, param->private_data_len);
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
-	softrdma_io_set_deadline(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	hand->patient_until =
 		softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * SOFTRDMA_NS_PER_MS;
 	if (refused)
@@ -498,7 +498,7 @@ request_complete(struct softrdma_handshaker *hand)
 	if (id == NULL)
 		goto err_busy;
 	softrdma_pending_heard(&hand->pending);
-	softrdma_io_set_deadline(&hand->pending.deadline, 0); /* the application takes the time it needs */
+	softrdma_timer_clear(&hand->pending.deadline); /* the application takes the time it needs */
 	hand->role = AWAITING_ANSWER;
 	hand->id = id;
 	id->handshaker = hand;

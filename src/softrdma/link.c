@@ -9,26 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "direct.h"
 #include "env.h"
-#include "faulty.h"
 #include "link.h"
 
-struct softrdma_link *
-softrdma_link_new(void)
+void
+softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link))
 {
-	struct softrdma_link *link = calloc(1, sizeof(*link));
-	if (link == NULL)
-		return NULL;
-	if (softrdma_faulty_new(&link->faulty)) {
-		free(link);
-		return NULL;
-	}
 	pthread_mutex_init(&link->lock, NULL);
 	atomic_init(&link->refs, 1);
-	link->fd = -1;
-	link->tx.frames_max = link->faulty ? 1 : SOFTRDMA_TX_FRAMES;
-	return link;
+	link->delete = delete;
+	link->tx.frames_max = SOFTRDMA_TX_FRAMES;
 }
 
 void
@@ -42,11 +32,9 @@ softrdma_link_put(struct softrdma_link *link)
 {
 	if (atomic_fetch_sub(&link->refs, 1) > 1)
 		return;
-	assert(link->fd == -1);
 	softrdma_requester_fini(&link->requester);
-	softrdma_faulty_delete(link->faulty);
 	pthread_mutex_destroy(&link->lock);
-	free(link);
+	link->delete (link);
 }
 
 void
@@ -124,7 +112,8 @@ softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);
 	softrdma_responder_fail(&link->responder);
-	softrdma_direct_shut(link);
+	if (link->lane)
+		link->lane->ops->shut(link);
 	softrdma_recv_queue_forget(link->responder.queue, link);
 	discard_payload(&link->rx);
 	if (!drop_requests(&link->tx))
@@ -323,7 +312,8 @@ peer_greets(struct softrdma_link *link, const uint8_t *id)
 	struct softrdma_greeting greeting;
 	softrdma_greeting_decode(&link->rx.frame, &greeting);
 	memcpy(greeting.id, id, sizeof(greeting.id));
-	softrdma_direct_greeted(link, &greeting);
+	if (link->lane)
+		link->lane->ops->greeted(link, &greeting);
 }
 
 /* the payload of a frame is complete */
@@ -566,7 +556,7 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 		return true;
 	}
 	struct softrdma_greeting greeting;
-	if (softrdma_direct_greet(link, &greeting)) {
+	if (link->lane && link->lane->ops->greet(link, &greeting)) {
 		softrdma_greeting_encode(&greeting, &out->frame);
 		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
 		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(greeting.id));

@@ -16,8 +16,8 @@
  *	CLOSING  this side has said DISCONNECT; responses still leave, then the stream is shut down
  *	DOWN     the peer has said so too, or is gone
  *
- * No socket, thread or clock in here: that is io.c. The link's lock is held in all calls unless said
- * otherwise.
+ * There is no socket, thread or clock in here: those are a connection's (connection.h). The link's lock is held in all
+ * calls, unless said otherwise.
  */
 
 #ifndef SOFTRDMA_LINK_H
@@ -32,7 +32,6 @@
 
 #include "requester.h"
 #include "responder.h"
-#include "watched.h"
 #include "wire.h"
 
 enum softrdma_link_state {
@@ -70,9 +69,6 @@ struct softrdma_tx {
 };
 
 struct softrdma_link;
-struct softrdma_stream;
-struct softrdma_faulty;
-struct softrdma_lane;
 
 /* what the connection manager wants to know; called with the link's lock held */
 struct softrdma_link_ops {
@@ -80,10 +76,25 @@ struct softrdma_link_ops {
 	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, after the connection was up */
 };
 
+/* what a link has its lane do; its lock is held */
+struct softrdma_lane_ops {
+	/* the greeting that is to leave now; false: none */
+	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);
+	/* the peer has said where its board is; from here on it may come in, and we may go there */
+	void (*greeted)(struct softrdma_link *link, const struct softrdma_greeting *greeting);
+	/* the queue pair no longer serves its peer */
+	void (*shut)(struct softrdma_link *link);
+};
+
+/* the path of a link to a peer on the same host; the rest of it is in direct.c */
+struct softrdma_lane {
+	const struct softrdma_lane_ops *ops;
+};
+
 struct softrdma_link {
-	struct softrdma_watched watched; /* first: the progress thread finds the link by it */
 	pthread_mutex_t lock; /* guards everything below; taken before the locks of queues and channels */
 	atomic_uint refs;
+	void (*delete)(struct softrdma_link *link); /* what the last reference calls */
 
 	enum softrdma_link_state state;
 	bool failed; /* the queue pair is in error; peeked at without the lock */
@@ -104,46 +115,14 @@ struct softrdma_link {
 	struct softrdma_tx tx;
 
 	bool by_copy; /* the stream is not plain: memory is filled from the stage, and sent from a copy */
-	struct softrdma_faulty *faulty; /* NULL: no faults are injected */
-	struct softrdma_lane *lane;     /* NULL: the peer is not known to be on this host */
+	struct softrdma_lane *lane; /* NULL: the peer is not known to be on this host (direct.h) */
 
 	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
 	uint32_t frames_received;            /* their headers, modulo 2^32 */
-
-	/* io.c only */
-	int fd;                         /* -1: no socket */
-	struct softrdma_stream *stream; /* NULL: plain */
-	bool encrypted;                 /* it is TLS */
-	atomic_uint crc_errors;         /* records that were damaged on their way */
-	bool claimed;     /* a poller serves the socket, the progress thread does not wait for it */
-	bool lent;        /* a waiter or a worker serves what comes, and the progress thread only sends */
-	bool wants_space; /* the socket was full: whoever waits for it waits for room as well */
-	size_t flushed_in_turn; /* bytes that were made durable without a worker */
-	bool flush_running;     /* a worker makes a range durable, or is about to */
-	bool has_worker;        /* there is one that makes all of the link's flushes until it leaves */
-	bool fin_sent;
-	bool hung_up;      /* the peer sends no more: read to the end */
-	uint64_t deadline; /* ns, 0: none: by then the peer must have said READY, or answered DISCONNECT */
-	uint8_t rnr_retry; /* how often the peer's timer (RNR_TIMER_NS) may run out; 7: for ever */
-	uint64_t rnr_deadline;      /* ns, 0: none */
-	uint32_t rnr_refusals;      /* of the requester when the deadline was set */
-	unsigned absence_ms;        /* requests wait so long for a connection; 0: for ever */
-	uint64_t absence_deadline;  /* ns, 0: none */
-	bool patient;               /* the socket has the long timeout */
-	unsigned polls, polls_seen; /* how often a poller has served it, and the progress thread's last look
-				       at that */
-	unsigned polls_handled;     /* when the progress thread has served it last */
-	uint32_t posts_handled;     /* of the requester, likewise */
-	unsigned idle_polls;        /* of the poller, in a row */
-	struct softrdma_link *next, *prev; /* list of all links; guarded by the engine's lock */
-	bool listed;
-	bool queued; /* in the list of links with work left; guarded by the engine's lock */
-	struct softrdma_link *work_next;
-	struct softrdma_link *job_next; /* in the list of flushes to be made; guarded by the workers' lock */
 };
 
-/* NULL: no memory. No lock. */
-struct softrdma_link *softrdma_link_new(void);
+/* a link in memory that was cleared, with one reference; delete() frees the memory. No lock. */
+void softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link));
 /* any thread, any lock */
 void softrdma_link_get(struct softrdma_link *link);
 void softrdma_link_put(struct softrdma_link *link);

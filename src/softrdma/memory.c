@@ -409,13 +409,18 @@ softrdma_mr_remove(struct softrdma_mr *mr)
 }
 
 void
-softrdma_mr_delete(struct softrdma_mr *mr)
+softrdma_mr_wait_for_flushes(struct softrdma_mr *mr)
 {
 	pthread_mutex_lock(&flushes_lock);
 	while (mr->flushes > 0)
 		pthread_cond_wait(&flushes_cond, &flushes_lock);
 	pthread_mutex_unlock(&flushes_lock);
+}
 
+void
+softrdma_mr_delete(struct softrdma_mr *mr)
+{
+	assert(mr->flushes == 0);
 	atomic_fetch_sub(&softrdma_pd_of(mr->mr.pd)->users, 1);
 	softrdma_persist_delete(mr->persist);
 	free(mr);

@@ -108,7 +108,10 @@ struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length
  */
 void softrdma_mr_remove(struct softrdma_mr *mr);
 
-/* waits for flushes that still run on a worker, then frees what softrdma_mr_new made */
+/* waits for flushes of the region that still run on a worker. No lock. */
+void softrdma_mr_wait_for_flushes(struct softrdma_mr *mr);
+
+/* frees what softrdma_mr_new made, once no flush of it runs */
 void softrdma_mr_delete(struct softrdma_mr *mr);
 
 #endif /* SOFTRDMA_MEMORY_H */

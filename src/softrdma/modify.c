@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "connection.h"
 #include "direct.h"
 #include "env.h"
 #include "fork.h"
@@ -199,8 +200,8 @@ set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 			softrdma_responder_start(&link->responder, attr->rq_psn, attr->max_dest_rd_atomic);
 		} else if (state == IBV_QPS_RTS) {
 			link->seq = attr->sq_psn;
-			link->rnr_retry = attr->rnr_retry;
-			link->absence_ms = absence_ms(attr);
+			softrdma_connection_of(link)->rnr_retry = attr->rnr_retry;
+			softrdma_connection_of(link)->absence_ms = absence_ms(attr);
 			softrdma_requester_start(&link->requester, attr->sq_psn, attr->max_rd_atomic);
 		}
 		qp->qp.state = state;
@@ -229,7 +230,7 @@ to_error(struct softrdma_qp *qp)
 {
 	pthread_mutex_lock(&qp->link->lock);
 	softrdma_link_fail(qp->link, IBV_WC_WR_FLUSH_ERR);
-	softrdma_io_send(qp->link);
+	softrdma_connection_send(qp->link);
 	pthread_mutex_unlock(&qp->link->lock);
 	if (qp->by_hand)
 		softrdma_rendezvous_end(qp->by_hand, SOFTRDMA_RENDEZVOUS_OVER);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "engine.h"
 #include "env.h"
 #include "fork.h"
 #include "newcomers.h"
@@ -142,9 +143,17 @@ softrdma_newcomers_look_again(int fd, struct softrdma_watched *watched)
 }
 
 void
-softrdma_newcomers_forget(int fd)
+softrdma_newcomers_forget(int fd, struct softrdma_watched *watched)
 {
 	control(EPOLL_CTL_DEL, fd, NULL);
+	softrdma_engine_retire(watched);
+}
+
+void
+softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched)
+{
+	softrdma_newcomers_forget(fd, watched);
+	softrdma_fork_close(fd);
 }
 
 /* newcomers can come first in a look, so the next one may not have seen the connections when they have their turn */

@@ -24,10 +24,18 @@
 int softrdma_newcomers_open(int epoll_of_all);
 void softrdma_newcomers_close(void);
 
-/* as softrdma_io_watch() and softrdma_io_look_again(), and takes out without releasing. Any thread. */
+/*
+ * Watches the socket of a newcomer, edge-triggered, in both directions. look_again() has what is there already
+ * reported once more, after others have had their turn. 0 or an errno value. Any thread.
+ */
 int softrdma_newcomers_watch(int fd, struct softrdma_watched *watched);
 int softrdma_newcomers_look_again(int fd, struct softrdma_watched *watched);
-void softrdma_newcomers_forget(int fd);
+/*
+ * The newcomer is no longer watched: handle() is not called again after what runs now, and release() follows on
+ * another thread. unwatch() closes the socket, forget() leaves it open. Any thread.
+ */
+void softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched);
+void softrdma_newcomers_forget(int fd, struct softrdma_watched *watched);
 
 /*
  * What a peer has sent on one stream is handled before what it sends on another one after that, as on hardware,

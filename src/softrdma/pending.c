@@ -15,9 +15,10 @@
 
 #include "cm.h"
 #include "credentials.h"
+#include "engine.h"
 #include "env.h"
 #include "fork.h"
-#include "io.h"
+#include "newcomers.h"
 #include "pending.h"
 #include "stream.h"
 
@@ -77,7 +78,7 @@ make_progress(struct softrdma_pending *pending, uint32_t events)
 {
 	pending->kind->progress(pending, events);
 	if (pending->fd >= 0 && softrdma_stream_is_unread(pending->tls))
-		softrdma_io_look_again(pending->fd, &pending->watched);
+		softrdma_newcomers_look_again(pending->fd, &pending->watched);
 }
 
 static void
@@ -105,7 +106,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->fd = fd;
 	/* also what TLS sends in several pieces leaves at once: it cannot fail on a socket of TCP */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	*error = softrdma_io_watch(fd, &pending->watched);
+	*error = softrdma_newcomers_watch(fd, &pending->watched);
 	if (*error) {
 		softrdma_fork_close(fd);
 		free(pending);
@@ -115,7 +116,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	if (all)
 		all->prev = pending;
 	all = pending;
-	softrdma_io_add_ticker(tick);
+	softrdma_engine_add_ticker(tick);
 	return pending;
 }
 
@@ -124,7 +125,7 @@ leave_list(struct softrdma_pending *pending)
 {
 	if (pending->kind->forget)
 		pending->kind->forget(pending);
-	softrdma_io_set_deadline(&pending->deadline, 0);
+	softrdma_timer_clear(&pending->deadline);
 	if (pending->incoming)
 		incoming--;
 	if (pending->prev)
@@ -142,7 +143,7 @@ softrdma_pending_end(struct softrdma_pending *pending)
 	leave_list(pending);
 	softrdma_stream_leave(&pending->tls);
 	pending->fd = -1;
-	softrdma_io_unwatch(fd, &pending->watched);
+	softrdma_newcomers_unwatch(fd, &pending->watched);
 }
 
 int
@@ -153,7 +154,7 @@ softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdm
 	*tls = pending->tls;
 	pending->tls = NULL;
 	pending->fd = -1;
-	softrdma_io_forget(fd, &pending->watched);
+	softrdma_newcomers_forget(fd, &pending->watched);
 	return fd;
 }
 
@@ -368,7 +369,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 	pending->listener = listener;
 	pending->source = source;
 	pending->rank = rank;
-	softrdma_io_set_deadline(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	const struct softrdma_credentials *credentials = listener->credentials;
 	ret = credentials ? softrdma_tls_new(credentials->context, fd, false, &pending->tls) : 0;
 	if (ret) {
@@ -384,7 +385,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 static void
 set_try_again(struct softrdma_listener *listener, bool again)
 {
-	softrdma_io_timed(again - listener->try_again);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, again - listener->try_again);
 	listener->try_again = again;
 }
 
@@ -432,7 +433,7 @@ accept_sockets(struct softrdma_listener *listener)
 	}
 	/* a tick would be late: it takes ACCEPT_TURNS of the thousands that may wait */
 	if (listener->fd >= 0)
-		set_try_again(listener, softrdma_io_look_again(listener->fd, &listener->watched) != 0);
+		set_try_again(listener, softrdma_newcomers_look_again(listener->fd, &listener->watched) != 0);
 }
 
 static void
@@ -460,7 +461,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	listener->credentials = credentials;
 	listener->owner = owner;
 	/* a queue that is full drops packets, and a client that is dropped comes again in a second */
-	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_io_watch(fd, &listener->watched) : errno;
+	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_newcomers_watch(fd, &listener->watched) : errno;
 	if (ret) {
 		free(listener);
 		return ret;
@@ -470,7 +471,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	if (listeners)
 		listeners->prev = listener;
 	listeners = listener;
-	softrdma_io_add_ticker(tick);
+	softrdma_engine_add_ticker(tick);
 	*listener_ptr = listener;
 	return 0;
 }
@@ -500,7 +501,7 @@ softrdma_listener_close(struct softrdma_listener *listener)
 	set_try_again(listener, false);
 	int fd = listener->fd;
 	listener->fd = -1;
-	softrdma_io_unwatch(fd, &listener->watched);
+	softrdma_newcomers_unwatch(fd, &listener->watched);
 }
 
 void *
@@ -535,7 +536,7 @@ tick(uint64_t now_ns)
 	struct softrdma_pending *next;
 	for (struct softrdma_pending *pending = all; pending; pending = next) {
 		next = pending->next;
-		if (pending->deadline && now_ns >= pending->deadline)
+		if (softrdma_timer_has_expired(&pending->deadline, now_ns))
 			deadline_passed(pending);
 	}
 	struct softrdma_listener *next_listener;

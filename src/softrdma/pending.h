@@ -25,6 +25,7 @@
 
 #include "hello.h"
 #include "source.h"
+#include "timer.h"
 #include "watched.h"
 
 struct softrdma_credentials;
@@ -48,7 +49,7 @@ struct softrdma_pending {
 	int fd;                      /* -1: over */
 	struct softrdma_tls *tls;    /* NULL: plain */
 	struct softrdma_hello hello; /* received so far, or to be sent */
-	uint64_t deadline;           /* ns, 0: none */
+	struct softrdma_timer deadline;
 
 	bool incoming;
 	bool silent;                        /* incoming: the first message is not complete */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "io.h"
+#include "connection.h"
 #include "post.h"
 
 int
@@ -154,7 +154,7 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 		else
 			*bad_wr = wr;
 	}
-	softrdma_io_send(qp->link);
+	softrdma_connection_send(qp->link);
 	pthread_mutex_unlock(&qp->link->lock);
 	return ret;
 }
@@ -175,7 +175,7 @@ softrdma_post_feed(struct softrdma_recv_queue *queue)
 {
 	struct softrdma_link *link;
 	while ((link = softrdma_recv_queue_pop_starving(queue)) != NULL) {
-		softrdma_io_receive_posted(link);
+		softrdma_connection_receive_posted(link);
 		softrdma_link_put(link);
 	}
 }

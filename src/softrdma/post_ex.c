@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "connection.h"
 #include "fork.h"
-#include "io.h"
 #include "post.h"
 
 /* the name is new in rdma-core 45, the place in the structure is its ABI: right behind wr_atomic_write */
@@ -297,7 +297,7 @@ wr_complete(struct ibv_qp_ex *ex)
 	const uint32_t first = req->head - qp->batch.count;
 	for (uint32_t i = 0; i < qp->batch.count; i++)
 		softrdma_post_accepted(qp, first + i);
-	softrdma_io_send(qp->link);
+	softrdma_connection_send(qp->link);
 	pthread_mutex_unlock(&qp->link->lock);
 	return 0;
 }

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "connection.h"
 #include "direct.h"
 #include "env.h"
 #include "fork.h"
-#include "io.h"
+#include "links.h"
 #include "post.h"
 #include "qp.h"
 #include "srq.h"
@@ -24,7 +25,7 @@ new_qp_num(uint32_t *qp_num)
 	do {
 		ret = softrdma_random(qp_num, sizeof(*qp_num));
 		*qp_num &= 0xffffff;
-	} while (ret == 0 && (*qp_num < 2 || softrdma_io_qp_num_used(*qp_num)));
+	} while (ret == 0 && (*qp_num < 2 || softrdma_links_have_qp_num(*qp_num)));
 	return ret;
 }
 
@@ -129,7 +130,7 @@ add_link(struct softrdma_qp *qp)
 {
 	struct softrdma_cq *send_cq = softrdma_cq_of(qp->qp.send_cq);
 	struct softrdma_cq *recv_cq = softrdma_cq_of(qp->qp.recv_cq);
-	struct softrdma_link *link = softrdma_link_new();
+	struct softrdma_link *link = softrdma_connection_new();
 	if (link == NULL)
 		return ENOMEM;
 	int ret = init_link(qp, link);
@@ -143,7 +144,7 @@ add_link(struct softrdma_qp *qp)
 		if (ret)
 			goto err_detach_send_cq;
 	}
-	softrdma_io_add_link(link);
+	softrdma_links_add(link);
 	qp->link = link;
 	return 0;
 
@@ -160,14 +161,14 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_abandon(link);
-	softrdma_io_send(link); /* DISCONNECT, if the socket takes it */
-	softrdma_io_detach(link);
+	softrdma_connection_send(link); /* DISCONNECT, if the socket takes it */
+	softrdma_connection_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
 	pthread_mutex_unlock(&link->lock);
 	/* a peer of this host may be in memory that it was given for this connection */
 	softrdma_direct_wait();
 
-	softrdma_io_remove_link(link);
+	softrdma_links_remove(link);
 	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);
 	if (qp->qp.recv_cq != qp->qp.send_cq)
 		softrdma_cq_detach(softrdma_cq_of(qp->qp.recv_cq), link);
@@ -265,5 +266,5 @@ softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp)
 uint64_t
 softrdma_crc_errors(struct ibv_qp *qp)
 {
-	return atomic_load(&softrdma_qp_of(qp)->link->crc_errors);
+	return atomic_load(&softrdma_connection_of(softrdma_qp_of(qp)->link)->crc_errors);
 }

@@ -10,12 +10,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "credentials.h"
+#include "engine.h"
 #include "env.h"
 #include "fork.h"
 #include "handshake.h"
 #include "hello.h"
-#include "io.h"
 #include "pending.h"
 #include "rendezvous.h"
 #include "stream.h"
@@ -139,7 +140,7 @@ link_ready(struct softrdma_link *link, void *arg)
 {
 	(void)arg;
 	if (link->state == SOFTRDMA_LINK_UP)
-		softrdma_io_deadline(link, 0);
+		softrdma_connection_deadline(link, 0);
 }
 
 static void
@@ -168,14 +169,14 @@ hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool
 	softrdma_link_open(link);
 	link->ready_due = active;
 	link->ops = &link_ops;
-	int ret = softrdma_io_attach(link, fd, tls, records);
+	int ret = softrdma_connection_attach(link, fd, tls, records);
 	if (ret) {
 		SOFTRDMA_LOG_FEW(&given_up, ERROR, "a connection is given up: %s", strerror(ret));
 		softrdma_link_lost(link);
 	} else if (!active) {
-		softrdma_io_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+		softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	}
-	softrdma_io_send(link);
+	softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);
 	leave_door(meet);
 }
@@ -220,11 +221,12 @@ is_expected(const struct softrdma_rendezvous *meet, const struct softrdma_handsh
 static void
 plan_call(struct softrdma_rendezvous *meet, unsigned ms)
 {
-	bool had = meet->next_call != 0;
-	meet->next_call = ms ? softrdma_now_ns() + (uint64_t)ms * SOFTRDMA_NS_PER_MS : 0;
-	pauses += (unsigned)((ms != 0) - had);
-	softrdma_io_timed((ms != 0) - had);
-	softrdma_io_add_ticker(look_at_pauses);
+	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&meet->next_call));
+	if (ms)
+		softrdma_timer_set_ms(&meet->next_call, ms);
+	else
+		softrdma_timer_clear(&meet->next_call);
+	softrdma_engine_add_ticker(look_at_pauses);
 }
 
 /* tries again later: the peer may not be as far as this side, and requests have a deadline of their own */
@@ -292,7 +294,7 @@ start_call(struct softrdma_rendezvous *meet)
 	if (pending == NULL)
 		return ret;
 	struct softrdma_caller *caller = (struct softrdma_caller *)pending;
-	softrdma_io_set_deadline(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	caller->role = CONNECTING;
 	caller->meet = meet;
 	caller->to_itself = to_itself;
@@ -319,7 +321,7 @@ say_join(struct softrdma_caller *caller)
 	}
 	caller->role = AWAITING_ANSWER;
 	memset(&caller->pending.hello, 0, sizeof(caller->pending.hello));
-	softrdma_io_set_deadline(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_timer_set_ms(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
 /* goes on with the agreement on TLS; a plain stream needs none */
@@ -468,7 +470,8 @@ go_on(struct softrdma_rendezvous *meet)
 		meet->state == SOFTRDMA_RENDEZVOUS_EXPECTING || meet->state == SOFTRDMA_RENDEZVOUS_CALLING;
 	if (open && meet->guest)
 		look_at_guest(meet);
-	if (meet->state == SOFTRDMA_RENDEZVOUS_CALLING && meet->own_call == NULL && meet->next_call == 0) {
+	if (meet->state == SOFTRDMA_RENDEZVOUS_CALLING && meet->own_call == NULL &&
+		!softrdma_timer_is_set(&meet->next_call)) {
 		int ret = start_call(meet);
 		if (ret)
 			call_failed(meet, strerror(ret));
@@ -512,7 +515,7 @@ join_complete(struct softrdma_caller *caller)
 	caller->role = WAITING;
 	caller->meet = meet;
 	meet->guest = caller;
-	softrdma_io_set_deadline(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	softrdma_timer_set_ms(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 	if (has_left(caller)) /* no edge tells what has come with JOIN */
 		end(caller);
 	else
@@ -733,7 +736,7 @@ look_at_pauses(uint64_t now_ns)
 	softrdma_cm_lock();
 	for (int i = 0; i < BUCKETS && pauses > 0; i++) {
 		for (struct softrdma_rendezvous *meet = meets[i]; meet; meet = meet->next) {
-			if (meet->next_call && now_ns >= meet->next_call) {
+			if (softrdma_timer_has_expired(&meet->next_call, now_ns)) {
 				plan_call(meet, 0);
 				go_on(meet);
 			}

@@ -31,6 +31,7 @@
 #include "cm.h"
 #include "gid.h"
 #include "qp.h"
+#include "timer.h"
 
 struct softrdma_caller;
 struct softrdma_doorstep;
@@ -55,7 +56,7 @@ struct softrdma_rendezvous {
 	struct softrdma_caller *own_call;   /* that it makes; NULL: none now */
 	struct softrdma_caller *guest;      /* that has called and must wait */
 	unsigned pause_ms;                  /* before the next call */
-	uint64_t next_call;                 /* ns, 0: none is planned */
+	struct softrdma_timer next_call;    /* not set: none is planned */
 	bool told;                          /* the log has a line about calls that fail */
 
 	struct softrdma_rendezvous *next; /* of the same bucket */

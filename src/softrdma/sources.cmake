@@ -5,6 +5,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/board.c
 	softrdma/cm.c
 	softrdma/completion.c
+	softrdma/connection.c
 	softrdma/copy.c
 	softrdma/cq.c
 	softrdma/cq_ex.c
@@ -12,17 +13,20 @@ set(SOFTRDMA_SOURCES
 	softrdma/device.c
 	softrdma/direct.c
 	softrdma/domain.c
+	softrdma/engine.c
 	softrdma/env.c
 	softrdma/external_qp.c
 	softrdma/fault_plan.c
 	softrdma/faults.c
 	softrdma/faulty.c
+	softrdma/flush_worker.c
 	softrdma/fork.c
 	softrdma/gid.c
 	softrdma/handshake.c
 	softrdma/hello.c
 	softrdma/io.c
 	softrdma/link.c
+	softrdma/links.c
 	softrdma/mapping.c
 	softrdma/memory.c
 	softrdma/modify.c
@@ -40,6 +44,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/post.c
 	softrdma/post_ex.c
 	softrdma/qp.c
+	softrdma/reader.c
 	softrdma/records.c
 	softrdma/recv_queue.c
 	softrdma/rendezvous.c

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "io.h"
 #include "notify.h"
+#include "reader.h"
 #include "waiter.h"
 
 /* with more connections behind a channel, lending and giving back would cost more than a thread switch */
@@ -30,7 +30,7 @@ borrow_links(struct waiter *waiter)
 	waiter->count = softrdma_comp_channel_links(waiter->channel, waiter->links, LINKS_MAX);
 	for (unsigned i = 0; i < waiter->count; i++)
 		waiter->pfds[LINKS_AT + i] = (struct pollfd){
-			.fd = softrdma_io_lend(waiter->links[i]),
+			.fd = softrdma_reader_borrow(waiter->links[i]),
 			.events = POLLIN | POLLRDHUP,
 		};
 }
@@ -41,7 +41,7 @@ return_link(struct waiter *waiter, unsigned i)
 	if (waiter->pfds[LINKS_AT + i].fd < 0)
 		return;
 	waiter->pfds[LINKS_AT + i].fd = -1;
-	softrdma_io_take_back(waiter->links[i]);
+	softrdma_reader_return(waiter->links[i]);
 }
 
 static void
@@ -63,7 +63,8 @@ serve_links(struct waiter *waiter)
 	softrdma_comp_channel_serve(waiter->channel);
 	for (unsigned i = 0; i < waiter->count; i++) {
 		const struct pollfd *pfd = &waiter->pfds[LINKS_AT + i];
-		if (pfd->fd >= 0 && pfd->revents && !softrdma_io_serve_lent(waiter->links[i], pfd->revents))
+		if (pfd->fd >= 0 && pfd->revents &&
+			!softrdma_reader_serve_borrowed(waiter->links[i], pfd->revents))
 			return_link(waiter, i);
 	}
 	softrdma_comp_channel_serve(NULL);

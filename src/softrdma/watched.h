@@ -6,18 +6,34 @@
 #ifndef SOFTRDMA_WATCHED_H
 #define SOFTRDMA_WATCHED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
 /* both directions and the end of the stream, edge-triggered */
 #define SOFTRDMA_WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
+/* what a turn has come to */
+struct softrdma_turn {
+	bool progress;   /* something was received */
+	bool may_follow; /* more input is likely, so the thread polls before it sleeps */
+	bool alone;      /* and this object may be polled: no other thread reads its socket or posts to it */
+};
+
+/* in the objects that are watched; their calls have no lock held */
 struct softrdma_watched {
-	/* the socket has something (EPOLL*); on the progress thread, no lock held */
+	/* the descriptor has events (EPOLL*); on the progress thread. NULL for an object that has turns. */
 	void (*handle)(struct softrdma_watched *watched, uint32_t events);
-	/* nobody will call handle() any more; any thread, no lock held */
+	/* the same with a result; events are 0 for a turn that no event has caused. NULL for others. */
+	struct softrdma_turn (*turn)(struct softrdma_watched *watched, uint32_t events);
+	/* one more or one fewer reference of the engine; any thread. An object without turns has only the one. */
+	void (*hold)(struct softrdma_watched *watched);
 	void (*release)(struct softrdma_watched *watched);
+
+	/* engine.c only */
 	struct softrdma_watched *retired_next;
+	struct softrdma_watched *work_next;
+	bool queued; /* it waits for a turn; guarded by the engine's lock */
 };
 
 #endif /* SOFTRDMA_WATCHED_H */

@@ -12,8 +12,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-static struct softrdma_link *first, *last; /* linked by job_next */
-static void (*job)(struct softrdma_link *link);
+static struct softrdma_connection *first, *last; /* linked by job_next */
+static void (*job)(struct softrdma_connection *conn);
 static pthread_t threads[SOFTRDMA_FLUSH_THREADS_MAX];
 static unsigned thread_count, idle_count, queued;
 static bool stopping;
@@ -40,15 +40,15 @@ run_worker(void *arg)
 			pthread_cond_wait(&cond, &lock);
 			idle_count--;
 		}
-		struct softrdma_link *link = first;
-		if (link == NULL)
+		struct softrdma_connection *conn = first;
+		if (conn == NULL)
 			break;
-		first = link->job_next;
+		first = conn->job_next;
 		queued--;
-		void (*work)(struct softrdma_link * link) = job;
+		void (*work)(struct softrdma_connection * link) = job;
 		pthread_mutex_unlock(&lock);
-		work(link);
-		softrdma_link_put(link);
+		work(conn);
+		softrdma_link_put(&conn->link);
 		pthread_mutex_lock(&lock);
 	}
 	pthread_mutex_unlock(&lock);
@@ -56,7 +56,7 @@ run_worker(void *arg)
 }
 
 int
-softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link))
+softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct softrdma_connection *conn))
 {
 	int ret = 0;
 	pthread_mutex_lock(&lock);
@@ -65,17 +65,17 @@ softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma
 		if (ret == 0)
 			thread_count++;
 		else if (thread_count > 0)
-			ret = 0; /* the others will come to it */
+			ret = 0; /* the other threads will come to it */
 	}
 	if (ret == 0) {
-		softrdma_link_get(link);
+		softrdma_link_get(&conn->link);
 		job = work;
-		link->job_next = NULL;
+		conn->job_next = NULL;
 		if (first)
-			last->job_next = link;
+			last->job_next = conn;
 		else
-			first = link;
-		last = link;
+			first = conn;
+		last = conn;
 		queued++;
 		pthread_cond_signal(&cond);
 	}

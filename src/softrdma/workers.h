@@ -6,15 +6,15 @@
 #ifndef SOFTRDMA_WORKERS_H
 #define SOFTRDMA_WORKERS_H
 
-#include "link.h"
+#include "connection.h"
 
 /*
- * Runs work(link) on a worker, with a reference held. 0, or an errno value when there is no thread to run it.
- * Any thread, also under the link's lock.
+ * Runs work(conn) on a worker, with a reference held. 0, or an errno value if there is no thread to run it. Any
+ * thread, also under the link's lock.
  */
-int softrdma_workers_submit(struct softrdma_link *link, void (*work)(struct softrdma_link *link));
+int softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct softrdma_connection *conn));
 
-/* is something submitted that no idle thread will take? Any thread, also under the link's lock. */
+/* true if something is submitted that no idle thread will take. Any thread, also under the link's lock. */
 bool softrdma_workers_are_short(void);
 
 /* waits for all that has been submitted and ends the threads. No lock held. */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "softrdma/connection.h"
 #include "softrdma/device.h"
 #include "softrdma/link.h"
 #include "stream_ledger.h"
@@ -611,7 +612,7 @@ stream_open(struct stream *s, struct fuzz_input *in)
 	reset_cq(send_cq, s->flags & STREAM_SMALL_CQ ? CQE_FEW : CQE_MANY);
 	reset_cq(recv_cq, s->flags & STREAM_SMALL_CQ ? CQE_FEW : CQE_MANY);
 	FUZZ_CHECK(softrdma_recv_queue_init(&s->recvs, QUEUE_DEPTH, SGE_MAX) == 0);
-	s->link = softrdma_link_new();
+	s->link = softrdma_connection_new();
 	FUZZ_CHECK(s->link);
 	s->qp.state = IBV_QPS_RTS;
 	s->link->qp = &s->qp;

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 
 #include "raw_peer.h"
+#include "softrdma/connection.h"
 
 static int
 tcp_state(int fd)
@@ -34,7 +35,7 @@ test_end_in_the_same_event(void **state)
 	wait_until(is_wanted(&other.link->lock));
 	raw_frame(peer.fd, &nothing);
 	assert_int_equal(shutdown(peer.fd, SHUT_WR), 0);
-	wait_until(tcp_state(peer.link->fd) == TCP_CLOSE_WAIT);
+	wait_until(tcp_state(softrdma_connection_of(peer.link)->fd) == TCP_CLOSE_WAIT);
 	pthread_mutex_unlock(&other.link->lock);
 
 	expect_event(peer.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);

@@ -7,6 +7,7 @@
  */
 
 #include "raw_peer.h"
+#include "softrdma/connection.h"
 
 static void
 answer(struct raw_peer *p, uint8_t opcode, uint32_t seq)
@@ -25,12 +26,12 @@ test_receive_comes_while_the_socket_is_full(void **state)
 	assert_int_equal(raw_next_frame(&peer).opcode, SOFTRDMA_OP_SEND);
 	answer(&peer, SOFTRDMA_OP_RNR, peer.seq);
 	wait_until(locked(peer.link, peer.link->requester.waiting));
-	assert_true(locked(peer.link, peer.link->rnr_deadline != 0));
+	assert_true(locked(peer.link, softrdma_connection_of(peer.link)->rnr_timer.when_ns != 0));
 
 	fail_call(FAIL_THEIRS, "sendmsg", 0, FAIL_FOR_EVER, EAGAIN);
 	answer(&peer, SOFTRDMA_OP_RNR_READY, peer.seq);
 	wait_until(has_failed(1));
-	assert_true(locked(peer.link, peer.link->rnr_deadline == 0));
+	assert_true(locked(peer.link, softrdma_connection_of(peer.link)->rnr_timer.when_ns == 0));
 	clock_forward_ms(60000);
 	fail_nothing();
 

@@ -10,6 +10,7 @@
 
 #include "extended.h"
 #include "raw_peer.h"
+#include "softrdma/connection.h"
 
 static unsigned
 user_timeout_ms(int fd)
@@ -26,7 +27,7 @@ test_patience_behind_a_flush(void **state)
 	(void)state;
 	struct raw_peer peer;
 	raw_peer_init(&peer, 7);
-	const int fd = peer.link->fd;
+	const int fd = softrdma_connection_of(peer.link)->fd;
 
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 1, 100);
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_PEER_TIMEOUT_MS);

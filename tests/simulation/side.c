@@ -14,6 +14,7 @@
 #include "requests.h"
 #include "side.h"
 #include "sim.h"
+#include "softrdma/connection.h"
 #include "softrdma/device.h"
 #include "softrdma/io.h"
 #include "softrdma/memory.h"
@@ -240,14 +241,14 @@ side_connect(struct side *side, int fd, bool active, bool records)
 
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_start(link, other->qp->link->seq, other->plan.rd_atom_max, side->plan.rd_atom_max);
-	link->rnr_retry = (uint8_t)other->plan.rnr_retry;
+	softrdma_connection_of(link)->rnr_retry = (uint8_t)other->plan.rnr_retry;
 	link->ready_due = active;
 	link->qp->state = IBV_QPS_RTS;
 	link->ops = &ops;
 	link->ops_arg = side;
-	SIM_CHECK(softrdma_io_attach(link, fd, NULL, records) == 0, "the connection cannot be made");
+	SIM_CHECK(softrdma_connection_attach(link, fd, NULL, records) == 0, "the connection cannot be made");
 	if (active)
-		softrdma_io_send(link);
+		softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -351,8 +352,8 @@ disconnect(struct side *side)
 	bool up = link->state == SOFTRDMA_LINK_UP;
 	softrdma_link_close(link);
 	if (up)
-		softrdma_io_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
-	softrdma_io_send(link);
+		softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+	softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);
 }
 

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "pattern.h"
+#include "softrdma/connection.h"
 #include "softrdma/device.h"
 #include "softrdma/link.h"
 #include "softrdma/recv_queue.h"
@@ -89,7 +90,7 @@ side_init(struct side *side, int send_cqe, int access, uint32_t max_send_wr)
 	assert_non_null(side->mr);
 	side->key = side->mr->mr.rkey;
 	assert_int_equal(softrdma_recv_queue_init(&side->recvs, RECV_WR_MAX, 4), 0);
-	side->link = softrdma_link_new();
+	side->link = softrdma_connection_new();
 	assert_non_null(side->link);
 	side->qp.state = IBV_QPS_RTS;
 	side->link->qp = &side->qp;

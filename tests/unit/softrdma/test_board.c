@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "softrdma/board.h"
+#include "softrdma/io.h"
 
 /* registrations whose keys a test chooses; 0: the usual ones */
 static uint32_t next_key, key_step;

@@ -12,6 +12,7 @@
 #include "failing.h"
 #include "fixture.h"
 #include "softrdma/completion.h"
+#include "softrdma/connection.h"
 
 static struct ibv_comp_channel *channel;
 
@@ -274,7 +275,7 @@ test_links_keep_it_busy(void **state)
 	struct softrdma_cq *cq = new_cq(1);
 	struct softrdma_link *links[9];
 	for (int i = 0; i < 9; i++) {
-		links[i] = softrdma_link_new();
+		links[i] = softrdma_connection_new();
 		assert_int_equal(softrdma_cq_attach(cq, links[i]), 0);
 	}
 	static const int order[] = { 3, 8, 0, 1, 2, 7, 4, 6, 5 };

@@ -455,7 +455,8 @@ static void
 greet(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
 	pthread_mutex_lock(&link->lock);
-	softrdma_direct_greeted(link, greeting);
+	if (link->lane)
+		link->lane->ops->greeted(link, greeting);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -513,7 +514,8 @@ test_greetings(void **state)
 	pair_fini(&far);
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_close(link); /* a queue pair in error meets nobody */
-	softrdma_direct_greeted(link, &right);
+	if (link->lane)
+		link->lane->ops->greeted(link, &right);
 	pthread_mutex_unlock(&link->lock);
 	near_fini(&p);
 }

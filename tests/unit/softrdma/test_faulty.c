@@ -16,6 +16,7 @@
 #include "pattern.h"
 #include "softrdma/fault_plan.h"
 #include "softrdma/faulty.h"
+#include "softrdma/connection.h"
 
 #define VARIABLE "SOFTRDMA_FAULTS"
 #define UNTOUCHED 0xee
@@ -218,8 +219,8 @@ test_other_connections(void **state)
 	faults("wc-error=rem_op@1,connection=3");
 	pair_init(&p);
 	pair_init(&q);
-	assert_null(softrdma_qp_of(p.active->qp)->link->faulty);
-	assert_null(softrdma_qp_of(q.passive->qp)->link->faulty);
+	assert_null(softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->faulty);
+	assert_null(softrdma_connection_of(softrdma_qp_of(q.passive->qp)->link)->faulty);
 	post_writes(q.active->qp, 1, 1);
 	expect_wc(q.active->qp, 1, IBV_WC_REM_OP_ERR);
 	post_writes(p.active->qp, 2, 3);
@@ -290,7 +291,7 @@ test_disconnect_of_a_closed_one(void **state)
 	expect_disconnected(&p);
 	clock_forward_ms(3000000);
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	wait_until(locked(link, link->fd < 0));
+	wait_until(locked(link, softrdma_connection_of(link)->fd < 0));
 	assert_false(log_has("its time is over"));
 	expect_no_event(p.channel);
 	expect_no_event(p.listener.channel);
@@ -369,7 +370,8 @@ test_silent_in_a_message(void **state)
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
 	wait_until(locked(link, pattern_check(mem + len, there, 5, 0) < 0));
 	link = softrdma_qp_of(p.active->qp)->link;
-	wait_until(locked(link, link->faulty->silent)); /* its time runs from here on */
+	wait_until(
+		locked(link, softrdma_connection_of(link)->faulty->silent)); /* its time runs from here on */
 	clock_forward_ms(1000000);
 	expect_wc(p.active->qp, 1, IBV_WC_RETRY_EXC_ERR);
 	expect_disconnected(&p);
@@ -394,7 +396,7 @@ test_silent_goodbye(void **state)
 	expect_wc(p.active->qp, 1, IBV_WC_WR_FLUSH_ERR);
 	assert_true(is_untouched(1));
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	assert_false(locked(link, link->fin_sent));
+	assert_false(locked(link, softrdma_connection_of(link)->fin_sent));
 	expect_no_event(p.listener.channel);
 	/* as with a peer that does not answer */
 	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS);
@@ -515,7 +517,7 @@ test_destroyed_while_delayed(void **state)
 	post_writes(p.active->qp, 1, 1);
 	wait_for_write(&p, 1);
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
-	wait_until(locked(link, link->faulty->held_until != 0));
+	wait_until(locked(link, softrdma_connection_of(link)->faulty->held_until != 0));
 	softrdma_rdma_destroy_qp(p.passive);
 	expect_wc(p.active->qp, 1, IBV_WC_SUCCESS);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -720,14 +722,14 @@ test_no_memory(void **state)
 	unsigned failures = 0;
 	for (unsigned skip = 0; skip < 4; skip++) {
 		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
-		link = softrdma_link_new();
+		link = softrdma_connection_new();
 		if (fail_nothing() == 0)
 			break;
 		assert_null(link);
 		failures++;
 	}
 	assert_int_equal(failures, 2); /* the link, and what makes it faulty */
-	assert_non_null(link->faulty);
+	assert_non_null(softrdma_connection_of(link)->faulty);
 	softrdma_link_put(link);
 	destroy(id);
 	softrdma_rdma_destroy_event_channel(channel);
@@ -738,13 +740,13 @@ static void
 test_none(void **state)
 {
 	(void)state;
-	struct softrdma_link *link = softrdma_link_new();
-	assert_null(link->faulty);
+	struct softrdma_link *link = softrdma_connection_new();
+	assert_null(softrdma_connection_of(link)->faulty);
 	assert_int_equal(link->tx.frames_max, SOFTRDMA_TX_FRAMES);
 	softrdma_link_put(link);
 	faults("reject");
-	link = softrdma_link_new();
-	assert_null(link->faulty);
+	link = softrdma_connection_new();
+	assert_null(softrdma_connection_of(link)->faulty);
 	softrdma_link_put(link);
 }
 

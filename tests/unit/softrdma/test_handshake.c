@@ -15,6 +15,7 @@
 
 #include "softrdma/env.h"
 #include "softrdma/source.h"
+#include "softrdma/watched.h"
 
 /* --- the passive side: what comes to a listener --- */
 

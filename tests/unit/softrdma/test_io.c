@@ -10,6 +10,12 @@
 #include "connected.h"
 
 #include "softrdma/workers.h"
+#include "softrdma/connection.h"
+#include "softrdma/engine.h"
+#include "softrdma/io.h"
+#include "softrdma/links.h"
+#include "softrdma/newcomers.h"
+#include "softrdma/reader.h"
 
 #include <dirent.h>
 #include <linux/sockios.h>
@@ -142,7 +148,7 @@ test_forked_child(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		/* our descriptors are its own copies */
-		close(softrdma_qp_of(p.active->qp)->link->fd);
+		close(softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->fd);
 		close(p.channel->fd);
 		_exit(7);
 	}
@@ -172,23 +178,23 @@ test_interrupted_wakes(void **state)
 	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
 	assert_int_equal(fail_nothing(), 1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EINTR);
-	softrdma_io_timed(0); /* nothing new */
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 0); /* nothing new */
 	struct softrdma_link *link = softrdma_qp_of(id->qp)->link;
 	pthread_mutex_lock(&link->lock);
-	softrdma_io_deadline(link, 0);
+	softrdma_connection_deadline(link, 0);
 	pthread_mutex_unlock(&link->lock);
-	softrdma_io_timed(1); /* the first one wakes the thread */
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1); /* the first one wakes the thread */
 	wait_until(has_failed(1));
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	/* another failure is not to be mended by trying again: somebody else wakes the thread, later */
 	fail_call(FAIL_MINE, "write", 0, 1, EIO);
-	softrdma_io_timed(1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	assert_int_equal(fail_nothing(), 1);
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EIO);
-	softrdma_io_timed(1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(has_failed(1));
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	fail_nothing();
 	destroy(id);
 	close(fd);
@@ -211,9 +217,9 @@ test_forgotten_without_thread(void **state)
 	(void)state;
 	struct softrdma_watched watched = { .release = count_release };
 	released = 0;
-	softrdma_io_forget(0, &watched);
+	softrdma_newcomers_forget(0, &watched);
 	assert_int_equal(released, 1);
-	assert_int_equal(softrdma_io_watch(0, &watched), EBADF);
+	assert_int_equal(softrdma_newcomers_watch(0, &watched), EBADF);
 }
 
 /* --- a plain socket for a peer --- */
@@ -331,7 +337,8 @@ test_connections_come_first(void **state)
 	raw_peer_init(&p);
 	standing_ns = __real_softrdma_now_ns();
 	raw_expect_alive(&p);
-	assert_int_equal(softrdma_io_watch(newcomer.fd, &newcomer.watched), 0); /* it has room: a turn */
+	assert_int_equal(softrdma_newcomers_watch(newcomer.fd, &newcomer.watched),
+		0); /* it has room: a turn */
 	wait_until(newcomer.turns == 1);
 	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
 	for (int i = 0; i < 100; i++)
@@ -348,7 +355,7 @@ test_connections_come_first(void **state)
 	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
 	wait_until(newcomer.turns == 4);
 
-	softrdma_io_forget(newcomer.fd, &newcomer.watched);
+	softrdma_newcomers_forget(newcomer.fd, &newcomer.watched);
 	raw_expect_alive(&p); /* it is released when the thread is through with what it does */
 	wait_until(newcomer.turns == 0);
 	close(newcomer.fd);
@@ -396,7 +403,7 @@ test_protocol_broken(void **state)
 	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
 
 	/* the event was on its way when the socket went */
-	p.link->watched.handle(&p.link->watched, EPOLLIN);
+	softrdma_connection_of(p.link)->watched.turn(&softrdma_connection_of(p.link)->watched, EPOLLIN);
 	raw_peer_fini(&p);
 }
 
@@ -660,15 +667,15 @@ static void
 hold_thread(void)
 {
 	pthread_mutex_lock(&tick_gate);
-	softrdma_io_add_ticker(tick_through_gate);
-	softrdma_io_timed(1);
+	softrdma_engine_add_ticker(tick_through_gate);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
 
 static void
 let_thread_go(void)
 {
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	pthread_mutex_unlock(&tick_gate);
 }
 
@@ -870,17 +877,17 @@ test_receiver_not_ready(void **state)
 	struct pair_of_ids p;
 	pair_init(&p);
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	link->rnr_retry = 1;
+	softrdma_connection_of(link)->rnr_retry = 1;
 	struct ibv_recv_wr recv_wr = { .wr_id = 10 }, *bad;
 	post_send(p.active->qp, 1);
-	wait_until(locked(link, link->rnr_deadline != 0));
+	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
 	clock_forward_ms(1000); /* not yet: it is twice 655.36 ms */
 	assert_int_equal(ibv_post_recv(p.passive->qp, &recv_wr, &bad), 0);
 	assert_int_equal(next_wc().status + next_wc().status, 0);
-	wait_until(locked(link, link->rnr_deadline == 0));
+	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns == 0));
 
 	post_send(p.active->qp, 2);
-	wait_until(locked(link, link->rnr_deadline != 0));
+	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
 	clock_forward_ms(1400);
 	expect_wc(2, IBV_WC_RNR_RETRY_EXC_ERR);
 	expect_state(p.active->qp, IBV_QPS_ERR);
@@ -889,9 +896,9 @@ test_receiver_not_ready(void **state)
 	/* destroyed while it waits: the timer goes too */
 	pair_init(&p);
 	link = softrdma_qp_of(p.active->qp)->link;
-	link->rnr_retry = 0;
+	softrdma_connection_of(link)->rnr_retry = 0;
 	post_send(p.active->qp, 3);
-	wait_until(locked(link, link->rnr_deadline != 0));
+	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
 	pair_fini(&p);
 }
 
@@ -902,16 +909,16 @@ test_gone_while_not_ready(void **state)
 	(void)state;
 	struct raw_peer p;
 	raw_peer_init(&p);
-	p.link->rnr_retry = 0;
+	softrdma_connection_of(p.link)->rnr_retry = 0;
 	post_send(p.id->qp, 1);
 	raw_expect_message(p.fd);
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_RNR, .seq = p.link->seq });
-	wait_until(locked(p.link, p.link->rnr_deadline != 0));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->rnr_timer.when_ns != 0));
 	close(p.fd);
 	p.fd = -1;
 	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	assert_true(locked(p.link, p.link->rnr_deadline == 0));
+	assert_true(locked(p.link, softrdma_connection_of(p.link)->rnr_timer.when_ns == 0));
 	raw_peer_fini(&p);
 }
 
@@ -925,8 +932,8 @@ test_receive_after_the_end(void **state)
 	close(p.fd);
 	p.fd = -1;
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(locked(p.link, p.link->fd < 0));
-	softrdma_io_receive_posted(p.link);
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->fd < 0));
+	softrdma_connection_receive_posted(p.link);
 	raw_peer_fini(&p);
 }
 
@@ -942,7 +949,7 @@ static bool
 is_claimed(struct softrdma_link *link)
 {
 	pthread_mutex_lock(&link->lock);
-	bool claimed = link->claimed;
+	bool claimed = softrdma_connection_of(link)->claimed;
 	pthread_mutex_unlock(&link->lock);
 	return claimed;
 }
@@ -1043,9 +1050,9 @@ test_poller_does_not_wait(void **state)
 	struct pair_of_ids others[2];
 	pair_init(&others[0]);
 	pair_init(&others[1]);
-	unsigned polls = locked(link, link->polls);
+	unsigned polls = locked(link, softrdma_connection_of(link)->polls);
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
-	assert_true(locked(link, link->polls == polls));
+	assert_true(locked(link, softrdma_connection_of(link)->polls == polls));
 	assert_true(write_works(p.active->qp));
 	pair_fini(&others[0]);
 	pair_fini(&others[1]);
@@ -1053,7 +1060,8 @@ test_poller_does_not_wait(void **state)
 	/* a queue pair without a connection costs nothing */
 	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(locked(link, link->fd < 0 || readable(link->fd, 0)));
+	wait_until(locked(link,
+		softrdma_connection_of(link)->fd < 0 || readable(softrdma_connection_of(link)->fd, 0)));
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	pair_fini(&p);
 }
@@ -1080,10 +1088,10 @@ test_leaves_during_a_visit(void **state)
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, register_and_back, NULL), 0);
 	wait_until(atomic_load(&link->refs) > refs);
-	softrdma_io_remove_link(link);
+	softrdma_links_remove(link);
 	pthread_mutex_unlock(&link->lock);
 	pthread_join(thread, NULL);
-	softrdma_io_add_link(link);
+	softrdma_links_add(link);
 	assert_true(write_works(p.active->qp));
 	pair_fini(&p);
 }
@@ -1268,7 +1276,7 @@ test_worker_stays(void **state)
 	raw_peer_init(&other);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, p.link->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	assert_int_equal(count_threads(), 3);
 	raw_write(&p, r.mem, r.mr->rkey, 4);
 	raw_send(p.fd, "data", 4);
@@ -1279,23 +1287,23 @@ test_worker_stays(void **state)
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 103);
 	assert_memory_equal(r.mem, "data", 4);
 	assert_int_equal(count_threads(), 3);
-	assert_int_equal(softrdma_io_lend(p.link), -1); /* somebody has it */
+	assert_int_equal(softrdma_reader_borrow(p.link), -1); /* somebody has it */
 	raw_expect_alive(&other);
 
 	/* when its time is over the progress thread has the socket again */
-	wait_until(locked(p.link, p.link->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	clock_forward_ms(1001);
-	wait_until(!locked(p.link, p.link->has_worker));
-	assert_false(locked(p.link, p.link->lent));
+	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
+	assert_false(locked(p.link, softrdma_connection_of(p.link)->lent));
 	raw_expect_alive(&p);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 105);
 
 	/* the end of the stream is seen */
-	wait_until(locked(p.link, p.link->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	shutdown(p.fd, SHUT_WR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(!locked(p.link, p.link->has_worker));
+	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
 	raw_peer_fini(&p);
 	raw_peer_fini(&other);
 	file_region_fini(&r);
@@ -1314,12 +1322,12 @@ test_worker_leaves_the_socket_to_a_poller(void **state)
 	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
 	raw_flush(&p, &r);
 	wait_until(has_failed(1));
-	locked(p.link, p.link->claimed = true);
+	locked(p.link, softrdma_connection_of(p.link)->claimed = true);
 	fail_nothing();
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(!locked(p.link, p.link->has_worker));
-	assert_false(locked(p.link, p.link->lent));
-	locked(p.link, p.link->claimed = false);
+	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
+	assert_false(locked(p.link, softrdma_connection_of(p.link)->lent));
+	locked(p.link, softrdma_connection_of(p.link)->claimed = false);
 	raw_expect_alive(&p);
 	raw_peer_fini(&p);
 	file_region_fini(&r);
@@ -1328,9 +1336,9 @@ test_worker_leaves_the_socket_to_a_poller(void **state)
 static sem_t worker_begun, worker_may_end;
 
 static void
-occupy_worker(struct softrdma_link *link)
+occupy_worker(struct softrdma_connection *conn)
 {
-	(void)link;
+	(void)conn;
 	sem_post(&worker_begun);
 	sem_wait(&worker_may_end);
 }
@@ -1351,17 +1359,18 @@ test_worker_goes_where_it_is_needed(void **state)
 	sem_init(&worker_begun, 0, 0);
 	sem_init(&worker_may_end, 0, 0);
 	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX - 1; i++) {
-		assert_int_equal(softrdma_workers_submit(other.link, occupy_worker), 0);
+		assert_int_equal(softrdma_workers_submit(softrdma_connection_of(other.link), occupy_worker),
+			0);
 		sem_wait(&worker_begun);
 	}
 
 	/* it stays for what may come, but not if something has come elsewhere */
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, p.link->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	raw_flush(&other, &r);
 	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
-	assert_false(locked(p.link, p.link->has_worker));
+	assert_false(locked(p.link, softrdma_connection_of(p.link)->has_worker));
 
 	/* nor for the next flush of its own: the second one from here on is that, and fails */
 	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
@@ -1369,7 +1378,7 @@ test_worker_goes_where_it_is_needed(void **state)
 	raw_flush(&other, &r);
 	wait_until(has_failed(1));
 	raw_flush(&p, &r);
-	wait_until(locked(p.link, p.link->flush_running));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->flush_running));
 	fail_call(FAIL_ANY, "msync", 1, 1, EIO);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 101);
 	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 101);
@@ -1426,8 +1435,8 @@ test_polled_busily(void **state)
 	struct raw_peer p, other;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
-	softrdma_io_add_ticker(tick_through_gate);
-	softrdma_io_timed(1);
+	softrdma_engine_add_ticker(tick_through_gate);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	clock_stop();
 	raw_expect_alive(&p);
 	assert_false(is_polled_busily()); /* once is no habit */
@@ -1445,9 +1454,9 @@ test_polled_busily(void **state)
 	assert_false(is_polled_busily());
 
 	make_busy(&p);
-	assert_true(softrdma_io_lend(p.link) >= 0); /* who has the socket looks himself */
+	assert_true(softrdma_reader_borrow(p.link) >= 0); /* who has the socket looks himself */
 	assert_false(is_polled_busily());
-	softrdma_io_take_back(p.link);
+	softrdma_reader_return(p.link);
 
 	make_busy(&p);
 	clock_forward_ms(1001); /* it sleeps, and is woken */
@@ -1462,7 +1471,7 @@ test_polled_busily(void **state)
 
 	/* it may be destroyed meanwhile, and the thread may end */
 	make_busy(&other);
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	raw_peer_fini(&other);
 	clock_go_on();
 	unsetenv("SOFTRDMA_SPIN_US");

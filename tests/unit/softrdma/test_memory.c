@@ -568,9 +568,10 @@ test_deregistration_waits_for_flushes(void **state)
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, release_later, mr), 0);
 	softrdma_mr_remove(mr);
-	softrdma_mr_delete(mr);
+	softrdma_mr_wait_for_flushes(mr);
 	assert_true(atomic_load(&released));
 	pthread_join(thread, NULL);
+	softrdma_mr_delete(mr);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -39,6 +39,7 @@ struct newcomer {
 	int fd;
 	unsigned turns;
 	uint64_t takes_ns;
+	bool released;
 };
 
 static int epoll_of_all;
@@ -51,6 +52,12 @@ take_time(struct softrdma_watched *watched, uint32_t events)
 	assert_true(events & EPOLLIN);
 	newcomer->turns++;
 	now_ns += newcomer->takes_ns;
+}
+
+static void
+release(struct softrdma_watched *watched)
+{
+	((struct newcomer *)watched)->released = true;
 }
 
 static void
@@ -99,7 +106,10 @@ setup(void **state)
 	epoll_of_all = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(softrdma_newcomers_open(epoll_of_all), 0);
 	for (int i = 0; i < COUNT; i++) {
-		all[i] = (struct newcomer){ .watched.handle = take_time, .fd = eventfd(0, EFD_CLOEXEC) };
+		all[i] = (struct newcomer){
+			.watched = { .handle = take_time, .release = release },
+			.fd = eventfd(0, EFD_CLOEXEC),
+		};
 		assert_int_equal(eventfd_write(all[i].fd, 1), 0);
 		assert_int_equal(softrdma_newcomers_watch(all[i].fd, &all[i].watched), 0);
 	}
@@ -180,7 +190,8 @@ test_look_again_and_forget(void **state)
 	assert_true(serve());
 	assert_int_equal(all[3].turns, 1);
 	assert_false(serve());
-	softrdma_newcomers_forget(all[3].fd);
+	softrdma_newcomers_forget(all[3].fd, &all[3].watched);
+	assert_true(all[3].released);
 	come(&all[3]);
 	assert_false(serve());
 	assert_int_equal(softrdma_newcomers_look_again(all[3].fd, &all[3].watched), ENOENT);

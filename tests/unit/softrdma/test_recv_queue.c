@@ -7,6 +7,7 @@
 
 #include "failing.h"
 #include "fixture.h"
+#include "softrdma/connection.h"
 #include "softrdma/post.h"
 
 static struct ibv_pd *pd;
@@ -120,7 +121,7 @@ test_starving(void **state)
 	struct softrdma_link *links[4];
 	assert_int_equal(softrdma_recv_queue_init(&queue, 4, 1), 0);
 	for (int i = 0; i < 4; i++) {
-		links[i] = softrdma_link_new();
+		links[i] = softrdma_connection_new();
 		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
 		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
 	}

@@ -9,6 +9,7 @@
 
 #include "softrdma/env.h"
 #include "softrdma/source.h"
+#include "softrdma/connection.h"
 
 /* moves the clock between two steps of the progress thread, not within one of which a socket has just told */
 static void
@@ -247,7 +248,7 @@ test_absence_bounds(void **state)
 		attr.timeout = cases[i].timeout;
 		attr.retry_cnt = cases[i].retry_cnt;
 		assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, RTS_MASK), 0);
-		assert_int_equal(softrdma_qp_of(qp)->link->absence_ms, cases[i].ms);
+		assert_int_equal(softrdma_connection_of(softrdma_qp_of(qp)->link)->absence_ms, cases[i].ms);
 		if (cases[i].ms == 0) {
 			/* for ever */
 			post_write(qp, 9);
@@ -403,7 +404,8 @@ expect_hospitable(struct host *host)
 	expect_hello(host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
 	say_ready(fd);
 	wait_until(link_state(host->qp) == SOFTRDMA_LINK_UP);
-	wait_until(locked(softrdma_qp_of(host->qp)->link, softrdma_qp_of(host->qp)->link->deadline == 0));
+	wait_until(locked(softrdma_qp_of(host->qp)->link,
+		softrdma_connection_of(softrdma_qp_of(host->qp)->link)->deadline.when_ns == 0));
 	let_pass_ms(10 * SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	assert_false(readable(fd, 60));
 	assert_int_equal(link_state(host->qp), SOFTRDMA_LINK_UP);

@@ -19,6 +19,8 @@
 #include "softrdma/credentials.h"
 #include "softrdma/stream.h"
 #include "softrdma/tls.h"
+#include "softrdma/connection.h"
+#include "softrdma/reader.h"
 
 /* --- OpenSSL that has no memory --- */
 
@@ -889,7 +891,7 @@ test_connection(void **state)
 		credentials[i]();
 		pair_init(&p);
 		assert_true(locked(softrdma_qp_of(p.active->qp)->link,
-			softrdma_qp_of(p.active->qp)->link->encrypted));
+			softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->encrypted));
 		expect_memory_moves(p.active->qp);
 		expect_memory_moves(p.passive->qp);
 		assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
@@ -922,7 +924,8 @@ test_rest_of_a_record(void **state)
 	struct pair_of_ids p;
 	struct softrdma_link *link = write_not_taken(&p, 78, EAGAIN);
 	assert_int_not_equal(fail_nothing(), 0);
-	assert_true(locked(link, link->wants_space || link->claimed));
+	assert_true(locked(link,
+		softrdma_connection_of(link)->wants_space || softrdma_connection_of(link)->claimed));
 	expect_wc(78, IBV_WC_SUCCESS);
 	assert_memory_equal(the_mem + 64, "a record", 8);
 	pair_fini(&p);
@@ -938,7 +941,7 @@ test_record_that_cannot_leave(void **state)
 	struct softrdma_link *link = write_not_taken(&p, 79, ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
 	/* at once: it may be that nobody looks at the socket again */
-	assert_true(locked(link, link->fin_sent));
+	assert_true(locked(link, softrdma_connection_of(link)->fin_sent));
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	expect_wc(79, IBV_WC_RETRY_EXC_ERR);
@@ -1083,9 +1086,10 @@ half_fini(struct half *h)
 static bool
 is_stuck(struct softrdma_link *link)
 {
-	int fd = locked(link, link->fd);
+	int fd = locked(link, softrdma_connection_of(link)->fd);
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	return locked(link, softrdma_stream_wants_space(link->stream)) && poll(&pfd, 1, 0) == 0;
+	return locked(link, softrdma_stream_wants_space(softrdma_connection_of(link)->stream)) &&
+		poll(&pfd, 1, 0) == 0;
 }
 
 /* the device sends more than the peer takes, as a request of its own or as what the peer has asked for */
@@ -1094,7 +1098,9 @@ fill_sockets(struct half *h, bool read)
 {
 	struct softrdma_link *link = softrdma_qp_of(h->id->qp)->link;
 	const int size = BUFFER_SIZE;
-	assert_int_equal(setsockopt(locked(link, link->fd), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+	assert_int_equal(setsockopt(locked(link, softrdma_connection_of(link)->fd), SOL_SOCKET, SO_SNDBUF,
+				 &size, sizeof(size)),
+		0);
 	if (read) {
 		const struct softrdma_frame ask = { .opcode = SOFTRDMA_OP_READ,
 			.seq = h->seq++,
@@ -1287,8 +1293,8 @@ test_end_without_room(void **state)
 	half_init(&h, true);
 	struct softrdma_link *link = softrdma_qp_of(h.id->qp)->link;
 	/* somebody has waited for the socket: from there on room is waited for when it is needed */
-	wait_until(softrdma_io_lend(link) >= 0);
-	softrdma_io_take_back(link);
+	wait_until(softrdma_reader_borrow(link) >= 0);
+	softrdma_reader_return(link);
 	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* behind DISCONNECT */
 	assert_int_equal(softrdma_rdma_disconnect(h.id), 0);
 	assert_int_equal(fail_nothing(), 1);
@@ -1742,7 +1748,8 @@ test_by_hand(void **state)
 	node();
 	hands_init(&h, AF_INET);
 	hands_meet(&h);
-	assert_true(locked(softrdma_qp_of(h.a)->link, softrdma_qp_of(h.a)->link->encrypted));
+	assert_true(locked(softrdma_qp_of(h.a)->link,
+		softrdma_connection_of(softrdma_qp_of(h.a)->link)->encrypted));
 	expect_write(h.a);
 	expect_write(h.b);
 	hands_fini(&h);

@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 
 #include "connected.h"
+#include "softrdma/connection.h"
+#include "softrdma/engine.h"
+#include "softrdma/reader.h"
 #include "softrdma/waiter.h"
 
 #define LARGE ((size_t)32 << 20)
@@ -29,15 +32,15 @@ static void
 shut_gate(void)
 {
 	pthread_mutex_lock(&gate);
-	softrdma_io_add_ticker(wait_at_gate);
-	softrdma_io_timed(1);
+	softrdma_engine_add_ticker(wait_at_gate);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
 
 static void
 open_gate(void)
 {
-	softrdma_io_timed(-1);
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	pthread_mutex_unlock(&gate);
 }
 
@@ -171,7 +174,7 @@ test_needs_no_other_thread(void **state)
 		assert_false(readable(channel->fd, 0));
 	}
 	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 64);
-	assert_false(locked(link_of(p.active), link_of(p.active)->lent));
+	assert_false(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
 	open_gate();
 
 	/* who does not wait is served by the progress thread again */
@@ -244,7 +247,7 @@ test_full_socket(void **state)
 	pair_init_with(&p, event_cq);
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	wait_begin(&wait);
-	wait_until(locked(link_of(p.active), link_of(p.active)->lent));
+	wait_until(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
 
 	post_write(p.active->qp, mr, LARGE, 1);
 	wait_end(&wait);
@@ -266,8 +269,8 @@ test_connection_ends(void **state)
 	channel_init();
 	pair_init_with(&p, event_cq);
 	wait_begin(&wait);
-	wait_until(locked(link_of(p.active), link_of(p.active)->lent));
-	wait_until(locked(link_of(p.passive), link_of(p.passive)->lent));
+	wait_until(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
+	wait_until(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->lent));
 	softrdma_rdma_destroy_qp(p.active);
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 
@@ -294,11 +297,11 @@ test_closed_while_lent(void **state)
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	wait_begin(&wait);
 	struct softrdma_link *link = link_of(p.active);
-	wait_until(locked(link, link->lent));
-	wait_until(locked(link_of(p.passive), link_of(p.passive)->lent));
+	wait_until(locked(link, softrdma_connection_of(link)->lent));
+	wait_until(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->lent));
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_lost(link);
-	softrdma_io_detach(link);
+	softrdma_connection_detach(link);
 	pthread_mutex_unlock(&link->lock);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -325,7 +328,8 @@ test_not_lent(void **state)
 	post_write(p[0].active->qp, the_mr, 8, 1);
 	wait_end(&wait);
 	for (int i = 0; i < 3; i++)
-		assert_false(locked(link_of(p[i].active), link_of(p[i].active)->lent));
+		assert_false(
+			locked(link_of(p[i].active), softrdma_connection_of(link_of(p[i].active))->lent));
 	expect_wc(event_cq, 1);
 	pair_fini(&p[2]);
 	pair_fini(&p[1]);
@@ -351,23 +355,23 @@ test_not_lent(void **state)
 	/* the kernel does not want to, somebody else has it, a flush is being made, it is not connected */
 	struct softrdma_link *link = link_of(p[0].active);
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
-	assert_int_equal(softrdma_io_lend(link), -1);
+	assert_int_equal(softrdma_reader_borrow(link), -1);
 	assert_int_equal(fail_nothing(), 1);
-	assert_true(softrdma_io_lend(link) >= 0);
-	assert_int_equal(softrdma_io_lend(link), -1);
-	softrdma_io_take_back(link);
-	locked(link, link->flush_running = true);
-	assert_int_equal(softrdma_io_lend(link), -1);
-	locked(link, link->flush_running = false);
-	locked(link, link->claimed = true);
-	assert_int_equal(softrdma_io_lend(link), -1);
-	locked(link, link->claimed = false);
+	assert_true(softrdma_reader_borrow(link) >= 0);
+	assert_int_equal(softrdma_reader_borrow(link), -1);
+	softrdma_reader_return(link);
+	locked(link, softrdma_connection_of(link)->flush_running = true);
+	assert_int_equal(softrdma_reader_borrow(link), -1);
+	locked(link, softrdma_connection_of(link)->flush_running = false);
+	locked(link, softrdma_connection_of(link)->claimed = true);
+	assert_int_equal(softrdma_reader_borrow(link), -1);
+	locked(link, softrdma_connection_of(link)->claimed = false);
 	assert_int_equal(softrdma_rdma_disconnect(p[0].active), 0);
 	expect_event(p[0].channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_until(locked(link, link->fd < 0));
-	assert_int_equal(softrdma_io_lend(link), -1);
-	assert_false(softrdma_io_serve_lent(link, POLLHUP));
-	softrdma_io_take_back(link);
+	wait_until(locked(link, softrdma_connection_of(link)->fd < 0));
+	assert_int_equal(softrdma_reader_borrow(link), -1);
+	assert_false(softrdma_reader_serve_borrowed(link, POLLHUP));
+	softrdma_reader_return(link);
 	pair_fini(&p[0]);
 	channel_fini();
 }

@@ -10,6 +10,7 @@
 #include <semaphore.h>
 
 #include "softrdma/workers.h"
+#include "softrdma/connection.h"
 
 #define JOBS 12
 
@@ -17,9 +18,9 @@ static sem_t begun, may_end;
 static atomic_uint done;
 
 static void
-wait_for_leave(struct softrdma_link *link)
+wait_for_leave(struct softrdma_connection *conn)
 {
-	(void)link;
+	(void)conn;
 	sem_post(&begun);
 	sem_wait(&may_end);
 	done++;
@@ -41,7 +42,7 @@ setup(void **state)
 	sem_init(&may_end, 0, 0);
 	done = 0;
 	for (int i = 0; i < JOBS; i++)
-		links[i] = softrdma_link_new();
+		links[i] = softrdma_connection_new();
 	return setup_test(state);
 }
 
@@ -63,7 +64,8 @@ test_limit(void **state)
 {
 	(void)state;
 	for (int i = 0; i < JOBS; i++)
-		assert_int_equal(softrdma_workers_submit(links[i], wait_for_leave), 0);
+		assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[i]), wait_for_leave),
+			0);
 	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX; i++)
 		sem_wait(&begun);
 	assert_int_equal(count_threads(), 1 + SOFTRDMA_FLUSH_THREADS_MAX);
@@ -80,7 +82,8 @@ test_idle_thread_is_used(void **state)
 	(void)state;
 	for (int i = 0; i < JOBS; i++) {
 		sem_post(&may_end);
-		assert_int_equal(softrdma_workers_submit(links[i], wait_for_leave), 0);
+		assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[i]), wait_for_leave),
+			0);
 		wait_until(done == (unsigned)i + 1);
 		wait_until(atomic_load(&links[i]->refs) == 1);
 	}
@@ -94,15 +97,15 @@ test_no_thread(void **state)
 {
 	(void)state;
 	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
-	assert_int_equal(softrdma_workers_submit(links[0], wait_for_leave), EAGAIN);
+	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[0]), wait_for_leave), EAGAIN);
 	assert_int_equal(atomic_load(&links[0]->refs), 1);
 
 	/* as long as there is one thread it comes to all of them */
-	assert_int_equal(softrdma_workers_submit(links[0], wait_for_leave), 0);
+	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[0]), wait_for_leave), 0);
 	sem_wait(&begun);
 	fail_call(FAIL_MINE, "pthread_create", 0, FAIL_FOR_EVER, EAGAIN);
-	assert_int_equal(softrdma_workers_submit(links[1], wait_for_leave), 0);
-	assert_int_equal(softrdma_workers_submit(links[2], wait_for_leave), 0);
+	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[1]), wait_for_leave), 0);
+	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[2]), wait_for_leave), 0);
 	assert_int_equal(fail_nothing(), 2);
 	post_all(&may_end, 3);
 	softrdma_workers_stop();
