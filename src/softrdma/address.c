@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* address.c -- the part of the connection manager that deals with addresses: names, binding, resolving */
+/* address.c -- the part of the connection manager for addresses: names, binding, resolving */
 
 #include <errno.h>
 #include <netdb.h>
@@ -16,7 +16,7 @@
 #include "fault_plan.h"
 #include "handshake.h"
 
-/* a copy, or nothing of nothing; false: no memory */
+/* copies an address, if there is one; false: no memory */
 static bool
 copy_address(const struct sockaddr *from, socklen_t len, struct sockaddr **addr, socklen_t *addr_len)
 {
@@ -53,7 +53,7 @@ convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 	return NULL;
 }
 
-/* without names there is nothing to look up: the addresses are those of the hints; 0 or an errno value */
+/* without names there is nothing to look up, so the result has the addresses of the hints; 0 or an errno value */
 static int
 repeat(const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
@@ -73,7 +73,7 @@ repeat(const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 	return ENOMEM;
 }
 
-/* what getaddrinfo(3) looks for */
+/* the hints for getaddrinfo(3) */
 static struct addrinfo
 hints_of(const struct rdma_addrinfo *hints)
 {
@@ -87,7 +87,7 @@ hints_of(const struct rdma_addrinfo *hints)
 	return ai_hints;
 }
 
-/* EAI_* values are returned as they are, like librdmacm does; failures of the system as -1 with errno */
+/* returns EAI_* values unchanged, like librdmacm; a system error is -1 with errno */
 int
 softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 	struct rdma_addrinfo **res)
@@ -149,11 +149,11 @@ address_length(const struct sockaddr *addr)
 	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
 }
 
-/* the one device has all addresses of the machine */
+/* sets the id's device, which is always the same one and has all addresses of the machine */
 static void
 use_device(struct softrdma_id *id)
 {
-	id->id.verbs = softrdma_context(); /* there is one: the id was made with it */
+	id->id.verbs = softrdma_context(); /* never NULL here, because the id was made with it */
 	id->id.port_num = 1;
 }
 
@@ -185,10 +185,7 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	return softrdma_cm_result(ret == EADDRNOTAVAIL ? ENODEV : ret);
 }
 
-/*
- * the source address that the routing table has for a destination: a datagram socket finds it without a
- * packet
- */
+/* finds the source address for a destination in the routing table; a datagram socket does that without a packet */
 static int
 find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
@@ -208,7 +205,7 @@ find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 	return ret;
 }
 
-/* an asynchronous id tells the end of the step by an event; a synchronous one has it done by now */
+/* ends a step: posts an event for an asynchronous id; for a synchronous id the step is done when the call returns */
 static int
 step_done(struct softrdma_id *id, enum rdma_cm_event_type type)
 {
@@ -219,7 +216,7 @@ int
 softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 	int timeout_ms)
 {
-	(void)timeout_ms; /* nobody needs to be asked */
+	(void)timeout_ms; /* no other host is asked, so there is nothing to wait for */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_addr"))
 		return -1;
@@ -235,7 +232,7 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
 	memcpy(&id->id.route.addr.dst_storage, dst_addr, len);
-	/* what is bound stays so, as with the kernel's connection manager */
+	/* a bound id keeps its source address, as with the kernel's connection manager */
 	const bool idle = id->state == SOFTRDMA_ID_IDLE;
 	if (idle && src_addr) {
 		memcpy(&id->id.route.addr.src_storage, src_addr, address_length(src_addr));

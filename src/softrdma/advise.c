@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * advise.c -- advice about registered memory: pages are fetched before an operation needs them
+ * advise.c -- advice about registered memory: fetching pages before an operation needs them
  *
- * The device accesses memory through the page tables of the process, so fetching a page for the device is
- * fetching it for the process. It is done on the caller's thread, without a lock, and before the call
- * returns, whether or not the advice asks to be waited for.
+ * The device accesses memory through the page tables of the process, so a page fetched for the process is also
+ * fetched for the device. The calling thread fetches the pages without a lock, and before the call returns, even
+ * if the flags do not request that.
  */
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "fork.h"
 #include "memory.h"
 
-/* a hint, where the kernel cannot be asked for more; it has no failures */
+/* a hint to the kernel, for kernels that cannot fetch pages on request; failures do not matter */
 static void
 hint(uint8_t *addr, size_t len)
 {
@@ -25,7 +25,7 @@ hint(uint8_t *addr, size_t len)
 	(void)madvise(addr - skip, skip + len, MADV_WILLNEED);
 }
 
-/* 0, or EFAULT for pages that cannot be had, as behind the end of a file or on a full disk */
+/* 0, or EFAULT if a page cannot be provided, for example past the end of a file or on a full disk */
 static int
 fetch(const struct ibv_sge *sge, bool write)
 {
@@ -40,7 +40,7 @@ fetch(const struct ibv_sge *sge, bool write)
 	return 0;
 }
 
-/* all of it is checked before anything is done; the errors are those of ibv_advise_mr(3) */
+/* checks all SGEs before it fetches a page; the errors are those of ibv_advise_mr(3) */
 int
 softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	struct ibv_sge *sg_list, uint32_t num_sge)
@@ -66,7 +66,7 @@ softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint
 			return ret;
 	}
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return 0; /* what is present is present for the device */
+		return 0; /* pages that are present need no fetch, and others must not fault */
 
 	for (uint32_t i = 0; i < num_sge; i++) {
 		int ret = fetch(&sg_list[i], write);

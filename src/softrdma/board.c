@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* board.c -- what this process shows to others of the same host: its regions, and who may reach them */
+/* board.c -- what this process publishes to others on the same host: its regions, and which peers may access them */
 
 #include <assert.h>
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "memory.h"
 
 static struct {
-	pthread_mutex_t lock;         /* guards all of it; the last one to be taken */
+	pthread_mutex_t lock;         /* guards all members; no other lock is taken under it */
 	struct softrdma_board *board; /* NULL: none */
 	int fd;
-	bool trusts_files; /* set before there is a board */
-	uint64_t serial;   /* of the region that was shown last */
+	bool trusts_files; /* set before the board is made */
+	uint64_t serial;   /* of the last region published */
 	bool region_used[SOFTRDMA_BOARD_REGIONS];
 	bool slot_used[SOFTRDMA_BOARD_SLOTS];
 } own = {
@@ -29,11 +29,11 @@ static struct {
 	.fd = -1,
 };
 
-/* others still look at the parent's board: the child lets go of it, and writes nothing there */
+/* other processes still use the parent's board: the child unmaps it, and writes nothing there */
 void
 softrdma_board_after_fork(void)
 {
-	const uint64_t serial = own.serial; /* the parent's regions keep theirs, so the child's are others */
+	const uint64_t serial = own.serial; /* continues, so that no region of the child has a parent's */
 	if (own.board)
 		munmap(own.board, sizeof(*own.board));
 	memset(&own, 0, sizeof(own));
@@ -53,7 +53,7 @@ init_robust(pthread_mutex_t *mutex)
 	pthread_mutexattr_destroy(&attr);
 }
 
-/* memory that others can map and nobody can resize; -1 with errno */
+/* makes a file in memory that other processes can map and that cannot be resized; -1 with errno */
 static int
 new_file(void)
 {
@@ -82,7 +82,7 @@ open_board(void)
 		ret = errno;
 		goto err_close;
 	}
-	/* the mapping stays writable, and is the last one */
+	/* this mapping stays writable; the kernel refuses any further writable one */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
 		ret = errno;
 		goto err_unmap;
@@ -154,7 +154,7 @@ softrdma_board_close(void)
 {
 	pthread_mutex_lock(&own.lock);
 	if (own.board) {
-		/* mutexes are not destroyed: others may look at them as long as they have the board */
+		/* the mutexes are not destroyed: other processes may read them as long as they map the board */
 		munmap(own.board, sizeof(*own.board));
 		softrdma_fork_close(own.fd);
 		own.board = NULL;
@@ -167,7 +167,7 @@ softrdma_board_close(void)
 
 /* --- regions --- */
 
-/* the lock is held; the place is in *at, false: all those where it would be looked for are taken */
+/* the caller holds the lock; *at is a free entry for the key; false: all entries for it are in use */
 static bool
 find_place(uint32_t key, uint32_t *at)
 {
@@ -179,7 +179,7 @@ find_place(uint32_t key, uint32_t *at)
 	return false;
 }
 
-/* is the region on this very board? The lock is held. */
+/* the region's entry on the current board; NULL: it has none. The caller holds the lock. */
 static struct softrdma_board_region *
 shown(const struct softrdma_mr *mr)
 {
@@ -269,8 +269,8 @@ softrdma_board_is_there(void)
 }
 
 /*
- * The lock word of a robust mutex is an ABI of the kernel (futex(2)): the thread's id, 0 for nobody, and a
- * bit that the kernel sets, taking the id away, when the thread leaves. glibc keeps it first.
+ * The lock word of a robust mutex is an ABI of the kernel (futex(2)). It holds the id of the thread, or 0 if the
+ * mutex is free. When the thread ends, the kernel clears the id and sets a bit. glibc puts the word first.
  */
 bool
 softrdma_board_is_held(const pthread_mutex_t *mutex)

@@ -2,24 +2,25 @@
 /* Copyright the librpma authors */
 
 /*
- * board.h -- what this process shows to others of the same host: its regions, and who may reach them
+ * board.h -- what this process publishes to others on the same host: its regions, and which peers may access them
  *
- * A board is memory that other processes of the same user map (neighbour.h). It cannot be resized, so a look
- * at it is never a SIGBUS, and nobody but its owner can write to it. On it are
+ * A board is shared memory that other processes of the same user map (neighbour.h). It is sealed: it cannot be
+ * resized, so reading it never raises SIGBUS, and only its owner can write to it. It holds
  *
- *	regions  where registered memory is and what may be done with it, found by the key
- *	slots    one for each connection to another process of this host: whether its peer may touch the
- *	         memory now, and whether this side touches the peer's at the moment
+ *	regions  the address and the access rights of each memory region, found by the key
+ *	slots    one for each connection to another process on this host: whether its peer may access the
+ *	         memory now, and whether this side is accessing the peer's memory
  *
- * Who touches another process' memory says so in its own slot first (busy), then looks at the other's board,
- * and only then copies; who takes memory back first takes it off its board and then waits for those who are
- * busy. Both in one order for all processors, so one of the two sees the other.
+ * A thread that accesses another process's memory first sets busy in its own slot, then reads the other
+ * process's board, and only then copies. A thread that deregisters memory first removes the region from its
+ * board, and then waits for the slots that are busy. All of these steps are sequentially consistent, so at least
+ * one of the two threads sees what the other has done.
  *
- * Who is inside, and whether a process lives, is told by robust mutexes, which others only look at: the
- * kernel marks them when the thread that holds one leaves its memory, by whatever death, or to become another
- * program.
+ * Robust mutexes, which other processes only read, show whether a thread is inside and whether a process lives.
+ * The kernel marks a robust mutex when the thread that holds it dies in any way, or executes another program.
  *
- * What stands on another process' board may change between two looks: it is copied, and then checked.
+ * The content of another process's board may change between two reads. So a reader copies it and then checks the
+ * copy.
  */
 
 #ifndef SOFTRDMA_BOARD_H
@@ -36,23 +37,23 @@
 struct softrdma_mr;
 
 #define SOFTRDMA_BOARD_MAGIC 0x31647261426d7273u /* "srmBard1" */
-#define SOFTRDMA_BOARD_ALIGN 64                  /* a cache line: neighbours on the board do not disturb */
+#define SOFTRDMA_BOARD_ALIGN 64                  /* bytes of a cache line: avoids false sharing of entries */
 
 struct softrdma_board_region {
-	_Alignas(SOFTRDMA_BOARD_ALIGN) atomic_uint key; /* 0: none, or no more */
+	_Alignas(SOFTRDMA_BOARD_ALIGN) atomic_uint key; /* 0: the entry is free, or its region is hidden */
 	int32_t access;
-	uint64_t serial; /* no other region of the process ever had it */
+	uint64_t serial; /* unique among all regions that the process has published */
 	uint64_t addr, length;
 	uint64_t pd;
 };
 
 struct softrdma_board_slot {
 	_Alignas(SOFTRDMA_BOARD_ALIGN)
-		atomic_uint open; /* the connection's number while its peer may come in; 0: it may not */
-	atomic_uint busy;         /* odd while the owner of the board touches the peer's memory */
-	pthread_mutex_t inside;   /* robust, held by the thread that does */
+		atomic_uint open; /* the connection's number while its peer may access memory, else 0 */
+	atomic_uint busy;         /* odd while the owner of the board accesses the peer's memory */
+	pthread_mutex_t inside;   /* robust, held by the thread that does so */
 	uint64_t pd;
-	/* whose busy is waited for before memory is taken back: nobody else may come in */
+	/* the peer's slot, whose busy a deregistration waits for: no other process may access the memory */
 	uint8_t peer_id[SOFTRDMA_BOARD_ID_SIZE];
 	uint32_t peer_slot, peer_number;
 };
@@ -60,19 +61,19 @@ struct softrdma_board_slot {
 struct softrdma_board {
 	uint64_t magic;
 	uint8_t id[SOFTRDMA_BOARD_ID_SIZE];
-	pthread_mutex_t alive; /* robust, held by a thread of the process for as long as the board is there */
+	pthread_mutex_t alive; /* robust, held by a thread of the process as long as the board exists */
 	struct softrdma_board_region regions[SOFTRDMA_BOARD_REGIONS];
 	struct softrdma_board_slot slots[SOFTRDMA_BOARD_SLOTS];
 };
 
 /* makes the board and puts all regions on it, if the environment asks for one and there is memory */
 void softrdma_board_open(void);
-/* has the user promised that files which are registered are not cut short? */
+/* true if the user has promised that registered files are not truncated */
 bool softrdma_board_trusts_files(void);
-/* by the thread that lives as long as the board, when it begins and when it ends */
+/* called by the thread that lives as long as the board, at its beginning and at its end */
 void softrdma_board_live(void);
 void softrdma_board_die(void);
-/* no region and no slot is in use any more */
+/* the caller knows that no region and no slot is in use */
 void softrdma_board_close(void);
 
 /*
@@ -80,27 +81,27 @@ void softrdma_board_close(void);
  * region that finds no place, or that only the responder may serve, is left out. Any thread.
  */
 void softrdma_board_show(struct softrdma_mr *mr);
-/* from here on nobody begins to touch it */
+/* hides the region: from here on no process begins to access it */
 void softrdma_board_hide(const struct softrdma_mr *mr);
-/* and nobody does any more: the place may be used again */
+/* frees the entry, after all processes have ended their accesses */
 void softrdma_board_forget(const struct softrdma_mr *mr);
 
-/* a slot for a connection, closed; NULL: no board, or all are taken. Any thread. */
+/* takes a slot for a connection, still closed; NULL: no board, or no free slot. Any thread. */
 struct softrdma_board_slot *softrdma_board_take_slot(const void *pd);
 void softrdma_board_give_slot(struct softrdma_board_slot *slot);
 
-/* is there a board? A hint, for whoever would else prepare for it. */
+/* true if there is a board; only a hint, which saves callers needless preparations */
 bool softrdma_board_is_there(void);
 
 /*
- * does the thread live that holds the mutex of another process' board, or of the own one? Nothing is written.
+ * True if a live thread holds the mutex, which may be on another process's board or on this one's. Writes nothing.
  */
 bool softrdma_board_is_held(const pthread_mutex_t *mutex);
 
-/* what the peer must be told to find the slot; number is the connection's */
+/* the data with which the peer finds the slot; number is that of the connection */
 struct softrdma_greeting softrdma_board_greeting(const struct softrdma_board_slot *slot, uint32_t number);
 
-/* the place on a board where a region with this key may be: the step-th one to look at */
+/* the index of the step-th entry of a board where a region with this key may be */
 static inline uint32_t
 softrdma_board_place(uint32_t key, unsigned step)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* copy.c -- access to memory that may not be there: the kernel makes it, and gives an error for a SIGBUS */
+/* copy.c -- access to memory that may be missing: the kernel accesses it and returns an error instead of SIGBUS */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,25 +20,25 @@
 #define POPULATE_WRITE 23
 
 /*
- * Sandboxes may forbid process_vm_*(), which reaches other processes too. None forbids pipes: what is written
- * to one and read from it is copied by the kernel all the same.
+ * A sandbox may forbid process_vm_*(), which can access other processes too. No sandbox forbids pipes, and the
+ * kernel also copies what is written to a pipe and read from it.
  */
 static struct {
-	pthread_mutex_t lock; /* guards all of it, and what is in the pipe */
-	pid_t owner;          /* 0: no pipe. A forked child has a parent's, which is in use there. */
+	pthread_mutex_t lock; /* guards the members and the content of the pipe */
+	pid_t owner;          /* 0: no pipe. A forked child has its parent's, which the parent still uses. */
 	int ends[2];
 } conduit = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* the parent's pipe is closed when the child needs one */
+/* the child closes the parent's pipe when it needs a pipe of its own */
 void
 softrdma_copy_after_fork(void)
 {
 	conduit.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* the lock is held */
+/* the caller holds the lock */
 static void
 close_conduit(void)
 {
@@ -49,7 +49,7 @@ close_conduit(void)
 	conduit.owner = 0;
 }
 
-/* the lock is held; false: there can be none */
+/* the caller holds the lock; false: no pipe can be opened */
 static bool
 open_conduit(void)
 {
@@ -63,7 +63,7 @@ open_conduit(void)
 	return true;
 }
 
-/* the lock is held; each round fills the empty pipe as far as it goes, and empties it */
+/* the caller holds the lock; each round fills the empty pipe as far as possible, and empties it */
 static bool
 copy_through_conduit(uint8_t *to, const uint8_t *from, size_t len)
 {
@@ -85,14 +85,12 @@ copy_by_pipe(void *to, const void *from, size_t len)
 	bool opened = open_conduit();
 	bool copied = opened && copy_through_conduit(to, from, len);
 	if (!copied)
-		close_conduit(); /* with what is still in it */
+		close_conduit(); /* discards what is still in it */
 	pthread_mutex_unlock(&conduit.lock);
 	return copied ? 0 : EFAULT;
 }
 
-/*
- * what a call gave that copies between processes; memory that is there only in part is told by a short copy
- */
+/* evaluates the result n of process_vm_*(); a short copy means that only a part of the memory is there */
 static int
 copy_result(ssize_t n, void *to, const void *from, size_t len)
 {
@@ -130,7 +128,7 @@ populate(void *addr, size_t len, int advice)
 	} while (ret != 0 && errno == EINTR);
 	if (ret == 0)
 		return 0;
-	/* an older kernel, memory of a device, or a sandbox; all else says that a page cannot be had */
+	/* an older kernel, memory of a device, or a sandbox; any other error means that a page cannot be provided */
 	return errno == EINVAL || errno == ENOSYS || errno == EPERM ? EOPNOTSUPP : EFAULT;
 }
 
@@ -147,8 +145,8 @@ softrdma_copy_prefetch(void *addr, size_t len)
 }
 
 /*
- * Asks by a call that copies eight bytes in before it refuses what is to be done with them: nothing happens,
- * no sandbox forbids it, and EFAULT is what would be a SIGBUS.
+ * Uses a system call that reads eight bytes before it refuses the operation that it should do with them. So the
+ * call changes nothing, no sandbox forbids it, and it gives EFAULT where a load would raise SIGBUS.
  */
 bool
 softrdma_copy_is_there(const void *addr)

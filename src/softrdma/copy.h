@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * copy.h -- access to memory that may not be there: the kernel makes it, and gives an error for a SIGBUS
+ * copy.h -- access to memory that may be missing: the kernel accesses it and returns an error instead of SIGBUS
  *
- * A page of a file may be missing because the file was cut short, or because a hole of it needs a block that
+ * A page of a file may be missing because the file was truncated, or because a hole in it needs a block that
  * the disk, the quota or the pool of huge pages does not have.
  */
 
@@ -19,18 +19,18 @@ int softrdma_copy_to(void *there, const void *src, size_t len);
 int softrdma_copy_from(void *dst, const void *there, size_t len);
 
 /*
- * Makes all pages of [addr, addr + len) there and writable, so that a store that follows at once raises no
- * signal. 0, EFAULT if that cannot be, or EOPNOTSUPP if the kernel cannot be asked. Any thread.
+ * Makes all pages of [addr, addr + len) present and writable, so that a store right after it raises no signal.
+ * 0, EFAULT if a page cannot be provided, or EOPNOTSUPP if the kernel cannot do this. Any thread.
  */
 int softrdma_copy_populate(void *addr, size_t len);
 
 /* the same for loads: holes of a file stay holes */
 int softrdma_copy_prefetch(void *addr, size_t len);
 
-/* may the byte at addr be loaded? Any thread. */
+/* true if the byte at addr can be loaded. Any thread. */
 bool softrdma_copy_is_there(const void *addr);
 
-/* closes what was opened for copies; a later copy opens it again */
+/* closes the pipe that copies may have opened; a later copy opens it again */
 void softrdma_copy_close(void);
 
 #endif /* SOFTRDMA_COPY_H */

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * cq_ex.c -- extended completion queues: ibv_start_poll to ibv_end_poll, and the fields that were asked for
+ * cq_ex.c -- extended completion queues: ibv_start_poll to ibv_end_poll, and the fields that can be read
  *
- * A completion is taken out of the queue when polling comes to it, and its fields are read from the copy.
- * From a start that finds one to the end the queue is the polling thread's, as ibv_start_poll(3) allows it to
- * be; a plain ibv_poll_cq() in between takes what comes next.
+ * Polling takes a completion (CQE) out of the queue, and the application reads its fields from a copy. From a
+ * start that finds a completion until the end, the polling thread holds poll_lock, as ibv_start_poll(3) allows. A
+ * plain ibv_poll_cq() in between takes the completions that follow.
  */
 
 #include <assert.h>
@@ -22,8 +22,8 @@ static_assert(offsetof(struct ibv_cq_ex, async_events_completed) ==
 	"an extended queue begins as a plain one");
 
 /*
- * Timestamps are not among them: there is no clock of the device that a program could compare with, and the
- * moment at which bytes from a socket are looked at says nothing about when they came.
+ * Timestamps are not among them. The device has no clock that a program could compare them with, and the time
+ * at which a socket is read does not show when the bytes arrived.
  */
 #define WC_FLAGS_KNOWN ((uint64_t)IBV_WC_STANDARD_FLAGS)
 
@@ -56,7 +56,7 @@ start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	pthread_mutex_lock(&cq->poll_lock);
 	int ret = show(cq, softrdma_poll_cq(&cq->cq, 1, &cq->polled));
 	if (ret)
-		pthread_mutex_unlock(&cq->poll_lock); /* no end follows */
+		pthread_mutex_unlock(&cq->poll_lock); /* after an error there is no ibv_end_poll */
 	return ret;
 }
 
@@ -137,7 +137,7 @@ read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return cq_of(cq)->polled.dlid_path_bits;
 }
 
-/* as on hardware, a field that was not asked for cannot be read */
+/* as on hardware, a field that was not requested at creation cannot be read */
 static void
 fill_in(struct ibv_cq_ex *cq, uint64_t wc_flags)
 {
@@ -163,7 +163,7 @@ fill_in(struct ibv_cq_ex *cq, uint64_t wc_flags)
 		cq->read_dlid_path_bits = read_dlid_path_bits;
 }
 
-/* --- what applications call --- */
+/* --- the interface for applications --- */
 
 /* 0 or an errno value */
 static int
@@ -172,13 +172,11 @@ check_attr(const struct ibv_cq_init_attr_ex *attr)
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	if ((attr->comp_mask & ~known) || (attr->wc_flags & ~WC_FLAGS_KNOWN))
 		return EOPNOTSUPP;
-	/*
-	 * a queue that is overrun is in error here, and cannot be told to go on; one lock more harms nobody
-	 */
+	/* refuses to ignore an overrun, which is an error here; SINGLE_THREADED needs no action, as locks do no harm */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 		(attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return EOPNOTSUPP;
-	/* only of a parent domain can be said which thread uses it */
+	/* only a parent domain can be bound to a thread */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 		(attr->parent_domain == NULL || softrdma_pd_of(attr->parent_domain)->stands_for == NULL))
 		return EINVAL;
@@ -206,7 +204,7 @@ softrdma_ibv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_e
 	return &softrdma_cq_of(cq)->ex;
 }
 
-/* events are raised at once: that can be asked for, and nothing else */
+/* events are always raised at once, so no other moderation is supported */
 int
 softrdma_ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* crc_isal.c -- CRC32C by ISA-L, which takes the best instructions that the processor has */
+/* crc_isal.c -- CRC32C by ISA-L, which uses the best instructions that the processor has */
 
 #include <isa-l/crc.h>
 
@@ -13,9 +13,9 @@
 uint32_t
 softrdma_crc32c(uint32_t crc, const void *bytes, size_t len)
 {
-	/* ISA-L only reads what it has no const for */
+	/* ISA-L only reads the bytes, although its parameter is not const */
 	unsigned char *at = (unsigned char *)(uintptr_t)bytes;
-	/* it inverts neither the first value nor the result */
+	/* ISA-L inverts neither the initial value nor the result */
 	uint32_t state = ~crc;
 	while (len > 0) {
 		size_t piece = len < PIECE_MAX ? len : PIECE_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* crc_table.c -- CRC32C by tables, eight bytes at a time: built without ISA-L */
+/* crc_table.c -- CRC32C by tables, eight bytes at a time, for builds without ISA-L */
 
 #include <endian.h>
 #include <pthread.h>
@@ -9,12 +9,12 @@
 
 #include "crc.h"
 
-/* the polynomial with its lowest power first, as bits of a byte are sent */
+/* the polynomial bit-reversed: CRC32C takes the lowest bit of each byte first */
 #define POLYNOMIAL 0x82f63b78u
 
 #define TABLES 8
 
-/* table[0]: of one byte; table[n]: of one byte and n bytes of zeros behind it */
+/* table[n]: the CRC of each byte value followed by n zero bytes */
 static uint32_t table[TABLES][256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -40,14 +40,14 @@ make_tables(void)
 	}
 }
 
-/* all eight at once: the lowest byte is the first one, and has seven behind it */
+/* processes eight bytes at once: the lowest byte is the first one, and seven follow it */
 static uint32_t
 eight_bytes(uint32_t state, const uint8_t *at)
 {
 	uint64_t bytes;
 	memcpy(&bytes, at, sizeof(bytes));
 	bytes = le64toh(bytes) ^ state;
-	/* written out, because compilers do not */
+	/* written out, because compilers do not unroll a loop here */
 	return table[7][bytes & 0xff] ^ table[6][bytes >> 8 & 0xff] ^ table[5][bytes >> 16 & 0xff] ^
 		table[4][bytes >> 24 & 0xff] ^ table[3][bytes >> 32 & 0xff] ^ table[2][bytes >> 40 & 0xff] ^
 		table[1][bytes >> 48 & 0xff] ^ table[0][bytes >> 56];

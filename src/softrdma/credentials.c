@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * credentials.c -- what a side of a connection shows, and what it wants to see, before anything else is said
+ * credentials.c -- the credentials of a side of a connection, and those that it accepts from its peer
  */
 
 #include <errno.h>
@@ -21,14 +21,14 @@
 
 enum variable { CERT, KEY, CA, PSK };
 
-/* what the environment has asked for when it was looked at last */
+/* the variables when they were last read, and the credentials made from them */
 static struct {
 	pthread_mutex_t lock;
 	char *paths[VARIABLES];
-	struct softrdma_credentials *credentials; /* NULL: nothing, or nothing that could be had */
+	struct softrdma_credentials *credentials; /* NULL: none are configured, or they could not be read */
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* read again: what OpenSSL keeps in them has locks of its own */
+/* a child reads the files again, because OpenSSL's objects contain locks */
 void
 softrdma_credentials_after_fork(void)
 {
@@ -41,7 +41,7 @@ softrdma_credentials_after_fork(void)
 	known.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* whoever can read a secret can be this machine; 0 or an errno value */
+/* 0 or an errno value: a user who can read a secret can impersonate this machine */
 static int
 check_secret(FILE *file, const char *path)
 {
@@ -56,7 +56,7 @@ check_secret(FILE *file, const char *path)
 	return EACCES;
 }
 
-/* a file with a secret, open and looked at; NULL with *error */
+/* opens a file with a secret and checks its mode; NULL with *error */
 static FILE *
 open_secret(const char *path, int *error)
 {
@@ -74,7 +74,7 @@ open_secret(const char *path, int *error)
 	return file;
 }
 
-/* --- keys that both sides have --- */
+/* --- pre-shared keys --- */
 
 static int
 hex_digit(char c)
@@ -88,7 +88,7 @@ hex_digit(char c)
 	return -1;
 }
 
-/* "identity:key" with the key in hexadecimal digits; false: it is nothing of the kind */
+/* parses "identity:key", with the key in hexadecimal digits; false: the line is not of this form */
 static bool
 parse_psk(char *line, struct softrdma_tls_psk *psk)
 {
@@ -111,7 +111,7 @@ parse_psk(char *line, struct softrdma_tls_psk *psk)
 static int
 read_psk(const char *path, struct softrdma_tls_psk *psk)
 {
-	/* with a byte more than there may be, so that what is too long is seen to be */
+	/* one byte more than the longest line, so that a line that is too long is noticed */
 	char line[SOFTRDMA_TLS_IDENTITY_MAX + 1 + 2 * SOFTRDMA_TLS_PSK_MAX + 3] = "";
 	int ret;
 	FILE *file = open_secret(path, &ret);
@@ -132,7 +132,7 @@ read_psk(const char *path, struct softrdma_tls_psk *psk)
 
 /* --- credentials --- */
 
-/* what was made belongs to it; NULL: no memory */
+/* makes credentials that own the context, if ret is 0; 0, ret or ENOMEM */
 static int
 new_credentials(int ret, struct softrdma_tls_context *context, struct softrdma_credentials **credentials)
 {
@@ -200,7 +200,7 @@ same(const char *left, const char *right)
 	return left && right ? strcmp(left, right) == 0 : left == right;
 }
 
-/* all that is given, and whether that is enough; 0 or an errno value */
+/* checks that the variables that are set fit together and are complete; 0 or an errno value */
 static int
 check_variables(const char *const paths[static VARIABLES])
 {
@@ -230,7 +230,7 @@ keep_copy(char **copy, const char *text)
 	return *copy != NULL;
 }
 
-/* the lock is held, and nothing is known any more; 0 or an errno value */
+/* the caller holds the lock, and known is empty; 0 or an errno value */
 static int
 read_files(const char *const paths[static VARIABLES])
 {
@@ -280,7 +280,7 @@ softrdma_credentials_of_environment(struct softrdma_credentials **credentials)
 		forget();
 		ret = read_files(paths);
 		if (ret)
-			forget(); /* tried again the next time */
+			forget(); /* so that the next call tries again */
 	}
 	*credentials = softrdma_credentials_get(known.credentials);
 	pthread_mutex_unlock(&known.lock);

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * credentials.h -- what a side of a connection shows, and what it wants to see, before anything else is said
+ * credentials.h -- the credentials of a side of a connection, and those that it accepts from its peer
  *
- * Either a certificate with its key, and the CA whose certificates are trusted, or a key that both sides have
- * been given before. They come from the environment, or from whoever embeds the device; without any, streams
- * are plain. What is asked for and cannot be had is an error, never a plain stream.
+ * Credentials are a certificate with its key and the CA whose certificates are trusted, or a pre-shared key.
+ * They come from the environment or from the program that embeds the device. Without credentials streams are
+ * plain. Credentials that are configured but cannot be used are an error and never lead to a plain stream.
  */
 
 #ifndef SOFTRDMA_CREDENTIALS_H
@@ -25,12 +25,13 @@ struct softrdma_credentials {
 };
 
 /*
- * What the environment asks for now, with a reference; NULL with 0: nothing. The files are read when the
- * variables have changed since the last time. 0, or an errno value and the log says why.
+ * Gives the credentials that the environment names at present, with a reference, or NULL if it names none. Reads
+ * the files if the variables have changed since the last call. 0, or an errno value; a log line gives the
+ * reason.
  */
 int softrdma_credentials_of_environment(struct softrdma_credentials **credentials);
 
-/* more than one user; NULL is let through */
+/* takes a reference; credentials may be NULL */
 struct softrdma_credentials *softrdma_credentials_get(struct softrdma_credentials *credentials);
 
 #endif /* SOFTRDMA_CREDENTIALS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* device.c -- the device itself: its context, what it can do, protection domains, memory regions */
+/* device.c -- the device itself: its context, its attributes, and the registration of memory regions */
 
 #include <endian.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "recv_queue.h"
 #include "srq.h"
 
-/* newer headers append to struct ibv_device; what they would find there is zero */
+/* newer headers append members to struct ibv_device; programs built with them find zeros there */
 static union {
 	struct ibv_device device;
 	char room[4096];
@@ -34,7 +34,7 @@ static union {
 		.transport_type = IBV_TRANSPORT_IB,
 		.name = "softrdma0",
 		.dev_name = "softrdma0",
-		/* no such path: programs that look for attributes in sysfs find none */
+		/* the path does not exist, so programs that look for attributes in sysfs find none */
 		.dev_path = "/nonexistent/softrdma0",
 		.ibdev_path = "/nonexistent/softrdma0",
 	},
@@ -66,7 +66,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	orig->max_qp_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_qp_init_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_res_rd_atom = INT32_MAX;
-	/* they are at once with those of the processors too, but programs look for what hardware says */
+	/* the atomics are atomic with the processors' too (IBV_ATOMIC_GLOB), but programs expect the value of hardware */
 	orig->atomic_cap = IBV_ATOMIC_HCA;
 	orig->max_srq = 0xffffff;
 	orig->max_srq_wr = SOFTRDMA_WR_MAX;
@@ -104,7 +104,7 @@ query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *
 	return 0;
 }
 
-/* what is called most goes through the context: see fork.h */
+/* the context of a parent gets these functions in a forked child: see fork.h */
 static int
 refuse_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -184,17 +184,17 @@ static const struct verbs_context new_context = {
 
 struct device_context {
 	struct verbs_context verbs;
-	struct device_context *of_parent; /* NULL: it had none */
+	struct device_context *of_parent; /* NULL: the parent had no context */
 };
 
-/* of a process that got none from its parent: it needs no memory */
+/* the context of a process whose parent had none: needs no allocation, so it cannot fail */
 static struct device_context first_context;
 
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device_context *contexts; /* the own one, once it is there, then the parent's and so on */
-static struct ibv_context *own_context; /* NULL: not asked for yet; then it never changes in this process */
+static struct device_context *contexts; /* this process's own, if there is one, then its parent's and so on */
+static struct ibv_context *own_context; /* NULL: not made yet; set once in the life of the process */
 
-/* the lock is held; NULL: no memory */
+/* the caller holds the lock; NULL: no memory */
 static struct ibv_context *
 make_context(void)
 {

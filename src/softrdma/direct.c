@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* direct.c -- writes and reads of a connection to a process of the same host, without its socket */
+/* direct.c -- writes and reads of a connection to a process on the same host, without its socket */
 
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "neighbour.h"
 #include "sockaddr.h"
 
-/* between two looks at somebody who is in the memory that is taken back */
+/* nanoseconds between two checks of a peer that accesses memory being deregistered */
 #define LOOK_NS 20000
 #define NS_PER_S 1000000000u
 
@@ -25,17 +25,17 @@
 struct lane {
 	struct softrdma_lane head; /* first: what a link knows of it */
 	int fd;                    /* of the connection, which closes it after the lane has ended */
-	struct lane *next;         /* of those whose peer may come in; under the lock, as refs */
-	unsigned refs;             /* the link's, and those of who waits for it */
-	struct softrdma_neighbour *neighbour; /* NULL: it has not been met */
+	struct lane *next;         /* in lanes: those opened to the peer; under the lock */
+	unsigned refs;             /* the link, and threads in wait_for(); under the lock */
+	struct softrdma_neighbour *neighbour; /* NULL: the peer's greeting has not arrived */
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
 	uint32_t number, peer_number;
-	uint32_t slot;                      /* what the greeting has said of the own one */
-	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* and of the board */
+	uint32_t slot;                      /* this side's slot, as in its greeting */
+	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* this side's board, as in its greeting */
 	bool greeting_due;
-	uint64_t done; /* bytes of the oldest request */
-	uint64_t uses; /* of windows */
+	uint64_t done; /* bytes of the oldest request that have been copied */
+	uint64_t uses; /* number of uses of windows so far */
 	struct softrdma_window windows[SOFTRDMA_WINDOWS];
 };
 
@@ -58,7 +58,7 @@ softrdma_direct_after_fork(void)
 
 /* --- beginning and end --- */
 
-/* the addresses of both ends of a socket; false: they cannot be had */
+/* gives the addresses of both ends of a socket; false: the kernel does not tell them */
 static bool
 get_addresses(int fd, union softrdma_address *own, union softrdma_address *peer)
 {
@@ -75,7 +75,7 @@ is_same_host(int fd)
 	return get_addresses(fd, &own, &peer) && softrdma_address_equal(&own, &peer);
 }
 
-/* true: the socket is its own peer, as is that of a queue pair which is connected to itself */
+/* true if both ends have the same port too: the socket of a queue pair that is connected to itself */
 static bool
 is_own_peer(int fd)
 {
@@ -128,7 +128,7 @@ greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
 	return true;
 }
 
-/* true: the peer gives this side's own greeting back, to have it reach for its own memory */
+/* true if the peer sends this side's own greeting back, so that this side would access its own memory */
 static bool
 is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
@@ -156,7 +156,7 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 	lane->next = lanes;
 	lanes = lane;
 	pthread_mutex_unlock(&lock);
-	/* not before: whoever takes memory back must find who may be in it */
+	/* only now, because a thread that deregisters memory must find in lanes all peers that may access it */
 	atomic_store(&lane->own->open, lane->number);
 	SOFTRDMA_LOG(INFO,
 		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
@@ -177,14 +177,14 @@ static const struct softrdma_lane_ops ops = {
 	.shut = softrdma_direct_shut,
 };
 
-/* the lane's peer is in our memory: it has said so, and the thread that has entered has not died there */
+/* true if the peer is accessing this process's memory: its busy is odd, and the thread that set it still lives */
 static bool
 is_busy(const struct lane *lane)
 {
 	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
 }
 
-/* the lock is held; a lane that has ended stays as long as its peer is in our memory */
+/* takes a lane off the list and frees it; the caller holds the lock */
 static void
 put(struct lane **at)
 {
@@ -194,7 +194,7 @@ put(struct lane **at)
 	free(lane);
 }
 
-/* takes those away that nobody needs any more */
+/* frees lanes that have ended, except those whose peer is still accessing this process's memory */
 static void
 sweep(void)
 {
@@ -230,9 +230,9 @@ softrdma_direct_end(struct softrdma_link *link)
 	sweep();
 }
 
-/* --- taking memory back --- */
+/* --- deregistration --- */
 
-/* until the peer has ended what it is at now; what it begins later finds the memory off the board */
+/* waits until the peer ends its current access; any later access finds that the memory is hidden */
 static void
 wait_for(struct lane *lane)
 {
@@ -262,8 +262,7 @@ softrdma_direct_wait(void)
 		wait_for(lane);
 		pthread_mutex_lock(&lock);
 		lane->refs--;
-		/* it is on the list as long as anybody has it; those that came meanwhile came too late to be
-		 * in it */
+		/* the reference kept it on the list; lanes added meanwhile find that the memory is hidden */
 		lane = lane->next;
 	}
 	pthread_mutex_unlock(&lock);
@@ -273,8 +272,8 @@ softrdma_direct_wait(void)
 /* --- requests --- */
 
 /*
- * Finds the region that a request is about, as the responder would, and copies what stands there: it may
- * change. False: let the responder see for itself.
+ * Finds the region that a request accesses, as the responder would, and copies its entry, which may change. False:
+ * the request must go to the responder.
  */
 static bool
 find_region(const struct lane *lane, const struct softrdma_send *send, struct softrdma_board_region *region)
@@ -288,7 +287,7 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 		if (atomic_load(&at->key) != send->key)
 			at = NULL;
 	}
-	if (at == NULL || send->key == 0) /* 0 is where a region was */
+	if (at == NULL || send->key == 0) /* 0 marks an entry without a region */
 		return false;
 	region->addr = __atomic_load_n(&at->addr, __ATOMIC_RELAXED);
 	region->length = __atomic_load_n(&at->length, __ATOMIC_RELAXED);
@@ -299,7 +298,7 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 	return offset <= region->length && send->length <= region->length - offset;
 }
 
-/* the window of the region: as it was, or in the place of the one that was not used for longest */
+/* the window of the region: an existing one, or a new one that replaces the least recently used */
 static struct softrdma_window *
 window_of(struct lane *lane, const struct softrdma_board_region *region)
 {
@@ -320,7 +319,7 @@ window_of(struct lane *lane, const struct softrdma_board_region *region)
 	return window;
 }
 
-/* false: local memory is gone */
+/* false: local memory is missing */
 static bool
 copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_there)
 {
@@ -329,7 +328,7 @@ copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_the
 		uint8_t *here = place->iov[i].iov_base;
 		size_t len = place->iov[i].iov_len;
 		int ret = 0;
-		/* a completion tells of a read, so that it need not come in order, but a word as a whole */
+		/* the application sees a READ by its completion, so the order of bytes is free, but words stay whole */
 		if (from_there && !mr->fragile)
 			memcpy(here, there, len);
 		else if (from_there)
@@ -345,7 +344,7 @@ copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_the
 	return true;
 }
 
-/* does the peer let us in, and does it look where we say that we are in? */
+/* true if the peer permits accesses, and a deregistration there waits for this side's slot */
 static bool
 is_open(const struct lane *lane)
 {
@@ -355,9 +354,7 @@ is_open(const struct lane *lane)
 		softrdma_neighbour_alive(lane->neighbour);
 }
 
-/*
- * one piece of the oldest request, under the eyes of whoever takes memory back; false: it cannot be made here
- */
+/* copies one part of the oldest request while busy is set; false: this cannot be done locally */
 static bool
 copy_piece(struct lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
@@ -374,7 +371,7 @@ copy_piece(struct lane *lane, const struct softrdma_send *send, const struct sof
 	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
 }
 
-/* makes the next piece of the request; false: it must go by TCP, from its beginning */
+/* copies the next part of the request; false: the whole request must go by TCP */
 static bool
 go_on(struct softrdma_link *link, const struct softrdma_send *send)
 {
@@ -382,7 +379,7 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	struct softrdma_place place;
 	uint64_t left = send->length - lane->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
-	/* local memory that is refused the way by TCP finds too */
+	/* if local memory is refused, the request goes by TCP, which reports the error */
 	bool copied = softrdma_requester_pieces(&link->requester, send, lane->done, len, &place) == 0;
 	if (copied) {
 		pthread_mutex_lock(&lane->own->inside);

@@ -2,15 +2,15 @@
 /* Copyright the librpma authors */
 
 /*
- * direct.h -- writes and reads of a connection to a process of the same host, without its socket
+ * direct.h -- writes and reads of a connection to a process on the same host, without its socket
  *
- * The connection is made by TCP as any other, and all that needs the other side to do something goes that
- * way: messages, immediate data, atomics, flushes. A WRITE or READ is made by whoever posts it, if all
- * requests before it are answered, so the order stays. Key, protection domain, right and range are looked at
- * as the responder looks at them. Whatever is in the way, or is refused, goes to the responder by TCP, and so
- * the errors are the same as ever.
+ * The connection is made by TCP like any other. All requests for which the peer must do something go that way:
+ * messages, immediate data, atomics, flushes. The thread that posts a WRITE or READ completes it locally, if all
+ * earlier requests have their responses, so the order is kept. It checks key, protection domain, access right
+ * and range as the responder does. A request that cannot be completed locally, or would be refused, goes to the
+ * responder by TCP, so errors are the same as for other connections.
  *
- * The link's lock is held in all calls unless said otherwise.
+ * The caller holds the link's lock in all calls unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_DIRECT_H
@@ -27,7 +27,8 @@ struct softrdma_link;
 void softrdma_direct_offer(struct softrdma_link *link, int fd);
 
 /*
- * makes what can be made of what is posted; true: there is more to be made, but others must have their turn
+ * Completes posted requests locally, as far as possible. True: there is more to do, but other connections must
+ * have their turn first.
  */
 bool softrdma_direct_run(struct softrdma_link *link);
 
@@ -36,7 +37,7 @@ void softrdma_direct_shut(struct softrdma_link *link);
 /* the connection is over */
 void softrdma_direct_end(struct softrdma_link *link);
 
-/* when this returns nobody touches the memory any more that has left the board before. No lock is held. */
+/* waits until no process accesses memory that was hidden before the call. The caller holds no lock. */
 void softrdma_direct_wait(void);
 
 #endif /* SOFTRDMA_DIRECT_H */

@@ -13,7 +13,7 @@
 
 /* --- protection domains --- */
 
-/* a context names the device, whichever process has asked for it: what is made with it is this process's */
+/* the context may be a parent's: it names the device, and the new object gets this process's own context */
 struct ibv_pd *
 softrdma_ibv_alloc_pd(struct ibv_context *context)
 {
@@ -32,7 +32,7 @@ softrdma_ibv_alloc_pd(struct ibv_context *context)
 	return &pd->pd;
 }
 
-/* of parent domains too */
+/* frees parent domains too */
 int
 softrdma_ibv_dealloc_pd(struct ibv_pd *ibv_pd)
 {
@@ -86,7 +86,7 @@ softrdma_ibv_dealloc_td(struct ibv_td *ibv_td)
 static int
 check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
 {
-	if (attr->comp_mask) /* memory of the program's own: the device shares its queues with nobody */
+	if (attr->comp_mask) /* an allocator of the program: the device needs none, as it shares no queues with hardware */
 		return EOPNOTSUPP;
 	if (attr->pd == NULL || softrdma_pd_of(attr->pd)->stands_for)
 		return EINVAL;

@@ -4,10 +4,9 @@
 /*
  * domain.h -- thread domains and parent domains
  *
- * A parent domain stands for the protection domain that it was made
- * of, and can be used in its place; with it come a thread domain and a way to allocate memory, which other
- * devices make use of (ibv_alloc_parent_domain(3)). This one has locks that cost next to nothing as long as
- * one thread takes them, so a thread domain is only counted.
+ * A parent domain stands for the protection domain that it was made from, and can be used in its place. It can also
+ * name a thread domain and an allocator, which other devices use (ibv_alloc_parent_domain(3)). This device only
+ * counts the users of a thread domain: its locks cost next to nothing if a single thread takes them.
  */
 
 #ifndef SOFTRDMA_DOMAIN_H
@@ -22,7 +21,7 @@ struct softrdma_td {
 	atomic_uint users; /* parent domains */
 };
 
-/* behind the functions of verbs.h, through the context. As their manual pages say. */
+/* the inline functions of verbs.h call these through the context */
 struct ibv_td *softrdma_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int softrdma_ibv_dealloc_td(struct ibv_td *td);
 struct ibv_pd *softrdma_ibv_alloc_parent_domain(struct ibv_context *context,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* env.c -- the device's way out (clock, random, log) and its settings from the environment */
+/* env.c -- what the device uses from outside (clock, random, log) and its settings from the environment */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -133,13 +133,13 @@ softrdma_log_line(enum softrdma_log_level level, const char *file, int line, con
 	errno = saved_errno;
 }
 
-/* is there room for another line? Then how many were left out before it. */
+/* true if another line may be written in this interval; *left_out then counts the lines dropped before it */
 static bool
 one_more(struct softrdma_log_limit *limit, unsigned *left_out)
 {
 	uint64_t now_ns = softrdma_now_ns();
 	uint64_t since_ns = atomic_load(&limit->since_ns);
-	/* of threads that find the interval over, one begins the next */
+	/* if several threads find the interval over, one of them begins the next */
 	if (now_ns - since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * SOFTRDMA_NS_PER_MS &&
 		atomic_compare_exchange_strong(&limit->since_ns, &since_ns, now_ns))
 		atomic_store(&limit->lines, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* env.h -- the device's way out (clock, random, log) and its settings from the environment */
+/* env.h -- what the device uses from outside (clock, random, log) and its settings from the environment */
 
 #ifndef SOFTRDMA_ENV_H
 #define SOFTRDMA_ENV_H
@@ -19,14 +19,15 @@ uint64_t softrdma_now_ns(void);
 /* 0 or an errno value */
 int softrdma_random(void *buf, size_t len);
 
-/* what the embedder wants to be said about a refused connection; never NULL */
+/* the embedder's hint for log lines about a refused connection; never NULL */
 const char *softrdma_refused_hint(void);
 
-/* how long a client goes on asking where nobody listens; 0: one answer is enough */
+/* how long a client retries a refused connection, in milliseconds; 0: it does not */
 unsigned softrdma_refused_patience_ms(void);
 
 /*
- * a number from the environment (secure_getenv) inside [min, max]; anything else is a WARNING and the default
+ * a number in [min, max] from the environment (secure_getenv); def if the variable is not set or is empty, and
+ * def with a WARNING if it has any other value
  */
 uint64_t softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def);
 
@@ -37,12 +38,12 @@ void softrdma_log_line(enum softrdma_log_level level, const char *file, int line
 	softrdma_log_line(SOFTRDMA_LOG_##level, __FILE__, __LINE__, __func__, __VA_ARGS__)
 
 /*
- * Lines that a stranger can cause, as many as he likes: of one kind SOFTRDMA_LOG_LINES are written in an
- * interval, and the first one of a later interval tells how many were left out. Static, begins as
- * SOFTRDMA_LOG_LIMIT. Any thread.
+ * Limits log lines that remote hosts can cause in any number. In an interval SOFTRDMA_LOG_LINES lines of one
+ * kind are written. The first line of a later interval gives the number of lines left out. Each kind has a
+ * static object, initialized with SOFTRDMA_LOG_LIMIT. Any thread.
  */
 struct softrdma_log_limit {
-	/* without a lock: a child that is forked while another thread writes a line has to write its own */
+	/* no lock: a child forked while another thread writes a line must be able to write its own */
 	_Atomic uint64_t since_ns;
 	atomic_uint lines, left_out;
 };

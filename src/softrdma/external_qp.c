@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* external_qp.c -- queue pairs that the application made by itself, and connects by the connection manager */
+/* external_qp.c -- queue pairs that the application creates itself and connects with the connection manager */
 
 #include <errno.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 #define PSN_MASK 0xffffff
 #define QP_NUM_MASK 0xffffff
 
-/* what the connection manager of the kernel sets */
+/* the values that the kernel's connection manager sets */
 #define RETRY_COUNT 7
 #define ACK_TIMEOUT_DEFAULT 14 /* 67 ms */
 #define HOP_LIMIT 64
 
-/* chosen once, when it is needed first; 0 or an errno value */
+/* chooses the id's sequence number on first use; 0 or an errno value */
 static int
 choose_psn(struct softrdma_id *id)
 {
@@ -82,7 +82,7 @@ void
 softrdma_external_qp_start(struct softrdma_link *link, uint32_t peer_seq)
 {
 	softrdma_qp_of(link->qp)->by_hand->state = SOFTRDMA_RENDEZVOUS_MET;
-	/* all 32 bits of it: a peer that is no external queue pair has so many */
+	/* all 32 bits of peer_seq, because a peer that is not an external queue pair uses all of them */
 	softrdma_responder_start(&link->responder, peer_seq, link->responder.rd_atom_max);
 	softrdma_link_open(link);
 }
@@ -105,7 +105,7 @@ at_most(uint8_t value, uint8_t limit)
 	return value < limit ? value : limit;
 }
 
-/* an active id has asked for resources; a passive one gives what the peer wants */
+/* an active id gets what it has requested, if the peer grants it; a passive id grants what the peer requests */
 static uint8_t
 resources(const struct softrdma_id *id, uint8_t asked, uint8_t peer)
 {

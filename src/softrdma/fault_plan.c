@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* fault_plan.c -- the faults that are in force: SOFTRDMA_FAULTS, or the file that it names */
+/* fault_plan.c -- the fault plan in force: SOFTRDMA_FAULTS, or the file that it names */
 
 #include <assert.h>
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "fork.h"
 #include "fault_plan.h"
 
-/* as much of the variable as a log line shows */
+/* characters of the variable that a log line shows */
 #define SHOWN_MAX 200
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no other one is taken under it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no other lock is taken under it */
 static struct softrdma_fault_plan *in_force;             /* NULL: none */
 
-/* the plan holds for the child as well */
+/* a forked child keeps the plan */
 void
 softrdma_fault_plan_after_fork(void)
 {
@@ -31,12 +31,12 @@ softrdma_fault_plan_after_fork(void)
 
 /* --- reading --- */
 
-/* the descriptor up to its end; 0 with the length, or an errno value */
+/* reads the descriptor up to its end; 0 with the length, or an errno value */
 static int
 read_to_end(int fd, char text[static SOFTRDMA_FAULT_TEXT_MAX], size_t *len)
 {
 	for (*len = 0;;) {
-		/* one byte that no longer fits tells that there is more */
+		/* if the buffer is full, reads one byte more to find out whether the file ends there */
 		char more;
 		bool full = *len == SOFTRDMA_FAULT_TEXT_MAX;
 		ssize_t n = read(fd, full ? &more : text + *len, full ? 1 : SOFTRDMA_FAULT_TEXT_MAX - *len);
@@ -51,7 +51,7 @@ read_to_end(int fd, char text[static SOFTRDMA_FAULT_TEXT_MAX], size_t *len)
 	}
 }
 
-/* 0 with the file's text, to be freed, or an errno value */
+/* 0 with the file's text, which the caller frees, or an errno value */
 static int
 read_file(const char *path, char **text, size_t *len)
 {
@@ -68,7 +68,7 @@ read_file(const char *path, char **text, size_t *len)
 	return ret;
 }
 
-/* a plan of this text, with a reference; 0, EINVAL or ENOMEM */
+/* makes a plan from this text, with a reference; 0, EINVAL or ENOMEM */
 static int
 new_plan(const char *text, size_t len, struct softrdma_fault_plan **plan_ptr)
 {
@@ -92,7 +92,7 @@ new_plan(const char *text, size_t len, struct softrdma_fault_plan **plan_ptr)
 	return 0;
 }
 
-/* nobody who reads the log shall take for real what was asked for */
+/* logs a warning, so that readers of the log do not take injected faults for real ones */
 static void
 tell(const char *setting, const struct softrdma_fault_plan *plan)
 {
@@ -115,7 +115,7 @@ is_of(const struct softrdma_fault_plan *plan, const char *text, size_t len)
 	return plan && plan->len == len && memcmp(plan->text, text, len) == 0;
 }
 
-/* the lock is held */
+/* the caller holds the lock */
 static int
 read_setting(const char *setting)
 {
@@ -161,7 +161,7 @@ softrdma_fault_plan_read(void)
 	return ret;
 }
 
-/* --- what is in force --- */
+/* --- the plan in force --- */
 
 struct softrdma_fault_plan *
 softrdma_fault_plan_get(void)

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * fault_plan.h -- the faults that are in force: SOFTRDMA_FAULTS, or the file that it names
+ * fault_plan.h -- the fault plan in force: SOFTRDMA_FAULTS, or the file that it names
  *
- * The variable is read whenever a program asks for the device. If it says something else than before, that
- * is in force from here on, and counting begins anew; connections keep what they were made under. So a
- * program of many tests may set it for each.
+ * The variable is read each time that a program opens the device. If its content has changed, a new plan is in
+ * force from then on, and its counts start at 0. Existing connections keep the plan they were made with. So a
+ * program with many tests can set the variable for each test.
  */
 
 #ifndef SOFTRDMA_FAULT_PLAN_H
@@ -19,24 +19,24 @@
 struct softrdma_fault_plan {
 	struct softrdma_faults faults;
 	atomic_uint refs;
-	/* so many there have been: the order numbers that decide */
+	/* counts of connections and connection requests so far; they select which ones a fault strikes */
 	atomic_uint_fast64_t connections, requests;
 	size_t len;
-	char text[]; /* what it was read from */
+	char text[]; /* the text that the plan was parsed from */
 };
 
 /*
- * Whoever asks for the device calls this first. 0, EINVAL when the variable or the file is wrong, which the
- * log tells, or ENOMEM; then what was in force stays. Any thread.
+ * Called first by all functions that open the device. 0; EINVAL if the variable or the file is wrong, with a log
+ * line that says where; or ENOMEM. After an error the previous plan stays in force. Any thread.
  */
 int softrdma_fault_plan_read(void);
 
-/* what is in force, with a reference; NULL: nothing. Any thread, any lock. */
+/* the plan in force, with a reference; NULL: none. Any thread, under any lock. */
 struct softrdma_fault_plan *softrdma_fault_plan_get(void);
-/* gives the reference back; NULL is allowed. Any thread, any lock. */
+/* releases the reference; plan may be NULL. Any thread, under any lock. */
 void softrdma_fault_plan_put(struct softrdma_fault_plan *plan);
 
-/* is the connection request that has just come one to be refused? Any thread, any lock. */
+/* counts a connection request that has arrived; true if it is to be rejected. Any thread, under any lock. */
 bool softrdma_fault_plan_rejects(void);
 
 #endif /* SOFTRDMA_FAULT_PLAN_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* faults.c -- faults that a user asks for: what the words of SOFTRDMA_FAULTS mean, and when each strikes */
+/* faults.c -- injected faults: what the words of SOFTRDMA_FAULTS mean, and when each fault strikes */
 
 #include <assert.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define MILLION 1000000u
 
-/* what stands behind the name */
+/* the kind of value that follows the name */
 enum form {
 	NOTHING,
 	NUMBER, /* from 1 */
@@ -42,7 +42,7 @@ static const struct syntax {
 
 static_assert(sizeof(words) / sizeof(words[0]) == SOFTRDMA_FAULT_WORDS, "each word has its syntax");
 
-/* what a work request of a reliable connection may end with; a flushed one is the consequence of another */
+/* the errors of a reliable connection's work request; not the flush error, which only follows from another */
 static const struct {
 	const char *name;
 	enum ibv_wc_status status;
@@ -66,7 +66,7 @@ static const struct {
 
 /* --- reading --- */
 
-/* text that has not been read yet */
+/* the text that has not been parsed yet */
 struct cursor {
 	const char *at, *end;
 };
@@ -90,7 +90,7 @@ take_text(struct cursor *c, const char *wanted)
 	return true;
 }
 
-/* digits only: no sign, no blank, no other base. False: none, or more than 64 bits hold. */
+/* digits only: no sign, no blank, no other base. False: no digit, or a number that 64 bits cannot hold. */
 static bool
 take_number(struct cursor *c, uint64_t *value)
 {
@@ -139,7 +139,7 @@ take_status(struct cursor *c, uint64_t *status)
 	return false;
 }
 
-/* NULL, or what is wrong */
+/* NULL, or a description of the error */
 static const char *
 take_value(struct cursor *c, enum form form, uint64_t *value)
 {
@@ -160,7 +160,7 @@ take_value(struct cursor *c, enum form form, uint64_t *value)
 	}
 }
 
-/* the fourth digit behind the point is the last one that a millionth has */
+/* at most four digits follow the point: the fourth digit of a percentage is one millionth */
 static bool
 take_rest_of_percent(struct cursor *c, uint64_t whole, uint32_t *ppm)
 {
@@ -192,7 +192,7 @@ take_where(struct cursor *c, struct softrdma_fault *fault)
 }
 
 /*
- * NULL, or what is wrong with the word, which is one of the table and has been read up to the end of its name
+ * Parses a known word from the end of its name. NULL, or a description of the error.
  */
 static const char *
 take_rest(struct cursor *c, const struct syntax *syntax, struct softrdma_fault *fault)
@@ -203,7 +203,7 @@ take_rest(struct cursor *c, const struct syntax *syntax, struct softrdma_fault *
 	const char *why = take_value(c, syntax->form, &fault->value);
 	if (why)
 		return why;
-	fault->parts_ppm = MILLION; /* without a place: every time */
+	fault->parts_ppm = MILLION; /* without an @ the fault strikes every time */
 	if (syntax->has_where && take_char(c, '@') && !take_where(c, fault))
 		return "behind the @ must be a number from 1, or a percentage up to 100 with a % sign";
 	return c->at == c->end ? NULL : "something follows that does not belong to it";
@@ -216,7 +216,7 @@ take_word(struct cursor c, struct softrdma_faults *faults)
 		struct cursor after = c;
 		if (!take_text(&after, words[i].name))
 			continue;
-		/* one name may begin with another */
+		/* one name may be the beginning of another */
 		if (after.at == after.end || *after.at == '=' || *after.at == '@')
 			return take_rest(&after, &words[i], &faults->word[i]);
 	}
@@ -239,7 +239,7 @@ trim(struct cursor c)
 	return c;
 }
 
-/* the part up to the mark, or all of it; *rest is what follows the mark, or begins with NULL */
+/* gives the part before the mark, or all of it; *rest is what follows the mark, or has at == NULL */
 static struct cursor
 split(struct cursor c, char mark, struct cursor *rest)
 {
@@ -251,7 +251,7 @@ split(struct cursor c, char mark, struct cursor *rest)
 	return c;
 }
 
-/* the bytes are the user's, but a log is no place for control characters */
+/* copies the user's word for a log line, with control characters replaced */
 static void
 show_word(struct cursor c, char shown[static SOFTRDMA_FAULT_SHOWN_MAX + 1])
 {
@@ -296,7 +296,7 @@ acts_on_connections(const struct softrdma_faults *faults)
 	return any;
 }
 
-/* a word that can do nothing was meant to do something */
+/* false if a word has no effect with the others, because the user has expected one */
 static bool
 check_together(const struct softrdma_faults *faults, struct softrdma_fault_error *error)
 {
@@ -355,7 +355,7 @@ softrdma_faults_concern(const struct softrdma_faults *faults, uint64_t connectio
 	return acts_on_connections(faults) && (!only->told || only->value == connection);
 }
 
-/* every bit of the result depends on every bit of x (the finalizer of splitmix64) */
+/* makes every bit of the result depend on every bit of x (the finalizer of splitmix64) */
 static uint64_t
 mix(uint64_t x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* hello.c -- the messages that a connection begins with, on their way through a socket */
+/* hello.c -- sending and receiving the handshake messages with which a connection begins */
 
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "sockaddr.h"
 #include "stream.h"
 
-/* a record of the TLS handshake (RFC 8446, 5.1) */
+/* the first byte of a record of the TLS handshake (RFC 8446, 5.1) */
 #define FIRST_OF_TLS 22
 
 void
@@ -47,7 +47,7 @@ softrdma_hello_set_records(struct softrdma_hello *hello, uint8_t records)
 {
 	struct softrdma_handshake hs;
 	enum softrdma_handshake_result result = softrdma_handshake_decode(hello->message, &hs);
-	assert(result == SOFTRDMA_HANDSHAKE_OK); /* one of our own */
+	assert(result == SOFTRDMA_HANDSHAKE_OK); /* softrdma_hello_encode() made it */
 	(void)result;
 	hs.records = records;
 	softrdma_handshake_encode(&hs, hello->message);
@@ -150,7 +150,7 @@ is_loopback(const struct sockaddr *addr)
 	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
 }
 
-/* no card, cable or switch has a part in it */
+/* true if the stream stays within this machine, so no card, cable or switch can damage it */
 static bool
 stays_here(int fd)
 {
@@ -173,7 +173,7 @@ softrdma_hello_wish(int fd, const struct softrdma_tls *tls)
 	if (text == NULL || *text == '\0')
 		return wanted;
 	const bool set = strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
-	/* what is neither is told there */
+	/* softrdma_setting() warns of any other value */
 	return (uint8_t)(softrdma_setting("SOFTRDMA_CRC", 0, 1, wanted) | (set ? SOFTRDMA_RECORDS_SET : 0));
 }
 

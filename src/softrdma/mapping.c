@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * mapping.c -- what the kernel says about the mapped areas of this process
+ * mapping.c -- the mapped areas of this process, as the kernel shows them
  *
- * Two ways to the same answer: the query of Linux 6.11 (below a microsecond), and the text of
- * /proc/self/maps, which grows with the number of areas of the process.
+ * There are two ways to the same information: the query of Linux 6.11, which takes less than a microsecond, and
+ * the text of /proc/self/maps, which takes longer the more areas the process has.
  */
 
 #include <assert.h>
@@ -24,7 +24,7 @@
 #include "mapping.h"
 
 #define MAPS "/proc/self/maps"
-#define NAME_MAX_LEN 4160 /* the longest path the kernel has, and " (deleted)" */
+#define NAME_MAX_LEN 4160 /* bytes: the kernel's longest path, and " (deleted)" */
 
 /* PROCMAP_QUERY of <linux/fs.h>: the ABI of Linux 6.11, which older headers do not have */
 struct procmap_query {
@@ -83,7 +83,7 @@ softrdma_mapping_open(void)
 	int fd = open(MAPS, O_RDONLY | O_CLOEXEC);
 	struct softrdma_area area;
 	if (fd >= 0 && query(fd, (uintptr_t)&area, &area, NULL, 0)) {
-		close(fd); /* an older kernel: the text is read anew at each look */
+		close(fd); /* an older kernel: each call of softrdma_mapping_each() reads the text */
 		fd = -1;
 	}
 	return fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* mapping.h -- what the kernel says about the mapped areas of this process */
+/* mapping.h -- the mapped areas of this process, as the kernel shows them */
 
 #ifndef SOFTRDMA_MAPPING_H
 #define SOFTRDMA_MAPPING_H
@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* one area as the kernel lists it, not cut to the range that was asked for */
+/* an area as the kernel lists it, not limited to the range of the query */
 struct softrdma_area {
 	uintptr_t start;
 	uintptr_t end;
 	uint64_t offset; /* of start in the file */
-	dev_t dev;       /* as the kernel shows it for mappings, which need not be what stat() says */
+	dev_t dev;       /* as the kernel shows it for mappings; stat() may give another number */
 	uint64_t inode;  /* 0: no file */
 	bool readable;
 	bool writable;
@@ -23,23 +23,23 @@ struct softrdma_area {
 };
 
 /*
- * A descriptor for softrdma_mapping_each() that makes it fast (kernel 6.11 and later), or -1. It belongs to
- * the address space of the process that opened it: a forked child must not use it.
+ * Opens a descriptor that makes softrdma_mapping_each() fast (Linux 6.11 and later); -1 without one. It refers
+ * to the address space of the process that opened it, so a forked child must not use it.
  */
 int softrdma_mapping_open(void);
 
 /*
- * Calls each() for all areas of [start, end), in order, until it returns non-zero, which is returned. EFAULT
- * where a piece of the range is not mapped, or another errno value. name is the file's path or what the
- * kernel has instead, "" without one; it is only there when want_name is set, and valid during the call.
+ * Calls each() for all areas of [start, end), in order, until it returns non-zero, and returns that value.
+ * EFAULT if a part of the range is not mapped, or another errno value. name is the file's path or what the
+ * kernel shows instead, "" if it shows nothing. It is set only if want_name is true, and valid during the call.
  */
 int softrdma_mapping_each(int maps_fd, uintptr_t start, uintptr_t end, bool want_name,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg);
 
-/* reads one line of /proc/self/maps; *name_ptr points into the line; false if it is none */
+/* parses a line of /proc/self/maps; *name_ptr points into the line; false if it is not such a line */
 bool softrdma_mapping_parse(char *line, struct softrdma_area *area, char **name_ptr);
 
-/* is the area that starts there a mapping with MAP_SYNC? false also when nobody can tell */
+/* true if the area that starts there is a mapping with MAP_SYNC; false also if the kernel does not show it */
 bool softrdma_mapping_is_sync(uintptr_t start);
 
 #endif /* SOFTRDMA_MAPPING_H */

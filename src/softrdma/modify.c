@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * modify.c -- queue pairs that applications make, move through their states and ask for them
+ * modify.c -- queue pairs that applications create, move through their states, query and destroy
  *
- * Which attributes a transition needs and which it may have is the table of the InfiniBand specification
- * (vol. 1, 11.2.5.2) for reliable connections, as ibv_modify_qp(3) has it too. What the table allows and this
- * device does not have (send queue draining, alternate paths, rates) is refused.
+ * The table of transitions has the required and optional attributes of the InfiniBand specification (vol. 1,
+ * 11.2.5.2) for reliable connections, as in ibv_modify_qp(3). The device refuses what the specification allows
+ * and it does not support (send queue draining, alternate paths, rates).
  */
 
 #include <errno.h>
@@ -23,17 +23,17 @@
 
 #define PSN_MASK 0xffffff
 #define QP_NUM_MAX 0xffffff
-#define TIMER_MAX 31 /* five bits: timeout, min_rnr_timer */
-#define RETRY_MAX 7  /* three bits: retry_cnt, rnr_retry */
+#define TIMER_MAX 31 /* timeout and min_rnr_timer have five bits */
+#define RETRY_MAX 7  /* retry_cnt and rnr_retry have three bits */
 
-/* the timer of ibv_modify_qp(3) runs for 4.096 us * 2^timeout; a device may take four times as long (IBTA) */
+/* the timer of ibv_modify_qp(3) runs for 4.096 us * 2^timeout; a device may use four times that (IBTA) */
 #define TIMEOUT_UNIT_NS 4096u
 #define TIMEOUT_SLACK 4u
 
 #define REMOTE_RIGHTS \
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 		SOFTRDMA_ACCESS_FLUSH_GLOBAL | SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
-/* of a queue pair; local write and memory windows concern memory, and do no harm */
+/* the access rights accepted for a queue pair; those for local writes and memory windows have no effect */
 #define ACCESS_KNOWN (REMOTE_RIGHTS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 
 #define SEND_OPS_KNOWN \
@@ -98,7 +98,7 @@ check_mask(enum ibv_qp_state from, enum ibv_qp_state to, const struct ibv_qp_att
 	return !(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == from;
 }
 
-/* an address on Ethernet is a GID, from one of the port's own */
+/* an address on Ethernet is a GID, reached from one of the port's own GIDs */
 static bool
 check_address(const struct ibv_ah_attr *ah, uint32_t dest_qp_num)
 {
@@ -111,7 +111,7 @@ check_address(const struct ibv_ah_attr *ah, uint32_t dest_qp_num)
 		softrdma_gid_locate(&ah->grh.dgid, dest_qp_num, &where);
 }
 
-/* a value and its bounds, if the mask names it */
+/* a value and its limits, which are checked if the mask has the bit */
 struct bounded {
 	int bit;
 	uint32_t value, min, max;
@@ -143,7 +143,7 @@ check_values(const struct ibv_qp_attr *attr, int mask)
 	return !(mask & IBV_QP_AV) || check_address(&attr->ah_attr, attr->dest_qp_num);
 }
 
-/* what is given becomes what is known; what a transition does not have has been refused */
+/* copies the attributes of the mask; the caller has refused attributes that the transition does not have */
 static void
 take_values(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask)
 {
@@ -155,14 +155,14 @@ take_values(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask)
 		known->qp_access_flags = attr->qp_access_flags;
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		known->min_rnr_timer = attr->min_rnr_timer;
-	if (mask & IBV_QP_AV) { /* and with it all that leads to RTR */
+	if (mask & IBV_QP_AV) { /* the mask then has all attributes that RTR requires */
 		known->ah_attr = attr->ah_attr;
 		known->path_mtu = attr->path_mtu;
 		known->dest_qp_num = attr->dest_qp_num;
 		known->rq_psn = attr->rq_psn & PSN_MASK;
 		known->max_dest_rd_atomic = attr->max_dest_rd_atomic;
 	}
-	if (mask & IBV_QP_TIMEOUT) { /* and with it all that leads to RTS */
+	if (mask & IBV_QP_TIMEOUT) { /* the mask then has all attributes that RTS requires */
 		known->timeout = attr->timeout;
 		known->retry_cnt = attr->retry_cnt;
 		known->rnr_retry = attr->rnr_retry;
@@ -171,7 +171,7 @@ take_values(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask)
 	}
 }
 
-/* how long requests wait for an absent peer; 0: for ever */
+/* how long requests wait for an absent peer, in milliseconds; 0: without limit */
 static unsigned
 absence_ms(const struct ibv_qp_attr *attr)
 {
@@ -184,7 +184,7 @@ absence_ms(const struct ibv_qp_attr *attr)
 	return ms < SOFTRDMA_ABSENCE_MAX_MS ? (unsigned)ms : SOFTRDMA_ABSENCE_MAX_MS;
 }
 
-/* --- transitions; the manager's lock is held --- */
+/* --- transitions; the caller holds the connection manager's lock --- */
 
 static void
 set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
@@ -194,7 +194,7 @@ set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 	pthread_mutex_lock(&link->lock);
 	link->responder.withheld = REMOTE_RIGHTS & ~(int)attr->qp_access_flags;
 	if (link->responder.withheld)
-		softrdma_direct_shut(link); /* whoever comes that way is not asked for it */
+		softrdma_direct_shut(link); /* a local peer does not check the rights of the queue pair */
 	if (qp->qp.state != state && !link->failed) {
 		if (state == IBV_QPS_RTR) {
 			softrdma_responder_start(&link->responder, attr->rq_psn, attr->max_dest_rd_atomic);
@@ -253,7 +253,7 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	switch (to) {
 	case IBV_QPS_RESET:
 		softrdma_rendezvous_end(qp->by_hand, SOFTRDMA_RENDEZVOUS_OVER);
-		return 0; /* the rest cannot be done under this lock */
+		return 0; /* finish_reset() does the rest, which cannot be done under this lock */
 	case IBV_QPS_ERR:
 		to_error(qp);
 		return 0;
@@ -275,8 +275,10 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	}
 }
 
-/* nobody can reach the queue pair any more; without memory it ends in error, from where RESET may be tried
- * again */
+/*
+ * Completes a RESET when peers can no longer reach the queue pair. If there is no memory, the queue pair goes to
+ * ERR, and the application may try again.
+ */
 static int
 finish_reset(struct softrdma_qp *qp)
 {
@@ -293,7 +295,7 @@ finish_reset(struct softrdma_qp *qp)
 	return ret;
 }
 
-/* the progress thread is needed as long as the queue pair can be called, or is connected */
+/* the queue pair needs the progress thread as long as peers can connect to it, or it is connected */
 static int
 modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -316,19 +318,19 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
-/* the connection manager moves its queue pairs by itself; an application may only give one up */
+/* the connection manager moves its queue pairs itself; an application may only move them to ERR */
 static int
 modify_managed(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	if (mask == IBV_QP_MIN_RNR_TIMER)
-		return 0; /* a receive that comes is announced at once: there is nothing to wait for */
+		return 0; /* no effect: RNR_READY is sent as soon as a receive is posted, without a timer */
 	if (mask != IBV_QP_STATE || attr->qp_state != IBV_QPS_ERR)
 		return EOPNOTSUPP;
 	to_error(qp);
 	return 0;
 }
 
-/* --- what applications call --- */
+/* --- the interface for applications --- */
 
 int
 softrdma_ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
@@ -381,7 +383,7 @@ asks_for_what_is_known(const struct ibv_qp_init_attr_ex *attr)
 		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	if (attr->comp_mask & ~known)
 		return false;
-	/* there are no flags, but programs say so by a 0 */
+	/* no flag is supported, but programs may pass 0 */
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
 		return false;
 	return !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||

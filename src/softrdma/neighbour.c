@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* neighbour.c -- another process of the same host, as its board shows it, and its memory */
+/* neighbour.c -- a local peer: another process on the same host, with its board and its memory */
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* of a window: touched as a whole, the first time */
+/* bytes of a window's block, which is populated as a whole on its first use */
 #define BLOCK ((size_t)2 << 20)
 
 #define PROC_PATH_MAX 64
@@ -48,7 +48,7 @@ softrdma_neighbour_after_fork(void)
 
 /* --- boards --- */
 
-/* this user's own, and nothing that opening would do anything to */
+/* true if the file belongs to this user, has the size of a board, and is a regular file, safe to open */
 static bool
 looks_like_a_board(const struct stat *st)
 {
@@ -56,8 +56,7 @@ looks_like_a_board(const struct stat *st)
 		st->st_uid == geteuid();
 }
 
-/* the descriptor of another process is opened as a file; its number may mean something else in another
- * namespace */
+/* opens the other process's descriptor by its path in /proc; in another PID namespace the path may name another file */
 static const struct softrdma_board *
 map_board(const struct softrdma_greeting *greeting)
 {
@@ -71,7 +70,7 @@ map_board(const struct softrdma_greeting *greeting)
 		return NULL;
 	void *map = MAP_FAILED;
 	int seals = fcntl(fd, F_GET_SEALS);
-	/* the descriptor may be another one by now */
+	/* the number may refer to another file by now */
 	if (fstat(fd, &st) == 0 && looks_like_a_board(&st) && seals >= 0 &&
 		(seals & BOARD_SEALS) == BOARD_SEALS)
 		map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
@@ -85,7 +84,7 @@ map_board(const struct softrdma_greeting *greeting)
 	return NULL;
 }
 
-/* the lock is held */
+/* the caller holds the lock */
 static struct softrdma_neighbour *
 find(const struct softrdma_greeting *greeting)
 {
@@ -95,7 +94,7 @@ find(const struct softrdma_greeting *greeting)
 	return neighbour;
 }
 
-/* the lock is held */
+/* the caller holds the lock */
 static struct softrdma_neighbour *
 add(const struct softrdma_greeting *greeting)
 {
@@ -158,7 +157,7 @@ softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour)
 
 /* --- windows --- */
 
-/* the area that the region is in as a whole; false: there is none */
+/* finds the area that contains the whole region; false: there is no such area */
 static bool
 find_area(pid_t pid, uint64_t start, uint64_t end, struct softrdma_area *area, char **name_ptr)
 {
@@ -184,8 +183,10 @@ is_file_of(const struct stat *st, const struct softrdma_area *area)
 	return S_ISREG(st->st_mode) && st->st_ino == area->inode && st->st_dev == area->dev;
 }
 
-/* looked at before it is opened, which may do something to what is no file, and behind that, for the name may
- * change */
+/*
+ * Checks the file first, because opening something other than a file may have effects. Checks it again after
+ * opening it, because the name may refer to another file by then.
+ */
 static int
 open_if_same(const char *path, const struct softrdma_area *area)
 {
@@ -200,7 +201,7 @@ open_if_same(const char *path, const struct softrdma_area *area)
 	return fd;
 }
 
-/* a memfd or a deleted file may still be open there */
+/* finds the file among the other process's descriptors, where a memfd or a deleted file may still be open */
 static int
 open_descriptor_of(pid_t pid, const struct softrdma_area *area)
 {
@@ -221,7 +222,7 @@ open_descriptor_of(pid_t pid, const struct softrdma_area *area)
 	return fd;
 }
 
-/* the file that the region is in, if it may be mapped here; -1: it may not */
+/* opens the file that contains the region, if it may be mapped here; -1: it may not */
 static int
 open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_files, struct softrdma_area *area)
 {
@@ -239,7 +240,7 @@ open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_file
 	return fd;
 }
 
-/* where a store cannot fail once its block is there; MAP_FAILED: it can, or it cannot be mapped */
+/* maps a file on which a store to an allocated block cannot fail; MAP_FAILED: it is another one, or mmap has failed */
 static void *
 map_file(int fd, uint64_t offset, size_t length, bool trust_files)
 {
@@ -248,7 +249,7 @@ map_file(int fd, uint64_t offset, size_t length, bool trust_files)
 	bool stays = trust_files || (seals >= 0 && (seals & F_SEAL_SHRINK));
 	if (!stays || fstatfs(fd, &fs) != 0)
 		return MAP_FAILED;
-	/* huge pages have neither: where a hole is punched, one may be missing later */
+	/* refuses huge pages, which accept no MAP_SYNC: after a hole is punched, a page may be missing */
 	const int flags = fs.f_type == TMPFS_MAGIC ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
 	return mmap(NULL, length, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
 }
@@ -263,12 +264,12 @@ softrdma_window_open(struct softrdma_window *window, const struct softrdma_neigh
 	window->addr = region->addr;
 	window->length = region->length;
 	if (region->length > SIZE_MAX / 2 || region->addr > UINT64_MAX - region->length)
-		return; /* no such memory: the board does not say the truth */
+		return; /* such a region cannot exist: the board is wrong */
 	int fd = open_file(neighbour->pid, region, trust_files, &area);
 	if (fd < 0)
 		return;
 	uint64_t offset = area.offset + (region->addr - area.start);
-	uint64_t skip = offset % page; /* areas begin at pages, regions need not */
+	uint64_t skip = offset % page; /* an area begins at a page, a region need not */
 	window->map_length = skip + region->length;
 	window->touched = calloc(window->map_length / BLOCK + 1, 1);
 	if (window->touched == NULL)
@@ -294,7 +295,7 @@ softrdma_window_close(struct softrdma_window *window)
 	memset(window, 0, sizeof(*window));
 }
 
-/* the kernel makes the pages, and says what would be a SIGBUS: a disk that is full, no memory */
+/* populates a block; false where an access would raise SIGBUS, because the disk is full or memory is missing */
 static bool
 touch(struct softrdma_window *window, size_t block)
 {

@@ -2,16 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * neighbour.h -- another process of the same host, as its board (board.h) shows it, and its memory
+ * neighbour.h -- a local peer: another process on the same host, with its board (board.h) and its memory
  *
- * Its memory is reached in two ways. A file that both processes can map is mapped here too (a window), if a
- * store to it is as safe as one to memory of this process: a memfd that is sealed, so that nobody can cut it
- * short. A look at the length of another file before each access would cost more than the access, and leave a
- * gap; so others are mapped only if the user promises that they stay as long as they are, and if they are in
- * memory or on DAX, where a store cannot fail once its block is there. All other memory is copied by the
- * kernel (process_vm_writev(2)), which forbids it between different users, and tells what is not there.
+ * A local peer's memory is accessed in two ways. A file that both processes can map is mapped here too (a
+ * window), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
+ * against truncation. To check the length of any other file before each access would cost more than the access,
+ * and would leave a gap. So another file is mapped only if the user promises that it is not truncated. It must
+ * also be in memory or on DAX, where a store to an allocated block cannot fail. The kernel copies all other
+ * memory (process_vm_writev(2)): it refuses copies between different users and reports missing memory.
  *
- * One object for each process, shared by its connections. Any thread unless said otherwise.
+ * There is one object for each process, shared by its connections. Any thread unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_NEIGHBOUR_H
@@ -27,38 +27,37 @@
 
 struct softrdma_neighbour;
 
-/* a file of the neighbour's, mapped here; of one connection, under its lock */
+/* a mapping of a local peer's file; belongs to one connection, under its lock */
 struct softrdma_window {
-	uint64_t serial;       /* of the region it is for; 0: none */
+	uint64_t serial;       /* of the region that it shows; 0: none */
 	uint64_t addr, length; /* of that region */
-	uint64_t used;         /* the number of the last use: the least one is replaced */
-	uint8_t *base;         /* of the region; NULL: its memory is no such file */
+	uint64_t used;         /* number of its last use: the window with the lowest one is replaced */
+	uint8_t *base;         /* address of the region here; NULL: its memory cannot be mapped */
 	void *map;
 	size_t map_length;
 	uint8_t *touched; /* a byte for each block of the map */
 };
 
-/* maps the board that the greeting is about; NULL: there is none, or it may not be had */
+/* maps the board that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
 struct softrdma_neighbour *softrdma_neighbour_meet(const struct softrdma_greeting *greeting);
-/* one user less */
+/* removes a user; the last one unmaps the board */
 void softrdma_neighbour_leave(struct softrdma_neighbour *neighbour);
 
 const struct softrdma_board *softrdma_neighbour_board(const struct softrdma_neighbour *neighbour);
-/* is it the process still that was met, and has its threads? It may have gone the moment after. */
+/* true if the process still lives and has not executed another program; it may end right after the call */
 bool softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour);
 
 /*
- * Fills in the window, which is closed, for the region; window->base says if there is any. Files that can be
- * cut short only if they are trusted not to be.
+ * Opens a closed window for the region. window->base is NULL if the memory cannot be mapped. Files that can be
+ * truncated are mapped only if trust_files is true.
  */
 void softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
 	const struct softrdma_board_region *region, bool trust_files);
 void softrdma_window_close(struct softrdma_window *window);
-/* are the blocks there of len bytes from offset of the region? */
+/* true if the blocks of len bytes from offset of the region are allocated; allocates them on first use */
 bool softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len);
 
-/* the kernel copies between pieces of this process' memory and one of the neighbour's; false: it could not,
- * or not all */
+/* copies between ranges of this process's memory and one of the local peer's; false: not all was copied */
 bool softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
 	uint64_t remote, size_t len, bool from_there);
 

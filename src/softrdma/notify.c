@@ -27,9 +27,7 @@ softrdma_notify_raise(int fd)
 	do {
 		n = write(fd, &one, sizeof(one));
 	} while (n < 0 && errno == EINTR);
-	/*
-	 * fails only if the application has closed the descriptor; the event stays in the queue all the same
-	 */
+	/* this fails only if the application has closed the descriptor; the event stays in the queue then */
 }
 
 void

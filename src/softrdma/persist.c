@@ -4,14 +4,14 @@
 /*
  * persist.c -- what kind of memory a region is, and how a range of it is made durable
  *
- * That msync() returns 0 proves nothing: it does so for anonymous memory, for private mappings, and for
- * whatever was mapped over the range since. So the areas behind a region are written down when it is
- * registered (which file, at which offset), and what the kernel says about them is compared with that at each
- * flush, after the fact: a mapping that still is what it was after msync() was it during msync(). Only DAX
- * memory is looked at before as well, because writing back cache lines touches it.
+ * A 0 from msync() proves nothing: it also returns 0 for anonymous memory, for private mappings, and for
+ * anything that was mapped over the range since. So the device notes the areas of a region when it is
+ * registered (which file, at which offset). Each flush compares what the kernel shows with that, after
+ * msync(): a mapping that is unchanged after msync() was unchanged during it. DAX memory is checked before the
+ * flush as well, because writing back cache lines touches it.
  *
- * The look cannot see a mapping that is replaced and put back in between. An application that does so to
- * memory while it is registered breaks the first rule of registered memory.
+ * The check cannot see a mapping that was replaced and put back in between. An application that does this to
+ * registered memory breaks the first rule of registered memory.
  */
 
 #include <assert.h>
@@ -27,10 +27,10 @@
 #include "persist.h"
 #include "persist_file.h"
 
-/* one file usually is one area, unless mapped in parts; each flush walks through all of them */
+/* usually one file is one area, unless it is mapped in parts; each flush goes through all areas */
 #define PIECES_MAX 64
 
-/* a piece of the region that comes from one file, contiguous in it */
+/* a part of the region that maps one contiguous range of one file */
 struct piece {
 	uintptr_t start;
 	uintptr_t end;
@@ -63,7 +63,7 @@ cut(const struct softrdma_area *area, uintptr_t start, uintptr_t end)
 	return piece;
 }
 
-/* mprotect() splits areas that are one piece of one file */
+/* true if piece continues last in the same file: mprotect() splits such areas */
 static bool
 continues(const struct piece *last, const struct piece *piece)
 {
@@ -146,14 +146,14 @@ softrdma_persist_may_block(const struct softrdma_persist *persist, size_t len)
 	return 0;
 }
 
-/* a range that is looked at */
+/* a range that is checked */
 struct look {
 	const struct softrdma_persist *persist;
 	uintptr_t start;
 	uintptr_t end;
 };
 
-/* is every byte of the area still the byte of the file that it was at registration? */
+/* 0 if every byte of the area is still the same byte of the same file as at registration */
 static int
 compare_area(const struct softrdma_area *area, const char *name, void *arg)
 {
@@ -176,7 +176,7 @@ compare_area(const struct softrdma_area *area, const char *name, void *arg)
 	return 0;
 }
 
-/* the mapping, and the size of the files: 0 or an errno value */
+/* checks the mapping and the sizes of the files; 0 or an errno value */
 static int
 check(const struct softrdma_persist *persist, uintptr_t start, uintptr_t end)
 {

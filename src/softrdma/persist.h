@@ -11,22 +11,22 @@
 struct softrdma_persist;
 
 /*
- * Classifies the mapping(s) behind [addr, addr + len) and holds what is needed to make ranges of it durable:
- * for a shared mapping of a file on a disk the identity of the file, for a synchronous DAX mapping libpmem2's
- * persist function. tmpfs and memfd count (they survive the process, not the power), with one WARNING per
- * process. 0 with *persist_ptr, EOPNOTSUPP where the memory cannot be made durable (anonymous, private,
- * read-only, a device that is no DAX), or another errno value. Any thread.
+ * Classifies the mapping(s) of [addr, addr + len) and holds what is needed to make ranges of it durable: the
+ * identity of the file for a shared mapping of a file on a disk, libpmem2's persist function for a synchronous
+ * DAX mapping. tmpfs and memfd are accepted (they survive the process, but no power failure), with one WARNING
+ * per process. 0 with *persist_ptr, EOPNOTSUPP if the memory cannot be made durable (anonymous, private,
+ * read-only, a device that is not DAX), or another errno value. Any thread.
  */
 int softrdma_persist_new(void *addr, size_t len, struct softrdma_persist **persist_ptr);
 
-/* may the flush of len bytes block on a medium? Then it is not for the progress thread. Any thread. */
+/* true if a flush of len bytes may block on a medium: the progress thread must not do it then. Any thread. */
 int softrdma_persist_may_block(const struct softrdma_persist *persist, size_t len);
 
 /*
- * Makes [addr, addr + len), inside the range given at creation, durable. 0, or an errno value when it is not
- * known to be: msync failed, the mapping or the file behind it changed, the file was truncated. Once it has
- * failed it fails for ever (EIO: what the kernel dropped cannot be flushed by trying again). Never raises
- * SIGBUS. Any thread, also several at once.
+ * Makes [addr, addr + len), inside the range given at creation, durable. 0, or an errno value if it is not
+ * known to be durable: msync failed, the mapping or its file changed, the file was truncated. After a failure
+ * all further calls fail (EIO: another attempt cannot flush what the kernel has dropped). Never raises SIGBUS.
+ * Any thread, also several at once.
  */
 int softrdma_persist_flush(struct softrdma_persist *persist, const void *addr, size_t len);
 

@@ -2,13 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * persist_dax.c -- durability of memory that the processor reaches directly: its caches are written back
+ * persist_dax.c -- durability of memory that the processor accesses directly: writes back its caches
  *
- * libpmem2 has the right instructions for each processor, and gives its persist function for a mapping. The
- * mapping that it is asked about here is one page of our own: the application may have mapped its file by
- * libpmem2 too, which refuses to know a range twice. The function depends on the granularity alone, so one
- * page and one question do for the process. libpmem2 1.12 never frees what it noted of a mapping that it did
- * not make itself, so the page stays known to it, and mapped, until the process ends.
+ * libpmem2 knows the right instructions for each processor and gives a persist function for a mapping. The
+ * application may have mapped its file with libpmem2 too, and libpmem2 refuses a range that it knows already. So
+ * this file asks it about one page of its own. The function depends only on the granularity, so one page is
+ * enough for the process. libpmem2 1.12 never frees its data of a mapping that it did not make itself. Therefore
+ * the page stays mapped until the process ends.
  */
 
 #include <assert.h>
@@ -27,11 +27,11 @@
 #include "fork.h"
 #include "persist_dax.h"
 
-/* the kernel's word on what a power cut leaves behind, one file per set of persistent memory modules */
+/* the kernel's statement of what survives a power failure, one file per set of persistent memory modules */
 #define DOMAIN_FILES "/sys/bus/nd/devices/region*/persistence_domain"
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pmem2_map *map; /* kept for leak checkers to see */
+static struct pmem2_map *map; /* keeps the map reachable for leak checkers */
 static _Atomic(pmem2_persist_fn) persist;
 
 void
@@ -53,8 +53,8 @@ is_cpu_cache(const char *path)
 }
 
 /*
- * Do the processor's caches survive a power cut (eADR) on every region there is? When in doubt no: writing
- * back a cache line that would survive anyway costs time, the opposite costs data.
+ * True if the processor's caches survive a power failure (eADR) for every region. When in doubt false: an
+ * unnecessary write-back of a cache line costs time, a missing one costs data.
  */
 static bool
 platform_has_eadr(void)

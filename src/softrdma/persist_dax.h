@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* persist_dax.h -- durability of memory that the processor reaches directly: its caches are written back */
+/* persist_dax.h -- durability of memory that the processor accesses directly: writes back its caches */
 
 #ifndef SOFTRDMA_PERSIST_DAX_H
 #define SOFTRDMA_PERSIST_DAX_H
 
 #include <stddef.h>
 
-/* makes softrdma_dax_flush() possible; as often as one likes; 0 or an errno value. Any thread. */
+/* prepares softrdma_dax_flush(); may be called repeatedly; 0 or an errno value. Any thread. */
 int softrdma_dax_init(void);
 
-/* the range must be mapped: this touches it. Any thread, after an init that succeeded. */
+/* touches the range, so it must be mapped. Any thread, after softrdma_dax_init() has succeeded. */
 void softrdma_dax_flush(const void *addr, size_t len);
 
 #endif /* SOFTRDMA_PERSIST_DAX_H */

@@ -2,21 +2,21 @@
 /* Copyright the librpma authors */
 
 /*
- * persist_description.c -- an open file description of the device's own, by which it asks for durability
+ * persist_description.c -- an open file description of the device's own, through which it syncs a file
  *
- * The kernel reports a failed write-back once to each open file description, when fsync(2) or msync(2) asks
- * (Documentation/filesystems/vfs.rst, "Handling errors during writeback"). If the device asked by the
- * application's description, an fsync() of the application would take the report away, and the next flush
- * would succeed for data that is gone. With a description of its own the device is told whatever the
- * application, another process or syncfs(2) was told before.
+ * The kernel reports a failed write-back once to each open file description, on the next fsync(2) or msync(2)
+ * (Documentation/filesystems/vfs.rst, "Handling errors during writeback"). If the device used the
+ * application's description, an fsync() of the application would consume the report, and the next flush
+ * would succeed although data is lost. With a description of its own the device gets the report even if the
+ * application, another process or a caller of syncfs(2) got it before.
  *
- * msync() asks the description that a mapping was made by. So the device keeps a mapping and no descriptor.
- * The mapping allows no access, and only its address space is used. It must be of a description that is open
- * for writing: msync() ignores every other one.
+ * msync() uses the description that a mapping was made from. So the device keeps a mapping and no descriptor.
+ * The mapping allows no access; it only occupies address space. Its description must be open for writing:
+ * msync() ignores all others.
  *
- * A process that closes any descriptor of a file loses all its record locks (fcntl) on that file. They belong
- * to the table of descriptors. The file is therefore opened, mapped and closed by a thread that has a table
- * of its own. It lives for some ten microseconds, and the calling thread waits for it.
+ * A process that closes any descriptor of a file loses all its record locks (fcntl) on that file. The locks
+ * belong to the table of descriptors. Therefore a thread with a table of its own opens, maps and closes the
+ * file. It lives for about ten microseconds, and the calling thread waits for it.
  */
 
 #include <assert.h>
@@ -34,13 +34,13 @@
 #include "persist_msync.h"
 #include "thread.h"
 
-/* Linux 5.9; no names for these in every version of the headers */
+/* Linux 5.9; some versions of the headers have no names for these */
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
 #define CLOSE_RANGE_UNSHARE_FILES (1u << 1)
 
-/* standard input, output and error stay open: a sanitizer may have something to say */
+/* standard input, output and error stay open, because a sanitizer may report to them */
 #define FIRST_FD 3u
 
 #define PATH_SIZE (sizeof("/proc/self/task//fd/") + 2 * 3 * sizeof(int))
@@ -50,10 +50,10 @@ struct opening {
 	size_t len;
 	int fd;     /* -1: not opened, or closed again */
 	void *base; /* MAP_FAILED: not mapped */
-	int error;  /* 0: neither has failed, or neither was tried */
+	int error;  /* 0: open and mmap have succeeded, or were not tried */
 };
 
-/* without a wait for a lease (fcntl(2), F_SETLEASE) to be given back */
+/* O_NONBLOCK: does not wait until the holder of a lease (fcntl(2), F_SETLEASE) gives it up */
 static void
 open_and_map(struct opening *opening)
 {
@@ -72,7 +72,7 @@ close_it(struct opening *opening)
 	opening->fd = -1;
 }
 
-/* this thread gets a table of descriptors of its own; sandboxes may allow only one of the calls */
+/* gives the calling thread a table of descriptors of its own; a sandbox may allow only one of the two calls */
 static bool
 leave_descriptors(void)
 {
@@ -107,15 +107,15 @@ softrdma_description_open(int path_fd, size_t len, struct softrdma_description *
 {
 	assert(len > 0);
 	struct opening opening = { .len = len, .fd = -1, .base = MAP_FAILED };
-	/* by this thread's table, which the path leads to from any thread */
+	/* the path leads to the calling thread's table, from any thread */
 	snprintf(opening.path, sizeof(opening.path), "/proc/self/task/%ld/fd/%d", syscall(SYS_gettid),
 		path_fd);
 	int ret = run_apart(&opening);
 	if (ret)
 		return ret;
 	/*
-	 * A sandbox may refuse a table of its own to every thread. Then the descriptor stays open for the
-	 * life of the process, which keeps the locks as well.
+	 * A sandbox may refuse both calls. Then the descriptor stays open until the process ends, which keeps
+	 * the locks as well.
 	 */
 	if (opening.base == MAP_FAILED && opening.error == 0) {
 		open_and_map(&opening);
@@ -124,7 +124,7 @@ softrdma_description_open(int path_fd, size_t len, struct softrdma_description *
 	}
 	if (opening.base == MAP_FAILED)
 		return opening.error;
-	/* a child would share the description, and take its reports away */
+	/* a child would share the description and could consume its reports */
 	if (madvise(opening.base, len, MADV_DONTFORK) != 0) {
 		ret = errno;
 		munmap(opening.base, len);

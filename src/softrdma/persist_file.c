@@ -4,19 +4,19 @@
 /*
  * persist_file.c -- the files behind registered memory, held while in use and remembered afterwards
  *
- * While memory of a file is registered, the file is held by a descriptor that was opened with O_PATH. It
- * keeps the inode, and so its number, from being used again, and needs no right to read the file. Closing it
- * does not drop the record locks (fcntl) that the application may hold on its own file.
+ * While memory of a file is registered, a descriptor that was opened with O_PATH holds the file. It keeps the
+ * inode number from being used again, and needs no permission to read the file. Closing it does not drop the
+ * record locks (fcntl) that the application may hold on its own file.
  *
- * The kernel reports a failed write-back once per open file description, to the first that asks. Two threads
- * that flush the same file may so both have lost data, and only one of them is told. Therefore there is one
+ * The kernel reports a failed write-back once per open file description, to the first caller that asks. If two
+ * threads flush the same file, both may have lost data although only one gets the error. Therefore there is one
  * object per file, with a description of its own (persist_description.h), and one flush at a time. A failure
- * stays for the life of the process. What the kernel could not write it counts as written; on ext4 even what
- * is written to such a page later does not reach the medium before the file system is mounted again, though
+ * is remembered until the process ends, because the kernel counts what it could not write as written. On ext4
+ * even later writes to such a page do not reach the medium until the file system is mounted again, though
  * fsync() succeeds.
  *
- * A file stays known after its last region is deregistered, with its description: a write-back may fail then,
- * and the next registration of the file must be told of it.
+ * A file and its description stay known after its last region is deregistered: a write-back may fail then,
+ * and the next registration of the file must learn of it.
  */
 
 #include <assert.h>
@@ -40,20 +40,20 @@
 #include "persist_kind.h"
 #include "persist_msync.h"
 
-/* writing 1 MiB of cache lines back takes some 100 us, as a disk does: more is not for the progress thread */
+/* bytes: writing back 1 MiB of cache lines takes about 100 us, like a disk; too long for the progress thread */
 #define DAX_INLINE_MAX ((size_t)1 << 20)
 
-/* remembered files that are looked at when one more is: more than one, so that their number falls */
+/* remembered files that are checked each time that one is added: more than one, so that their number falls */
 #define SWEEP_STEPS 2
 
 /*
- * What a file is known by. Inode numbers are unique within st_dev only (btrfs has one for each subvolume),
- * and only as long as the file is there: another one with the number has another time of birth.
+ * Identifies a file. Inode numbers are unique only within st_dev (btrfs has one for each subvolume) and only
+ * while the file exists: a later file with the same number has another time of birth.
  */
 struct identity {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
-	struct statx_timestamp birth; /* 0 where the file system has none */
+	struct statx_timestamp birth; /* 0 if the file system has none */
 };
 
 struct softrdma_file {
@@ -62,20 +62,20 @@ struct softrdma_file {
 
 	struct identity identity;
 	int fd;     /* of O_PATH */
-	bool sized; /* a regular file, whose size says how far a mapping is backed; devices have none */
-	bool named; /* it must have a name, or no other process finds it again */
-	/* the numbers that the kernel shows for mappings may be those of another file as well */
+	bool sized; /* a regular file, whose size limits what of a mapping is backed; a device has no size */
+	bool named; /* it must have a name, because another process could not find it otherwise */
+	/* the kernel may show the same numbers for mappings of another file */
 	bool ambiguous;
 	enum softrdma_kind kind;
 
 	pthread_mutex_t sync_lock;               /* taken after files_lock; one flush at a time */
-	struct softrdma_description description; /* of KIND_DISK; under sync_lock */
-	atomic_bool failed;                      /* of KIND_DISK, set under sync_lock */
+	struct softrdma_description description; /* KIND_DISK only; under sync_lock */
+	atomic_bool failed;                      /* KIND_DISK only; set under sync_lock */
 };
 
 /* what is remembered of a file of KIND_DISK without users */
 struct idle_file {
-	struct softrdma_description description; /* without a base: nothing stands here */
+	struct softrdma_description description; /* without a base: the entry is free */
 	struct identity identity;
 	bool failed;
 };
@@ -86,18 +86,18 @@ static struct idle_file idle_files[SOFTRDMA_IDLE_FILES_MAX];
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * The files that have failed, for a child: it opens descriptions of its own, which are not told of what was
- * told before. Entries are only added, and counted when they are whole, so that a child may look at them
- * whatever the threads of its parent were doing.
+ * The files that have failed, for a forked child: it opens descriptions of its own, which do not get errors
+ * that were reported before. Entries are only added, and counted only when they are complete, so a child can
+ * read them no matter what its parent's threads were doing at the fork.
  */
 static struct {
 	struct identity identities[SOFTRDMA_FAILED_FILES_MAX];
 	atomic_uint count;
 	bool inherited;       /* this process is a child */
-	pthread_mutex_t lock; /* taken last */
+	pthread_mutex_t lock; /* no other lock is taken under it */
 } failures = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* the parent's, and so are their locks; a child has none of the descriptions, see MADV_DONTFORK */
+/* the files and their locks stay the parent's; a child has none of the descriptions, see MADV_DONTFORK */
 void
 softrdma_file_after_fork(void)
 {
@@ -132,8 +132,8 @@ note_failure(const struct identity *identity)
 }
 
 /*
- * Asked in a child: the parent knows its failed files by their descriptions. When the list is full, some may
- * be missing in it, so every file counts as failed.
+ * For a forked child only: a parent finds its failed files by their descriptions. If the list is full, it may
+ * lack some files, so every file counts as failed.
  */
 static bool
 has_failed(const struct identity *identity)
@@ -156,7 +156,7 @@ look_at_file(int fd, struct stat *st, struct statx *stx)
 	return fstat(fd, st) == 0 && statx(fd, "", AT_EMPTY_PATH, wanted, stx) == 0;
 }
 
-/* memfds have no name, and survive by being handed on; so they count as memory */
+/* sets what is known of the file; NULL, or the reason why it is refused. A memfd needs no name, unlike others. */
 static const char *
 classify(int fd, const struct softrdma_area *area, const char *name, struct softrdma_file *file)
 {
@@ -172,7 +172,7 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 	file->named = file->sized && !memfd;
 	if (file->named && stx.stx_nlink == 0)
 		return "it has no name under which another process could find it";
-	/* without a device and a time of birth the number is the word of a server, which may give it twice */
+	/* without a device and a time of birth the number comes from a server, which may use it twice */
 	const bool of_server = major(st.st_dev) == 0 && !(stx.stx_mask & STATX_BTIME);
 	file->ambiguous = file->sized && (st.st_dev != area->dev || of_server);
 	softrdma_kind_warn(fd, &st, name);
@@ -209,7 +209,7 @@ open_description(struct softrdma_file *file, const struct softrdma_area *area, c
 	return EOPNOTSUPP;
 }
 
-/* what the new object needs to make its file durable */
+/* sets up what a new object needs to make its file durable */
 static int
 prepare(struct softrdma_file *file, const struct softrdma_area *area, const char *name, uint64_t end_offset)
 {
@@ -232,7 +232,7 @@ file_free(struct softrdma_file *file)
 
 /* --- files that are in use; files_lock is held --- */
 
-/* one file can be mapped with MAP_SYNC and without, which are two kinds and two objects */
+/* compares the kind too: a file mapped both with and without MAP_SYNC has two kinds and two objects */
 static struct softrdma_file *
 find_file(const struct softrdma_file *wanted)
 {
@@ -252,7 +252,7 @@ refuse_failed(const char *name)
 	return EIO;
 }
 
-/* one user more */
+/* adds a user; 0 or an errno value */
 static int
 use_file(struct softrdma_file *file, const char *name, uint64_t end_offset)
 {
@@ -280,7 +280,7 @@ find_idle(const struct softrdma_file *wanted)
 	return NULL;
 }
 
-/* the description serves the file that is found again */
+/* a remembered file is used again: moves its description to the new object; 0 or an errno value */
 static int
 wake_file(struct idle_file *idle, const char *name, uint64_t end_offset, struct softrdma_file *file)
 {
@@ -296,7 +296,7 @@ wake_file(struct idle_file *idle, const char *name, uint64_t end_offset, struct 
 	return 0;
 }
 
-/* true if all of the file is on the medium, so that it need not be remembered */
+/* syncs the file; true if all of it is on the medium, so that it need not be remembered */
 static bool
 is_clean(struct idle_file *idle)
 {
@@ -307,7 +307,7 @@ is_clean(struct idle_file *idle)
 	return !idle->failed;
 }
 
-/* takes the place of a file that need not be remembered; NULL: each one must be */
+/* frees the entry of a file that need not be remembered; NULL: all must be remembered */
 static struct idle_file *
 make_room(unsigned first)
 {
@@ -322,8 +322,8 @@ make_room(unsigned first)
 }
 
 /*
- * A file that has lost its name since is not mapped by another process any more, and its room is wanted back.
- * The kernel tells of one name, and there may be others: so it must be clean as well.
+ * Forgets files that were deleted since, so that their entries become free: no process will map them again.
+ * The kernel shows only one name, and a file may have others, so the file must be clean as well.
  */
 static void
 sweep(unsigned first)
@@ -340,7 +340,7 @@ sweep(unsigned first)
 static bool
 remember(struct softrdma_file *file)
 {
-	static unsigned turn; /* the place where the next search begins */
+	static unsigned turn; /* index of the entry where the next search begins */
 	struct idle_file *place = NULL;
 	turn = (turn + SWEEP_STEPS) % SOFTRDMA_IDLE_FILES_MAX;
 	sweep(turn);
@@ -360,7 +360,7 @@ remember(struct softrdma_file *file)
 	return true;
 }
 
-/* true if the file has no name at all any more: it can never be registered again */
+/* true if the file no longer has any name, so it can never be registered again */
 static bool
 is_nameless(const struct softrdma_file *file)
 {
@@ -369,7 +369,7 @@ is_nameless(const struct softrdma_file *file)
 		stx.stx_nlink == 0;
 }
 
-/* the last user has gone; if the file cannot be remembered otherwise, its object stays */
+/* the last user is gone; if there is no entry to remember the file in, its object stays */
 static void
 retire(struct softrdma_file *file)
 {
@@ -382,7 +382,7 @@ retire(struct softrdma_file *file)
 	file_free(file);
 }
 
-/* of a file that is not in use; the object is made first, so that nothing that was remembered gets lost */
+/* makes the object of a file that is not in use; allocates it first, so that no remembered file can be lost */
 static int
 get_unused(const struct softrdma_file *found, const struct softrdma_area *area, const char *name,
 	uint64_t end_offset, struct softrdma_file **file_ptr)
@@ -407,7 +407,7 @@ get_unused(const struct softrdma_file *found, const struct softrdma_area *area, 
 	return 0;
 }
 
-/* --- what regions want --- */
+/* --- the interface for regions --- */
 
 int
 softrdma_file_get(const struct softrdma_area *area, const char *name, uint64_t end_offset,
@@ -470,8 +470,8 @@ softrdma_file_reaches(const struct softrdma_file *file, uint64_t end_offset)
 	if (!file->sized)
 		return 0;
 	/*
-	 * No time stamps: a look at them makes the next write take new ones (Linux 6.13 and later), which the
-	 * next flush then has to write as well.
+	 * Does not ask for time stamps: after that the next write would take new ones (Linux 6.13 and later),
+	 * and the next flush would have to write them as well.
 	 */
 	struct statx stx;
 	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_SIZE | STATX_NLINK, &stx))
@@ -481,14 +481,14 @@ softrdma_file_reaches(const struct softrdma_file *file, uint64_t end_offset)
 	return stx.stx_size >= end_offset ? 0 : ENXIO;
 }
 
-/* see the top of the file: the answer to one asker is the answer to all */
+/* under sync_lock, so that an error reported to one caller fails all others too (see the top of the file) */
 static int
 flush_disk(struct softrdma_file *file, const void *addr, uint64_t offset, size_t len)
 {
 	pthread_mutex_lock(&file->sync_lock);
 	int ret =
 		atomic_load(&file->failed) ? EIO : softrdma_description_sync(&file->description, offset, len);
-	/* the look at the mapping would not see that another such file has taken its place */
+	/* the check of the mapping would not notice that another file with the same numbers has replaced this one */
 	if (ret == 0 && file->ambiguous)
 		ret = softrdma_msync(addr, len);
 	if (ret && !atomic_exchange(&file->failed, true))

@@ -15,10 +15,10 @@
 struct softrdma_file;
 
 /*
- * Finds and holds the file behind a shared area that the kernel shows under this name; one object for all
- * users of the same file. Ranges up to end_offset of the file will be flushed. 0, EOPNOTSUPP if nothing in it
- * can be made durable, EIO if its medium has failed in the life of this process, or another errno value. A
- * log line says why.
+ * Finds and holds the file of a shared area that the kernel shows under this name; all users of a file share
+ * one object. Ranges up to end_offset of the file will be flushed. 0; EOPNOTSUPP if nothing in the file can be
+ * made durable; EIO if its medium has failed since this process was started; or another errno value. A log
+ * line gives the reason.
  */
 int softrdma_file_get(const struct softrdma_area *area, const char *name, uint64_t end_offset,
 	struct softrdma_file **file_ptr);
@@ -26,15 +26,15 @@ int softrdma_file_get(const struct softrdma_area *area, const char *name, uint64
 /* gives it back; NULL is allowed */
 void softrdma_file_put(struct softrdma_file *file);
 
-/* may the flush of len bytes wait for a medium or take long? */
+/* true if a flush of len bytes may wait for a medium or take long */
 bool softrdma_file_may_block(const struct softrdma_file *file, size_t len);
 
-/* does softrdma_file_flush() touch the memory, so that it has to be mapped for certain? */
+/* true if softrdma_file_flush() touches the memory, so the caller must know that it is mapped */
 bool softrdma_file_touches_memory(const struct softrdma_file *file);
 
 /*
- * 0 if the file has a name and reaches to this offset, ENXIO if it is shorter, ENOENT if it has lost its
- * name, or another errno value
+ * 0 if the file has a name and reaches to this offset; ENXIO if it is shorter; ENOENT if it no longer has a
+ * name; or another errno value
  */
 int softrdma_file_reaches(const struct softrdma_file *file, uint64_t end_offset);
 

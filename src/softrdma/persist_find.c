@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * persist_find.c -- which file is behind a mapping
+ * persist_find.c -- finding the file of a mapping
  *
  * The kernel shows a path, a device number and an inode number for each mapping. The path may lead to another
- * file by now. The numbers are those of the file system, which are not always what stat(2) says: btrfs gives
- * each subvolume a device number of its own and the same inode numbers, overlayfs has numbers of its own.
+ * file by now. The numbers are those of the file system, and stat(2) may report others: btrfs gives each
+ * subvolume a device number of its own and the same inode numbers, overlayfs has numbers of its own.
  */
 
 #include <dirent.h>
@@ -35,8 +35,8 @@ softrdma_find_is_memfd(const char *name)
 }
 
 /*
- * Can it be the file of the area? Where stat() shows the number of no real device (major 0), the mapping's
- * may be another one, and the inode number has to do; softrdma_find_is_same() decides.
+ * True if fd may refer to the area's file. If stat() shows no real device (major 0), the mapping may show
+ * another device number. Then only the inode number is compared, and softrdma_find_is_same() decides later.
  */
 static bool
 may_be_file_of(int fd, const struct softrdma_area *area)
@@ -58,7 +58,7 @@ open_if_same(const char *path, const struct softrdma_area *area)
 	return fd;
 }
 
-/* the kernel's own link to a mapped file, which needs privileges */
+/* opens the kernel's own link to a mapped file, which needs privileges */
 static int
 open_map_file(const struct softrdma_area *area)
 {
@@ -67,7 +67,7 @@ open_map_file(const struct softrdma_area *area)
 	return open(path, O_PATH | O_CLOEXEC);
 }
 
-/* a memfd or a deleted file may still be open in this process */
+/* finds the file among this process's descriptors, where a memfd or a deleted file may still be open */
 static int
 open_own_descriptor(const struct softrdma_area *area)
 {
@@ -81,7 +81,7 @@ open_own_descriptor(const struct softrdma_area *area)
 		char path[sizeof("/proc/self/fd/") + sizeof(entry->d_name)];
 		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
 		struct stat st;
-		/* by number first: most descriptors are not it */
+		/* the inode number first, because it excludes most descriptors */
 		if (entry->d_name[0] != '.' && stat(path, &st) == 0 && st.st_ino == area->inode)
 			fd = open_if_same(path, area);
 	}
@@ -101,7 +101,7 @@ softrdma_find_file(const struct softrdma_area *area, const char *name)
 	return fd;
 }
 
-/* what the kernel shows for one mapping is compared with this */
+/* the values that are compared with what the kernel shows for a mapping */
 struct shown {
 	dev_t dev;
 	uint64_t inode;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* persist_find.h -- which file is behind a mapping */
+/* persist_find.h -- finding the file of a mapping */
 
 #ifndef SOFTRDMA_PERSIST_FIND_H
 #define SOFTRDMA_PERSIST_FIND_H
@@ -13,19 +13,19 @@
 #include "mapping.h"
 
 /*
- * Opens the file behind a shared area with O_PATH, which needs no right on the file. name is what the kernel
- * shows for the area. The descriptor, or -1 if the file cannot be found.
+ * Opens the file of a shared area with O_PATH, which needs no permission on the file. name is what the kernel
+ * shows for the area. Gives the descriptor, or -1 if the file cannot be found.
  */
 int softrdma_find_file(const struct softrdma_area *area, const char *name);
 
 /*
- * True if the mapping at base shows the same file as the area: the same device and inode number, and where
- * these do not tell files apart (btrfs), the same name. st is of the file that was mapped at base.
+ * True if the mapping at base shows the same file as the area: the same device and inode number, and the same
+ * name if these numbers do not tell files apart (btrfs). st describes the file that was mapped at base.
  */
 bool softrdma_find_is_same(const void *base, const struct softrdma_area *area, const char *name,
 	const struct stat *st);
 
-/* true if the kernel's name of a mapping is that of a memfd */
+/* true if the kernel shows a mapping under the name of a memfd */
 bool softrdma_find_is_memfd(const char *name);
 
 /* true if the file that is mapped at base has lost its name; false also if the kernel does not tell */

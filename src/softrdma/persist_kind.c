@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* persist_kind.c -- what a mapped file is kept in, and so what makes it durable */
+/* persist_kind.c -- what stores a mapped file, and therefore what makes it durable */
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -16,7 +16,7 @@
 #include "env.h"
 #include "persist_kind.h"
 
-/* no names for these in every version of the headers */
+/* some versions of the headers have no names for these */
 #define DMA_BUF_FS 0x444d4142
 #define SECRETMEM_FS 0x5345434d
 #define CIFS_FS 0xff534d42
@@ -24,7 +24,7 @@
 #define FUSE_FS 0x65735546
 #define CEPH_FS 0x00c36400
 
-/* file systems that are views of the kernel or hand out mappings of something else than stored bytes */
+/* file systems that show data of the kernel, or whose mappings are something other than stored bytes */
 static const unsigned int no_storage[] = {
 	PROC_SUPER_MAGIC,
 	SYSFS_MAGIC,
@@ -45,7 +45,7 @@ static const unsigned int no_storage[] = {
 #define OF_SERVER \
 	"it is as durable as the server of that file system makes it, which cannot be seen from here"
 
-/* where the kernel keeps what it says of a device; "" if it says nothing */
+/* gives the path in sysfs where the kernel describes a device; "" if it does not */
 static void
 find_in_sysfs(const char *kind, dev_t dev, const char *rest, char *target, size_t size)
 {
@@ -55,7 +55,7 @@ find_in_sysfs(const char *kind, dev_t dev, const char *rest, char *target, size_
 	target[len > 0 ? len : 0] = '\0';
 }
 
-/* true if that is known of the file system on a device, whose path in sysfs this is */
+/* true if the device with this path in sysfs is known to hold an ext4 without a journal */
 static bool
 has_no_journal(const char *device)
 {
@@ -69,13 +69,13 @@ has_no_journal(const char *device)
 	return len > 0 && strncmp(task, "<none>", 6) == 0;
 }
 
-/* where a flush is worth less than on a local disk */
+/* file systems and devices on which a flush guarantees less than on a local disk */
 static struct lesser {
-	const unsigned int magic; /* of the file system; 0: of a device, */
-	const char *const device; /* whose path in sysfs has this in it */
+	const unsigned int magic; /* of the file system; 0: the entry is about a device */
+	const char *const device; /* a part of the device's path in sysfs */
 	const char *const name, *const worth;
 	atomic_bool told;
-	bool (*const also)(const char *device); /* NULL: nothing else must be so */
+	bool (*const also)(const char *device); /* a further condition; NULL: none */
 } lesser[] = {
 	{ TMPFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, false, NULL },
 	{ HUGETLBFS_MAGIC, NULL, "a file system in memory", IN_MEMORY, false, NULL },
@@ -103,13 +103,13 @@ is_dax_device(dev_t rdev)
 	char target[256];
 	find_in_sysfs("char", rdev, "/subsystem", target, sizeof(target));
 	const char *last = strrchr(target, '/');
-	return last && strcmp(last, "/dax") == 0; /* of the bus, and before that of the class */
+	return last && strcmp(last, "/dax") == 0; /* the bus; in older kernels the class */
 }
 
 bool
 softrdma_kind_is_dax_mapping(int fd, const struct softrdma_area *area)
 {
-	/* the kernel's attribute spares the long way through smaps */
+	/* the kernel's attribute often avoids reading smaps, which takes longer */
 	struct statx stx;
 	if (statx(fd, "", AT_EMPTY_PATH, 0, &stx) == 0 && (stx.stx_attributes_mask & STATX_ATTR_DAX) &&
 		!(stx.stx_attributes & STATX_ATTR_DAX))
@@ -159,7 +159,7 @@ softrdma_kind_warn(int fd, const struct stat *st, const char *name)
 	for (struct lesser *at = lesser; at < lesser + sizeof(lesser) / sizeof(lesser[0]); at++) {
 		bool fits = at->magic ? known && (unsigned int)fs.f_type == at->magic
 				      : strstr(device, at->device) != NULL;
-		/* what has been told need not be looked for again */
+		/* a cause that was logged once need not be checked again */
 		if (!fits || atomic_load(&at->told) || (at->also && !at->also(device)))
 			continue;
 		if (!atomic_exchange(&at->told, true))

@@ -22,6 +22,6 @@ softrdma_msync(const void *addr, size_t len)
 	int ret;
 	do {
 		ret = msync((void *)start, end - start, MS_SYNC) ? errno : 0;
-	} while (ret == EINTR); /* network file systems; the pages are still there to be written */
+	} while (ret == EINTR); /* network file systems; the pages are still dirty */
 	return ret;
 }

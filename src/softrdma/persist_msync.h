@@ -9,9 +9,8 @@
 #include <stddef.h>
 
 /*
- * Writes the pages of [addr, addr + len) back and waits for the medium: 0 or an errno value. It reads no
- * memory, so a range that is no longer mapped is an error here, and a file that was cut short raises no
- * signal.
+ * Writes back the pages of [addr, addr + len) and waits for the medium; 0 or an errno value. It reads no
+ * memory, so a range that is no longer mapped gives an error, and a truncated file raises no signal.
  */
 int softrdma_msync(const void *addr, size_t len);
 

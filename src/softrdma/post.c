@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* post.c -- work requests enter a queue pair, as lists: ibv_post_send, ibv_post_recv */
+/* post.c -- posting lists of work requests to a queue pair: ibv_post_send, ibv_post_recv */
 
 #include <errno.h>
 #include <string.h>
@@ -57,7 +57,7 @@ softrdma_post_check(struct softrdma_send *send)
 		return send->is_inline ? EINVAL : 0;
 	case SOFTRDMA_OP_COMPARE_SWAP:
 	case SOFTRDMA_OP_FETCH_ADD:
-		/* the old value, 8 bytes, goes to memory that must be there (ibv_post_send(3)) */
+		/* the SGEs must have room for the old value, 8 bytes (ibv_post_send(3)) */
 		if (send->is_inline || send->length < 8)
 			return EINVAL;
 		send->length = 8;
@@ -76,7 +76,7 @@ take_atomic(struct softrdma_send *send, const struct ibv_send_wr *wr)
 	send->operand[1] = wr->wr.atomic.swap;
 }
 
-/* a work request becomes a request in the slot; 0 or an errno value */
+/* fills the slot from a work request; 0 or an errno value */
 static int
 take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_send_wr *wr)
 {
@@ -159,7 +159,7 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	return ret;
 }
 
-/* receives that come after the error are flushed as those before it were */
+/* flushes receives that are posted after the queue pair has failed */
 static void
 flush_receives(struct softrdma_link *link)
 {

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * post.h -- work requests enter a queue pair
+ * post.h -- posting work requests to a queue pair
  *
- * Two interfaces, of lists (post.c) and of the extended operations (post_ex.c), fill the same slots of the
- * requester. The link's lock is held in all calls but those behind the ibv_* names.
+ * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester. The
+ * caller holds the link's lock in all calls, except in those that implement ibv_* functions.
  */
 
 #ifndef SOFTRDMA_POST_H
@@ -13,34 +13,34 @@
 
 #include "qp.h"
 
-/* a free slot of a queue pair that may send; 0 or an errno value */
+/* gives a free slot if the queue pair's state allows posting; 0 or an errno value */
 int softrdma_post_slot(struct softrdma_qp *qp, struct softrdma_send **send);
 
-/* enum ibv_send_flags */
+/* sets the members of send that flags (enum ibv_send_flags) determine */
 void softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *send, unsigned int flags);
 
-/* copies the pieces, or their content if it is inline; 0 or an errno value */
+/* copies the SGEs, or their content if it is inline; 0 or an errno value */
 int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send,
 	const struct ibv_sge *sge, size_t num_sge);
 
-/* copies one more piece of inline data, whose bytes are bounded, but not their pieces; 0 or an errno value */
+/* appends inline data: its bytes are limited, the number of buffers is not; 0 or an errno value */
 int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
 	size_t length);
 
-/* can it be done with the data that it was given? 0 or an errno value */
+/* 0 if the request's data fit its operation, else an errno value */
 int softrdma_post_check(struct softrdma_send *send);
 
-/* what follows from a committed request whatever is sent: it may fail at once */
+/* call it after softrdma_requester_commit(): flushes the request if the queue pair has failed; fails one that is too long */
 void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
 
-/* behind ibv_post_send and ibv_post_recv */
+/* the implementations of ibv_post_send and ibv_post_recv */
 int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* Wakes the senders that wait for the receives that were posted. No lock is held. */
+/* wakes starving connections after receives were posted. The caller holds no lock. */
 void softrdma_post_feed(struct softrdma_recv_queue *queue);
 
-/* fills in the functions behind ibv_wr_* */
+/* sets the function pointers that ibv_wr_* call */
 void softrdma_post_ex_init(struct ibv_qp_ex *qp);
 
 #endif /* SOFTRDMA_POST_H */

@@ -2,11 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * post_ex.c -- work requests enter a queue pair, one call after the other: ibv_wr_start to ibv_wr_complete
+ * post_ex.c -- posting work requests to a queue pair by single calls, ibv_wr_start to ibv_wr_complete (batched
+ * posts with one doorbell)
  *
- * The link is locked from start to complete or abort, as ibv_wr_start(3) allows. A request stands in the ring
- * from the call that names it, and the calls that give it its data fill it up. Nothing is looked at before
- * the end; the first mistake is kept, and ibv_wr_complete takes all back for it.
+ * The link is locked from start to complete or abort, as ibv_wr_start(3) allows. The call that names an operation
+ * puts a request into the ring, and further calls set its data. The requests are checked in ibv_wr_complete. It
+ * takes back the whole batch if a call has noted an error, and returns the first one.
  */
 
 #include <assert.h>
@@ -17,7 +18,7 @@
 #include "fork.h"
 #include "post.h"
 
-/* the name is new in rdma-core 45, the place in the structure is its ABI: right behind wr_atomic_write */
+/* the member has a name since rdma-core 45; by the ABI it is placed directly after wr_atomic_write */
 #define WR_FLUSH_OFFSET (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
 #define FLUSH_RANGE 0 /* enum ibv_selectivity_level */
 
@@ -39,7 +40,7 @@ note(struct softrdma_qp *qp, int errnum)
 		qp->batch.errnum = errnum;
 }
 
-/* the next request; NULL after a mistake */
+/* puts the next request into the ring; NULL after an error */
 static struct softrdma_send *
 begin(struct ibv_qp_ex *ex, uint8_t opcode, uint32_t rkey, uint64_t remote_addr)
 {
@@ -149,7 +150,7 @@ softrdma_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, siz
 	wr_flush(qp, rkey, remote_addr, len, type, FLUSH_RANGE);
 }
 
-/* what reliable connections or this device do not have */
+/* operations that reliable connections, or this device, do not support */
 
 static void
 wr_unsupported_key(struct ibv_qp_ex *qp, uint32_t rkey)
@@ -193,7 +194,7 @@ moves_local_memory(const struct softrdma_send *send)
 	return send->opcode != SOFTRDMA_OP_FLUSH && send->opcode != SOFTRDMA_OP_ATOMIC_WRITE;
 }
 
-/* the request that gets its data now; NULL: there is none, or none that takes any */
+/* the request whose data is being set; NULL: no request was begun, or its operation takes no data */
 static struct softrdma_send *
 current_send(struct softrdma_qp *qp)
 {
@@ -246,7 +247,7 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 
 /* ---- batches ---- */
 
-/* can all of them be done? 0 or an errno value */
+/* checks all requests of the batch; 0 or an errno value */
 static int
 check(const struct softrdma_qp *qp)
 {
@@ -274,7 +275,7 @@ wr_abort(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
 	if (softrdma_is_inherited(qp->qp.context))
-		return; /* it was never begun here */
+		return; /* wr_start has not locked the link in this process */
 	softrdma_requester_retract(&qp->link->requester, qp->batch.count);
 	pthread_mutex_unlock(&qp->link->lock);
 }

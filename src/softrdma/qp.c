@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* qp.c -- queue pairs: what applications hold of a link */
+/* qp.c -- queue pairs: the application's side of a link */
 
 #include <assert.h>
 #include <errno.h>
@@ -57,8 +57,8 @@ check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 }
 
 /*
- * What is granted, as the drivers of hardware grant it, for programs rely on it: a send queue that is a power
- * of two (the ring has so many slots in any case), and some bytes of inline data also if none were asked for.
+ * Grants more than was requested, as drivers of hardware do, because programs rely on it. The send queue gets a
+ * power of two (the ring has that size in any case), and inline data at least SOFTRDMA_INLINE_MIN bytes.
  */
 static void
 grant(struct ibv_qp_cap *cap)
@@ -83,7 +83,7 @@ use_srq(struct ibv_srq *ibv_srq, int change)
 	pthread_mutex_unlock(&srq->queue.lock);
 }
 
-/* what the application sees of it */
+/* sets the members that the application sees */
 static void
 fill_in(struct softrdma_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr, uint32_t qp_num)
 {
@@ -102,7 +102,7 @@ fill_in(struct softrdma_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr
 	softrdma_post_ex_init(&qp->ex);
 }
 
-/* the number of the first request, requester and responder; not yet known to anybody. 0 or an errno value */
+/* initializes a link that other threads cannot find yet; 0 or an errno value */
 static int
 init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
@@ -122,9 +122,7 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 		&qp->cap);
 }
 
-/*
- * a link of its own for the queue pair, known to its completion queues and to the device; 0 or an errno value
- */
+/* makes a new link for the queue pair and enters it in its completion queues and the device; 0 or an errno value */
 static int
 add_link(struct softrdma_qp *qp)
 {
@@ -155,7 +153,7 @@ err_put_link:
 	return ret;
 }
 
-/* says DISCONNECT if it is connected; nobody finds the queue pair through the link after this */
+/* sends DISCONNECT if it is connected; after this, no thread finds the queue pair through the link */
 static void
 remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
@@ -165,7 +163,7 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	softrdma_connection_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
 	pthread_mutex_unlock(&link->lock);
-	/* a peer of this host may be in memory that it was given for this connection */
+	/* a local peer may still be accessing memory that it reached by this connection */
 	softrdma_direct_wait();
 
 	softrdma_links_remove(link);
@@ -255,7 +253,7 @@ softrdma_qp_delete(struct softrdma_qp *qp)
 	free(qp);
 }
 
-/* --- what applications call --- */
+/* --- the interface for applications --- */
 
 struct ibv_qp_ex *
 softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* records.c -- the byte stream of a connection in records, each with check sums */
+/* records.c -- the byte stream of a connection in records, each with checksums */
 
 #include <assert.h>
 #include <endian.h>
@@ -13,16 +13,16 @@
 #include "records.h"
 
 struct softrdma_records {
-	struct softrdma_stream stream; /* first: all of it is found by that */
+	struct softrdma_stream stream; /* must be first: of() casts it */
 	int fd;
-	bool drained;            /* the last look has found the end of what the socket holds */
-	bool waiting;            /* what is in in was looked at, and is a part of a record */
-	bool broken;             /* nothing can be sent any more */
-	int bad;                 /* why nothing is received any more: an errno value, or 0 */
+	bool drained;            /* the last look has emptied the socket */
+	bool waiting;            /* in holds the beginning of a record whose rest has not arrived */
+	bool broken;             /* nothing can be sent from now on */
+	int bad;                 /* errno value because of which receiving has ended; 0: it has not */
 	uint64_t sent, received; /* the numbers of the next records */
 	uint32_t out_begin, out_end;
 	uint32_t in_begin, in_end;
-	uint32_t verified; /* of what is in in: bytes that may be taken, from in_begin on */
+	uint32_t verified; /* number of verified bytes in in, from in_begin on, that may be taken */
 	uint8_t out[SOFTRDMA_RECORD_HEADER + SOFTRDMA_RECORD_SENT];
 	uint8_t in[SOFTRDMA_RECORDS_ROOM];
 };
@@ -68,7 +68,7 @@ sum_of_length(uint64_t number, uint32_t len)
 
 /* --- receiving --- */
 
-/* 0: the next record is good; EAGAIN: not all of it is there yet; another errno value: it is not */
+/* 0: the next record is intact; EAGAIN: a part of it has not arrived; EBADMSG or EPROTO: it is bad */
 static int
 look_at_record(struct softrdma_records *records)
 {
@@ -92,7 +92,7 @@ look_at_record(struct softrdma_records *records)
 	return 0;
 }
 
-/* verifies what comes next, if nothing is left of what was verified before; the result as above */
+/* verifies the next record, unless verified bytes are left; 0 or an errno value as above */
 static int
 verify(struct softrdma_records *records)
 {
@@ -105,11 +105,11 @@ verify(struct softrdma_records *records)
 	return error;
 }
 
-/* one call, so that what a peer sends bit by bit holds up nobody; as recv(2) */
+/* as recv(2); only one call, so that a peer that sends in small amounts does not delay other connections */
 static ssize_t
 receive(struct softrdma_records *records)
 {
-	/* a part of a record moves to where all of it has room */
+	/* moves an incomplete record to the beginning, where all of it has room */
 	const uint32_t there = records->in_end - records->in_begin;
 	if (there > 0 && records->in_begin > 0)
 		memmove(records->in, records->in + records->in_begin, there);
@@ -127,7 +127,7 @@ static ssize_t
 look(struct softrdma_stream *stream, const uint8_t **bytes)
 {
 	struct softrdma_records *records = of(stream);
-	/* a flush may have made somebody ignore an edge since the socket was read: only a read tells */
+	/* the socket's event may have been skipped while a FLUSH was in progress: only a read shows what is there */
 	records->drained = false;
 	int error = verify(records);
 	if (error == EAGAIN) {
@@ -137,7 +137,7 @@ look(struct softrdma_stream *stream, const uint8_t **bytes)
 		error = verify(records);
 	}
 	if (error) {
-		/* the rest of a record may have come meanwhile, without an edge: to be asked for again */
+		/* the rest of the record may have arrived meanwhile without another event: the caller looks again */
 		errno = error == EAGAIN ? EINTR : error;
 		return -1;
 	}
@@ -158,7 +158,7 @@ static bool
 has_input(const struct softrdma_stream *stream)
 {
 	const struct softrdma_records *records = of_const(stream);
-	/* a header that was not looked at may be damaged, and nothing come behind it */
+	/* a header not verified yet counts as input: it may be damaged, and nothing may follow it */
 	return !records->drained || (records->in_begin < records->in_end && !records->waiting);
 }
 
@@ -174,7 +174,7 @@ flush(struct softrdma_stream *stream)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			records->out_begin = records->out_end; /* nobody will get it */
+			records->out_begin = records->out_end; /* the peer cannot receive it */
 			records->broken = true;
 		} else {
 			records->out_begin += (uint32_t)n;
@@ -217,7 +217,7 @@ wants_space(const struct softrdma_stream *stream)
 	return records->out_begin < records->out_end;
 }
 
-/* the end of the stream says it */
+/* nothing precedes the end of the output but the rest of the last record */
 static bool
 end(struct softrdma_stream *stream)
 {
@@ -245,7 +245,7 @@ softrdma_records_new(int fd, struct softrdma_stream **stream)
 		.end = end,
 		.delete = delete,
 	};
-	/* the pages of the buffers are there when they are used first */
+	/* calloc leaves the pages of the buffers unallocated until their first use */
 	struct softrdma_records *records = calloc(1, sizeof(*records));
 	if (records == NULL)
 		return ENOMEM;

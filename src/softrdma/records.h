@@ -2,20 +2,21 @@
 /* Copyright the librpma authors */
 
 /*
- * records.h -- the byte stream of a connection in records, each with check sums
+ * records.h -- the byte stream of a connection in records, each with checksums
  *
- * TCP's own sum has 16 bits, and network cards compute it. What a card, a switch or a driver damages has the
- * right one. So nothing that is received is interpreted or placed before its CRC32C has been looked at, and
- * what is sent does not change after its CRC32C was made: both go through a buffer.
+ * TCP's checksum has 16 bits, and network cards compute it. Data that a card, a switch or a driver damages can
+ * therefore carry a correct one. So received bytes are interpreted or placed only after their CRC32C has been
+ * verified, and bytes to send do not change after their CRC32C was computed: both go through a buffer.
  *
  *	length		of the bytes that follow, 1 to SOFTRDMA_RECORD_MAX		4 bytes
  *	CRC32C		of the record's number in its direction, from 0, and the length	4 bytes
  *	CRC32C		of these and the bytes						4 bytes
  *	bytes
  *
- * The length has a sum of its own: a side that believed a damaged one would wait for bytes that never come.
+ * The length has a checksum of its own: a side that believed a damaged length would wait for bytes that never
+ * come.
  *
- * One thread at a time: the lock of the link is held.
+ * One thread at a time: the caller holds the lock of the link.
  */
 
 #ifndef SOFTRDMA_RECORDS_H
@@ -27,8 +28,8 @@
 #define SOFTRDMA_RECORD_HEADER 12
 
 /*
- * On a connected socket, which stays its owner's; 0 or an errno value. Its look gives EBADMSG for what was
- * damaged and EPROTO for what no sender makes, and nothing behind that.
+ * Makes a stream on a connected socket, which the caller still owns; 0 or an errno value. look() gives EBADMSG
+ * for a damaged record and EPROTO for one that no sender makes, and from then on nothing but that error.
  */
 int softrdma_records_new(int fd, struct softrdma_stream **stream);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* recv_queue.c -- posted receives, of one queue pair or shared by many */
+/* recv_queue.c -- posted receives, of one queue pair or of a shared receive queue */
 
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "link.h"
 #include "recv_queue.h"
 
-/* the pieces are cut to max_sge, so that a deep queue with one piece each stays small */
+/* an entry has room for max_sge SGEs only, so that a deep queue of receives with one SGE stays small */
 static size_t
 recv_size(uint32_t max_sge)
 {
@@ -74,7 +74,7 @@ softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_recv
 	return ret;
 }
 
-/* the queue's lock is held */
+/* the caller holds the queue's lock */
 static bool
 take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv)
 {

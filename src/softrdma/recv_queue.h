@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* recv_queue.h -- posted receives, of one queue pair or shared by many */
+/* recv_queue.h -- posted receives, of one queue pair or of a shared receive queue */
 
 #ifndef SOFTRDMA_RECV_QUEUE_H
 #define SOFTRDMA_RECV_QUEUE_H
@@ -17,46 +17,46 @@ struct softrdma_link;
 
 struct softrdma_recv {
 	uint64_t wr_id;
-	uint64_t length; /* of all pieces */
+	uint64_t length; /* bytes of all SGEs together */
 	int num_sge;
 	struct ibv_sge sge[SOFTRDMA_SGE_MAX];
 };
 
 struct softrdma_recv_queue {
 	pthread_mutex_t lock;
-	struct softrdma_recv *ring; /* each with max_sge pieces only: see recv_at() */
+	struct softrdma_recv *ring; /* each entry with max_sge SGEs only: see recv_at() */
 	uint32_t capacity;
 	uint32_t max_sge;
 	uint32_t head;
 	uint32_t count;
 	struct softrdma_link
-		*starving; /* connections whose sender waits for a receive; linked by link->starving_next */
+		*starving; /* connections whose peer waits for a receive (RNR); link->starving_next */
 };
 
 /* 0 or ENOMEM */
 int softrdma_recv_queue_init(struct softrdma_recv_queue *queue, uint32_t capacity, uint32_t max_sge);
 void softrdma_recv_queue_fini(struct softrdma_recv_queue *queue);
 
-/* 0, EINVAL (too many pieces) or ENOMEM (full). Any thread; takes the queue's lock. */
+/* 0, EINVAL (too many SGEs) or ENOMEM (full). Any thread; takes the queue's lock. */
 int softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_recv_wr *wr);
 
-/* false: empty. Any thread, also under the lock of a connection; takes the queue's lock. */
+/* false: the queue is empty. Any thread, also one that holds a connection's lock; takes the queue's lock. */
 bool softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv);
 
 /*
- * Takes, or else enters the connection among the starving ones, in one step. False: entered. The lock of the
- * connection is held.
+ * Takes a receive. If the queue is empty, it adds the connection to the starving ones in the same step and
+ * returns false. The caller holds the lock of the connection.
  */
 bool softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link);
 
 /*
- * the oldest starving connection, taken out of the list with a reference, if there is a receive for it; else
- * NULL
+ * If there is a receive, takes the connection that has starved for the longest time off the list, with a
+ * reference for the caller. NULL: no receive, or no connection.
  */
 struct softrdma_link *softrdma_recv_queue_pop_starving(struct softrdma_recv_queue *queue);
 
-/* the connection ends: it starves no more */
+/* the connection ends: takes it off the list of starving ones */
 void softrdma_recv_queue_forget(struct softrdma_recv_queue *queue, struct softrdma_link *link);
 
 #endif /* SOFTRDMA_RECV_QUEUE_H */

@@ -111,7 +111,7 @@ softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq)
 	return send->opcode == SOFTRDMA_OP_FLUSH ? 0 : send->length;
 }
 
-/* does its answer bring more than an acknowledgement? */
+/* true if the response brings more than an acknowledgement */
 static bool
 is_rd_atom(const struct softrdma_send *send)
 {
@@ -125,7 +125,7 @@ is_fencing(const struct softrdma_send *send)
 	return is_rd_atom(send) || send->opcode == SOFTRDMA_OP_FLUSH;
 }
 
-/* what is counted while a request is outstanding */
+/* adds sign (1 or -1) to the counters of what is outstanding */
 static void
 count_outstanding(struct softrdma_requester *req, const struct softrdma_send *send, int sign)
 {
@@ -159,7 +159,7 @@ wc_opcode(const struct softrdma_send *send)
 	}
 }
 
-/* takes the oldest request off the queue; a successful one says so only if it was asked to */
+/* takes the oldest request off the queue; a successful one gives a completion only if it is signaled */
 static void
 complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 {
@@ -168,7 +168,7 @@ complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 	if ((int32_t)(req->tail - req->tx) < 0)
 		count_outstanding(req, send, -1);
 	else
-		req->tx = req->tail + 1; /* it fails before it has left, or in the middle of leaving */
+		req->tx = req->tail + 1; /* it ends before it was transmitted, or only part of it was */
 	req->tail++;
 	if (status == IBV_WC_SUCCESS && !send->signaled)
 		return;
@@ -210,8 +210,8 @@ softrdma_requester_drop(struct softrdma_requester *req)
 }
 
 /*
- * everything before seq was executed, for the responder works in order; false if one is a read or an atomic:
- * these complete when their data is there
+ * Completes everything before seq: the responder works in order, so it has executed that. False if one of
+ * them is a read or an atomic, which completes only when its data is there.
  */
 static bool
 complete_before(struct softrdma_requester *req, uint32_t seq)
@@ -227,7 +227,7 @@ complete_before(struct softrdma_requester *req, uint32_t seq)
 void
 softrdma_requester_fail_at(struct softrdma_requester *req, uint32_t seq, enum ibv_wc_status status)
 {
-	/* what is before seq has not been answered: it may or may not have been executed */
+	/* requests before seq have no response: they may or may not have been executed */
 	while (req->tail != seq)
 		complete_oldest(req, IBV_WC_WR_FLUSH_ERR);
 	softrdma_requester_fail(req, status);
@@ -237,7 +237,7 @@ static bool
 may_leave(const struct softrdma_requester *req, const struct softrdma_send *send)
 {
 	if (req->tx_offset > 0)
-		return true; /* it has begun to */
+		return true; /* a part of it is transmitted already */
 	if (send->fenced && req->fencing > 0)
 		return false;
 	return !is_rd_atom(send) || req->rd_atoms < req->rd_atom_max;
@@ -383,7 +383,7 @@ softrdma_requester_made(struct softrdma_requester *req)
 	req->made++;
 }
 
-/* has this request been transmitted (in part counts too where partly is true) and not been answered? */
+/* true if the request is transmitted and has no response; if partly, a part of it is enough */
 static bool
 is_outstanding(const struct softrdma_requester *req, uint32_t seq, bool partly)
 {
@@ -453,7 +453,7 @@ refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 	return SOFTRDMA_ANSWER_FAILED;
 }
 
-/* stop; all that has been sent from the refused request on was thrown away */
+/* stops transmission and rewinds to the refused request: the responder has discarded all from there on */
 static enum softrdma_answer
 not_ready(struct softrdma_requester *req, uint32_t seq)
 {

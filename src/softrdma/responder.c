@@ -55,7 +55,7 @@ send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
 	resp->nak_due = true;
 }
 
-/* somebody waits for an answer that will not come: say so (on hardware the requester's retries run out) */
+/* tells a requester that waits that no response will come (on hardware its retries run out) */
 static void
 give_up(struct softrdma_responder *resp)
 {
@@ -100,17 +100,17 @@ softrdma_responder_close(struct softrdma_responder *resp)
 		resp->nak_due = false;
 		resp->expected = resp->nak_seq;
 	}
-	/* also those before a request that was refused, which would have been answered before its NAK */
+	/* pending responses precede the NAK of a refused request, so the oldest of them is the end */
 	if (resp->count_waiting > 0) {
 		resp->expected = resp->waiting[resp->first_waiting].seq;
 		resp->count_waiting = 0;
 	}
 	if (resp->nak == 0)
 		resp->nak =
-			SOFTRDMA_NAK_GONE; /* none is sent any more: requests on their way see DISCONNECT */
+			SOFTRDMA_NAK_GONE; /* never sent: requests still on the wire end with DISCONNECT */
 }
 
-/* the request being looked at is refused with a NAK; the queue pair is done for (IBTA vol. 1, 9.9.3) */
+/* refuses the current request with a NAK; the queue pair is in error from then on (IBTA vol. 1, 9.9.3) */
 static enum softrdma_service
 refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
 {
@@ -127,7 +127,7 @@ refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 
-/* takes the receive that a message consumes; false: there is none, the request is refused for now */
+/* takes the receive that a message consumes; false: none is posted, so the request is refused for now (RNR) */
 static bool
 take_recv(struct softrdma_responder *resp)
 {
@@ -145,8 +145,8 @@ take_recv(struct softrdma_responder *resp)
 }
 
 /*
- * Enters a frame into the message it begins or goes on with. False: first and last flag or the lengths are
- * not what the message allows.
+ * Begins a message with this frame, or continues the current one. False: the flags for first and last frame,
+ * or the lengths, do not fit the message.
  */
 static bool
 begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *frame)
@@ -178,13 +178,13 @@ serve_send(struct softrdma_responder *resp, const struct softrdma_frame *frame, 
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	if (softrdma_place_sges(resp->pd, resp->recv.sge, resp->recv.num_sge, resp->received, frame->length,
 		    IBV_ACCESS_LOCAL_WRITE, place) != 0)
-		return refuse(resp, SOFTRDMA_NAK_OPERATION); /* our side's fault: IBV_WC_LOC_PROT_ERR here */
+		return refuse(resp, SOFTRDMA_NAK_OPERATION); /* a bad receive: IBV_WC_LOC_PROT_ERR here */
 	return SOFTRDMA_SERVICE_PLACE;
 }
 
 /*
- * Looks up remote memory; an access of no bytes is never refused, as on hardware, and gives no region. False:
- * refused.
+ * Finds the region that a request accesses. An access of zero bytes is never refused, as on hardware, and has
+ * no region. False: access violation.
  */
 static bool
 may_access(const struct softrdma_responder *resp, const struct softrdma_frame *frame, uint64_t len,
@@ -203,7 +203,7 @@ serve_write(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	struct softrdma_mr *mr;
 	if (!begin_or_go_on(resp, frame))
 		return SOFTRDMA_SERVICE_BAD;
-	/* all that is left of the message is checked, so that one that does not fit changes no byte */
+	/* checks the whole rest of the message, so that a message that does not fit changes no byte */
 	if (!may_access(resp, frame, resp->total - resp->received, IBV_ACCESS_REMOTE_WRITE, &mr))
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if ((frame->flags & SOFTRDMA_FRAME_IMM) && !take_recv(resp))
@@ -212,7 +212,7 @@ serve_write(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	return SOFTRDMA_SERVICE_PLACE;
 }
 
-/* false: the requester has more outstanding than it was allowed */
+/* false: the requester has more reads and atomics outstanding than it may have */
 static bool
 push_response(struct softrdma_responder *resp, const struct softrdma_response *response)
 {
@@ -247,7 +247,7 @@ serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 		.length = frame->arg,
 	};
 	if (mr && mr->read_flushes && resp->count_waiting < resp->rd_atom_max) {
-		/* all of the region: what was written before may be anywhere in it */
+		/* the whole region: earlier writes may be anywhere in it */
 		resp->flush_to_read = true;
 		resp->read_after_flush = response;
 		begin_flush(resp, mr, (uintptr_t)mr->mr.addr, mr->mr.length);
@@ -277,8 +277,8 @@ serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame
 }
 
 /*
- * 0 bytes to flush: the whole region would be IBTA's other selectivity, which is not offered; a range of 0 is
- * nothing
+ * A range of zero bytes means nothing. A flush of the whole region is IBTA's other selectivity level, which is
+ * not offered.
  */
 static enum softrdma_service
 serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
@@ -289,10 +289,7 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 	if (!may_access(resp, frame, frame->arg, access, &mr))
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if (mr == NULL || !persistent) {
-		/*
-		 * visible: stores of this thread have happened, and the response makes a system call behind
-		 * them
-		 */
+		/* global visibility: this thread has stored the data before the system call that sends the ACK */
 		resp->expected++;
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
@@ -318,7 +315,7 @@ softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 	resp->expected++;
 	if (to_read) {
 		bool pushed = push_response(resp, &resp->read_after_flush);
-		assert(pushed); /* serve_read has looked, and nothing was served since */
+		assert(pushed); /* serve_read has checked for room, and nothing was served since */
 	}
 }
 
@@ -331,7 +328,7 @@ serve_resync(struct softrdma_responder *resp)
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 
-/* what the queue pair must give for a request, besides the memory it goes to */
+/* the access right that the queue pair must grant for a request, besides the region's own */
 static int
 right_for(const struct softrdma_frame *frame)
 {
@@ -438,7 +435,8 @@ softrdma_responder_fault(struct softrdma_responder *resp)
 }
 
 /*
- * atomic with every CPU and every connection of this machine: the memory is the one truth, no lock of ours is
+ * Uses the CPU's atomic instructions and no lock, so that it is atomic with all CPUs and all connections of
+ * this machine.
  */
 void
 softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
@@ -474,7 +472,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 	resp->expected++;
 	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
 		bool pushed = push_response(resp, &response);
-		assert(pushed); /* serve_atomic has looked */
+		assert(pushed); /* serve_atomic has checked for room */
 	}
 }
 
@@ -494,9 +492,7 @@ own_value(struct softrdma_outgoing *out, uint64_t value)
 	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
 }
 
-/*
- * memory that a READ may have; 0, or why it is refused after all: the region or its pages have gone meanwhile
- */
+/* finds memory for a READ response; 0, or a NAK: the region or its pages may be gone since it was admitted */
 static uint8_t
 find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr, uint32_t len,
 	struct softrdma_mr **mr_ptr)
@@ -510,7 +506,7 @@ find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr,
 	return softrdma_mr_look(*mr_ptr, (const void *)(uintptr_t)addr, len) ? SOFTRDMA_NAK_OPERATION : 0;
 }
 
-/* one frame of the oldest READ or atomic; 0, or the NAK for it */
+/* makes one frame of the oldest pending response; 0, or the NAK to send instead */
 static uint8_t
 next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 {
@@ -554,15 +550,13 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		uint8_t nak = next_waiting(resp, out);
 		if (nak == 0)
 			return true;
-		/*
-		 * nothing after it has been answered, so it is the one to refuse, whatever was refused since
-		 */
+		/* no later request has a response, so this NAK replaces that of a request refused since */
 		resp->nak = nak;
 		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
 		resp->nak_due = true;
 		resp->failed = true;
 		resp->count_waiting = 0;
-		/* the NAK is the last word, also to one behind it that found no receive */
+		/* the NAK is the last response: a later request that found no receive gets no RNR */
 		resp->starving = resp->rnr_due = resp->ready_due = false;
 		memset(&out->frame, 0, sizeof(out->frame));
 	}
@@ -571,7 +565,7 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		out->frame.opcode = SOFTRDMA_OP_NAK;
 		out->frame.seq = resp->nak_seq;
 		out->frame.code = resp->nak;
-		resp->answered = resp->expected; /* it acknowledges all before it */
+		resp->answered = resp->expected; /* the NAK acknowledges all requests before its own */
 		return true;
 	}
 	if (resp->answered != resp->expected) {

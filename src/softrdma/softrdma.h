@@ -5,11 +5,11 @@
  * softrdma.h -- the software device: RDMA over TCP, inside the process
  *
  * Each function has the signature and the meaning of the libibverbs or librdmacm function whose name follows
- * the prefix: softrdma_ibv_reg_mr() is ibv_reg_mr(), softrdma_rdma_listen() is rdma_listen(). What is inline
- * in the verbs headers (ibv_post_send, ibv_poll_cq, ibv_query_device_ex, ...) reaches the device through the
- * objects themselves.
+ * the prefix: softrdma_ibv_reg_mr() is ibv_reg_mr(), softrdma_rdma_listen() is rdma_listen(). Functions that are
+ * inline in the verbs headers (ibv_post_send, ibv_poll_cq, ibv_query_device_ex, ...) call the device through its
+ * objects.
  *
- * The device knows verbs and nothing of its users. Its only way out is struct softrdma_env.
+ * The device depends on verbs only, not on its users. Clock, random numbers and log come from struct softrdma_env.
  */
 
 #ifndef SOFTRDMA_H
@@ -32,7 +32,7 @@
 #define SOFTRDMA_WC_ATOMIC_WRITE 9
 #define SOFTRDMA_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
 #define SOFTRDMA_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
-/* what libibverbs' ibv_query_gid_type() calls RoCE v2; its header for that is not installed */
+/* RoCE v2 in libibverbs' ibv_query_gid_type(); the header with that name is not installed */
 #define SOFTRDMA_GID_TYPE_SYSFS_ROCE_V2 1
 
 enum softrdma_log_level {
@@ -43,33 +43,34 @@ enum softrdma_log_level {
 	SOFTRDMA_LOG_DEBUG = 5,
 };
 
-/* what the device needs of its surroundings; replaced by simulations and by the library that embeds it */
+/* what the device needs from outside; simulations and the library that embeds the device replace it */
 struct softrdma_env {
 	/* monotonic time in nanoseconds; any thread */
 	uint64_t (*now_ns)(void);
 	/* fills buf with len unpredictable bytes; 0 or an errno value; any thread */
 	int (*random)(void *buf, size_t len);
 	/*
-	 * one finished sentence without a newline; never holds keys, addresses of memory or payload; any
-	 * thread
+	 * Logs one complete sentence without a newline. The text never contains keys, addresses of memory or
+	 * payload. Any thread.
 	 */
 	void (*log)(enum softrdma_log_level level, const char *file, int line, const char *func,
 		const char *text);
-	/*
-	 * appended to the sentence about a refused connection, so that an embedder can name its own settings
-	 */
+	/* appended to a log line about a refused connection, so that an embedder can name its own settings */
 	const char *refused_hint;
 	/*
-	 * How long a client goes on asking where nobody listens. Hardware needs milliseconds to find the way,
-	 * and there are programs whose server begins to listen while its client connects.
+	 * How many milliseconds a client retries if there is no listener. Hardware needs milliseconds to find the
+	 * route, and some programs start the server's listener while the client connects.
 	 */
 	unsigned refused_patience_ms;
 };
 
-/* replaces the surroundings for the whole process; call it before any other function of the device */
+/*
+ * Replaces these for the whole process; members that are NULL or 0 stay as they were. Call it before any other
+ * function of the device.
+ */
 void softrdma_set_env(const struct softrdma_env *env);
 
-/* is this context (object) one of the software device's? */
+/* true if the context belongs to the software device */
 bool softrdma_owns(const struct ibv_context *context);
 
 /* libibverbs */
@@ -103,40 +104,40 @@ int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **
 void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init);
 int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
-/* of queue pairs that the application moves through their states itself, without the connection manager */
+/* for queue pairs that the application moves through their states itself, without the connection manager */
 struct ibv_qp *softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init_attr);
 struct ibv_qp *softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);
 int softrdma_ibv_destroy_qp(struct ibv_qp *qp);
 struct ibv_qp_ex *softrdma_ibv_qp_to_qp_ex(struct ibv_qp *qp);
-/* how often what came for the queue pair was damaged on its way; any thread */
+/* number of times that data for the queue pair arrived damaged; any thread */
 uint64_t softrdma_crc_errors(struct ibv_qp *qp);
 int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr);
 
 /*
- * The GIDs that were given out mean nothing any more: whoever opens the device again gets others. For when
- * the last user has closed it; queue pairs that are still there stay as they are.
+ * Forgets the port's GIDs; the next open of the device makes new ones. To be called after the last user has closed
+ * the device. Queue pairs that still exist are not affected.
  */
 void softrdma_release_gids(void);
 
 /*
- * ibv_wr_flush of a range, for programs built with headers that have no name for it: between ibv_wr_start and
+ * ibv_wr_flush() of a range, for programs built with headers that lack it. Call it between ibv_wr_start and
  * ibv_wr_complete. type is SOFTRDMA_FLUSH_GLOBAL or SOFTRDMA_FLUSH_PERSISTENT.
  */
 void softrdma_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type);
 
 /*
- * Credentials for TLS, of files in PEM: a certificate (and those that lead to the CA), its key, the CA whose
- * certificates are trusted. Both sides need them. Instead of them, or for ids that are given none, there is
- * the environment. 0, or an errno value and the log says why: EOPNOTSUPP in a build without TLS.
+ * Makes credentials for TLS from files in PEM: a certificate (and those that lead to the CA), its key, and the CA
+ * whose certificates are trusted. Both sides need credentials. An id without credentials uses those of the
+ * environment. 0, or an errno value (EOPNOTSUPP in a build without TLS); a log line gives the reason.
  */
 struct softrdma_credentials;
 int softrdma_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
 	struct softrdma_credentials **credentials);
-/* whoever uses them keeps them; NULL is let through */
+/* releases the caller's reference; ids that use the credentials hold their own. credentials may be NULL. */
 void softrdma_credentials_put(struct softrdma_credentials *credentials);
-/* for connections of this id, or of those that it listens for; before that begins */
+/* sets credentials for the id's connection, or for those that it listens for; call it before connect or listen */
 void softrdma_rdma_set_credentials(struct rdma_cm_id *id, struct softrdma_credentials *credentials);
 
 /* librdmacm */
@@ -161,7 +162,7 @@ int softrdma_rdma_establish(struct rdma_cm_id *id);
 int softrdma_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int softrdma_rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int softrdma_rdma_disconnect(struct rdma_cm_id *id);
-/* RDMA_OPTION_ID_ACK_TIMEOUT, which changes nothing but what ibv_query_qp shows */
+/* RDMA_OPTION_ID_ACK_TIMEOUT, which only changes what ibv_query_qp shows */
 int softrdma_rdma_set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout);
 int softrdma_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int softrdma_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* source.c -- where connections come from, and how often somebody there has reached for memory that is not
- * his
- */
+/* source.c -- the sources of connections, and how many access violations came from each */
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -20,19 +18,19 @@ struct trespasser {
 	uint64_t last_ns;
 };
 
-/* as many as the bounds allow; then the one that has been quiet longest makes room */
+/* when the array is full, a new source replaces the one whose last access violation is oldest */
 static struct trespasser trespassers[SOFTRDMA_TRESPASSERS_MAX];
 static unsigned count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* what was noted of strangers holds for the child as well */
+/* a forked child keeps the counts */
 void
 softrdma_source_after_fork(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* the last 64 bits say something of their own only behind these prefixes */
+/* true for the prefixes under which all 128 bits count: IPv4 mapped, loopback and link-local addresses */
 static bool
 is_network_of_many(const uint8_t bytes[static 16])
 {
@@ -69,7 +67,7 @@ is_forgotten(const struct trespasser *at, uint64_t now_ns)
 	return now_ns - at->last_ns >= (uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * SOFTRDMA_NS_PER_MS;
 }
 
-/* NULL: not known, or forgotten; the lock is held */
+/* NULL: not known, or forgotten; the caller holds the lock */
 static struct trespasser *
 find(const struct softrdma_source *source, uint64_t now_ns)
 {
@@ -81,7 +79,7 @@ find(const struct softrdma_source *source, uint64_t now_ns)
 	return NULL;
 }
 
-/* the place of the same source, a free one, or that of the longest quiet one; the lock is held */
+/* the entry of the same source, a free entry, or the one to replace; the caller holds the lock */
 static struct trespasser *
 place_for(const struct softrdma_source *source)
 {

@@ -2,11 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * source.h -- where connections come from, and how often somebody there has reached for memory that is not
- * his
+ * source.h -- the sources of connections, and how many access violations came from each
  *
- * Strangers are told apart by address. In IPv6 a host has a whole network of 64 bits to choose its address
- * from, so there the network counts; of link-local addresses and the loopback all bits do.
+ * Sources are distinguished by address. An IPv6 host can choose any address of its /64 network, so only the
+ * network counts. For link-local and loopback addresses all bits count.
  */
 
 #ifndef SOFTRDMA_SOURCE_H
@@ -17,18 +16,19 @@
 #include <sys/socket.h>
 
 struct softrdma_source {
-	uint8_t bytes[16]; /* an IPv6 address; IPv4 as mapped into it */
+	uint8_t bytes[16]; /* an IPv6 address, or an IPv4 address mapped into one */
 };
 
-/* of an IPv4 or IPv6 address; of another one, or none, all bits are 0 */
+/* the source of an IPv4 or IPv6 address; all bits are 0 for an address of another family */
 struct softrdma_source softrdma_source_of(const struct sockaddr *addr);
 bool softrdma_source_equal(const struct softrdma_source *one, const struct softrdma_source *other);
 
-/* somebody there has done it (again); how often so far. Any thread, any lock. */
+/* counts an access violation from this source and returns the new count. Any thread, under any lock. */
 unsigned softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns);
 
 /*
- * how often so far; forgotten after SOFTRDMA_TRESPASS_MEMORY_MS without another time. Any thread, any lock.
+ * The number of access violations from this source. It is forgotten SOFTRDMA_TRESPASS_MEMORY_MS after the last
+ * one. Any thread, under any lock.
  */
 unsigned softrdma_source_accusations(const struct softrdma_source *source, uint64_t now_ns);
 

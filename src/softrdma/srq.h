@@ -21,7 +21,7 @@ softrdma_srq_of(struct ibv_srq *srq)
 	return (struct softrdma_srq *)srq;
 }
 
-/* called by ibv_post_srq_recv() */
+/* the implementation of ibv_post_srq_recv() */
 int softrdma_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 #endif /* SOFTRDMA_SRQ_H */

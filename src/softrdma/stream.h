@@ -4,9 +4,9 @@
 /*
  * stream.h -- the byte stream of a connection: the one place where its socket is read and written
  *
- * It is plain, or goes through TLS; that of a link can also go in records with check sums (records.h). All
- * calls are non-blocking, and give what the calls of the same names give. Inline, so that the plain way to
- * the kernel is as short as without the others.
+ * The stream is plain or encrypted with TLS; that of a link can also consist of records with checksums
+ * (records.h). All calls are non-blocking and return what the system calls of the same names return. They are
+ * inline, so that a plain stream costs no more than the system call itself.
  */
 
 #ifndef SOFTRDMA_STREAM_H
@@ -22,35 +22,36 @@
 
 #include "tls.h"
 
-/* --- of a link: what is not plain, as tls_openssl.c and records.c do it --- */
+/* --- the stream of a link: operations of tls_openssl.c and records.c; a plain stream has none --- */
 
 struct softrdma_stream;
 
 struct softrdma_stream_ops {
 	size_t record_size;
-	/* as recv(2), EINTR: to be called again at once; NULL: by look and take */
+	/* as recv(2); after EINTR call it again at once. NULL: the stream has look and take instead. */
 	ssize_t (*recv)(struct softrdma_stream *stream, void *buf, size_t len);
-	/* the same without copying: what there is, and how many bytes of it were used; more is seen again */
+	/*
+	 * The same without copying: look gives the bytes that are there, and take consumes len of them. The
+	 * next look gives the rest again.
+	 */
 	ssize_t (*look)(struct softrdma_stream *stream, const uint8_t **bytes);
 	void (*take)(struct softrdma_stream *stream, size_t len);
-	/* may there be something to receive that the socket does not tell of? */
+	/* true if there may be input that the socket does not report */
 	bool (*has_input)(const struct softrdma_stream *stream);
 	/*
-	 * What is to be sent is gathered in records: room for record_size bytes, or NULL with errno, EAGAIN
-	 * if the last one has not left. Then so many bytes are there: they leave now or by flush, and count
-	 * as sent.
+	 * Output is gathered in records. record gives room for record_size bytes, or NULL with errno: EAGAIN
+	 * if the previous record has not left. seal sends the len bytes that the caller has put there. They
+	 * count as sent; what the socket has no room for leaves by flush.
 	 */
 	uint8_t *(*record)(struct softrdma_stream *stream);
 	void (*seal)(struct softrdma_stream *stream, size_t len);
-	/* a rest leaves, if the socket has room again; false: nothing can leave any more */
+	/* sends the rest, as far as the socket has room; false: nothing can be sent from now on */
 	bool (*flush)(struct softrdma_stream *stream);
-	/* is something to be done when the socket has room? */
+	/* true if there is something to do as soon as the socket has room */
 	bool (*wants_space)(const struct softrdma_stream *stream);
-	/* what is to be said in front of the end of what is sent; false: when the socket has room again */
+	/* sends what must precede the end of the output; false: call again when the socket has room */
 	bool (*end)(struct softrdma_stream *stream);
-	/* what has gone wrong, in words for a log line; an empty string if the stream has just ended. NULL:
-	 * none
-	 */
+	/* what went wrong, for a log line; an empty string if the stream just ended. The member may be NULL. */
 	const char *(*why)(const struct softrdma_stream *stream);
 	void (*delete)(struct softrdma_stream *stream);
 };
@@ -60,8 +61,8 @@ struct softrdma_stream {
 };
 
 /*
- * What is one piece goes by the call that takes less. A stream that is not plain (NULL) fills one piece,
- * which must be our own: that of others may vanish under it.
+ * One iovec goes by recv(), which costs less than recvmsg(). A stream that is not plain (not NULL) fills one
+ * iovec only, which must be the device's own memory: the application's may be unmapped meanwhile.
  */
 static inline ssize_t
 softrdma_stream_recvmsg(int fd, struct softrdma_stream *stream, struct msghdr *msg)
@@ -73,7 +74,7 @@ softrdma_stream_recvmsg(int fd, struct softrdma_stream *stream, struct msghdr *m
 	return recvmsg(fd, msg, MSG_DONTWAIT);
 }
 
-/* for a plain stream; what others send somebody must gather */
+/* for a plain stream only; the caller gathers the output of others in records */
 static inline ssize_t
 softrdma_stream_sendmsg(int fd, const struct msghdr *msg)
 {
@@ -94,7 +95,7 @@ softrdma_stream_wants_space(const struct softrdma_stream *stream)
 	return stream && stream->ops->wants_space(stream);
 }
 
-/* nothing more is sent; false: that must be said when the socket has room */
+/* ends the output; false: call again when the socket has room */
 static inline bool
 softrdma_stream_end(int fd, struct softrdma_stream *stream)
 {
@@ -104,11 +105,11 @@ softrdma_stream_end(int fd, struct softrdma_stream *stream)
 	return true;
 }
 
-/* --- while both sides agree: plain (NULL) or TLS --- */
+/* --- plain (NULL) or TLS: for handshakes, and beneath the streams above --- */
 
 /*
- * A call that a signal interrupts is made again at once: the socket has told of what is there, and by an edge
- * only. Those above are made again by who takes turns.
+ * These repeat a call that a signal interrupted, because an edge-triggered event does not come again. Callers
+ * of the functions above repeat the call themselves, and limit how often.
  */
 static inline ssize_t
 softrdma_stream_recv(int fd, struct softrdma_tls *tls, void *buf, size_t len)
@@ -130,7 +131,7 @@ softrdma_stream_send(int fd, struct softrdma_tls *tls, const void *buf, size_t l
 	return n;
 }
 
-/* the next byte, which stays */
+/* gives the next byte without consuming it */
 static inline ssize_t
 softrdma_stream_peek(int fd, struct softrdma_tls *tls, void *byte)
 {
@@ -141,14 +142,14 @@ softrdma_stream_peek(int fd, struct softrdma_tls *tls, void *byte)
 	return n;
 }
 
-/* true if the last call stopped at a bound before the socket was empty: no edge tells of what is left */
+/* true if the last call stopped at a limit before the socket was empty: no event will report the rest */
 static inline bool
 softrdma_stream_is_unread(const struct softrdma_tls *tls)
 {
 	return tls && softrdma_tls_is_unread(tls);
 }
 
-/* its owner gives the stream up, and the socket after it: that is said if there is room, as a courtesy */
+/* releases TLS before the owner closes the socket; sends close_notify if the socket has room, as a courtesy */
 static inline void
 softrdma_stream_leave(struct softrdma_tls **tls)
 {

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 /*
- * Begins a thread that has all signals blocked, because signals belong to the application. Returns 0 or an errno
+ * Starts a thread with all signals blocked, because signals belong to the application. Returns 0 or an errno
  * value. Any thread.
  */
 int softrdma_thread_create(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* tls_none.c -- no TLS: built without OpenSSL */
+/* tls_none.c -- no TLS, for builds without OpenSSL */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "env.h"
 #include "tls.h"
 
-/* what asks for TLS does not get a plain stream instead */
+/* if TLS is configured, the result is an error and never a plain stream */
 static int
 refuse(void)
 {
@@ -48,7 +48,7 @@ softrdma_tls_delete(struct softrdma_tls *tls)
 	(void)tls;
 }
 
-/* --- nobody has a connection to call these with --- */
+/* --- never called, because without a context there is no struct softrdma_tls --- */
 
 int
 softrdma_tls_new(struct softrdma_tls_context *context, int fd, bool active, struct softrdma_tls **tls)

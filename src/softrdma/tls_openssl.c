@@ -19,40 +19,40 @@
 #include "stream.h"
 #include "tls.h"
 
-/* what tells a message of ours, "SRDM", from a record of TLS */
+/* the first byte of the device's own messages ("SRDM"), with which no record of TLS begins */
 #define FIRST_OF_HELLO 'S'
 
 struct softrdma_tls_context {
 	SSL_CTX *ctx;
-	struct softrdma_tls_psk psk; /* if it is not for certificates */
+	struct softrdma_tls_psk psk; /* if the context is not for certificates */
 };
 
 struct softrdma_tls {
-	struct softrdma_stream stream; /* first: all of it is found by that */
+	struct softrdma_stream stream; /* must be first: of() casts it */
 	SSL *ssl;
 	int fd;
-	bool heard;            /* something has come */
-	bool plain;            /* and it is not TLS, but a message of ours without */
-	bool eof;              /* the socket has ended */
-	bool drained;          /* the last look found the socket empty, and nothing of ours is left */
-	bool unread;           /* the last look stopped before that, at a bound */
-	bool read_wants_space; /* something must be answered before more can be read */
-	bool end_wants_space;  /* the end is to be announced, and could not be yet */
+	bool heard;            /* the first byte has arrived */
+	bool plain;            /* it began a message of the device without TLS */
+	bool eof;              /* the peer has ended the connection of the socket */
+	bool drained;          /* the last call found the socket empty, and OpenSSL holds no input */
+	bool unread;           /* the last call stopped at a limit before the socket was empty */
+	bool read_wants_space; /* OpenSSL must send something before it can read on */
+	bool end_wants_space;  /* the end of the output could not be announced yet */
 	bool broken;
-	uint32_t begin, end; /* of the record: what has not left */
-	uint32_t sealed;     /* records with the present key */
-	size_t may_read;     /* bytes that the present call may still take from the socket */
-	bool dry;            /* the socket was empty in the present call */
-	bool agreed;         /* the handshake is over */
-	int wakes_at;        /* bytes that the socket must hold before it tells of them */
+	uint32_t begin, end; /* the bytes of record that have not left */
+	uint32_t sealed;     /* records sent with the current key */
+	size_t may_read;     /* bytes that the current call may still read from the socket */
+	bool dry;            /* the socket was empty in the current call */
+	bool agreed;         /* the handshake is complete */
+	int wakes_at;        /* bytes that the socket must hold before it reports input */
 	bool in_doubt;       /* a record has begun, and it is not known yet whether it holds data */
-	uint32_t idle;       /* records without data, less what data has paid for; see bounds.h */
-	size_t data;         /* bytes of data that have not paid for one yet */
+	uint32_t idle;       /* records without data, less those paid for by data; see bounds.h */
+	size_t data;         /* bytes of data that have not paid for a record yet */
 	const char *why;
 	uint8_t record[SOFTRDMA_TLS_RECORD];
 };
 
-/* --- sockets: OpenSSL's own way to write would raise SIGPIPE --- */
+/* --- a BIO of the device's own, because that of OpenSSL would raise SIGPIPE --- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *method; /* NULL: no memory */
@@ -68,7 +68,7 @@ write_socket(BIO *bio, const char *buf, int len)
 	return (int)n;
 }
 
-/* as peeking does; a message that is not encrypted stays where it is, for it may be answered */
+/* as softrdma_stream_peek(); a message without TLS stays in the socket, because the caller may respond to it */
 static ssize_t
 look_at_first_byte(struct softrdma_tls *tls)
 {
@@ -88,7 +88,7 @@ at_most(size_t len, size_t limit)
 	return len < limit ? len : limit;
 }
 
-/* true: the peer sends records, and hardly any data in them */
+/* true if the peer sends too many records without data */
 static bool
 is_idle(const struct softrdma_tls *tls)
 {
@@ -96,9 +96,9 @@ is_idle(const struct softrdma_tls *tls)
 }
 
 /*
- * OpenSSL tells of each record twice: of its header, and of the type that was encrypted. So a record counts
- * when the next one begins. Empty records of data do not count: OpenSSL itself bears no more than 32 of them
- * in a row.
+ * OpenSSL calls this twice for each record: for its header and for the decrypted type. So a record is counted
+ * when the next one begins. Empty records of application data are not counted: OpenSSL itself accepts at most
+ * 32 of them in a row.
  */
 static void
 count_record(int is_sent, int version, int content_type, const void *buf, size_t len, SSL *ssl, void *arg)
@@ -117,8 +117,8 @@ count_record(int is_sent, int version, int content_type, const void *buf, size_t
 }
 
 /*
- * A stranger may let the handshake creep in. OpenSSL asks for no more than the rest of a record: until
- * that is there, nothing can be done, and no event shall cost the progress thread a turn.
+ * A peer may send its handshake in very small amounts. OpenSSL asks for no more than the rest of a record. Until
+ * that has arrived nothing can be done, so the socket should not wake the progress thread before.
  */
 static void
 wake_at(struct softrdma_tls *tls, int bytes)
@@ -165,7 +165,7 @@ control_socket(BIO *bio, int command, long value, void *arg)
 	case BIO_CTRL_EOF:
 		return tls->eof;
 	case BIO_CTRL_FLUSH:
-		return 1; /* nothing is held back here */
+		return 1; /* this BIO buffers nothing */
 	default:
 		return 0;
 	}
@@ -174,7 +174,7 @@ control_socket(BIO *bio, int command, long value, void *arg)
 static void
 init(void)
 {
-	/* the progress thread may be at it when the process ends */
+	/* no cleanup at exit: the progress thread may be inside OpenSSL when the process ends */
 	OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
 	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "softrdma");
 	if (method) {
@@ -186,10 +186,10 @@ init(void)
 
 /* --- contexts --- */
 
-/* a key that both sides have counts as a session, and sessions are valid in a place */
+/* a pre-shared key is a session in OpenSSL, and a session is valid only in its context, which this names */
 static const unsigned char place[] = "softrdma";
 
-/* the first reason that OpenSSL gives; it keeps the string */
+/* the first reason that OpenSSL gives; the string is static */
 static const char *
 reason(void)
 {
@@ -197,7 +197,7 @@ reason(void)
 	return text ? text : "for a reason that OpenSSL does not tell";
 }
 
-/* a key with a passphrase cannot be used: nobody is there to be asked */
+/* a key with a passphrase cannot be used, because there is no user to ask */
 static int
 no_passphrase(char *buf, int size, int writing, void *arg)
 {
@@ -218,8 +218,8 @@ new_context(struct softrdma_tls_context **context_ptr)
 		return ENOMEM;
 	SSL_CTX *ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
 	/*
-	 * A stranger chooses the group, and this side computes with it on the progress thread. A finite field
-	 * of 8192 bits, which OpenSSL offers by default, takes a third of a second.
+	 * An untrusted peer chooses the group, and this side computes with it on the progress thread. A finite
+	 * field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
 	 */
 	if (ctx == NULL || SSL_CTX_set1_groups_list(ctx, "X25519:P-256") != 1) {
 		SSL_CTX_free(ctx);
@@ -233,12 +233,10 @@ new_context(struct softrdma_tls_context **context_ptr)
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/*
-	 * SSL_read() comes back after a record without data: others must have their turn in a flood of them
-	 */
+	/* SSL_read() returns after a record without data, so a flood of them does not block other connections */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));
-	/* nothing is resumed: connections are made rarely, and each one is to be judged anew */
+	/* no resumption: connections are made rarely, and each one must authenticate anew */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	SSL_CTX_set_max_cert_list(ctx, SOFTRDMA_TLS_CHAIN_MAX);
@@ -280,7 +278,7 @@ softrdma_tls_context_of_files(const char *cert_file, const char *key_file, const
 	return ret;
 }
 
-/* the key as a session: TLS 1.3 takes the one for the other. NULL: no memory. */
+/* makes a session from the pre-shared key, because OpenSSL takes such keys as sessions. NULL: no memory. */
 static SSL_SESSION *
 session_of_psk(SSL *ssl, const struct softrdma_tls_psk *psk)
 {
@@ -303,11 +301,11 @@ psk_of(SSL *ssl)
 	return &context->psk;
 }
 
-/* the active side names its key */
+/* the active side offers its key by name */
 static int
 offer_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *len, SSL_SESSION **session)
 {
-	(void)digest; /* all ciphers that are allowed have the same */
+	(void)digest; /* all allowed ciphers have the same digest */
 	const struct softrdma_tls_psk *psk = psk_of(ssl);
 	*identity = (const unsigned char *)psk->identity;
 	*len = strlen(psk->identity);
@@ -315,7 +313,7 @@ offer_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t
 	return *session != NULL;
 }
 
-/* the passive side looks whether it is its own; if not, there is nothing else that it could show */
+/* the passive side compares the name with its own; without a match the handshake fails, as it has no certificate */
 static int
 find_psk(SSL *ssl, const unsigned char *identity, size_t len, SSL_SESSION **session)
 {
@@ -335,7 +333,7 @@ softrdma_tls_context_of_psk(const struct softrdma_tls_psk *psk, struct softrdma_
 		return ret;
 	SSL_CTX *ctx = (*context)->ctx;
 	(*context)->psk = *psk;
-	/* ciphers with the same digest, which the key then has too */
+	/* ciphers with the same digest, because a key is for one digest */
 	SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256");
 	SSL_CTX_set_psk_use_session_callback(ctx, offer_psk);
 	SSL_CTX_set_psk_find_session_callback(ctx, find_psk);
@@ -392,7 +390,7 @@ softrdma_tls_delete(struct softrdma_tls *tls)
 	free(tls);
 }
 
-/* the certificate says more than the failure that it has led to */
+/* the reason of a failure; prefers the result of verifying the certificate, which says more */
 static const char *
 reason_of(const struct softrdma_tls *tls)
 {
@@ -403,8 +401,8 @@ reason_of(const struct softrdma_tls *tls)
 }
 
 /*
- * A call on the connection gave no success: what it means as errno; 0: the other side has announced the end.
- * The queue of errors was empty before the call.
+ * Gives the errno value for a call of OpenSSL that did not succeed; 0: the peer has announced the end of its
+ * output. The caller has cleared OpenSSL's queue of errors before the call.
  */
 static int
 failed(struct softrdma_tls *tls, int ret)
@@ -445,7 +443,7 @@ begin_look(struct softrdma_tls *tls)
 	tls->read_wants_space = false;
 }
 
-/* more is needed: does an edge tell when it is there? */
+/* OpenSSL needs more input, or room for output: notes whether an event of the socket will report it */
 static void
 end_look(struct softrdma_tls *tls)
 {
@@ -463,7 +461,7 @@ softrdma_tls_handshake(struct softrdma_tls *tls)
 	tls->agreed = ret == 1;
 	if (tls->agreed) {
 		wake_at(tls, 1);
-		SSL_set_read_ahead(tls->ssl, 1); /* all that is there by one call */
+		SSL_set_read_ahead(tls->ssl, 1); /* one call reads all that is there */
 		return 0;
 	}
 	int error = failed(tls, ret);
@@ -496,7 +494,7 @@ take(struct softrdma_tls *tls, int (*call)(SSL *ssl, void *buf, int len), void *
 	return -1;
 }
 
-/* data pays for records that hold none */
+/* each amount of data allows the peer another record without data */
 static void
 pay(struct softrdma_tls *tls, size_t len)
 {
@@ -548,7 +546,7 @@ softrdma_tls_flush(struct softrdma_tls *tls)
 		}
 		if (failed(tls, n) == EAGAIN)
 			break;
-		tls->begin = tls->end; /* nobody will get it */
+		tls->begin = tls->end; /* the peer cannot receive it */
 		tls->broken = true;
 	}
 	return !tls->broken;
@@ -580,8 +578,8 @@ softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
 	tls->begin = 0;
 	tls->end = (uint32_t)len;
 	/*
-	 * The news of another key leaves in front of it, and OpenSSL reads nothing before: two sides whose
-	 * sockets are full would both wait for the other one to read. A later record will do as well.
+	 * KeyUpdate leaves before this record, and OpenSSL reads nothing until it has left. Two sides whose
+	 * sockets are full would wait for each other to read. So without room the key changes with a later record.
 	 */
 	if (tls->sealed++ >= SOFTRDMA_TLS_KEY_RECORDS && has_room(tls)) {
 		tls->sealed = 0;
@@ -599,7 +597,7 @@ softrdma_tls_wants_space(const struct softrdma_tls *tls)
 ssize_t
 softrdma_tls_send(struct softrdma_tls *tls, const void *buf, size_t len)
 {
-	/* OpenSSL would go on with the handshake first, with a signature for whoever is to be turned away */
+	/* OpenSSL would continue the handshake first, and compute a signature for a peer that is being rejected */
 	if (!tls->agreed) {
 		errno = EPIPE;
 		return -1;
@@ -645,7 +643,7 @@ stream_recv(struct softrdma_stream *stream, void *buf, size_t len)
 	struct softrdma_tls *tls = of(stream);
 	ssize_t n = softrdma_tls_recv(tls, buf, len);
 	if (n < 0 && errno == EAGAIN && softrdma_tls_is_unread(tls))
-		errno = EINTR; /* no edge tells of what is left */
+		errno = EINTR; /* no event will report what is left */
 	return n;
 }
 

@@ -13,16 +13,16 @@
 
 static const uint8_t magic[4] = { 'S', 'R', 'D', 'M' };
 
-/* of a handshake header, what its check sum is of: all in front of that */
+/* the bytes of a handshake header that its checksum covers: all before the checksum */
 #define SUMMED_SIZE (SOFTRDMA_HANDSHAKE_SIZE - 4)
 
-/* a cursor over a buffer of known size; running over its end is a defect of this file, not of the bytes */
+/* a cursor in a buffer of known size; only a defect in this file, not the bytes, could move it past the end */
 struct cursor {
 	uint8_t *at;
 	size_t left;
 };
 
-/* these two are in the way of each frame: with constant lengths they become single stores and loads */
+/* put and get run for each frame: inlined with a constant length, each becomes a single store or load */
 static inline void
 put(struct cursor *c, uint64_t value, size_t bytes)
 {
@@ -89,7 +89,7 @@ softrdma_opcode_is_request(uint8_t opcode)
 	return opcode >= SOFTRDMA_OP_SEND && opcode <= SOFTRDMA_OP_RESYNC;
 }
 
-/* which flags may a frame of this opcode carry, and how long may its payload be? */
+/* gives the flags that a frame of this opcode may carry, and the limits of its payload; false: unknown opcode */
 static bool
 shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_max)
 {
@@ -147,7 +147,7 @@ flags_are_sane(const struct softrdma_frame *frame)
 	return true;
 }
 
-/* the first of several frames says how long the message is, the last one may hold immediate data */
+/* the first of several frames holds the length of the message, the last one may hold immediate data */
 static bool
 message_argument_is_sane(const struct softrdma_frame *frame)
 {
@@ -159,8 +159,8 @@ message_argument_is_sane(const struct softrdma_frame *frame)
 }
 
 /*
- * has the opcode remote memory? Only then may key and address be set, so that later versions can use them
- * elsewhere
+ * True if the opcode accesses remote memory. Others must leave key and address 0, so that later versions can
+ * give them a meaning.
  */
 static bool
 has_memory(uint8_t opcode)
@@ -168,7 +168,7 @@ has_memory(uint8_t opcode)
 	return opcode >= SOFTRDMA_OP_WRITE && opcode <= SOFTRDMA_OP_FLUSH;
 }
 
-/* a process, a descriptor, a slot and a connection, as far as there can be such */
+/* true if process, descriptor, slot and connection are in their ranges */
 static bool
 greeting_is_sane(const struct softrdma_frame *frame)
 {
@@ -177,7 +177,7 @@ greeting_is_sane(const struct softrdma_frame *frame)
 		frame->arg > 0 && frame->arg <= UINT32_MAX;
 }
 
-/* READ and FLUSH say how much they ask for, FLUSH and NAK of what kind they are; nothing else does */
+/* READ, FLUSH, SEND and WRITE have an argument, FLUSH and NAK a code; all others have neither */
 static bool
 arguments_are_sane(const struct softrdma_frame *frame)
 {
@@ -298,7 +298,7 @@ softrdma_join_decode(const uint8_t *buf, size_t len, struct softrdma_join *join)
 	return true;
 }
 
-/* a request has a wish, its acceptance the result */
+/* the largest value of the field records: a request holds a wish, its acceptance the result */
 static uint8_t
 records_max(uint8_t type)
 {
