@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* bench.h -- what the small programs of the benchmarks share: a clock, numbers, and an end */
+/* bench.h -- code shared by the small benchmark programs: a clock, numbers, and exit on errors */
 
 #ifndef BENCH_H
 #define BENCH_H
@@ -28,7 +28,7 @@ bench_die(const char *what)
 	exit(1);
 }
 
-/* a number from min to max, or the end of the program */
+/* parses a number from min to max; else ends the program */
 static inline double
 bench_number(const char *text, double min, double max)
 {

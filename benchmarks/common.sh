@@ -2,7 +2,7 @@
 # Copyright the librpma authors
 # shellcheck shell=bash
 
-# common.sh -- what the benchmarks share: how they are built, what the machine is, where tables go; to be sourced
+# common.sh -- code shared by the benchmarks: build, description of the machine, tables in documents; to be sourced
 
 build=build/benchmarks
 
@@ -23,19 +23,19 @@ describe_machine()
 	echo "$(nproc) cores of ${model:-$(uname -m)}, Linux $(uname -r | cut -d- -f1), $(. /etc/os-release && echo "$PRETTY_NAME")"
 }
 
-# the load of the last minute: what else the machine has to do
+# the load of the last minute: what else the machine was doing
 machine_load()
 {
 	cut -d' ' -f1 /proc/loadavg
 }
 
-# was so much else going on that figures mean little?
+# true if the machine was too busy for the figures to mean much
 is_busy()
 {
 	awk -v load="$1" 'BEGIN { exit load < 0.5 }'
 }
 
-# put_table <name> <file> <document>: between the lines <!-- begin name --> and <!-- end name --> of the document
+# put_table <name> <file> <document>: replaces the lines between <!-- begin name --> and <!-- end name -->
 put_table()
 {
 	if ! grep -q "^<!-- begin $1 -->\$" "$3" || ! grep -q "^<!-- end $1 -->\$" "$3"; then

@@ -2,19 +2,20 @@
 /* Copyright the librpma authors */
 
 /*
- * connections.c -- what connections cost that have nothing to do
+ * connections.c -- the cost of idle connections
  *
  *	bench-connections <connections> <seconds>
  *
  * A server and a client, two processes, over the loopback interface. The client connects, one connection
- * after the other; writes 64 bytes over each and sees them complete; and then both sleep. Prints
+ * after the other. It writes 64 bytes over each connection and waits for the completions. Then both processes
+ * sleep. Prints
  *
  *	1. connections per second,
- *	2. KiB of memory (RSS) that each takes in the server, all having been used,
- *	3. milliseconds of processor time that both processes take together in so many seconds of sleep.
+ *	2. KiB of memory (RSS) of each connection in the server, after all were used,
+ *	3. milliseconds of processor time that both processes together take during <seconds> of sleep.
  *
- * The first connection is not counted in 1 and 2: with it the device and its thread begin. They are "-" if it
- * is the only one. Many connections need many descriptors: "ulimit -n" is for the caller to raise.
+ * The first connection is not counted in 1 and 2, because the device and its thread begin with it. If it is
+ * the only one, these are "-". Many connections need many descriptors: the caller raises "ulimit -n".
  */
 
 #include "bench.h"
@@ -47,7 +48,7 @@
 
 static const char addr[] = "127.0.0.1";
 
-/* what the server tells the client, over a socket pair */
+/* the state that the server sends to the client over a socket pair */
 struct state {
 	uint64_t rss_kib;
 	double cpu_ms;
@@ -88,7 +89,7 @@ new_region(void)
 
 /* ---- the server ---- */
 
-/* one that is free now; nobody else is expected to take it meanwhile */
+/* a port that is free now; no other process is expected to take it meanwhile */
 static uint16_t
 free_port(void)
 {
@@ -102,7 +103,7 @@ free_port(void)
 	return ntohs(sin.sin_port);
 }
 
-/* when the client asks, with a byte; false: it has gone */
+/* sends the state when the client asks with a byte; false if the client has ended */
 static bool
 tell_state(int fd)
 {
@@ -174,7 +175,7 @@ serve(size_t count, int fd)
 /* ---- the client ---- */
 
 struct client {
-	int fd; /* to the server's process */
+	int fd; /* socket to the server's process */
 	char port[8];
 	struct rpma_peer *peer;
 	struct rpma_mr_local *src;
@@ -206,7 +207,7 @@ connect_one(struct client *client)
 	OK(event == RPMA_CONN_ESTABLISHED ? 0 : RPMA_E_UNKNOWN);
 }
 
-/* what a connection makes when it is used for the first time is there afterwards */
+/* uses the connection once, which makes everything that it makes on first use */
 static void
 use(const struct client *client, struct rpma_conn *conn)
 {
@@ -242,7 +243,7 @@ measure(struct client *client, size_t count, double seconds)
 		use(client, client->conns[i]);
 	struct state after = ask_state(client);
 
-	/* spinning after work is a part of being idle: it ends soon, or it shows */
+	/* spinning after work is part of being idle: it ends soon, or it shows */
 	double own_ms = cpu_ms();
 	struct timespec rest = { .tv_sec = (time_t)seconds };
 	rest.tv_nsec = (long)((seconds - (double)rest.tv_sec) * 1e9);
@@ -301,7 +302,7 @@ main(int argc, char *argv[])
 	int fds[2], status;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		bench_die("socketpair");
-	/* before the library has any thread */
+	/* fork before the library starts any thread */
 	pid_t child = fork();
 	if (child < 0)
 		bench_die("fork");

@@ -5,23 +5,23 @@
 
 # figures.sh -- each figure of benchmarks/run, measured once; to be sourced
 #
-# figure_<name> prints one number; its unit is in the table of benchmarks/run. Latencies are means in microseconds, of
-# whole round trips; throughput is 10^6 bytes of payload per second. Whatever fails says so on standard error, and the
-# status tells it.
-# What is wanted of the sourcing script: $build, $addr, $directory and $seconds, how long one program measures.
+# figure_<name> prints one number; its unit is in the table of benchmarks/run. Latencies are means of whole round
+# trips in microseconds. Throughput is in 10^6 bytes of payload per second. A failure is reported on standard error
+# and by the status. The sourcing script sets $build, $addr, $directory and $seconds, the time in seconds that one
+# program measures.
 
 perf=$build/tools/rpma-perf
 programs=$build/benchmarks
 
-out_of_time=124 # the status of a program that was stopped for that
+out_of_time=124 # the status of a program that was stopped because its time was over
 
-# in the foreground: an interrupt from the terminal reaches the program as well
+# runs in the foreground, so that an interrupt from the terminal reaches the program as well
 limited()
 {
 	timeout --foreground 60 "$@"
 }
 
-# ---- ours ----
+# ---- our own ----
 
 # ours <jq path in the result> <rpma-perf option...>
 ours()
@@ -41,11 +41,11 @@ figure_write_1m_crc() { SOFTRDMA_CRC=1 ours mb_per_s --size 1m --depth 4; }
 figure_read_1m() { ours mb_per_s --op read --size 1m --depth 4; }
 figure_write_flush() { ours latency_us.mean --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
 
-# A file in memory, mapped shared, is what a file of persistent memory is to two processes. What is copied at once does
-# not wait for anything, so there is nothing to have in flight; more would only mean more memory than the yardsticks use.
+# A shared mapping of a file in memory is like a file of persistent memory to two processes. A write that is copied at
+# once waits for nothing, so one in flight is enough; more would only use more memory than the yardsticks do.
 figure_shared_write() { SOFTRDMA_SAME_HOST=2 ours latency_us.mean --memory /dev/shm; }
 figure_shared_write_1m() { SOFTRDMA_SAME_HOST=2 ours mb_per_s --size 1m --memory /dev/shm; }
-# what only the kernel reaches
+# memory that only the kernel can reach
 figure_process_write() { SOFTRDMA_SAME_HOST=1 ours latency_us.mean; }
 figure_process_write_1m() { SOFTRDMA_SAME_HOST=1 ours mb_per_s --size 1m; }
 
@@ -77,7 +77,7 @@ figure_connects() { connections 1 1000 0; }
 figure_idle_memory() { connections 2 1000 0; }
 figure_idle_cpu() { connections 3 1 2; }
 
-# ---- what the kernel takes, with nothing on top of it ----
+# ---- the bare kernel, with nothing on top ----
 
 figure_tcp_spin() { limited "$programs/bench-tcp-pingpong" spin 64 "$seconds"; }
 figure_tcp_block() { limited "$programs/bench-tcp-pingpong" block 64 "$seconds"; }
@@ -87,7 +87,7 @@ figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds"
 
 # ---- the peers ----
 
-server= # of a peer: one at a time
+server= # the server of a peer, one at a time
 stop_server()
 {
 	if [[ -n $server ]]; then
@@ -97,15 +97,16 @@ stop_server()
 	fi
 }
 
-# against <server command> <client command>, each with the port as PORT: the client is tried until the server listens.
-# The servers do not tell a port that the kernel has given them, so it is a guess: below those that it gives to others.
+# against <server command> <client command>, each with the port as PORT: retries the client until the server listens.
+# These servers do not print a port that the kernel chose. So the port is a guess, below the range that the kernel
+# uses.
 against()
 {
 	local port=$((20000 + RANDOM % 10000)) tries status out
 	# shellcheck disable=SC2086 # words of a command
 	${1//PORT/$port} >/dev/null 2>&1 &
 	server=$!
-	trap stop_server EXIT # this is in a shell of its own: that of the figure
+	trap stop_server EXIT # this runs in a subshell: that of the figure
 	for ((tries = 0; tries < 50; tries++)); do
 		sleep 0.1
 		status=0
@@ -116,7 +117,7 @@ against()
 			echo "$out"
 			return
 		fi
-		# once a client has come through, a server serves no second one
+		# a server serves no second client after the first one has come through
 		if ((status == out_of_time)) || ! kill -0 "$server" 2>/dev/null; then
 			break
 		fi
@@ -126,7 +127,7 @@ against()
 	return 1
 }
 
-# libfabric <size> <transfers>: MB/s, and microseconds of a transfer, which is half a round trip
+# libfabric <size> <transfers>: MB/s, and microseconds of one transfer, which is half a round trip
 libfabric()
 {
 	local command="fi_pingpong -p tcp -e msg -S $1 -I $2"
@@ -142,7 +143,7 @@ figure_iperf3()
 }
 
 # ucx <transports> <test> <size> <iterations> [option...]: microseconds of an operation, and operations per second; a
-# tenth more is not counted
+# tenth more iterations are a warm-up, which is not counted
 ucx()
 {
 	export UCX_TLS=$1 UCX_LOG_LEVEL=error

@@ -2,15 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * instructions.c -- operations over a device that returns at once, for callgrind to count what the library adds
+ * instructions.c -- operations over a device that returns at once, so that callgrind counts what the library
+ * adds
  *
  *	instructions <what> <times>
  *		what: write, read, send, get_wc, and bare_write ... bare_get_wc, which build the same work
  *		request and give it to verbs themselves
  *
- * A connection of the process with itself is made over the software device; then its post and poll functions
- * are replaced. Only loop() is to be counted (callgrind --toggle-collect=loop). It calls what the original
- * has too, so librpma of either kind may be under it.
+ * The process connects to itself over the software device. Then the post and poll functions of the connection
+ * are replaced. Count only loop() (callgrind --toggle-collect=loop). It calls only functions that the
+ * original library has too, so it runs with either librpma.
  */
 
 #include <librpma.h>
@@ -44,7 +45,7 @@ struct side {
 	struct rpma_conn *conn;
 };
 
-/* what verbs are told without the library */
+/* the parameters of verbs, without the library */
 struct bare {
 	struct ibv_qp qp;
 	struct ibv_cq cq;
@@ -72,7 +73,7 @@ post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return 0;
 }
 
-/* the completions are those that lie there already */
+/* returns the completions that are already prepared */
 static int
 poll_all(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
@@ -81,7 +82,7 @@ poll_all(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 	return count;
 }
 
-/* ---- what is counted ---- */
+/* ---- the counted operations ---- */
 
 typedef int op(struct fixture *f);
 
@@ -203,7 +204,7 @@ serve(void *arg)
 	return NULL;
 }
 
-/* a port that nobody listens on */
+/* finds a port on which no process listens */
 static void
 free_port(char port[8])
 {
@@ -279,6 +280,6 @@ main(int argc, char *argv[])
 	dev->ops.poll_cq = poll_all;
 	int ret = loop(run, &f, strtol(argv[2], NULL, 10));
 
-	/* nothing is taken down: the device is no longer one */
+	/* no cleanup: the device no longer works */
 	_exit(ret ? 1 : 0);
 }

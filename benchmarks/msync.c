@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * msync.c -- what it takes to make bytes of a mapped file durable, with no network in it
+ * msync.c -- the time to make bytes of a mapped file durable, with no network
  *
  *	bench-msync <directory> <bytes> <seconds>    prints microseconds per msync (mean)
  *
- * The bytes are changed before each call, all of them, and always the same ones. The file is made in the
- * directory and removed at the end.
+ * All of the bytes are changed before each call, always the same bytes. The file is made in the directory and
+ * removed at the end.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@
 
 #define BYTES_MAX (1 << 30)
 
-/* the file has its blocks, and a name: as that of a program that keeps it */
+/* makes a file with allocated blocks and a name, like that of a program that keeps it */
 static void *
 new_mapping(char path[static PATH_MAX], size_t len)
 {
@@ -40,7 +40,7 @@ new_mapping(char path[static PATH_MAX], size_t len)
 	return mem;
 }
 
-/* negative: it has failed */
+/* returns a negative number if it failed */
 static double
 measure(void *mem, size_t len, double seconds)
 {

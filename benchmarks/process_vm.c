@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * process_vm.c -- what the kernel takes to copy into the memory of another process, with nothing on top of it
+ * process_vm.c -- the time the kernel takes to copy into the memory of another process, with nothing on top
  *
  *	bench-process-vm <bytes> <seconds>    prints microseconds per process_vm_writev (mean) and MB/s
  *
- * One call after the other, always the same bytes to the same place.
+ * It makes one call after the other, and always copies the same bytes to the same place.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define BYTES_MAX (1 << 30)
-#define COPIES_PER_LOOK 16 /* at the clock */
+#define COPIES_PER_LOOK 16 /* copies between two looks at the clock */
 
 static double
 measure(pid_t target, void *mem, void *target_mem, size_t len, double seconds)
@@ -39,7 +39,7 @@ measure(pid_t target, void *mem, void *target_mem, size_t len, double seconds)
 	return (now - begin) / (double)copies;
 }
 
-/* the target: its pages are its own, and then it sleeps until it is killed */
+/* runs the target: it touches its pages and then sleeps until it is killed */
 static void
 lend(unsigned char *mem, size_t len, int ready_fd)
 {

@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * tcp_pingpong.c -- what TCP itself takes for a round trip, with nothing on top of it
+ * tcp_pingpong.c -- the time TCP itself takes for a round trip, with nothing on top
  *
  *	bench-tcp-pingpong spin|block <bytes> <seconds>    prints microseconds per round trip (mean)
  *
- * Two processes, one connection over the loopback interface, the same bytes there and back. "spin": both
- * sides read without blocking, over and over; "block": both sleep in the kernel until something is there.
+ * Two processes send the same bytes there and back over one connection on the loopback interface. "spin":
+ * both sides read repeatedly without blocking; "block": both sides sleep in the kernel until data arrives.
  */
 
 #include "bench.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define BYTES_MAX (1 << 20)
-#define TRIPS_PER_LOOK 64 /* at the clock */
+#define TRIPS_PER_LOOK 64 /* round trips between two looks at the clock */
 
 static unsigned char buffer[BYTES_MAX];
 
@@ -80,7 +80,7 @@ echo(const struct sockaddr_in *addr, size_t len, bool spins)
 	close(fd);
 }
 
-/* the mean of the round trips of so many seconds */
+/* the mean time of a round trip, measured for this many seconds */
 static double
 measure(int fd, size_t len, double seconds)
 {

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# run-all-examples.sh -- run-all, by the name that the original's has
+# run-all-examples.sh -- run-all, under the name that the original uses
 
 exec "$(dirname "$(realpath "$0")")/run-all" "$@"

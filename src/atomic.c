@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * atomic.c -- operations on 8 bytes of remote memory at once: atomic writes, compare-and-swap, fetch-and-add
- */
+/* atomic.c -- operations on 8 bytes of remote memory: atomic writes, compare-and-swap, fetch-and-add */
 
 #include <assert.h>
 
@@ -35,8 +33,8 @@ count_atomic(struct rpma_conn *conn, int ret)
 /* ---- atomic writes ---- */
 
 /*
- * The pointer that an atomic write moves must not become visible before the data it points to: the fence
- * holds it back until the flush (a read, where that is how it is done) before it is through.
+ * The pointer that an atomic write moves must not become visible before the data it points to. The fence
+ * holds the write back until the flush before it, or the READ that serves as one, has completed.
  */
 int
 rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, const char src[8],
@@ -60,9 +58,9 @@ rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 	ret = rpmai_op_add_remote(&req, dst, dst_offset, ATOMIC_SIZE);
 	if (ret)
 		return ret;
-	/* taken out of src before the call returns, so src needs no registration */
+	/* copied from src before the call returns, so src needs no registration */
 	ret = rpmai_op_add_inline(conn, &req, src, ATOMIC_SIZE);
-	assert(ret == 0); /* every connection takes so much */
+	assert(ret == 0); /* the inline size is at least this for every connection */
 	return count_atomic(conn, rpmai_post(conn, &req, 1, flags));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* completion.c -- completions, translated, one at a time: the shorthands of the 0.9 manual */
+/* completion.c -- completions, translated and returned one at a time: the shorthands of the 0.9 manual */
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -56,7 +56,7 @@ get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl, size_t size)
 	if (ret)
 		return ret;
 
-	/* the device says no more about what failed */
+	/* the device sets nothing else for a failed operation */
 	if (wc.status != IBV_WC_SUCCESS) {
 		cmpl->op_context = (void *)(uintptr_t)wc.wr_id;
 		cmpl->op_status = wc.status;

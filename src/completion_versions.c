@@ -4,16 +4,16 @@
 /*
  * completion_versions.c -- rpma_conn_completion_get of the shared library, twice
  *
- * A program built against 0.9 asks for LIBRPMA_1.0 and has the 24 bytes of its struct rpma_completion: no
- * more than its four members are filled. What is built today asks for the default, LIBRPMA_2.0. The version
- * script names the function in both nodes.
+ * A program built against 0.9 asks for LIBRPMA_1.0 and has the 24 bytes of its struct rpma_completion; the
+ * function fills in its four members and no others. A program built today asks for the default, LIBRPMA_2.0.
+ * The version script names the function in both nodes.
  */
 
 #include "completion.h"
 
 #if defined(__has_attribute) && __has_attribute(symver)
 #define SYMBOL_VERSION(function, version) __attribute__((visibility("default"), symver(version)))
-#else /* clang: by assembly, which link-time optimization would lose, so that this file goes without */
+#else /* clang: in assembly. Link-time optimization would lose that, so this file is built without it */
 #define SYMBOL_VERSION(function, version) \
 	__asm__(".symver " #function ", " version "\n"); \
 	__attribute__((visibility("default"), used))

@@ -4,12 +4,12 @@
 /*
  * conn.c -- a connection: its queues, its events, its end
  *
- * Life of the rdma_cm_id: a request makes it synchronous (active) or takes it out of a CONNECT_REQUEST event
- * (passive); rpmai_conn_make_queues puts a queue pair on it; rpmai_conn_open_events moves it to an event
- * channel of its own, so that ESTABLISHED and all later events arrive there and nowhere else;
+ * The life of the rdma_cm_id: a request creates it as a synchronous id (active) or takes it from a
+ * CONNECT_REQUEST event (passive). rpmai_conn_make_queues makes its queue pair. rpmai_conn_open_events moves
+ * it to an event channel of its own, so that ESTABLISHED and all later events arrive only there.
  * rpma_conn_delete destroys it.
  *
- * Of the events, DISCONNECTED and TIMEWAIT_EXIT both mean closed; it is reported once.
+ * The events DISCONNECTED and TIMEWAIT_EXIT both mean that the connection is closed, which is reported once.
  */
 
 #include <assert.h>
@@ -28,11 +28,11 @@
 #include "timeout.h"
 #include "write_flush.h"
 
-#define MIN_INLINE_DATA RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
+#define MIN_INLINE_DATA RPMA_ATOMIC_WRITE_ALIGNMENT /* for atomic writes on devices without native ones */
 
 /* ---- queues ---- */
 
-/* the extended operations that the connection will use: others a provider might refuse */
+/* only the extended operations that the connection will use: a provider might refuse others */
 static uint64_t
 extended_ops(const struct rpma_peer *peer)
 {
@@ -75,7 +75,7 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 
 	if (peer->rdma->create_qp_ex(conn->id, &attr)) {
 		const char *way_out = NULL;
-		/* devices do not tell how much they take inline */
+		/* devices do not report how many bytes they take inline */
 		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
 			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
 				"the device may not take so many bytes inline "
@@ -148,7 +148,7 @@ create_queues(struct rpma_conn *conn, const struct conn_params *params, bool is_
 	return create_qp(conn, params, is_passive);
 }
 
-/* whatever of them there is; the queue pair first, since it uses all the others */
+/* destroys the queues that exist; the queue pair first, since it uses all the others */
 static int
 destroy_queues(struct rpma_conn *conn)
 {
@@ -229,7 +229,7 @@ rpmai_conn_open_events(struct rpma_conn *conn, int connect_timeout_ms)
 	const struct rdma_api *rdma = conn->peer->rdma;
 	assert(conn->event_channel == NULL);
 
-	/* after a failure the connection is deleted, and with it what was made here */
+	/* after a failure the caller deletes the connection, and with it what was made here */
 	conn->event_channel = rdma->create_event_channel();
 	if (conn->event_channel == NULL)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
@@ -293,12 +293,13 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 /* ---- events ---- */
 
 /*
- * The pause that the other side makes when its message found no receive posted. The connection manager leaves
- * the longest, 655.36 ms; a thousandth of it hardly loads the wire (values: IBTA 9.7.5.2.8, table 45).
+ * The pause (RNR timer) that the other side makes when its message found no receive posted. The connection
+ * manager leaves the longest, 655.36 ms. A thousandth of it hardly loads the wire (values: IBTA 9.7.5.2.8,
+ * table 45).
  */
 #define MIN_RNR_TIMER 12 /* 0.64 ms */
 
-/* a matter of speed: a device that does not let it be changed is used as it is */
+/* only for speed: if the device does not allow the change, it is used as it is */
 static void
 shorten_rnr_pause(struct rpma_conn *conn)
 {
@@ -308,7 +309,7 @@ shorten_rnr_pause(struct rpma_conn *conn)
 		RPMAI_LOG(INFO, "ibv_modify_qp() of the receiver-not-ready timer failed: error %d", errnum);
 }
 
-/* takes over what came with the answer to a request; that of an incoming request is there already */
+/* keeps the private data of the response to a request; an incoming request already has its own */
 static int
 keep_private_data(struct rpma_conn *conn, const struct rdma_cm_event *event)
 {
@@ -380,7 +381,7 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	return 0;
 }
 
-/* the connection was not made in time: what comes of it now is nobody's */
+/* the connection was not established in time: from now on its events are not reported */
 static int
 give_up(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
@@ -391,7 +392,7 @@ give_up(struct rpma_conn *conn, enum rpma_conn_event *event)
 	return 0;
 }
 
-/* is it one that the user gets? */
+/* true if the event is reported to the program */
 static bool
 concerns_user(struct rpma_conn *conn, enum rpma_conn_event event)
 {
@@ -547,7 +548,7 @@ rpma_conn_wait_timed(struct rpma_conn *conn, int flags, int timeout_ms, struct r
 	if (ret)
 		return ret;
 
-	/* one thread at a time: another might take the event that this one has seen */
+	/* one thread at a time: otherwise another thread might take the event that this one has seen */
 	struct turn *turn = &conn->cq->timed;
 	const uint64_t deadline = rpmai_timeout_deadline(timeout_ms);
 	if (!rpmai_turn_take(turn, deadline))
@@ -579,7 +580,7 @@ rpma_conn_get_private_data(const struct rpma_conn *conn, struct rpma_conn_privat
 	if (rpmai_peer_is_inherited(conn->peer))
 		return rpmai_refuse_inherited();
 
-	/* the lock is no part of what const protects */
+	/* taking the lock does not change what const protects */
 	pthread_mutex_t *lock = (pthread_mutex_t *)&conn->lock;
 	pthread_mutex_lock(lock);
 	*pdata = conn->private_data;

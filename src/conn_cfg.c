@@ -17,7 +17,7 @@
 
 #define DEFAULT_QUEUE_SIZE 10
 #define DEFAULT_MAX_SGE 1
-#define DEFAULT_INLINE_SIZE RPMA_ATOMIC_WRITE_ALIGNMENT /* of atomic writes where the device has none */
+#define DEFAULT_INLINE_SIZE RPMA_ATOMIC_WRITE_ALIGNMENT /* for atomic writes on devices without native ones */
 
 struct rpma_conn_cfg {
 	_Atomic int timeout_ms;
@@ -47,7 +47,7 @@ set_defaults(struct rpma_conn_cfg *cfg)
 	atomic_init(&cfg->srq, NULL);
 }
 
-/* verbs count entries of completion queues in an int */
+/* verbs count the entries of a completion queue in an int */
 static int
 clip_to_int(uint32_t size)
 {

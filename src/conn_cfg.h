@@ -8,7 +8,7 @@
 
 #include "public.h"
 
-/* what a configuration said at one moment, ready for the verbs calls */
+/* the values of a configuration at one moment, ready for the verbs calls */
 struct conn_params {
 	int timeout_ms;
 	int cqe;
@@ -17,7 +17,7 @@ struct conn_params {
 	uint32_t rq_size;
 	uint32_t max_sge;
 	uint32_t inline_size;
-	int connect_timeout_ms; /* -1: none */
+	int connect_timeout_ms; /* -1: no limit */
 	bool shared_channel;
 	struct rpma_srq *srq; /* NULL: the connection has its own receive queue */
 };

@@ -2,15 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * conn_req.c -- a connection before it is made
+ * conn_req.c -- a connection before it is established
  *
- * An outgoing request resolves address and route on a synchronous id, whose events move to a channel of their
- * own when it is sent. An incoming one starts from the id of the client's event, which moves at once: the
- * endpoint with the listening channel may be gone before the request is accepted, and what becomes of the
- * client is no event of the endpoint. Its queues are made when they are needed, to post a receive or to
- * accept: who has only asked costs little, and who has given up meanwhile fails nothing but its own
- * acceptance. Either is a struct rpma_conn that becomes the connection when the request is sent or accepted,
- * or is deleted with the request.
+ * An outgoing request resolves address and route on a synchronous id. When the request is sent, the events of
+ * the id move to a channel of their own.
+ *
+ * An incoming request starts from the id of the client's event, which moves at once: the endpoint with the
+ * listening channel may be gone before the request is accepted, and later events of the client are not the
+ * endpoint's. Its queues are made when they are first needed, to post a receive or to accept. Therefore a
+ * client that only asks costs little. A client that has given up makes only its own acceptance fail.
+ *
+ * Either is a struct rpma_conn. It becomes the connection when the request is sent or accepted, or it is
+ * deleted with the request.
  */
 
 #include <errno.h>
@@ -27,11 +30,11 @@
 #include "op.h"
 
 /*
- * Of a message that is not acknowledged. 7 is the most there is, but SoftRoCE takes it for "for ever": the
- * operations of a connection whose other side is gone would never complete.
+ * For a message that is not acknowledged. The maximum is 7, but SoftRoCE takes that to mean "for ever": then
+ * the operations of a connection whose other side is gone would never complete.
  */
 #define RETRY_COUNT 6
-#define RNR_RETRY_COUNT 7 /* of a message that finds no receive posted: 7 is for ever */
+#define RNR_RETRY_COUNT 7 /* for a message that finds no receive posted: 7 means for ever */
 
 /* ---- making ---- */
 
@@ -48,7 +51,7 @@ wrap(struct rpma_conn *conn, const struct conn_params *params, bool is_passive,
 	return 0;
 }
 
-/* a synchronous id that is bound to a device and knows the way */
+/* makes a synchronous id that is bound to a device and has its route */
 static int
 resolve(const struct rdma_api *rdma, const char *addr, const char *port, int timeout_ms,
 	struct rdma_cm_id **id_ptr)
@@ -162,7 +165,7 @@ err_delete_conn:
 	return ret;
 }
 
-/* an incoming request's, made on first use */
+/* makes the queues of an incoming request on first use */
 static int
 ensure_queues(struct rpma_conn_req *req)
 {
@@ -171,7 +174,7 @@ ensure_queues(struct rpma_conn_req *req)
 	return rpmai_conn_make_queues(req->conn, &req->params, req->is_passive);
 }
 
-/* ---- its end: without a connection, or with one ---- */
+/* ---- its end: rejected or deleted, or turned into a connection ---- */
 
 static int
 check_private_data(const struct rpma_conn_private_data *pdata, uint8_t max, const char *with)
@@ -186,7 +189,7 @@ check_private_data(const struct rpma_conn_private_data *pdata, uint8_t max, cons
 	return 0;
 }
 
-/* says no to who has asked, and frees the request in any case */
+/* rejects an incoming request, and frees the request in any case */
 static int
 end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 {
@@ -199,7 +202,7 @@ end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 	struct rpma_conn *conn = req->conn;
 	if (req->is_passive) {
 		if (rpmai_private_data_reject(conn->peer->rdma, conn->id, reason)) {
-			/* as the kernel's connection manager says that nobody asks any more */
+			/* the kernel's connection manager says this when the client has given up */
 			if (errno == EINVAL)
 				RPMAI_LOG(NOTICE, "a client gave up before its request was rejected");
 			else
@@ -251,7 +254,7 @@ connect_or_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data
 		.rnr_retry_count = RNR_RETRY_COUNT,
 	};
 
-	/* its completions may be there before this returns */
+	/* its completions may be there before this function returns */
 	int ret = rpmai_conn_table_add(conn->peer->conns, conn);
 	if (ret)
 		return ret;
@@ -314,7 +317,7 @@ err_delete_req:
 	(void)rpma_conn_req_delete(req_ptr);
 	return ret;
 err_delete_conn:
-	/* an acceptance that failed cannot be followed by a rejection; destroying the id tells the client */
+	/* after a failed acceptance a rejection is impossible; destroying the id tells the client */
 	(void)rpma_conn_delete(&req->conn);
 	*req_ptr = NULL;
 	free(req);

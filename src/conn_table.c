@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conn_table.c -- the connections of a peer, by the numbers of their queue pairs: a tree of tsearch(3) */
+/* conn_table.c -- the connections of a peer, by queue pair number: a tree of tsearch(3) */
 
 #include <pthread.h>
 #include <search.h>
@@ -40,7 +40,7 @@ rpmai_conn_table_new(struct conn_table **table_ptr)
 static void
 keep(void *conn)
 {
-	(void)conn; /* it was not deleted before its peer, and is not the table's */
+	(void)conn; /* the table does not own it: the connection is deleted after its peer */
 }
 
 void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conn_table.h -- the connections of a peer, by the numbers of their queue pairs */
+/* conn_table.h -- the connections of a peer, by queue pair number */
 
 #ifndef RPMAI_CONN_TABLE_H
 #define RPMAI_CONN_TABLE_H
@@ -12,18 +12,18 @@
 
 struct conn_table;
 
-/* all calls: any thread */
+/* any thread may make these calls */
 
 /* RPMA_E_NOMEM */
 int rpmai_conn_table_new(struct conn_table **table_ptr);
 void rpmai_conn_table_delete(struct conn_table *table);
 
-/* enters a connection whose queue pair exists, for as long as it does. RPMA_E_NOMEM */
+/* adds a connection that has a queue pair; remove it before the queue pair is destroyed. RPMA_E_NOMEM */
 int rpmai_conn_table_add(struct conn_table *table, struct rpma_conn *conn);
-/* strikes it out; one that was not entered is none of its business */
+/* removes a connection; does nothing if it was never added */
 void rpmai_conn_table_remove(struct conn_table *table, const struct rpma_conn *conn);
 
-/* NULL: there is none */
+/* NULL if no connection has that number */
 struct rpma_conn *rpmai_conn_table_find(struct conn_table *table, uint32_t qp_num);
 
 #endif /* RPMAI_CONN_TABLE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* connect_timer.c -- how long a connection may take to be made */
+/* connect_timer.c -- the limit on how long a connection may take to be established */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ rpmai_connect_timer_delete(struct connect_timer *timer)
 	free(timer);
 }
 
-/* in ms; an it_value of 0 would stop it */
+/* sets the timer to ms milliseconds; 0 becomes 1 ns, since an it_value of 0 would stop it */
 static int
 set(struct connect_timer *timer, int ms)
 {
@@ -108,7 +108,7 @@ rpmai_connect_timer_fd(const struct connect_timer *timer)
 	return timer->epoll_fd;
 }
 
-/* an event that has come counts, even if the time is over as well */
+/* if an event has come, it counts even if the time is over as well */
 enum connect_timer_end
 rpmai_connect_timer_wait(struct connect_timer *timer, uint64_t deadline)
 {

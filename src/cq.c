@@ -4,13 +4,13 @@
 /*
  * cq.c -- completion queues
  *
- * A queue is armed when it is made and, unless the program does that itself, after each event that is taken.
- * Between an event and the arming completions may come without an event of their own; they are there to be
- * collected after the wait. So a wait is followed by collecting until nothing is left, and may turn out to
- * have been for nothing.
+ * A queue is armed when it is made and, unless the program arms it itself, after each event that is taken.
+ * Completions that come between an event and the arming have no event of their own; the program collects them
+ * after the wait. Therefore it must collect after each wait until the queue is empty, and a wait may find
+ * nothing to collect.
  *
- * Events are acknowledged in batches, since each acknowledgement takes a mutex of libibverbs, and the rest
- * before the queue is destroyed, which waits for them.
+ * Events are acknowledged in batches, since each acknowledgement takes a mutex of libibverbs. The rest are
+ * acknowledged before the queue is destroyed, since destroying waits for them.
  */
 
 #include <errno.h>
@@ -79,7 +79,7 @@ err_free:
 	return ret;
 }
 
-/* all that have been taken */
+/* acknowledges all events that have been taken */
 static void
 acknowledge(struct rpma_cq *cq)
 {
@@ -245,9 +245,9 @@ rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
 /* ---- completions ---- */
 
 /*
- * Most queues never see a durable write, and collecting from them takes no lock: who does so is only counted,
- * in the lower bits of collectors. The first durable write sets IN_ORDER, after which the lock is taken, and
- * waits for those who are still at it without.
+ * Most queues never see a durable write, and collecting from them takes no lock: the lower bits of collectors
+ * only count the threads that collect. The first durable write sets IN_ORDER. From then on each collecting
+ * thread takes the lock. The setting thread waits until no thread collects without it.
  */
 #define IN_ORDER (1u << 31)
 
@@ -259,18 +259,18 @@ rpmai_cq_keep_order(struct rpma_cq *cq)
 	if (atomic_load(&cq->collectors) & IN_ORDER)
 		return;
 	atomic_fetch_or(&cq->collectors, IN_ORDER);
-	/* sleeping, not yielding: they may be of a lower priority. They do not block */
+	/* sleeps instead of yielding: the threads may have a lower priority. They do not block */
 	while (atomic_load(&cq->collectors) != IN_ORDER)
 		nanosleep(&moment, NULL);
 }
 
-/* a durable write has one completion, whatever becomes of its parts */
+/* collects so that a durable write has one completion, whatever happens to its parts */
 static int
 collect_in_order(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	int got, kept;
 	if (rpmai_cq_is_inherited(cq))
-		return ibv_poll_cq(cq->ibv_cq, num_entries, wc); /* which refuses it; the lock may be held */
+		return ibv_poll_cq(cq->ibv_cq, num_entries, wc); /* refused there; the lock may be held */
 	pthread_mutex_lock(&cq->lock);
 	do {
 		got = kept = ibv_poll_cq(cq->ibv_cq, num_entries, wc);

@@ -15,19 +15,19 @@
 
 struct write_parts;
 
-/* but for its flags, counters and what the lock guards it never changes, so any thread may read it */
+/* Any thread may read it: only its flags, its counters and what the lock guards change after rpmai_cq_new. */
 struct rpma_cq {
 	const struct rdma_api *rdma;
 	struct ibv_comp_channel *channel;
-	bool channel_is_shared; /* then it is not the queue's */
+	bool channel_is_shared; /* true if the channel belongs to the connection */
 	struct ibv_cq *ibv_cq;
 
-	atomic_bool auto_arm;   /* a wait arms it for its next event */
-	atomic_uint unacked;    /* events taken and not acknowledged yet */
-	struct turn timed;      /* one thread at a time waits with a timeout */
-	atomic_uint collectors; /* threads that collect without the lock, and whether one still may */
-	pthread_mutex_t lock;   /* collecting is ordered, as merging needs it */
-	struct write_parts *write_parts; /* NULL where no durable write completes */
+	atomic_bool auto_arm;   /* true if a wait arms the queue for the next event */
+	atomic_uint unacked;    /* events taken but not acknowledged yet */
+	struct turn timed;      /* lets one thread at a time wait with a timeout */
+	atomic_uint collectors; /* number of threads that collect without the lock, and the flag IN_ORDER */
+	pthread_mutex_t lock;   /* taken while completions are collected in order, for the merging */
+	struct write_parts *write_parts; /* NULL if no durable write can complete here */
 	struct cq_counters stats;
 };
 
@@ -42,22 +42,22 @@ int rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 int rpmai_cq_delete(struct rpma_cq **cq_ptr);
 
 /*
- * Takes one event of a completion channel and says of which queue it is, whose rpmai_cq_ack comes next.
- * RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER
+ * Takes one event of a completion channel and stores the queue it is for. The caller then calls rpmai_cq_ack
+ * for that queue. RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER
  */
 int rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channel,
 	struct ibv_cq **ibv_cq);
 
-/* acknowledges an event of it, now or together with later ones */
+/* acknowledges one event of the queue, now or together with later ones */
 void rpmai_cq_ack(struct rpma_cq *cq);
 
 /*
- * From now on completions are collected one thread after the other, as merging those of durable writes needs
- * it. Of a queue with write_parts
+ * From now on one thread at a time collects completions, because merging those of durable writes needs their
+ * order. The queue must have write_parts.
  */
 void rpmai_cq_keep_order(struct rpma_cq *cq);
 
-/* arms it for its next event if that is for the library to do. RPMA_E_PROVIDER */
+/* arms the queue for its next event, unless the program arms it itself. RPMA_E_PROVIDER */
 int rpmai_cq_auto_arm(struct rpma_cq *cq);
 
 #endif /* RPMAI_CQ_H */

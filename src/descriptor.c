@@ -4,10 +4,10 @@
 /*
  * descriptor.c -- the codec of descriptors
  *
- * Memory region, little-endian: address u64, size u64, key u32, usage u8; then 0xA0 | capabilities, which the
- * original library neither wrote nor reads. Users of the original reserve 24 bytes for it and a peer
- * configuration of 1 byte, so there is room for no more. A tail that is no capability byte is ignored: it may
- * be anything of the user's.
+ * A memory region, little-endian: address u64, size u64, key u32, usage u8. Then 0xA0 | capabilities in one
+ * byte, which the original library neither writes nor reads. Programs of the original reserve 24 bytes for
+ * this descriptor and a peer configuration of 1 byte, so there is no room for more. A next byte without that
+ * tag is ignored: it may be the program's own data.
  */
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 #define CAPS_TAG 0xA0
 #define CAPS_TAG_MASK 0xF0
 
-/* bytes that are left; get_* fail, and stay failed, when there are too few */
+/* the bytes that are left; once there are too few, get_* fails and keeps failing */
 struct cursor {
 	const uint8_t *pos;
 	size_t left;

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * device.c -- which device an address belongs to
+ * device.c -- finding the device of an address
  *
- * An address is asked of a device as a connection would: bound (local) or resolved (remote) on an id of its
- * own, whose context is the answer. The id is destroyed at once; contexts stay open, they belong to the
- * device.
+ * A device is asked for an address as a connection would ask: a temporary id is bound (local address) or
+ * resolved (remote address), and then has the device's context. The id is destroyed at once. Contexts stay
+ * open: they belong to the device.
  */
 
 #include <assert.h>
@@ -49,7 +49,7 @@ is_wildcard(const struct sockaddr *sa)
 	return false;
 }
 
-/* a wildcard address belongs to all devices of librdmacm; the peer is made of the first */
+/* a wildcard address belongs to all devices of librdmacm; the first one is used */
 static struct ibv_context *
 first_device(const struct rdma_api *rdma, char reason[static INFO_REASON_MAX])
 {
@@ -97,7 +97,7 @@ context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum 
 	return ctx;
 }
 
-/* NULL with a reason */
+/* returns NULL and writes the reason if the device has no such address */
 static struct ibv_context *
 find(const struct rdma_api *rdma, const char *addr, enum info_side side, char reason[static INFO_REASON_MAX])
 {
@@ -115,7 +115,7 @@ find(const struct rdma_api *rdma, const char *addr, enum info_side side, char re
 	return ctx;
 }
 
-/* a WARNING, or INFO if the last one said the same: programs may ask for each connection anew */
+/* logs a WARNING, or INFO if the last one was the same: programs may ask again for each connection */
 static void
 tell_fallback(const char *addr, const char *reason)
 {

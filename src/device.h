@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* device.h -- which device an address belongs to */
+/* device.h -- finding the device of an address */
 
 #ifndef RPMAI_DEVICE_H
 #define RPMAI_DEVICE_H
@@ -10,15 +10,15 @@
 #include "rdma.h"
 
 enum device_choice {
-	DEVICE_AUTO, /* an RDMA device if the address has one, else the software device */
+	DEVICE_AUTO, /* an RDMA device if one has the address, else the software device */
 	DEVICE_RDMA,
 	DEVICE_SOFT,
 };
 
-/* the value of RPMA_DEVICE; NULL or empty is auto. false: it is none */
+/* parses the value of RPMA_DEVICE; NULL or "" means auto. Returns false if the value is not valid */
 bool rpmai_device_parse_choice(const char *text, enum device_choice *choice);
 
-/* finds the context. RPMA_E_PROVIDER (no device) */
+/* finds the context for an address. RPMA_E_PROVIDER (no device) */
 int rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum device_choice choice,
 	const char *addr, enum rpma_util_ibv_context_type type, struct ibv_context **ctx_ptr);
 

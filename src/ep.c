@@ -4,13 +4,13 @@
 /*
  * ep.c -- endpoints
  *
- * The listening channel brings CONNECT_REQUEST events. An event is acknowledged before the request is handed
- * out, so that the channel is free for the next one, and the client's id leaves the channel. If the client
- * gives up before that, its event may be left behind here: it is passed over, since it is nothing of the
- * listener's, and the acceptance will fail.
+ * The listening channel delivers CONNECT_REQUEST events. Before a request is returned to the program, its
+ * event is acknowledged and the client's id leaves the channel, so that the channel is free for the next
+ * event. If the client gives up before that, its event may arrive here. It is skipped, since it does not
+ * concern the listener; the acceptance will fail.
  *
- * An endpoint may outlive its peer, since it has nothing in the protection domain. Requests need the domain:
- * a deleted peer's endpoint gives none.
+ * An endpoint may outlive its peer, since it has nothing in the protection domain. Requests need the domain,
+ * so the endpoint of a deleted peer returns none.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "log.h"
 #include "timeout.h"
 
-#define BACKLOG 0 /* the kernel's and the device's own maximum */
+#define BACKLOG 0 /* the maximum of the kernel or of the device */
 
 struct rpma_ep {
 	struct rpma_peer *peer;
@@ -122,9 +122,9 @@ rpma_ep_get_fd(const struct rpma_ep *ep, int *fd)
 	return 0;
 }
 
-/* a client that has asked: its id is ours from here on */
+/* a client that has sent a request: its id belongs to this code from here on */
 struct client {
-	struct rdma_cm_id *id; /* NULL: the event was of somebody who no longer asks */
+	struct rdma_cm_id *id; /* NULL: the event came from a client that has given up */
 	struct rpma_conn_private_data pdata;
 };
 
@@ -143,7 +143,7 @@ refuse_without_peer(void)
 		"the peer of the endpoint is deleted: shut the endpoint down, and listen with another peer");
 }
 
-/* takes and acknowledges one event; a client that cannot be kept is rejected */
+/* takes and acknowledges one event; if the client cannot be kept, rejects it */
 static int
 take_client(struct rpma_ep *ep, struct client *client)
 {
@@ -180,7 +180,7 @@ take_client(struct rpma_ep *ep, struct client *client)
 	return 0;
 }
 
-/* passes over who has given up; timed: waits for each event until the deadline, not in taking it */
+/* skips clients that gave up; timed: the deadline limits the wait for each event, not taking it */
 static int
 next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, bool timed, uint64_t deadline,
 	struct rpma_conn_req **req_ptr)

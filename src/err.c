@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* err.c -- error codes in words, how an error is decided, and what it was */
+/* err.c -- error codes as text, reporting an error, and the last error of each thread */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ rpma_err_2str(int ret)
 	}
 }
 
-/* what rpma_errormsg() says, of each thread */
+/* the sentence that rpma_errormsg() returns, one per thread */
 static _Thread_local char last_sentence[SENTENCE_MAX] = "no call of this thread has failed";
 
 const char *

@@ -2,19 +2,22 @@
 /* Copyright the librpma authors */
 
 /*
- * flush.c -- which way to flush, for each connection and remote region
+ * flush.c -- choosing how to flush, for each connection and remote region
  *
- * Native where our device and the region's have FLUSH: what the remote device acknowledges is done, whatever
- * the platform of the other side looks like. Else by reading after writing, where the device pushes writes
- * ahead of reads: visible then, and durable if the other side declared that its device writes directly to
- * persistent memory. Else not at all: a flush never completes on hope.
+ * Native, if this device and the region's device both have FLUSH: what the remote device acknowledges is
+ * done, whatever the platform of the other side.
+ *
+ * Else by a READ after the writes, if the device pushes writes ahead of reads. The writes are then visible.
+ * They are also durable if the other side declared that its device writes directly to persistent memory.
+ *
+ * Else not at all: a flush never completes on hope.
  */
 
 #include "err.h"
 #include "flush.h"
 #include "op.h"
 
-/* may the region be read, and does that flush it? */
+/* true if the region may be read, and reading it does this flush */
 static bool
 reading_will_do(const struct rpma_conn *conn, const struct mr_descriptor *dst, enum rpma_flush_type type)
 {
@@ -28,9 +31,9 @@ choose(const struct rpma_conn *conn, const struct mr_descriptor *dst, enum rpma_
 	bool remote_is_native = dst->caps & MR_CAP_NATIVE_FLUSH;
 
 	/*
-	 * A region that tells no capabilities is the original's, which allows FLUSH or lets itself be read
-	 * instead, as it was built. So FLUSH is for what reading cannot do: where it is not allowed it fails,
-	 * and says so.
+	 * A region without capabilities was made by the original library. Its owner may allow FLUSH, or may
+	 * only let it be read, depending on how the original was built. So use FLUSH only for what a READ
+	 * cannot do; if FLUSH is not allowed, the operation fails with an error.
 	 */
 	if (!dst->has_caps)
 		remote_is_native = !reading_will_do(conn, dst, type);

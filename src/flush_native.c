@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* flush_native.c -- flushing by the FLUSH operation of both devices */
+/* flush_native.c -- flushing by the FLUSH operation, if both devices have it */
 
 #include "err.h"
 #include "flush.h"
 #include "op.h"
 
-/* the remote device does it before it acknowledges: nothing else must be known about the other side */
+/* the remote device flushes before it acknowledges, so nothing else must be known about the other side */
 static int
 check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 {

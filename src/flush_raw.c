@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * flush_raw.c -- flushing by reading after writing (the appliance method)
+ * flush_raw.c -- flushing by a READ after the writes (the appliance method)
  *
  * A reliable connection executes a READ after the WRITEs before it, and PCI Express lets no read pass a
- * write: when the READ's response is back, the writes have left the device's and the bus's buffers. Which
- * bytes are read does not matter, so it is a few of the region, never beyond its end. They land in a scratch
- * buffer that nobody looks at.
+ * write. So when the response of the READ has come, the writes have left the buffers of the device and of the
+ * bus. It does not matter which bytes are read: it is at most 8 bytes of the region, never beyond its end.
+ * They land in a scratch buffer that is never read.
  */
 
 #include <assert.h>
@@ -28,7 +28,7 @@ struct flush_scratch {
 	struct rpma_mr_local *mr;
 };
 
-/* a page of its own, shared: after a fork the device must not write to a page that is the child's */
+/* a shared page of its own: after a fork the device must not write to a page that is the child's */
 int
 rpmai_flush_scratch_new(struct rpma_peer *peer, struct flush_scratch **scratch_ptr)
 {
@@ -91,9 +91,11 @@ static void
 build(const struct rpma_conn *conn, struct work_request *req, const struct mr_descriptor *dst,
 	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
-	(void)type; /* the same for both: what differs is what the other side's platform makes of it */
+	(void)type; /* the same for both types: the difference is what the platform of the other side does */
 
-	/* an empty flush still orders what was written before: one byte, the last one if it is at the end */
+	/*
+	 * An empty flush still orders earlier writes: read one byte, the last one if the offset is at the end
+	 */
 	if (len == 0) {
 		len = 1;
 		if (dst_offset == dst->size)

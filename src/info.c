@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* info.c -- an address and a port, translated for a device */
+/* info.c -- translating an address and a port for a device */
 
 #include <errno.h>
 #include <netdb.h>
@@ -19,7 +19,7 @@ rpmai_info_get(const struct rdma_api *rdma, const char *addr, const char *port, 
 		.ai_port_space = RDMA_PS_TCP,
 	};
 
-	errno = 0; /* rdma_getaddrinfo passes on what getaddrinfo returns, which sets no errno */
+	errno = 0; /* rdma_getaddrinfo returns what getaddrinfo returned, which sets no errno */
 	int ret = rdma->getaddrinfo(addr, port, &hints, rai_ptr);
 	if (ret == 0)
 		return true;

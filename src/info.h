@@ -13,8 +13,9 @@
 enum info_side { INFO_ACTIVE, INFO_PASSIVE };
 
 /*
- * Translates; port is optional. The result is for rdma->freeaddrinfo. False: reason says which call failed
- * and why, and nothing is logged, since the caller may go on to another device.
+ * Translates an address and an optional port. Free the result with rdma->freeaddrinfo. If it fails, it
+ * returns false and writes the failed call and its error to reason. It logs nothing, since the caller may try
+ * another device.
  */
 bool rpmai_info_get(const struct rdma_api *rdma, const char *addr, const char *port, enum info_side side,
 	struct rdma_addrinfo **rai_ptr, char reason[static INFO_REASON_MAX]);

@@ -28,7 +28,7 @@ int
 rpmai_bury_inherited(void *object)
 {
 	struct grave *grave =
-		malloc(sizeof(*grave)); /* without it nothing is lost but what leak checkers know */
+		malloc(sizeof(*grave)); /* if this fails, only leak checkers lose sight of the object */
 	if (grave) {
 		grave->object = object;
 		grave->next = atomic_load(&graves);

@@ -4,9 +4,10 @@
 /*
  * inherited.h -- objects that were made before fork(2), in the child
  *
- * They belong to the parent: a lock in one may have been held by a thread that the child does not have. What
- * posts or polls without a lock of the library is refused by the device. All that takes one, waits, makes
- * something new or deletes asks here first, and touches nothing.
+ * They belong to the parent: a lock in one of them may have been held by a thread that the child does not
+ * have. The device itself refuses calls that post or poll without a lock of the library. Any other call that
+ * takes a lock, waits, makes something new or deletes asks here first. If the object is inherited, it touches
+ * nothing.
  */
 
 #ifndef RPMAI_INHERITED_H
@@ -15,7 +16,7 @@
 #include "cq.h"
 #include "peer.h"
 
-/* never true of hardware: there a child has nothing but what ibv_fork_init(3) promises */
+/* always false for hardware: there a child has only what ibv_fork_init(3) promises */
 static inline bool
 rpmai_is_inherited(const struct rdma_api *rdma, const struct ibv_context *ctx)
 {
@@ -34,12 +35,12 @@ rpmai_cq_is_inherited(const struct rpma_cq *cq)
 	return rpmai_is_inherited(cq->rdma, cq->ibv_cq->context);
 }
 
-/* RPMA_E_PROVIDER, with a sentence */
+/* returns RPMA_E_PROVIDER and reports why */
 int rpmai_refuse_inherited(void);
 
 /*
- * The same for a call that deletes: there is nothing that it could end or free. The object stays, where leak
- * checkers find it with all that belongs to it.
+ * The same for a call that deletes. A child can end and free nothing here. The object is kept where leak
+ * checkers find it, with everything that belongs to it.
  */
 int rpmai_bury_inherited(void *object);
 

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * log.c -- thresholds, the default log function, and the user's
+ * log.c -- thresholds, the default log function, and the program's own
  *
- * A message that passes the main threshold is formatted once and given to the log function. The default one
- * writes it to syslog, and to stderr if it passes the auxiliary threshold as well.
+ * A message that passes the main threshold is formatted once and given to the log function. The default
+ * function writes it to syslog, and also to stderr if it passes the auxiliary threshold.
  */
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #include "log.h"
 
-#define TEXT_MAX 1024 /* of one message; what is longer is cut */
+#define TEXT_MAX 1024 /* of one message; the rest is cut */
 #define LINE_MAX (TEXT_MAX + 512)
 #define LEVELS (RPMA_LOG_LEVEL_DEBUG + 1)
 
@@ -48,16 +48,16 @@ static _Atomic(rpma_log_function *) log_function = default_function;
 static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = { RPMA_LOG_LEVEL_WARNING, RPMA_LOG_LEVEL_WARNING };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static atomic_bool environment_is_wrong; /* until a message has said so */
+static atomic_bool environment_is_wrong; /* true until a message has reported it */
 
-/* how long a fork waits for a line that is being written, and for how long between two looks */
+/* a fork waits for a line that is being written: it looks at most this often, with this pause in ns */
 #define FORK_LOOKS 1000
 #define FORK_LOOK_NS 1000000
 
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool fork_has_lock; /* from the beginning of the fork to its end */
+static _Thread_local bool fork_has_lock; /* set from the beginning of a fork to its end */
 
-/* "Nov 20 21:14:05.123456 " */
+/* writes the time, as "Nov 20 21:14:05.123456 " */
 static void
 print_time(char *buf, size_t size)
 {
@@ -73,9 +73,9 @@ print_time(char *buf, size_t size)
 }
 
 /*
- * syslog() without openlog(): identity, options and facility of syslog belong to the process, and a library
- * that set them would relabel every other message of it. So the facility comes with each message, the name
- * inside the text, and the connection is opened by the C library at the first message.
+ * Calls syslog() without openlog(). The identity, options and facility of syslog belong to the process, so a
+ * library that set them would relabel all other messages of the process. Instead each message carries the
+ * facility, and the name in its text. The C library opens the connection at the first message.
  */
 static void
 default_function(enum rpma_log_level level, const char *file, const int line, const char *func,
@@ -99,7 +99,7 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 		print_time(when, sizeof(when));
 		snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid), levels[level].tag,
 			origin, text);
-		fputs(out, stderr); /* one write, so that lines of threads and processes do not mix */
+		fputs(out, stderr); /* one write, so that lines of several threads and processes do not mix */
 	}
 
 	syslog(LOG_LOCAL7 | levels[level].priority, "rpma: %s%s%s", levels[level].tag, origin, text);
@@ -107,8 +107,9 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 }
 
 /*
- * The C library has locks for syslog() and for the time zone that a child cannot begin anew: no process is
- * forked while a line is being written. Unless that takes long, for somebody may have stopped to read.
+ * The C library has locks for syslog() and for the time zone that a child cannot reinitialize. So a fork
+ * waits while a line is being written. It waits at most about a second, because the reader of stderr may have
+ * stopped reading.
  */
 static void
 before_fork(void)
@@ -136,7 +137,7 @@ after_fork_in_child(void)
 	line_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* "debug", "DEBUG", "5", "disabled", "-1" */
+/* accepts "debug", "DEBUG", "5", "disabled", "-1" and the like */
 static bool
 parse_level(const char *text, int *level)
 {
@@ -174,7 +175,7 @@ static void
 prepare(void)
 {
 	read_environment();
-	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); /* better than no log */
+	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); /* else log anyway */
 }
 
 void
@@ -186,7 +187,7 @@ rpmai_log_prepare(void)
 void
 rpmai_log(enum rpma_log_level level, const char *file, int line, const char *func, const char *fmt, ...)
 {
-	int saved_errno = errno; /* a log line must not change what its caller is about to report */
+	int saved_errno = errno; /* a log line must not change the errno that its caller is about to report */
 
 	rpmai_log_prepare();
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
@@ -223,7 +224,7 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 	if (!is_threshold(threshold) || (int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
 		return RPMA_E_INVAL;
 
-	/* first, so that what the program says counts more than its environment */
+	/* read the environment first, so that the program's setting overrides it */
 	rpmai_log_prepare();
 	atomic_store(&thresholds[threshold], (int)level);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* mr.c -- memory regions: registration, what the other side may do, descriptors */
+/* mr.c -- memory regions: registration, the rights of the other side, descriptors */
 
 #include <assert.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ usage_to_access(const struct rpma_peer *peer, int usage)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (usage & RPMA_MR_USAGE_READ_DST)
 		access |= IBV_ACCESS_LOCAL_WRITE | (peer->is_iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
-	/* verbs do not ask for it, but programs of the original read into such memory */
+	/* verbs do not require it, but programs of the original library read into such memory */
 	if (usage & RPMA_MR_USAGE_WRITE_SRC)
 		access |= IBV_ACCESS_LOCAL_WRITE;
 	if (usage & RPMA_MR_USAGE_WRITE_DST)
@@ -44,7 +44,7 @@ usage_to_access(const struct rpma_peer *peer, int usage)
 	if (usage & RPMA_MR_USAGE_RECV)
 		access |= IBV_ACCESS_LOCAL_WRITE;
 
-	/* a client without native flush reads after writing: it finds the right of that as well */
+	/* a client without native flush reads after writing, so the region allows reading as well */
 	if (usage & USAGE_FLUSH)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (peer->caps & RPMA_CAP_NATIVE_FLUSH) {
@@ -59,7 +59,10 @@ usage_to_access(const struct rpma_peer *peer, int usage)
 	return access;
 }
 
-/* without the right of persistence if the device or the memory refuses it: *access is what was granted */
+/*
+ * Registers without the persistence right if the device or the memory refuses it; *access becomes what was
+ * granted
+ */
 static struct ibv_mr *
 reg_durable_or_not(const struct rpma_peer *peer, void *ptr, size_t size, int *access)
 {
@@ -72,8 +75,9 @@ reg_durable_or_not(const struct rpma_peer *peer, void *ptr, size_t size, int *ac
 }
 
 /*
- * On demand is for what cannot be pinned at all (file systems on DAX), and not for what may merely not be
- * flushed to persistence: where no page is at hand, a device cannot see that it is not persistent memory.
+ * On-demand paging is for memory that cannot be pinned at all (file systems on DAX). It is not for memory
+ * that merely cannot be flushed to persistence: without the pages, a device cannot see that it is not
+ * persistent memory.
  */
 static struct ibv_mr *
 reg_pinned_or_odp(const struct rpma_peer *peer, void *ptr, size_t size, int *access)
@@ -92,7 +96,7 @@ static const char *
 reg_way_out(int errnum, const struct rpma_peer *peer)
 {
 	switch (errnum) {
-	case EAGAIN: /* the software device makes a thread for a moment */
+	case EAGAIN: /* the software device briefly makes a thread */
 		return "a limit may be too low: of locked memory (ulimit -l, LimitMEMLOCK=) or of threads "
 		       "(ulimit -u, TasksMax=)";
 	case ENOMEM:

@@ -9,7 +9,7 @@
 #include "descriptor.h"
 #include "peer.h"
 
-/* never changes after rpma_mr_reg, so any thread may read it */
+/* any thread may read it: it never changes after rpma_mr_reg */
 struct rpma_mr_local {
 	struct rpma_peer *peer;
 	struct ibv_mr *ibv_mr;
@@ -20,10 +20,10 @@ struct rpma_mr_remote {
 	struct mr_descriptor desc;
 };
 
-/* rpma_mr_reg with its arguments already checked */
+/* rpma_mr_reg, with the arguments already checked */
 int rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rpma_mr_local **mr_ptr);
 
-/* is [offset, offset + len) inside a region of size bytes? */
+/* true if [offset, offset + len) is inside a region of size bytes */
 static inline bool
 rpmai_range_ok(uint64_t size, uint64_t offset, uint64_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* op.c -- what the calls that post operations have in common */
+/* op.c -- code shared by the calls that post operations */
 
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 #include "inherited.h"
 #include "op.h"
 
-/* ---- why not ---- */
+/* ---- refusals ---- */
 
 int
 rpmai_op_refuse_flags(int flags)
@@ -48,7 +48,7 @@ rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len)
 		conn->inline_size);
 }
 
-/* ---- pieces ---- */
+/* ---- segments ---- */
 
 int
 rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
@@ -87,7 +87,7 @@ rpmai_op_posted(const char *call, int errnum)
 {
 	if (errnum == 0)
 		return 0;
-	if (errnum == ESTALE) /* the software device says so of what another process has made */
+	if (errnum == ESTALE) /* the software device returns this for an object that another process made */
 		return rpmai_refuse_inherited();
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"

@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * op.h -- what the calls that post operations have in common
+ * op.h -- code shared by the calls that post operations
  *
- * A work request is begun by rpmai_op_init, gets its remote range and its local memory, and is posted. Ranges
- * are checked here because a remote access error would break the connection, and truncating a length to the
- * 32 bits of verbs would lose data in silence.
+ * rpmai_op_init begins a work request; other calls add its remote range and its local memory; then it is
+ * posted. The ranges are checked here for two reasons. A remote access error would break the connection, and
+ * truncating a length to the 32 bits of verbs would silently lose data.
  *
- * What every operation goes through is inline: the library may cost a device of a microsecond a few dozen
- * instructions. What says why an operation is refused is not.
+ * The code that every operation runs through is inline: a device may need only a microsecond, so the library
+ * may cost a few dozen instructions. The code that reports why an operation is refused is not inline.
  */
 
 #ifndef RPMAI_OP_H
@@ -19,17 +19,17 @@
 #include "mr.h"
 #include "post.h"
 
-/* for the few functions between a call of the user and its post, which have many arguments */
+/* for the few functions between a call of the program and its post, which have many arguments */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* say why, and return RPMA_E_INVAL */
+/* each reports why an operation is refused and returns RPMA_E_INVAL */
 int rpmai_op_refuse_flags(int flags) __attribute__((cold));
 int rpmai_op_refuse_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len) __attribute__((cold));
 int rpmai_op_refuse_local(const struct rpma_mr_local *mr, size_t offset, size_t len) __attribute__((cold));
 int rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len) __attribute__((cold));
 int rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len) __attribute__((cold));
 
-/* at least one RPMA_F_COMPLETION_* bit and nothing unknown? RPMA_E_INVAL */
+/* checks that flags has an RPMA_F_COMPLETION_* bit and no unknown bit. RPMA_E_INVAL */
 static inline int
 rpmai_op_check_flags(int flags)
 {
@@ -39,13 +39,13 @@ rpmai_op_check_flags(int flags)
 	return 0;
 }
 
-/* a request without memory, with the verbs flags that the (checked) flags mean */
+/* begins a work request without memory; the (checked) flags become verbs flags */
 static inline void
 rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_context)
 {
 	const int always = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
 
-	/* only what the device looks at: to zero all of it would take longer than the rest */
+	/* only the members that the device reads: zeroing all of it would take longer than the rest */
 	req->wr.wr_id = (uintptr_t)op_context;
 	req->wr.next = NULL;
 	req->wr.num_sge = 0;
@@ -54,7 +54,7 @@ rpmai_op_init(struct work_request *req, int opcode, int flags, const void *op_co
 		((flags & always) ? IBV_SEND_SIGNALED : 0) | ((flags & RPMA_F_FENCE) ? IBV_SEND_FENCE : 0);
 }
 
-/* is the range inside the remote region? RPMA_E_INVAL */
+/* checks that the range is inside the remote region. RPMA_E_INVAL */
 static inline int
 rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
 {
@@ -63,7 +63,7 @@ rpmai_op_check_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len
 	return 0;
 }
 
-/* where it acts on the other side. RPMA_E_INVAL: not inside the region */
+/* sets the range on the other side. RPMA_E_INVAL: not inside the region */
 static inline int
 rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, size_t offset, size_t len)
 {
@@ -76,7 +76,7 @@ rpmai_op_add_remote(struct work_request *req, const struct rpma_mr_remote *mr, s
 	return 0;
 }
 
-/* is the range inside the local region? RPMA_E_INVAL */
+/* checks that the range is inside the local region. RPMA_E_INVAL */
 static inline int
 rpmai_op_check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
@@ -85,14 +85,14 @@ rpmai_op_check_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 	return 0;
 }
 
-/* does the port transfer so much at once? RPMA_E_INVAL */
+/* checks that the port transfers len bytes in one message. RPMA_E_INVAL */
 static inline int
 rpmai_op_check_message(const struct rpma_conn *conn, size_t len)
 {
 	return len > conn->max_msg_size ? rpmai_op_refuse_message(conn, len) : 0;
 }
 
-/* a piece of a local region; range and length are checked */
+/* an SGE for part of a local region; range and length are already checked */
 static inline struct ibv_sge
 rpmai_op_sge(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
@@ -104,8 +104,8 @@ rpmai_op_sge(const struct rpma_mr_local *mr, size_t offset, size_t len)
 }
 
 /*
- * The memory of this side, one registered range. RPMA_E_INVAL: not inside the region, or more than the port
- * transfers at once
+ * Sets the memory of this side, one registered range. RPMA_E_INVAL: the range is not inside the region, or it
+ * is more than the port transfers in one message
  */
 static inline int
 rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *mr,
@@ -118,7 +118,7 @@ rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const
 	if (ret)
 		return ret;
 
-	/* nothing has no piece: an entry of length 0 means 2 GiB to some devices */
+	/* no SGE for 0 bytes: to some devices, an SGE of length 0 means 2 GiB */
 	if (__builtin_expect(len != 0, 1)) {
 		req->sge = rpmai_op_sge(mr, offset, len);
 		req->wr.sg_list = &req->sge;
@@ -128,13 +128,13 @@ rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const
 }
 
 /*
- * The same in pieces, which go to sges (room for the connection's max_sge); *len is the sum of their lengths.
- * RPMA_E_INVAL: also too many
+ * The same with several segments. Their SGEs go to sges, which has room for the connection's max_sge. *len
+ * becomes the sum of their lengths. RPMA_E_INVAL: also if there are too many segments
  */
 int rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
 	const struct rpma_sge *pieces, int count, size_t *len);
 
-/* data that is copied when the request is posted. RPMA_E_INVAL: longer than the connection takes it */
+/* adds data that is copied when it is posted. RPMA_E_INVAL: more than the connection's inline size */
 static inline int
 rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, const void *src, size_t len)
 {
@@ -150,10 +150,10 @@ rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, cons
 	return 0;
 }
 
-/* the result of a verbs call that posts: 0, or RPMA_E_PROVIDER with a sentence */
+/* turns the result of a verbs call that posts into 0, or into RPMA_E_PROVIDER with a sentence */
 int rpmai_op_posted(const char *call, int errnum) __attribute__((cold));
 
-/* as rpmai_post of one request that ibv_post_send knows; straight to the device if nothing is in the way */
+/* as rpmai_post of one plain verbs request; goes straight to the device if no posts are held back */
 static inline int
 rpmai_op_post(struct rpma_conn *conn, struct work_request *req, int flags)
 {
@@ -167,13 +167,13 @@ rpmai_op_post(struct rpma_conn *conn, struct work_request *req, int flags)
 }
 
 /*
- * Fills wr (which points to sge) for a receive into [offset, offset + len) of dst; dst NULL with offset and
- * len 0 for an empty message. RPMA_E_INVAL
+ * Fills in wr, whose SGE is *sge, for a receive into [offset, offset + len) of dst. For an empty message dst
+ * is NULL, and offset and len are 0. RPMA_E_INVAL
  */
 int rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len, const void *op_context,
 	struct ibv_sge *sge, struct ibv_recv_wr *wr);
 
-/* posts a receive on a connection, or on what is to become one. RPMA_E_INVAL, RPMA_E_PROVIDER */
+/* posts a receive on a connection or on a connection request. RPMA_E_INVAL, RPMA_E_PROVIDER */
 int rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context);
 

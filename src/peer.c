@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* peer.c -- a device in use: protection domain and capabilities */
+/* peer.c -- a peer: a device in use, with its protection domain and capabilities */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ rpmai_peer_put(struct rpma_peer *peer)
 	free(peer);
 }
 
-/* the peer is deleted, and nothing is left in its protection domain */
+/* frees the protection domain of a deleted peer, in which nothing is left */
 static int
 end_domain(struct rpma_peer *peer)
 {

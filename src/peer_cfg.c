@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* peer_cfg.c -- what a peer tells the other side about itself */
+/* peer_cfg.c -- the configuration that a peer tells the other side */
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,12 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * post.c -- work requests on their way to the device: posted at once, or held back to be rung together
+ * post.c -- posting work requests to the device: at once, or held back until one doorbell rings for all
+ * (doorbell batching)
  *
- * The usual request goes straight to ibv_post_send. What RPMA_F_MORE holds back is copied, with its pieces
- * and its inline data, into a list that is made when it is first needed; whoever posts without the flag rings
- * it, or the list itself when it is full. A chain with operations that only extended verbs have is posted by
- * ibv_wr_*, which takes all or nothing; any other by ibv_post_send, which may take the first part.
+ * The usual request goes straight to ibv_post_send. Requests with RPMA_F_MORE are held back: they are copied,
+ * with their SGEs and inline data, into a list that is made when it is first needed. The next post without
+ * that flag posts the list, and so does a full list. A chain with operations that only extended verbs have is
+ * posted by ibv_wr_*, which takes all or nothing. Any other chain is posted by ibv_post_send, which may take
+ * only the first part.
  */
 
 #include <assert.h>
@@ -22,12 +24,12 @@
 #include "op.h"
 #include "post.h"
 
-#define CAPACITY_MAX 256 /* a doorbell for more would hold up what could be under way */
+#define CAPACITY_MAX 256 /* one doorbell for more would delay requests that could be under way */
 
 struct held_post {
 	struct work_request req;
-	struct ibv_sge *sges; /* room for the connection's max_sge */
-	uint8_t *inline_data; /* room for the connection's inline size */
+	struct ibv_sge *sges; /* has room for the connection's max_sge */
+	uint8_t *inline_data; /* has room for the connection's inline size */
 };
 
 void
@@ -74,7 +76,7 @@ build_extended(const struct rdma_api *rdma, struct ibv_qp_ex *qp, const struct w
 
 	qp->wr_id = wr->wr_id;
 	/*
-	 * ibv_wr_set_inline_data() says it as well, but the provider of SoftRoCE goes by the flag alone. The
+	 * ibv_wr_set_inline_data() implies the flag, but the provider of SoftRoCE looks only at the flag. The
 	 * data of an atomic write is part of its request in any case.
 	 */
 	qp->wr_flags = wr->send_flags;
@@ -115,7 +117,9 @@ build_extended(const struct rdma_api *rdma, struct ibv_qp_ex *qp, const struct w
 	set_pieces(qp, wr);
 }
 
-/* posts a chain; *rest is what the device did not take, NULL if all. 0 or an errno value */
+/*
+ * Posts a chain; *rest becomes the first request that the device did not take, or NULL. 0 or an errno value
+ */
 static int
 ring(const struct rpma_conn *conn, struct work_request *first, struct ibv_send_wr **rest)
 {
@@ -136,7 +140,7 @@ ring(const struct rpma_conn *conn, struct work_request *first, struct ibv_send_w
 	return errnum;
 }
 
-/* ---- held back ---- */
+/* ---- posts held back ---- */
 
 static int
 make_list(struct rpma_conn *conn)
@@ -161,7 +165,7 @@ make_list(struct rpma_conn *conn)
 	return 0;
 }
 
-/* there is room */
+/* appends a copy of a request to the list, which has room */
 static void
 hold(struct rpma_conn *conn, const struct work_request *req)
 {
@@ -183,7 +187,7 @@ hold(struct rpma_conn *conn, const struct work_request *req)
 	atomic_store_explicit(&held->count, count + 1, memory_order_release);
 }
 
-/* moves what the device did not take to the front of the list */
+/* moves the requests that the device did not take to the front of the list */
 static void
 keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
 {
@@ -194,7 +198,7 @@ keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
 	if (rest == NULL)
 		taken = count;
 
-	/* exchanged, not moved: each element owns its room */
+	/* swapped, not moved: each element owns its buffers */
 	for (int i = taken; i < count && taken > 0; i++) {
 		struct held_post post = held->list[i - taken];
 		held->list[i - taken] = held->list[i];
@@ -203,7 +207,7 @@ keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
 	atomic_store_explicit(&held->count, count - taken, memory_order_release);
 }
 
-/* rings the list; what the device does not take stays in it */
+/* posts the list; requests that the device does not take stay in it */
 static int
 ring_held(struct rpma_conn *conn)
 {
@@ -258,7 +262,7 @@ rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, 
 	}
 	if (room(held) < count) {
 		ret = ring_held(conn);
-		/* another error than that of posts that are held: these are not */
+		/* RPMA_E_AGAIN instead of the error of the held posts: these requests are not held */
 		if (ret && room(held) < count)
 			return rpmai_refuse(RPMA_E_AGAIN,
 				"no more operations can be held back, and the send queue is full: collect "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* private_data.c -- a copy of the private data that came with a connection event */
+/* private_data.c -- a copy of the private data of a connection event */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ all_zero(const uint8_t *from, const uint8_t *end)
 	return from == end;
 }
 
-/* the bytes of a buffer that are meant: all, unless a trailer that nothing contradicts says less */
+/* the number of bytes that are data: all of them, unless a valid trailer tells a smaller number */
 static uint8_t
 meant(const uint8_t *buf, uint8_t len)
 {

@@ -4,8 +4,8 @@
 /*
  * public.h -- librpma.h with its functions visible
  *
- * Everything is compiled with hidden visibility; what the public header declares is the exception. The
- * installed header itself stays free of compiler pragmas.
+ * The library is compiled with hidden visibility, except for what the public header declares. This keeps the
+ * installed header free of compiler pragmas.
  */
 
 #ifndef RPMAI_PUBLIC_H

@@ -4,14 +4,15 @@
 /*
  * rdma.h -- the seam between the library and a device: struct rdma_api
  *
- * The control calls of libibverbs and librdmacm that the library makes, as function pointers. A member has
- * the name (without the prefix), the signature and the meaning of its original. rdma_core.c fills the table
- * with the originals, rdma_soft.c with the software device, unit tests with mocks. What the verbs headers
- * define inline (ibv_post_send, ibv_wr_*, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq)
- * reaches the device through the objects themselves and is called directly.
+ * The table holds the control calls of libibverbs and librdmacm that the library makes, as function pointers.
+ * A member has the name (without the prefix), the signature and the meaning of its original. rdma_core.c
+ * fills the table with the originals, rdma_soft.c with the software device, and unit tests with mocks. The
+ * verbs headers define the other calls inline (ibv_post_send, ibv_wr_*, ibv_post_recv, ibv_post_srq_recv,
+ * ibv_poll_cq, ibv_req_notify_cq). These reach the device through the objects themselves and are called
+ * directly.
  *
- * Unless said otherwise: members are never NULL and may be called on any thread, several at once, with no
- * lock of the library held. Objects belong to the caller, who gives them back by the matching destroy call.
+ * Unless stated otherwise, members are never NULL. Any thread may call them, several threads at once, with no
+ * lock of the library held. Objects belong to the caller, which returns them by the matching destroy call.
  * "errno": the call returns -1 or NULL and sets errno; "errnum": it returns 0 or a positive errno value.
  */
 
@@ -40,45 +41,46 @@
 #define RPMAI_FLUSH_GLOBAL (1 << 0)     /* placement type: visible to all readers of the target */
 #define RPMAI_FLUSH_PERSISTENT (1 << 1) /* placement type: survives a power failure of the target */
 
-struct softrdma_credentials; /* the device's affair */
+struct softrdma_credentials; /* known to the device only */
 
 struct rdma_api {
-	/* ---- what the device is like ---- */
+	/* ---- properties of the device ---- */
 
 	/* for log lines */
 	const char *name;
 	/*
-	 * The software device: what it does not have in common with hardware is told to the user, never
-	 * branched on
+	 * True for the software device. Its differences from hardware are told to the user; the library never
+	 * branches on them.
 	 */
 	bool is_soft;
 	/*
-	 * Does a READ push earlier WRITEs of the connection to where they are visible (and durable, where the
-	 * target writes directly to persistent memory)? True of hardware; the software device has FLUSH for
-	 * it.
+	 * True if a READ pushes earlier WRITEs of the connection to where they are visible (and durable, if
+	 * the target writes directly to persistent memory). True for hardware; the software device has FLUSH
+	 * for this.
 	 */
 	bool read_flushes;
-	/* bytes that one FLUSH can have */
+	/* most bytes of one FLUSH */
 	uint64_t flush_max;
-	/* most bytes of private data that travel with a connection request, its acceptance, its rejection */
+	/* most bytes of private data in a connection request, an acceptance and a rejection */
 	uint8_t connect_data_max;
 	uint8_t accept_data_max;
 	uint8_t reject_data_max;
-	/* does private data arrive filled up with zeros to the most bytes? */
+	/* true if private data arrives padded with zeros to the most bytes */
 	bool pads_private_data;
 
 	/*
-	 * Did the process get what was made with the context from its parent, by fork(2)? Then every call
-	 * with it fails. Any lock. NULL where a device does not know.
+	 * True if the process inherited the context from its parent, by fork(2). Then every call with an
+	 * object made with the context fails. May be called with any lock held. NULL if the device cannot
+	 * tell.
 	 */
 	bool (*is_inherited)(const struct ibv_context *context);
 
-	/* how often what came was damaged on its way; NULL where the device does not tell */
+	/* number of arrivals that were damaged on the way; NULL if the device does not count them */
 	uint64_t (*crc_errors)(struct ibv_qp *qp);
 
 	/*
-	 * TLS, from files in PEM, for ids that neither listen nor connect yet; whoever made the credentials
-	 * gives them back. NULL where the device has none. errnum.
+	 * Loads TLS credentials from PEM files, for ids that neither listen nor connect yet. The code that
+	 * made the credentials also puts them. NULL if the device has no TLS. errnum.
 	 */
 	int (*credentials_new)(const char *cert_file, const char *key_file, const char *ca_file,
 		struct softrdma_credentials **credentials);
@@ -93,21 +95,21 @@ struct rdma_api {
 	void (*freeaddrinfo)(struct rdma_addrinfo *res);
 
 	/*
-	 * NULL-terminated list of the opened devices, to be given back to free_devices; the contexts stay
-	 * open. NULL where binding a wildcard address already gives a context. errno.
+	 * Returns a NULL-terminated list of the opened devices; give it back to free_devices. The contexts
+	 * stay open. NULL where binding a wildcard address already gives a context. errno.
 	 */
 	struct ibv_context **(*get_devices)(int *num_devices);
 	void (*free_devices)(struct ibv_context **list);
 
-	/* one per endpoint and one per connection; destroyed after the ids that use it. errno. */
+	/* one per endpoint and one per connection; destroy it after the ids that use it. errno. */
 	struct rdma_event_channel *(*create_event_channel)(void);
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);
 
 	/*
-	 * Channel NULL: bind_addr, resolve_addr and resolve_route of this id block until they are done;
-	 * migrate_id ends that. destroy_id waits for events of the id that are not acknowledged: acknowledge
-	 * them first; the queue pair must be gone. A passive id (out of a CONNECT_REQUEST event) belongs to
-	 * whoever took the event. errno.
+	 * If channel is NULL, then bind_addr, resolve_addr and resolve_route of this id block until they are
+	 * done; migrate_id ends that. Before destroy_id, destroy the queue pair and acknowledge all events of
+	 * the id: destroy_id waits for events that are not acknowledged. A passive id (from a CONNECT_REQUEST
+	 * event) belongs to the code that took the event. errno.
 	 */
 	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		enum rdma_port_space ps);
@@ -118,7 +120,7 @@ struct rdma_api {
 	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
 
 	/*
-	 * Sets id->qp; fails with EINVAL if attr->pd is of another device than the id. destroy_qp before
+	 * Sets id->qp. Fails with EINVAL if attr->pd is of another device than the id. Call destroy_qp before
 	 * destroy_id. errno.
 	 */
 	int (*create_qp_ex)(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
@@ -127,7 +129,7 @@ struct rdma_api {
 	/* errnum */
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-	/* all start something whose end is an event on the id's channel; conn_param is copied. errno. */
+	/* each starts an action that ends with an event on the id's channel; conn_param is copied. errno. */
 	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 	int (*listen)(struct rdma_cm_id *id, int backlog);
 	int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
@@ -135,14 +137,13 @@ struct rdma_api {
 	int (*disconnect)(struct rdma_cm_id *id);
 
 	/*
-	 * Moves the id with its queued events to another channel; blocks while an event of it is
-	 * unacknowledged. errno.
+	 * Moves the id and its queued events to another channel. Blocks while an event of the id is not
+	 * acknowledged. errno.
 	 */
 	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 	/*
-	 * Blocks unless channel->fd is O_NONBLOCK; the event is freed, with its private data, by
-	 * ack_cm_event. errno.
+	 * Blocks unless channel->fd is O_NONBLOCK. ack_cm_event frees the event and its private data. errno.
 	 */
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
@@ -185,28 +186,28 @@ struct rdma_api {
 	/* ---- data path ---- */
 
 	/*
-	 * ibv_wr_flush of a range, between ibv_wr_start and ibv_wr_complete: not every release of the headers
-	 * has it. type is RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Only on queue pairs of devices whose
-	 * query_device_ex reports both RPMAI_CAP_FLUSH_* bits.
+	 * As ibv_wr_flush of a range, between ibv_wr_start and ibv_wr_complete: some releases of the headers
+	 * do not have it. type is RPMAI_FLUSH_GLOBAL or RPMAI_FLUSH_PERSISTENT. Only for queue pairs of
+	 * devices whose query_device_ex reports both RPMAI_CAP_FLUSH_* bits.
 	 */
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type);
 };
 
-/* RDMA devices, by libibverbs and librdmacm */
+/* RDMA devices, through libibverbs and librdmacm */
 extern const struct rdma_api rpmai_rdma_core;
 
 /*
- * Its data-path member, and the capabilities (device_cap_flags_ex) that can be used with these headers; a
- * device is not said to have others.
+ * The data-path member of rpmai_rdma_core, and the capabilities (device_cap_flags_ex) that these headers can
+ * use. The library hides all other capabilities of a device.
  */
 void rpmai_rdma_core_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 	uint8_t type);
 extern const uint64_t rpmai_rdma_core_usable_caps;
 
-/* the software device, connected to the log of the library */
+/* the software device, which logs to the log of the library */
 const struct rdma_api *rpmai_rdma_soft(void);
 
-/* the table for a context, whichever device it belongs to */
+/* the table for a context of either device */
 const struct rdma_api *rpmai_rdma_api_of(const struct ibv_context *ctx);
 
 #endif /* RPMAI_RDMA_H */

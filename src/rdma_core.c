@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rdma_core.c -- struct rdma_api by libibverbs and librdmacm: RDMA hardware, SoftRoCE, iWARP */
+/* rdma_core.c -- struct rdma_api through libibverbs and librdmacm: RDMA hardware, SoftRoCE, iWARP */
 
 #include <assert.h>
 
@@ -11,18 +11,18 @@ static_assert((uint64_t)IBV_QP_EX_WITH_ATOMIC_WRITE == RPMAI_QP_EX_WITH_ATOMIC_W
 static_assert((int)IBV_WC_ATOMIC_WRITE == RPMAI_WC_ATOMIC_WRITE, "as the header has it");
 
 /*
- * Private data limits of InfiniBand's connection manager, for RDMA_PS_TCP: 92 bytes with a request less the
- * 36 of the IP addressing header; 196 with a reply; 148 with a rejection. What is longer the kernel would
- * refuse without saying why.
+ * Limits of private data in InfiniBand's connection manager, for RDMA_PS_TCP: with a request 92 bytes minus
+ * the 36 bytes of the IP addressing header; with a reply 196; with a rejection 148. The kernel refuses more
+ * without telling why.
  */
 #define CONNECT_DATA_MAX 56
 #define ACCEPT_DATA_MAX 196
 #define REJECT_DATA_MAX 148
 
-/* SoftRoCE (the kernel's rxe); the registry of vendors gives this number to nobody */
+/* SoftRoCE (the kernel's rxe); no vendor is registered with this number */
 #define VENDOR_SOFTROCE 0xffffffU
 
-/* ---- wrappers of what is a macro, an inline function or has a compatibility type in the headers ---- */
+/* ---- wrappers for calls that the headers define as a macro or inline, or with a compatibility type ---- */
 
 static int
 query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -33,9 +33,9 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 		return errnum;
 	attr->device_cap_flags_ex &= rpmai_rdma_core_usable_caps;
 	/*
-	 * SoftRoCE has on-demand paging in newer kernels (seen in 7.2), and copies each packet to the
-	 * beginning of the page instead of where it belongs: bytes are acknowledged, flushed and read back,
-	 * and are not there. tests/lab/odp.c shows it; see doc/durability.md.
+	 * Newer kernels (seen in 7.2) give SoftRoCE on-demand paging, but it copies each packet to the
+	 * beginning of the page instead of to its place. Bytes are acknowledged, flushed and read back, and
+	 * yet are not there. tests/lab/odp.c shows it; see doc/durability.md.
 	 */
 	if (attr->orig_attr.vendor_id == VENDOR_SOFTROCE)
 		attr->odp_caps = (struct ibv_odp_caps){ 0 };
@@ -65,7 +65,7 @@ const struct rdma_api rpmai_rdma_core = {
 	.name = "rdma-core",
 	.is_soft = false,
 	.read_flushes = true,
-	/* the length travels in 32 bits; providers cut it to these, flush that much, and acknowledge */
+	/* the length travels in 32 bits: providers truncate it, flush that much, and acknowledge */
 	.flush_max = UINT32_MAX,
 	.connect_data_max = CONNECT_DATA_MAX,
 	.accept_data_max = ACCEPT_DATA_MAX,

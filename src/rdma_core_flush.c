@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rdma_core_flush.c -- RDMA FLUSH by verbs headers that have it */
+/* rdma_core_flush.c -- RDMA FLUSH, for verbs headers that have it */
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rdma_core_noflush.c -- RDMA FLUSH, which the verbs headers of this build cannot express */
+/* rdma_core_noflush.c -- RDMA FLUSH, for verbs headers that do not have it */
 
 #include <assert.h>
 
@@ -17,5 +17,5 @@ rpmai_rdma_core_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_ad
 	(void)remote_addr;
 	(void)len;
 	(void)type;
-	assert(false); /* without the capability nobody calls it */
+	assert(false); /* never called without the capability */
 }

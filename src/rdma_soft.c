@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rdma_soft.c -- struct rdma_api by the software device: RDMA over TCP, in this process */
+/* rdma_soft.c -- struct rdma_api through the software device: RDMA over TCP, in this process */
 
 #include <assert.h>
 #include <pthread.h>
@@ -97,7 +97,10 @@ connect_device(void)
 		.log = log_for_device,
 		.refused_hint = "the server may listen on RDMA hardware instead: see RPMA_DEVICE",
 	};
-	/* before the device: what is prepared last for a fork is locked first, and the device may log */
+	/*
+	 * Before the device: fork handlers run in reverse order, so the log is locked last and the device may
+	 * still log
+	 */
 	rpmai_log_prepare();
 	softrdma_set_env(&env);
 }

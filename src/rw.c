@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rw.c -- reads and writes of remote memory: of a region, in pieces, inline */
+/* rw.c -- reads and writes of remote memory: one region, several segments, inline data */
 
 #include <arpa/inet.h>
 
@@ -9,7 +9,7 @@
 #include "err.h"
 #include "op.h"
 
-/* counts what was posted, unless it failed */
+/* counts an operation if it was posted */
 ALWAYS_INLINE int
 count_read(struct rpma_conn *conn, int ret, size_t len)
 {
@@ -30,7 +30,7 @@ count_write(struct rpma_conn *conn, int ret, size_t len)
 	return ret;
 }
 
-/* a transfer without memory, which has a completion like any other */
+/* posts a transfer of 0 bytes without memory; it completes like any other */
 static int
 post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *local,
 	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len, int flags)
@@ -44,7 +44,7 @@ post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma
 	return rpmai_op_post(conn, req, flags);
 }
 
-/* between a local and a remote region, or of nothing if both are NULL */
+/* transfers between a local and a remote region; if both are NULL, transfers 0 bytes */
 ALWAYS_INLINE int
 post_transfer(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_local *local,
 	size_t local_offset, const struct rpma_mr_remote *remote, size_t remote_offset, size_t len, int flags)
@@ -115,7 +115,7 @@ rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t d
 		imm, op_context);
 }
 
-/* ---- in pieces ---- */
+/* ---- several segments ---- */
 
 static int
 post_pieces(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_remote *remote,

@@ -58,7 +58,7 @@ err_free:
 	return ret;
 }
 
-/* the program has deleted it, and no connection uses it */
+/* frees a queue that the program has deleted and no connection uses */
 static int
 end(struct rpma_srq *srq)
 {

@@ -9,24 +9,24 @@
 #include "cq.h"
 
 /*
- * Never changes after rpma_srq_new, but for its count, so any thread may read it. It lives until the program
- * and the last connection that uses it are through with it.
+ * Any thread may read it: only its count changes after rpma_srq_new. It lives until the program has deleted
+ * it and the last connection that uses it is deleted.
  */
 struct rpma_srq {
 	struct rpma_peer *peer;
 	struct ibv_srq *ibv_srq;
 	struct rpma_cq *rcq; /* NULL: receives complete in each connection's queue */
-	struct users conns;  /* and requests */
+	struct users conns;  /* connections and requests that use the queue */
 };
 
-/* a connection uses it, from here on; the program has not deleted it yet */
+/* counts a connection that uses the queue; the program must not have deleted the queue yet */
 static inline void
 rpmai_srq_use(struct rpma_srq *srq)
 {
 	users_add(&srq->conns);
 }
 
-/* the connection is deleted; frees a deleted queue after its last connection. RPMA_E_PROVIDER */
+/* uncounts a deleted connection; after the last one, frees a deleted queue. RPMA_E_PROVIDER */
 int rpmai_srq_unuse(struct rpma_srq *srq);
 
 #endif /* RPMAI_SRQ_H */

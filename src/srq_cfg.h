@@ -8,7 +8,7 @@
 
 #include "public.h"
 
-/* what a configuration said at one moment, ready for the verbs calls */
+/* the values of a configuration at one moment, ready for the verbs calls */
 struct srq_params {
 	uint32_t rq_size;
 	int rcqe; /* 0: no completion queue of its own */

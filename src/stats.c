@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* stats.c -- what a connection has counted, for the user */
+/* stats.c -- the counters of a connection, for the program */
 
 #include <assert.h>
 #include <string.h>

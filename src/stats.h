@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* stats.h -- what a connection counts: without a lock, each counter for itself */
+/* stats.h -- the counters of a connection: without a lock, each one independent of the others */
 
 #ifndef RPMAI_STATS_H
 #define RPMAI_STATS_H
@@ -11,13 +11,13 @@
 
 typedef _Atomic uint64_t counter;
 
-/* of operations posted */
+/* operations posted */
 struct conn_counters {
 	counter reads, writes, atomics, flushes, sends, recvs;
 	counter bytes_read, bytes_written, bytes_sent;
 };
 
-/* of a completion queue */
+/* counters of a completion queue */
 struct cq_counters {
 	counter completions, errors, waits;
 };

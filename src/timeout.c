@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* timeout.c -- waiting for a descriptor, at most for a time */
+/* timeout.c -- waiting for a descriptor, with a time limit */
 
 #include <errno.h>
 #include <limits.h>
@@ -55,7 +55,7 @@ rpmai_timeout_readable(int fd, uint64_t deadline)
 	int count;
 	do
 		count = poll(&pfd, 1, left);
-	while (count < 0 && errno == EINTR && left == 0); /* a signal ends a wait, and this is none */
+	while (count < 0 && errno == EINTR && left == 0); /* a signal ends a wait, but this is only a look */
 	if (count < 0 && errno != EINTR)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "poll()");
 	return count > 0;

@@ -2,10 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * users.h -- how many objects use another one that a program may delete before them
+ * users.h -- counts the users of an object that the program may delete before them
  *
- * The program's own pointer ends with users_close(). The object itself ends with that or with the last user,
- * whichever comes later: exactly one call answers true, and its caller frees the object. Any thread.
+ * users_close() ends the program's own reference. The object ends with that or with its last user, whichever
+ * comes later. Exactly one call then returns true, and its caller frees the object. Any thread may call
+ * these.
  */
 
 #ifndef RPMAI_USERS_H
@@ -15,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define USERS_CLOSED (1u << 31) /* the rest is their number: memory ends before it does */
+#define USERS_CLOSED (1u << 31) /* the other bits count the users; memory runs out before they do */
 
 struct users {
 	atomic_uint state;
@@ -27,7 +28,7 @@ users_init(struct users *users)
 	atomic_init(&users->state, 0);
 }
 
-/* one more; the caller knows that the object is not closed, or is a user already */
+/* counts one more user; the caller knows that the object is not closed, or is a user already */
 static inline void
 users_add(struct users *users)
 {
@@ -40,7 +41,7 @@ users_are_closed(const struct users *users)
 	return atomic_load(&users->state) & USERS_CLOSED;
 }
 
-/* one more, unless the object is closed: then false */
+/* counts one more user, or returns false if the object is closed */
 static inline bool
 users_add_unless_closed(struct users *users)
 {
@@ -52,7 +53,7 @@ users_add_unless_closed(struct users *users)
 	return true;
 }
 
-/* one less; true: it was the last one, and the object is closed */
+/* counts one user less; true if it was the last one of a closed object */
 static inline bool
 users_drop(struct users *users)
 {
@@ -61,7 +62,7 @@ users_drop(struct users *users)
 	return before == (USERS_CLOSED | 1);
 }
 
-/* true: there are none */
+/* closes the object; true if it has no users */
 static inline bool
 users_close(struct users *users)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* utils.c -- finding a device, and words for events */
+/* utils.c -- finding a device, and names of events */
 
 #include <stdlib.h>
 

@@ -2,13 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * write_flush.c -- durable writes: a write and the flush of its range, posted as one, completed as one
+ * write_flush.c -- durable writes: a write and the flush of its range, posted together, with one completion
  *
- * The write part asks for no completion and a reliable connection keeps the order, so the flush's completion
- * says all when things go well. When the write fails, the device reports it all the same, and the flush
- * behind it as flushed: the first, which knows the reason, becomes the completion of the durable write, and
- * the second is dropped. The write part is known by its wr_id, the address of a struct write_part, which no
- * context of the user's can be; it is looked at only in completions that are no success.
+ * The write part asks for no completion, and a reliable connection keeps the order. So if nothing fails, the
+ * flush's completion stands for both. If the write fails, the device reports it anyway, and then reports the
+ * flush after it as flushed (IBV_WC_WR_FLUSH_ERR). The first completion has the reason and becomes that of
+ * the durable write; the second is dropped. The write part is recognized by its wr_id, the address of a
+ * struct write_part, which no context of the program can be. Only failed completions are compared with it.
  */
 
 #include <errno.h>
@@ -31,9 +31,9 @@ rpmai_write_parts_new(uint32_t sq_size, struct write_parts **parts_ptr)
 		return RPMAI_FAIL_NOMEM();
 
 	/*
-	 * An element is used again only when its write part has left the send queue and its completion, if
-	 * any, has been merged: what one look into the completion queue frees can be posted again before it
-	 * is merged.
+	 * An element is used again only after its write part has left the send queue and its completion, if
+	 * any, has been merged. Twice the queue size is needed: one poll of the completion queue frees
+	 * entries that can be posted again before their completions are merged.
 	 */
 	parts->size = 2 * sq_size + 2;
 	parts->list = calloc(parts->size, sizeof(*parts->list));
@@ -64,7 +64,7 @@ part_of(const struct write_parts *parts, uint64_t wr_id)
 	return wr_id >= first && wr_id < end ? &parts->list[(wr_id - first) / sizeof(*parts->list)] : NULL;
 }
 
-/* is it one that the user gets? */
+/* true if the completion is reported to the program */
 static bool
 merge_one(struct write_parts *parts, struct ibv_wc *wc)
 {
@@ -135,7 +135,7 @@ rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_
 	pthread_mutex_lock(&conn->held.lock);
 	struct write_part *part = &parts->list[parts->next];
 	part->op_context = (uintptr_t)op_context;
-	atomic_store(&part->is_alone, true); /* until it is known: its flush may complete before that */
+	atomic_store(&part->is_alone, true); /* until both are posted: the flush may complete earlier */
 	reqs[0].wr.wr_id = (uintptr_t)part;
 	ret = rpmai_post_locked(conn, reqs, 2, flags, &taken);
 	if (taken == 2)

@@ -20,8 +20,9 @@
 #include "session.h"
 
 /*
- * Once a majority is there, this long for the others to connect, and once it has promised, this long for them
- * to do so as well: what only they know is not needed, but it would be a pity to cut it off.
+ * Once a majority is connected, the writer waits this long for the other replicas to connect. Once a majority
+ * has promised, it waits this long for the others to promise. Records that only they have are not needed, but
+ * need not be lost.
  */
 #define GATHER_GRACE_MS 300
 #define PROMISE_GRACE_MS 1000
@@ -29,10 +30,10 @@
 /* a writer that died holds its connections until the replicas have noticed */
 #define BUSY_GRACE_MS 2000
 
-/* a replica that makes no progress for so long is left behind at the end */
+/* at the end, a replica that makes no progress for this time is no longer waited for */
 #define DRAIN_PATIENCE_MS 3000
 
-/* how often a wait looks at the clock and at signals, though nothing happened */
+/* longest interval between two looks at the clock and at signals */
 #define LOOK_MS 200
 #define GRACE_LOOK_MS 20
 
@@ -54,7 +55,7 @@ tell(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* in one call, as threads tell things at the same time */
+	/* in one call, since several threads print at the same time */
 	fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
 }
 
@@ -63,7 +64,7 @@ wake(int fd)
 {
 	const uint64_t one = 1;
 
-	/* it can only fail if the descriptor is readable already */
+	/* it fails only if the descriptor is readable already */
 	ssize_t n = write(fd, &one, sizeof(one));
 	(void)n;
 }
@@ -87,7 +88,7 @@ wake_members(struct cluster *c)
 		wake(c->members[i].wake_fd);
 }
 
-/* "addr:port" or "[addr]:port", len characters */
+/* parses "addr:port" or "[addr]:port", of len characters */
 static bool
 parse_member(struct member *m, const char *text, size_t len)
 {
@@ -111,7 +112,7 @@ parse_member(struct member *m, const char *text, size_t len)
 	return true;
 }
 
-/* the same replica twice would be counted twice */
+/* a replica that is listed twice would be counted twice */
 static bool
 is_new(const struct cluster *c, const struct member *m)
 {
@@ -175,7 +176,7 @@ cluster_start(struct cluster *c)
 	}
 	for (unsigned i = 0; i < c->count; i++) {
 		if (pthread_create(&c->members[i].thread, NULL, session_thread, &c->members[i])) {
-			/* nobody was promised anything yet, the process ends */
+			/* no replica has promised anything yet, so the process may end */
 			tell("no thread for %s", c->members[i].name);
 			exit(1);
 		}
@@ -207,7 +208,7 @@ is_connected(const struct member *m)
 	return m->state != MEMBER_AWAY && m->state != MEMBER_UNUSABLE;
 }
 
-/* the highest epoch among all that are connected: 0 if none of them ever had a writer */
+/* the highest epoch of all connected replicas; 0 if none of them ever had a writer */
 static uint64_t
 highest_epoch(const struct cluster *c)
 {
@@ -219,7 +220,7 @@ highest_epoch(const struct cluster *c)
 	return highest;
 }
 
-/* may this replica testify what was acknowledged? */
+/* true if this replica counts as a witness of what was acknowledged */
 static bool
 is_witness(const struct cluster *c, const struct member *m)
 {
@@ -237,7 +238,7 @@ count_witnesses(const struct cluster *c, enum member_state state)
 	return count;
 }
 
-/* are so many replicas unusable (or busy) that a majority is out of the question? */
+/* true if so few replicas are usable (or, with busy_too, not busy) that no majority is possible */
 static bool
 is_doomed(const struct cluster *c, bool busy_too)
 {
@@ -279,15 +280,15 @@ cluster_report(struct cluster *c)
 }
 
 struct recovery {
-	struct member *source;   /* its log is fetched, or was */
-	int64_t gather_ends_ms;  /* 0 as long as there is no majority */
+	struct member *source;   /* the replica whose log is or was fetched */
+	int64_t gather_ends_ms;  /* 0 while there is no majority */
 	int64_t promise_ends_ms; /* likewise */
-	int64_t busy_since_ms;   /* too many replicas serve somebody else: since then, or 0 */
+	int64_t busy_since_ms;   /* time since which too many replicas serve another writer, or 0 */
 };
 
-/* --- recovery: each step is called with the lock held and says whether the next one may begin --- */
+/* --- recovery: each step is called with the lock held, and returns true if the next step may begin --- */
 
-/* is the time over that began when this was first asked? */
+/* true if grace_ms have passed since the first call */
 static bool
 is_over(int64_t *ends_ms, int64_t grace_ms)
 {
@@ -297,7 +298,7 @@ is_over(int64_t *ends_ms, int64_t grace_ms)
 	return now_ms() >= *ends_ms;
 }
 
-/* are enough replicas there? The others get a moment, once a majority is */
+/* true if a majority is connected and the others have had their time */
 static bool
 gathered(struct cluster *c, struct recovery *r)
 {
@@ -309,7 +310,7 @@ gathered(struct cluster *c, struct recovery *r)
 	return all_tried(c) || is_over(&r->gather_ends_ms, GATHER_GRACE_MS);
 }
 
-/* have enough of them promised, and the others, too, if they do so soon? */
+/* true if a majority has promised and the others have had their time */
 static bool
 promised(struct cluster *c, struct recovery *r)
 {
@@ -321,7 +322,9 @@ promised(struct cluster *c, struct recovery *r)
 	return count_witnesses(c, MEMBER_READY) == 0 || is_over(&r->promise_ends_ms, PROMISE_GRACE_MS);
 }
 
-/* has a replica been promised to somebody else whose epoch is not below ours? Then we need a higher one */
+/*
+ * True if a replica was promised to another writer whose epoch is not below ours: then we need a higher one
+ */
 static bool
 epoch_too_low(const struct cluster *c)
 {
@@ -342,7 +345,7 @@ choose_epoch(struct cluster *c)
 		struct member *m = &c->members[i];
 		if (is_connected(m) && m->header.promised > highest)
 			highest = m->header.promised;
-		/* a promise to the epoch before is worth nothing */
+		/* a promise to the previous epoch no longer counts */
 		if (m->state == MEMBER_PROMISED)
 			m->state = MEMBER_READY;
 	}
@@ -350,7 +353,7 @@ choose_epoch(struct cluster *c)
 	wake_members(c);
 }
 
-/* do all replicas that have a log have the same one, and is it ours? */
+/* true if all replicas that have a log have the same one, and it is ours */
 static bool
 same_log(struct cluster *c)
 {
@@ -373,7 +376,7 @@ same_log(struct cluster *c)
 	return true;
 }
 
-/* the best log among those that have promised: the one to take over */
+/* the best log of the replicas that have promised, which is the one to take over */
 static struct member *
 best_member(struct cluster *c)
 {
@@ -395,7 +398,7 @@ make_image(struct cluster *c, size_t size)
 {
 	if (c->image && c->size == size)
 		return true;
-	/* sessions register the image once there is a log to be replicated, so none has yet */
+	/* sessions register the image only after recovery, so none has yet */
 	if (c->image)
 		munmap(c->image, c->size);
 
@@ -412,7 +415,7 @@ make_image(struct cluster *c, size_t size)
 	return true;
 }
 
-/* the log of the best is in the image: is it good? */
+/* the log of the best replica is in the image: checks it and takes it over */
 static bool
 take_over(struct cluster *c, struct member *best)
 {
@@ -441,7 +444,7 @@ take_over(struct cluster *c, struct member *best)
 	return true;
 }
 
-/* one step of recovery, with the lock held: 1 done, 0 wait for something to change, -1 it is no use */
+/* makes one step of recovery, with the lock held: 1 done, 0 wait for a change, -1 recovery is impossible */
 static int
 recover_step(struct cluster *c, struct recovery *r)
 {
@@ -454,7 +457,7 @@ recover_step(struct cluster *c, struct recovery *r)
 	if (!promised(c, r))
 		return 0;
 
-	/* while one writes to the image no other one may */
+	/* only one session at a time may write to the image */
 	if (r->source && r->source->fetch && !r->source->fetched)
 		return 0;
 	struct member *best = best_member(c);
@@ -471,7 +474,7 @@ recover_step(struct cluster *c, struct recovery *r)
 	return 0;
 }
 
-/* tell why it does not go on; returns false if it never will */
+/* reports why recovery does not proceed; returns false if it never will */
 static bool
 recovery_is_possible(struct cluster *c, struct recovery *r)
 {
@@ -495,8 +498,9 @@ recovery_is_possible(struct cluster *c, struct recovery *r)
 }
 
 /*
- * The library warns of each attempt to connect that fails. Of the first ones that is good to know; then it is
- * what always happens while a replica is away. Whoever has asked for more of the log gets it.
+ * The library logs a warning for each failed attempt to connect. The first warnings are useful. After that
+ * they are normal as long as a replica is away, so they are switched off. If the user asked for more of the
+ * log, it stays on.
  */
 static void
 calm_library_log(struct cluster *c, bool *is_calm)
@@ -577,7 +581,7 @@ compare_descending(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* what is durable stays so: a replica that has joined counts with what it had, also while it is away */
+/* durable data stays durable: a replica that has joined counts with what it had, even while it is away */
 void
 cluster_member_changed(struct cluster *c)
 {
@@ -606,7 +610,7 @@ cluster_commit(struct cluster *c, unsigned *joined, bool *doomed)
 	return commit;
 }
 
-/* how far are the replicas that are connected? Returns false when all of them have everything */
+/* sums up what the replicas have; returns false if all connected ones have everything */
 static bool
 is_behind(struct cluster *c, size_t *sum)
 {

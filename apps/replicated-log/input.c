@@ -29,8 +29,9 @@ input_fini(struct input *in)
 	in->buf = NULL;
 }
 
-/* what is left goes to the front; if that fills the buffer it is a part of one long record, which needs more
- * room */
+/*
+ * Moves the rest to the front. If it fills the buffer, it is part of one long record, and the buffer grows.
+ */
 static int
 make_room(struct input *in)
 {

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * input.h -- records out of a stream: lines (with their newline), or pieces of a fixed size
+ * input.h -- splits a stream into records: lines (with their newline), or blocks of a fixed size
  *
  * The last record may lack its newline, or be shorter. The records together are the stream, byte for byte.
  */
@@ -16,25 +16,25 @@
 
 struct input {
 	int fd;
-	size_t record_size; /* 0: lines */
+	size_t record_size; /* 0: records are lines */
 	uint8_t *buf;
 	size_t capacity;
-	size_t begin; /* what was read and not handed out is [begin, end) */
+	size_t begin; /* the bytes read but not returned yet are [begin, end) */
 	size_t end;
-	size_t searched; /* no newline before this offset */
+	size_t searched; /* there is no newline before this offset */
 	bool eof;
 };
 
 bool input_init(struct input *in, int fd, size_t record_size);
 void input_fini(struct input *in);
 
-/* read once: 0, or -1 after it has told the user why; sets eof at the end */
+/* reads once: 0, or -1 after it has told the user the reason; sets eof at the end */
 int input_fill(struct input *in);
 
-/* the next record, if it is there as a whole; it stays valid until the next input_fill() */
+/* the next record, if all of it was read; valid until the next input_fill() */
 bool input_next(struct input *in, const uint8_t **record, size_t *length);
 
-/* all records were handed out */
+/* true if all records were returned */
 static inline bool
 input_is_over(const struct input *in)
 {

@@ -3,7 +3,9 @@
 
 #include "latency.h"
 
-/* small values have a slot each; above, the slot is the power of two and the bits behind the first one */
+/*
+ * Small values have a slot each; the others, one per power of two and per value of the bits after the first
+ */
 static unsigned
 slot_of(uint64_t ns)
 {
@@ -37,7 +39,7 @@ latency_add(struct latency *l, uint64_t ns, uint64_t count)
 uint64_t
 latency_permille(const struct latency *l, unsigned permille)
 {
-	/* rounded up: with one event every percentile is that event */
+	/* rounded up, so that with one event every percentile is that event */
 	uint64_t wanted = l->count - l->count * (1000 - permille) / 1000;
 	uint64_t seen = 0;
 

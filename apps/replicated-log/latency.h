@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * latency.h -- how long it took, as a histogram: fixed memory, about 3 % exact
- */
+/* latency.h -- a histogram of latencies: fixed memory, values accurate to about 3 % */
 
 #ifndef LATENCY_H
 #define LATENCY_H
@@ -19,10 +17,10 @@ struct latency {
 	uint64_t slots[LATENCY_SLOTS];
 };
 
-/* so many events took that long */
+/* adds count events of that latency */
 void latency_add(struct latency *l, uint64_t ns, uint64_t count);
 
-/* the time that so many of 1000 events did not exceed, in ns; 0 if there were none */
+/* the latency in ns that permille of 1000 events did not exceed; 0 if there were no events */
 uint64_t latency_permille(const struct latency *l, unsigned permille);
 
 #endif /* LATENCY_H */

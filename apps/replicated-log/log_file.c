@@ -39,8 +39,8 @@ pwrite_all(int fd, const uint8_t *buf, size_t len, off_t offset)
 }
 
 /*
- * Blocks that were never written are marked so by file systems: a flush of the first data in them would have
- * to change that mark as well, which makes appending several times slower. So all are written once, here.
+ * File systems mark blocks that were never written. A flush of the first data in such a block would have to
+ * change that mark as well, which makes appending several times slower. So all blocks are written once, here.
  */
 static int
 write_zeros(int fd, uint64_t size)
@@ -56,7 +56,7 @@ write_zeros(int fd, uint64_t size)
 	return fsync(fd);
 }
 
-/* the magic goes in last: until it is durable the file is no log */
+/* the magic is written last: until it is durable, the file is not a log */
 static int
 write_header(int fd, uint64_t size)
 {
@@ -72,12 +72,12 @@ write_header(int fd, uint64_t size)
 static int
 fill_new_file(int fd, const char *path, uint64_t size)
 {
-	/* somebody else may be creating the same log right now */
+	/* another process may be creating the same log right now */
 	if (flock(fd, LOCK_EX | LOCK_NB))
 		return complain(path, "is being created by another process", errno);
 	if (ftruncate(fd, 0))
 		return complain(path, "cannot be emptied", errno);
-	/* a full disk must show now, not as a fault when a record arrives */
+	/* a full disk must be an error here, not a fault when a record arrives */
 	int err = posix_fallocate(fd, 0, (off_t)size);
 	if (err)
 		return complain(path, "cannot get its space", err);
@@ -99,7 +99,7 @@ log_file_create(const char *path, uint64_t size)
 		return complain(draft, "cannot be created", errno);
 
 	int ret = fill_new_file(fd, draft, size);
-	/* link, unlike rename, never replaces a file; the new name must survive a power cut as well */
+	/* unlike rename, link never replaces a file; the new name must also survive a power cut */
 	if (ret == 0 && (link(draft, path) || persistent_sync_directory(path)))
 		ret = complain(path, "cannot be created", errno);
 	if (unlink(draft))
@@ -131,7 +131,7 @@ check_log(const char *path, struct log_file *file, bool records_too)
 	return 0;
 }
 
-/* what can be told before it is mapped */
+/* checks what can be checked before the file is mapped */
 static int
 check_file(const char *path, int fd, bool writable)
 {

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * log_file.h -- a log as a file: created whole or not at all, opened only if it is good
+ * log_file.h -- a log as a file: created as a whole or not at all, opened only if it is good
  *
  * All functions return 0, or -1 after they have told the user what went wrong.
  */
@@ -19,19 +19,19 @@
 struct log_file {
 	struct persistent mem;
 	struct log_header header;
-	struct log_scan scan; /* at the beginning of the log, or at its end if it was opened for writing */
-	int fd;               /* holds the lock of a file that is open for writing */
+	struct log_scan scan; /* at the beginning of the log, or at its end if opened for writing */
+	int fd;               /* holds the lock of a file opened for writing */
 };
 
 /*
- * Create an empty log of that size. An existing file is never replaced, and a crash on the way leaves nothing
- * behind under that name.
+ * Creates an empty log of that size. It never replaces an existing file. A crash on the way leaves no file of
+ * that name.
  */
 int log_file_create(const char *path, uint64_t size);
 
 /*
- * Map the log and check its header. A file that is no good log is refused and stays as it is. For writing,
- * the file is locked, as one process serves it at a time, and all its records are checked as well.
+ * Maps the log and checks its header. It refuses a file that is not a good log, and does not change it. For
+ * writing it also locks the file, since one process serves it at a time, and checks all records.
  */
 int log_file_open(const char *path, bool writable, struct log_file *file);
 

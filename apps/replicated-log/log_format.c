@@ -11,7 +11,7 @@
 static const uint8_t log_magic[8] = { 'r', 'p', 'm', 'a', '-', 'l', 'o', 'g' };
 
 #define OFFSET_CRC 24
-#define FIXED_SIZE 28 /* magic to CRC: what never changes after creation */
+#define FIXED_SIZE 28 /* magic to CRC, which never change after creation */
 
 static const enum log_word log_words[] = {
 	LOG_WORD_LOG_ID,
@@ -23,7 +23,7 @@ static const enum log_word log_words[] = {
 
 #define LOG_WORDS (sizeof(log_words) / sizeof(log_words[0]))
 
-/* the part of a buffer that is still to be read: a read beyond its end fails */
+/* the unread part of a buffer: reading beyond its end fails */
 struct cursor {
 	const uint8_t *pos;
 	size_t left;
@@ -69,8 +69,10 @@ checksum(const uint8_t *bytes, size_t len)
 	return (uint32_t)crc32_z(crc32_z(0, NULL, 0), bytes, len);
 }
 
-/* of all bytes of a record but the checksum itself; the length must be in it, as padding could pass for
- * payload */
+/*
+ * The checksum of a record covers all bytes except itself. It must include the length, since padding could
+ * pass for payload.
+ */
 static uint32_t
 record_checksum(const uint8_t *record, size_t size)
 {
@@ -102,7 +104,7 @@ log_status_2str(enum log_status status)
 	return "unknown status";
 }
 
-/* the offset is part of the check, so that a word copied to another place is no good word */
+/* the check includes the offset, so a word copied to another place is not valid */
 static uint16_t
 word_check(uint64_t value, enum log_word word)
 {
@@ -149,7 +151,7 @@ log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size)
 			log_words[i] == LOG_WORD_TAIL ? LOG_HEADER_SIZE : 0);
 }
 
-/* the part that never changes */
+/* checks the part that never changes */
 static enum log_status
 decode_fixed(const uint8_t *page, uint64_t file_size, uint64_t *size)
 {
@@ -185,7 +187,7 @@ is_zero(const uint8_t *bytes, size_t from, size_t to)
 	return true;
 }
 
-/* nothing but zeros between the fields: any changed byte of a header is found */
+/* true if there are only zeros between the fields, so that any changed byte of a header is detected */
 static bool
 gaps_are_zero(const uint8_t *page)
 {
@@ -215,7 +217,7 @@ log_header_decode(const uint8_t *buf, size_t len, uint64_t file_size, struct log
 {
 	struct log_header h;
 
-	/* a foreign file is called foreign even if it is short */
+	/* a foreign file is reported as foreign even if it is short */
 	if (len >= sizeof(log_magic) && memcmp(buf, log_magic, sizeof(log_magic)) != 0)
 		return LOG_FOREIGN;
 	if (len < LOG_HEADER_SIZE)

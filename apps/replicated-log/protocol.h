@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * protocol.h -- what writer and replica tell each other while they connect, as private data
+ * protocol.h -- what writer and replica send each other while they connect, as private data
  *
- * The writer says hello: 12 bytes, the text "rpma-log" and the version of the format as 4 bytes,
- * little-endian. The replica accepts with the description of its memory (exchange.h); while it serves another
- * writer it rejects with the four letters "busy". A connection request without a hello is rejected and
- * nothing said, as it is by a port where nobody listens.
+ * The writer sends a hello of 12 bytes: the text "rpma-log" and the version of the format as 4 bytes,
+ * little-endian. The replica accepts with the description of its memory (exchange.h). While it serves another
+ * writer, it rejects with the four letters "busy". It rejects a request without a hello without private data,
+ * like a port on which no process listens.
  */
 
 #ifndef LOG_PROTOCOL_H
@@ -30,7 +30,7 @@
 _Static_assert(sizeof(HELLO) == HELLO_SIZE + 1, "the hello is its text and the version");
 _Static_assert(LOG_VERSION == 1, "the version is in the hello as well");
 
-/* transports may pad private data: what counts is how they begin */
+/* transports may pad private data, so only the beginning counts */
 static inline bool
 pdata_begins_with(const struct rpma_conn_private_data *pdata, const char *text, size_t len)
 {

@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * reader.c -- print what a replica's file holds, every record checked
+ * reader.c -- print the content of a replica's file, and check every record
  *
- * The payloads go to standard output as they were written, byte for byte; what the log is like goes to
+ * The payloads go to standard output as they were written, byte for byte. Information about the log goes to
  * standard error.
  */
 
@@ -27,7 +27,7 @@ usage(const char *name)
 	return 2;
 }
 
-/* print up to limit records; the scan tells afterwards what was printed */
+/* prints up to limit records; afterwards the scan tells what was printed */
 static enum log_status
 print_records(struct log_scan *scan, uint64_t limit, bool quiet)
 {

@@ -4,10 +4,10 @@
 /*
  * replica.c -- gives its persistent memory to one writer at a time
  *
- * The replica maps the file, checks it, registers it and waits. Everything else is done by the writer,
- * one-sided: the replica never touches the log while it serves it. What it guards is that there is one
- * writer: a connection is the right to write, and the next one is accepted only after the one before is gone
- * together with its queue pair, so that nothing of an earlier writer can arrive any more.
+ * The replica maps the file, checks it, registers it and waits. The writer does everything else, one-sided:
+ * the replica does not touch the log while it serves it. It only ensures that there is one writer. A
+ * connection is the right to write. The next one is accepted only after the previous one and its queue pair
+ * are destroyed, so that nothing of an earlier writer can still arrive.
  */
 
 #include <getopt.h>
@@ -25,13 +25,13 @@
 #include "protocol.h"
 #include "watch.h"
 
-/* of a log that is created without a size being given */
+/* of a new log if no size is given */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
 
-/* a writer that is not established after this time is gone */
+/* a writer that is not established after this time has died */
 #define CONNECT_TIMEOUT_MS 5000
 
-/* ports that somebody else took between our asking the kernel for a free one and listening on it */
+/* tries, since another process may take a free port before this one listens on it */
 #define PORT_TRIES 20
 
 enum { ON_STOP, ON_REQUEST, ON_EVENT };
@@ -47,7 +47,7 @@ struct replica {
 	struct rpma_conn_private_data pdata; /* points to answer */
 	struct watch watch;
 	bool is_watching;
-	struct rpma_conn *writer; /* NULL: nobody */
+	struct rpma_conn *writer; /* NULL: no writer */
 };
 
 struct options {
@@ -58,7 +58,7 @@ struct options {
 	bool direct_write;
 };
 
-/* the log, created if it is not there; it must have the size that was asked for, if any was */
+/* opens the log, or creates it if it does not exist; if a size was given, the log must have it */
 static int
 open_log(const struct options *options, struct log_file *file)
 {
@@ -119,7 +119,7 @@ register_log(struct replica *r, const struct options *options)
 	return ret;
 }
 
-/* a port that nobody uses right now */
+/* finds a port that no process uses now */
 static int
 free_port(const char *addr, char *port, size_t len)
 {
@@ -144,7 +144,7 @@ free_port(const char *addr, char *port, size_t len)
 	return ret;
 }
 
-/* port 0 asks for any free one */
+/* port 0 means any free port */
 static int
 listen_on(struct replica *r, const struct options *options)
 {
@@ -184,7 +184,7 @@ watch_requests(struct replica *r)
 static void
 drop_writer(struct replica *r)
 {
-	/* the descriptor leaves the epoll set with the connection, which also ends what the writer may do */
+	/* the descriptor leaves the epoll set with the connection, which also ends the writer's access */
 	(void)rpma_conn_disconnect(r->writer);
 	(void)checked("rpma_conn_delete", rpma_conn_delete(&r->writer));
 }
@@ -231,7 +231,7 @@ next_conn_req(struct replica *r)
 			report("rpma_ep_next_conn_req", ret);
 		return;
 	}
-	/* who has gone makes room before a newcomer is looked at */
+	/* handle a disconnect first, since it makes room for the new request */
 	next_conn_event(r);
 
 	if (rpma_conn_req_get_private_data(req, &hello) || !pdata_begins_with(&hello, HELLO, HELLO_SIZE)) {
@@ -268,7 +268,7 @@ serve(struct replica *r)
 static int
 replica_start(struct replica *r, const struct options *options)
 {
-	/* before the library starts threads: none of them is to take the signals */
+	/* before the library starts threads, so that none of them takes the signals */
 	if (watch_open(&r->watch, (struct watched){ ON_STOP, 0 }))
 		return -1;
 	r->is_watching = true;
@@ -278,7 +278,7 @@ replica_start(struct replica *r, const struct options *options)
 	return register_log(r, options) || listen_on(r, options) || watch_requests(r) ? -1 : 0;
 }
 
-/* harmless on what was not started */
+/* also ends a replica that was started only partly */
 static int
 replica_stop(struct replica *r)
 {
@@ -334,7 +334,7 @@ parse_options(int argc, char *argv[], struct options *options)
 			LOG_SIZE_MIN);
 		return false;
 	}
-	/* whole pages: that is what can be mapped */
+	/* whole pages, so that it can be mapped */
 	options->size = (options->size + LOG_HEADER_SIZE - 1) & ~(uint64_t)(LOG_HEADER_SIZE - 1);
 
 	return true;
@@ -349,7 +349,7 @@ main(int argc, char *argv[])
 	if (!parse_options(argc, argv, &options))
 		return usage(argv[0]);
 
-	/* whoever waits for a line of ours gets it at once */
+	/* so that a reader of the output gets each line at once */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 
 	int ret = replica_start(&replica, &options);

@@ -4,15 +4,15 @@
 /*
  * session.c -- the writer's side of one replica
  *
- * A session is one connection, from the request to its end, and reads top to bottom in run_session():
- * connect, read the header, take part in recovery, bring the replica up to date, replicate. Whatever goes
- * wrong ends the session, and the thread begins another one after a while. Only what can never be right makes
- * the replica unusable for good.
+ * A session is one connection, from the request to its end. It reads top to bottom in run_session(): connect,
+ * read the header, take part in recovery, bring the replica up to date, replicate. Any error ends the
+ * session, and the thread begins another one after a while. Only an error that can never go away makes the
+ * replica permanently unusable.
  *
- * Replicating is done in groups of records: write them, flush them, move the tail behind them by an atomic
- * write, flush the tail. The four are posted at once and only the last one gives a completion. They are
- * carried out in this order: a flush covers the writes before it, the atomic write waits for the flush before
- * it (librpma fences it), and if one fails none behind it happens. Several groups are on their way at any
+ * Replication works in groups of records: write them, flush them, move the tail past them by an atomic write,
+ * flush the tail. The four operations are posted at once, and only the last one gives a completion. They are
+ * executed in this order: a flush covers the writes before it, and the atomic write waits for the flush
+ * before it (librpma fences it). If one fails, none after it is executed. Several groups are in flight at any
  * time.
  */
 
@@ -23,7 +23,7 @@
 #include "session.h"
 #include "session_link.h"
 
-/* about so many bytes of records make a group: a flush costs about the same for few bytes */
+/* approximate size of a group in bytes: a flush costs about the same for fewer bytes */
 #define GROUP_BYTES ((size_t)4 << 20)
 
 #define BACKOFF_MIN_MS 50
@@ -42,7 +42,7 @@ read_header(struct session *s)
 	return status == LOG_OK ? 0 : session_give_up(s, "%s", log_status_2str(status));
 }
 
-/* the header is known: the replica may take part */
+/* the header is known, so the replica may take part */
 static void
 enter_cluster(struct session *s)
 {
@@ -53,7 +53,7 @@ enter_cluster(struct session *s)
 	m->tried = true;
 	m->fetch = false;
 	m->fetched = false;
-	/* promised to us on an earlier connection, and to nobody else since */
+	/* promised to us on an earlier connection, and to no other writer since */
 	bool promised = s->c->epoch && m->promised_epoch == s->c->epoch && s->header.promised == s->c->epoch;
 	m->state = promised ? MEMBER_PROMISED : MEMBER_READY;
 	s->epoch = promised ? s->c->epoch : 0;
@@ -105,7 +105,7 @@ promise(struct session *s, uint64_t epoch)
 	return 0;
 }
 
-/* read the replica's log into the image */
+/* reads the replica's log into the image */
 static int
 fetch(struct session *s)
 {
@@ -116,7 +116,7 @@ fetch(struct session *s)
 		ret = session_read_remote(s, s->image_mr, offset, offset,
 			tail - offset < CHUNK ? tail - offset : CHUNK);
 
-	/* another image may take the place of this one until it is decided which log is taken over */
+	/* another image may replace this one before it is decided which log is taken over */
 	session_deregister(&s->image_mr);
 	if (ret)
 		return -1;
@@ -128,11 +128,11 @@ fetch(struct session *s)
 	return 0;
 }
 
-/* 1 if something was done that the main thread asks for, 0 if it asks for nothing, -1 if it failed */
+/* 1 if it did what the main thread asked for, 0 if there was nothing to do, -1 if it failed */
 static int
 serve_recovery(struct session *s, const struct view *view)
 {
-	/* whoever has been promised to somebody else waits for the main thread to choose a higher epoch */
+	/* a replica promised to another writer must wait until the main thread chooses a higher epoch */
 	if (view->epoch > s->epoch && (s->header.promised < view->epoch || view->phase != PHASE_RECOVER))
 		return promise(s, view->epoch) ? -1 : 1;
 	if (view->fetch)
@@ -141,7 +141,7 @@ serve_recovery(struct session *s, const struct view *view)
 	return 0;
 }
 
-/* until it has recovered the log */
+/* runs until the main thread has recovered the log */
 static int
 take_part_in_recovery(struct session *s)
 {
@@ -151,7 +151,7 @@ take_part_in_recovery(struct session *s)
 
 		if (done < 0)
 			return -1;
-		/* what was done took time, and the wake-ups of that time with it: look again */
+		/* the work took time and may have used up wake-ups, so look again */
 		if (done)
 			continue;
 		if (view.phase != PHASE_RECOVER)
@@ -163,7 +163,7 @@ take_part_in_recovery(struct session *s)
 
 /* --- bringing up to date --- */
 
-/* is this replica a part of this log? An empty one becomes one */
+/* checks that this replica is part of this log; an empty replica becomes part of it */
 static int
 check_identity(struct session *s)
 {
@@ -193,7 +193,7 @@ claim_identity(struct session *s)
 		: 0;
 }
 
-/* how much of len bytes is the same */
+/* the number of equal bytes at the beginning, at most len */
 static size_t
 common_length(const uint8_t *a, const uint8_t *b, size_t len)
 {
@@ -206,7 +206,7 @@ common_length(const uint8_t *a, const uint8_t *b, size_t len)
 	return i;
 }
 
-/* up to which record boundary is the replica's log the same as ours? */
+/* finds the last record boundary up to which the replica's log equals ours */
 static int
 compare_logs(struct session *s, size_t *common)
 {
@@ -229,7 +229,7 @@ compare_logs(struct session *s, size_t *common)
 	return 0;
 }
 
-/* leave on the replica what is the same as ours; replicating then goes on from there */
+/* keeps the part of the replica's log that equals ours; replication then continues from there */
 static int
 cut_back(struct session *s)
 {
@@ -250,7 +250,7 @@ cut_back(struct session *s)
 	return 0;
 }
 
-/* all that was recovered is durable there: from now on the replica counts */
+/* the whole recovered log is durable there: from now on the replica counts */
 static int
 join(struct session *s)
 {
@@ -300,7 +300,7 @@ post_groups(struct session *s, size_t end)
 	return 0;
 }
 
-/* a completion belongs to the oldest group: they complete in order */
+/* completions come in order, so this one belongs to the oldest group */
 static int
 collect_groups(struct session *s)
 {
@@ -320,7 +320,7 @@ collect_groups(struct session *s)
 	return 0;
 }
 
-/* replicate up to the end, or, with follow, what is appended later as well */
+/* replicates up to end or, if follow is true, also what is appended later */
 static int
 replicate(struct session *s, size_t end, bool follow)
 {
@@ -332,7 +332,7 @@ replicate(struct session *s, size_t end, bool follow)
 			return -1;
 		if (s->in_flight == 0 && s->sent >= end && (!follow || view.phase == PHASE_DRAIN))
 			return 0;
-		/* else the groups just collected have made room for more */
+		/* else the collected groups have made room for more */
 		if ((s->in_flight == GROUPS_MAX || s->sent >= end) && session_wait_for_change(s, -1))
 			return -1;
 	}
@@ -355,7 +355,7 @@ run_session(struct session *s)
 	return replicate(s, 0, true);
 }
 
-/* everything of one connection goes; the device and its registered memory stay */
+/* frees everything of one connection; the device and its registered memory stay */
 static void
 end_session(struct session *s)
 {
@@ -370,7 +370,7 @@ end_session(struct session *s)
 	s->in_flight = 0;
 }
 
-/* sleep before the next attempt: false if there is none */
+/* sleeps before the next attempt; false if there will be none */
 static bool
 back_off(struct session *s, int ms)
 {
@@ -402,7 +402,7 @@ session_thread(void *arg)
 
 	do {
 		(void)run_session(&s);
-		/* one that came as far as a header was no failed attempt */
+		/* an attempt that read a header did not fail */
 		backoff_ms = s.header.size ? BACKOFF_MIN_MS : backoff_ms * 2;
 		if (backoff_ms > BACKOFF_MAX_MS)
 			backoff_ms = BACKOFF_MAX_MS;

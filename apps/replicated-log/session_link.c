@@ -16,7 +16,7 @@
 #define CONNECT_TIMEOUT_MS 5000
 #define CLOSE_TIMEOUT_MS 1000
 
-/* the functions of librpma that deal with addresses and memory must not be called by two threads at once */
+/* two threads must not call the functions of librpma for addresses and memory at once */
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct view
@@ -84,7 +84,7 @@ session_failed(struct session *s, const char *call, int ret)
 
 /* --- waiting --- */
 
-/* collect an event of the connection, if there is one */
+/* collects an event of the connection, if there is one */
 static void
 next_event(struct session *s, enum rpma_conn_event *event)
 {
@@ -138,7 +138,7 @@ session_poll_completion(struct session *s)
 	return 1;
 }
 
-/* wait for the completion of the one operation that is on its way */
+/* waits for the completion of the only operation in flight */
 static int
 await_completion(struct session *s)
 {
@@ -166,7 +166,7 @@ session_read_remote(struct session *s, struct rpma_mr_local *dst, size_t dst_off
 	return await_completion(s);
 }
 
-/* make a range of the replica durable; the completion, if any, tells when */
+/* makes a range of the replica durable; the completion, if any, tells when */
 int
 session_post_flush(struct session *s, size_t offset, size_t len, int flags)
 {
@@ -201,7 +201,7 @@ session_write_word(struct session *s, enum log_word word, uint64_t value)
 
 /* --- connecting --- */
 
-/* what lives as long as the thread: the device, and memory to read into */
+/* opens what lives as long as the thread: the device, and memory to read into */
 static int
 prepare_peer(struct session *s)
 {
@@ -238,7 +238,7 @@ new_request(struct session *s, struct rpma_conn_req **req)
 	return ret;
 }
 
-/* a non-blocking descriptor: a hint that turns out to be wrong must not hold us up */
+/* makes a descriptor non-blocking, since it may become readable without an event */
 static int
 set_nonblocking(int fd)
 {
@@ -261,7 +261,7 @@ open_descriptors(struct session *s)
 	return set_nonblocking(s->cq_fd) || set_nonblocking(s->event_fd) ? -1 : 0;
 }
 
-/* was the request rejected by a replica that serves another writer? Where nobody listens nothing is said */
+/* true if a replica rejected the request because it serves another writer (an unused port sends no data) */
 static bool
 is_busy(struct session *s)
 {
@@ -270,7 +270,7 @@ is_busy(struct session *s)
 	return rpma_conn_get_private_data(s->conn, &pdata) == 0 && pdata_begins_with(&pdata, BUSY, BUSY_SIZE);
 }
 
-/* the library sees to it that an event comes in time */
+/* the library guarantees an event in time */
 static int
 await_established(struct session *s)
 {
@@ -293,7 +293,7 @@ await_established(struct session *s)
 	return s->closed ? -1 : 0;
 }
 
-/* where is the memory of the replica? */
+/* reads where the replica's memory is */
 static int
 read_answer(struct session *s)
 {

@@ -4,8 +4,8 @@
 /*
  * writer.c -- append the records of standard input to a log on several replicas
  *
- * A record is acknowledged when it is durable on a majority of the replicas. cluster.h tells how, and why it
- * is then never lost; here is what the user sees: input, acknowledgements, progress, summary.
+ * A record is acknowledged when it is durable on a majority of the replicas. cluster.h explains how, and why
+ * the record is then never lost. This file has the user's part: input, acknowledgements, progress, summary.
  */
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "latency.h"
 #include "numbers.h"
 
-/* not acknowledged yet: at most so many bytes, read from the input in at most so many pieces */
+/* limits on records that are not acknowledged: in bytes, and in reads of the input (batches) */
 #define WINDOW_BYTES ((size_t)8 << 20)
 #define BATCHES_MAX 1024
 
@@ -35,15 +35,13 @@
 struct options {
 	const char *replicas;
 	const char *ack_path;
-	uint64_t record_size; /* 0: lines */
-	int timeout_ms;       /* -1: for ever */
+	uint64_t record_size; /* 0: records are lines */
+	int timeout_ms;       /* -1: no limit */
 	bool resume;
 	bool trust_empty;
 };
 
-/*
- * records that were read at the same time; the counts are those of the whole log up to the end of the batch
- */
+/* The records of one read. The counts are those of the whole log up to the end of the batch. */
 struct batch {
 	size_t end;
 	uint64_t records;
@@ -57,19 +55,19 @@ struct writer {
 	struct log_scan known; /* --resume: the records that the input must begin with */
 	bool resume;
 	bool full;
-	struct batch batches[BATCHES_MAX]; /* a ring of those not acknowledged yet */
+	struct batch batches[BATCHES_MAX]; /* a ring of the batches that are not acknowledged yet */
 	unsigned first;
 	unsigned count;
-	struct batch last; /* the newest one, acknowledged or not */
+	struct batch last; /* the newest batch, acknowledged or not */
 	struct batch acknowledged;
 	struct batch recovered;
 	struct latency latency;
 	int ack_fd;
 	int64_t start_ns;
-	int64_t progress_ns; /* when it was shown last */
-	int64_t looked_ms;   /* when the replicas were counted last */
-	int64_t alone_ms;    /* how long there was no majority, in all */
-	int64_t fine_ms;     /* when there was a majority last, and nothing stood still */
+	int64_t progress_ns; /* time when the progress was last shown */
+	int64_t looked_ms;   /* time when the replicas were last counted */
+	int64_t alone_ms;    /* total time without a majority */
+	int64_t fine_ms;     /* time when there last was a majority and progress */
 	bool show_progress;
 };
 
@@ -91,8 +89,10 @@ now_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* how much is acknowledged, for whoever looks after this process was killed; of the whole log, not of this
- * run */
+/*
+ * Writes the number of acknowledged records and bytes, to be read after this process was killed. It counts
+ * the whole log, not only this run.
+ */
 static int
 write_ack_file(struct writer *w)
 {
@@ -109,7 +109,7 @@ write_ack_file(struct writer *w)
 	return 0;
 }
 
-/* all batches that end at or before commit are acknowledged */
+/* acknowledges all batches that end at or before commit */
 static int
 acknowledge(struct writer *w, size_t commit)
 {
@@ -139,8 +139,10 @@ add_batch(struct writer *w, const struct batch *batch)
 	w->last = *batch;
 }
 
-/* --resume: is this record the next one of the log? 1 yes, 0 there are no more known ones, -1 it is another
- * one */
+/*
+ * --resume: compares this record with the next one of the log: 1 equal, 0 the log has no further records, -1
+ * different
+ */
 static int
 match_known(struct writer *w, const uint8_t *payload, size_t length)
 {
@@ -155,7 +157,7 @@ match_known(struct writer *w, const uint8_t *payload, size_t length)
 	return -1;
 }
 
-/* append all whole records that were read; they are one batch */
+/* appends all whole records that were read, as one batch */
 static int
 append_records(struct writer *w)
 {
@@ -189,13 +191,13 @@ append_records(struct writer *w)
 static bool
 wants_input(const struct writer *w, size_t commit)
 {
-	/* before the first majority has joined, commit is at the beginning of the log */
+	/* before a majority has joined, commit is at the beginning of the log */
 	size_t waiting = w->cluster.head - (w->acknowledged.end > commit ? w->acknowledged.end : commit);
 
 	return !w->full && !interrupted && !w->input.eof && w->count < BATCHES_MAX && waiting < WINDOW_BYTES;
 }
 
-/* wait for input (if it is wanted), for an acknowledgement, or a moment; then take the input */
+/* waits for input (if wanted), for an acknowledgement, or for a moment; then reads the input */
 static int
 wait_and_read(struct writer *w, size_t commit)
 {
@@ -230,7 +232,7 @@ show_progress(struct writer *w, unsigned joined, bool at_end)
 	w->progress_ns = now;
 }
 
-/* is there a majority, and does it go on? False after it has told the user that it waited long enough */
+/* true if there is a majority and progress; false after it has told the user that the timeout is over */
 static bool
 is_worth_waiting(struct writer *w, const struct options *options, unsigned joined, bool doomed)
 {
@@ -253,7 +255,7 @@ is_worth_waiting(struct writer *w, const struct options *options, unsigned joine
 	return true;
 }
 
-/* until all of the input is acknowledged */
+/* runs until all of the input is acknowledged */
 static int
 replicate_input(struct writer *w, const struct options *options)
 {
@@ -293,7 +295,7 @@ print_summary(const struct writer *w)
 	printf("latency p99: %.1f us\n", (double)latency_permille(&w->latency, 990) / 1e3);
 }
 
-/* the recovered log is acknowledged again, as soon as a majority has all of it */
+/* acknowledges the recovered log again, as soon as a majority has all of it */
 static void
 begin(struct writer *w, const struct options *options)
 {
@@ -309,7 +311,7 @@ begin(struct writer *w, const struct options *options)
 	w->resume = options->resume;
 	log_scan_init(&w->known, c->image, c->recovered_end);
 	add_batch(w, &w->recovered);
-	/* counted from here, whether or not a majority is up already */
+	/* time counts from here, whether or not a majority is up already */
 	w->acknowledged = w->recovered;
 	w->acknowledged.end = 0;
 	w->start_ns = now_ns();
@@ -389,7 +391,7 @@ parse_options(int argc, char *argv[], struct options *options)
 	return true;
 }
 
-/* a first signal ends the input, a second one the process; the threads of the replicas take none */
+/* a first signal ends the input, a second one the process; the threads of the replicas take no signals */
 static int
 start(struct writer *w)
 {

@@ -4,8 +4,8 @@
 /*
  * client.c -- connect to the server, exchange a message with it as private data, and disconnect
  *
- * A server that does not listen yet, or has too much to do, rejects the connection: it is asked again for a
- * while.
+ * A server that does not listen yet, or is too busy, rejects the connection. The client then tries again for
+ * a while.
  */
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 static char question[] = "Hello server!";
 
-/* one attempt: *event says how it ended; *conn is there only if it is established */
+/* makes one attempt: *event tells how it ended; *conn is set only if the connection is established */
 static int
 attempt(struct rpma_peer *peer, const char *addr, const char *port, struct rpma_conn **conn,
 	enum rpma_conn_event *event)
@@ -77,7 +77,7 @@ main(int argc, char *argv[])
 		ret = connect_patiently(peer, argv[1], argv[2], &conn);
 	if (ret == 0) {
 		ret = print_message(conn);
-		/* a connection is used here: the next examples do */
+		/* a connection would be used here, as in the next examples */
 		ret = first_error(ret, conn_disconnect(&conn));
 	}
 	ret = first_error(ret, checked("rpma_peer_delete", rpma_peer_delete(&peer)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* message.h -- the text that the other side has sent along when the connection was made */
+/* message.h -- the text that the other side sent with the connection */
 
 #ifndef MESSAGE_H
 #define MESSAGE_H
@@ -11,7 +11,7 @@
 #include "connection.h"
 #include "text.h"
 
-/* it belongs to the connection: it is gone when that is deleted */
+/* the private data belongs to the connection and is freed with it */
 static inline int
 print_message(const struct rpma_conn *conn)
 {

@@ -30,7 +30,7 @@ main(int argc, char *argv[])
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
 	if (ret == 0)
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
-	/* the answer travels with the acceptance, so the client has it as soon as it is connected */
+	/* the reply travels with the acceptance, so the client has it as soon as it is connected */
 	if (ret == 0)
 		ret = server_accept(ep, NULL, &pdata, &conn);
 	if (ret == 0) {

@@ -12,7 +12,7 @@
 #include "exchange.h"
 #include "text.h"
 
-#define SIZE 1024 /* bytes that are read, if the server has as many */
+#define SIZE 1024 /* bytes to read, if the server has that many */
 
 #define READ_ID ((const void *)(uintptr_t)0x4ead)
 
@@ -21,7 +21,7 @@ read_text(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t *len)
 {
 	struct exchange server;
 
-	/* what the server says about its memory came with its acceptance */
+	/* the description of the server's memory came with its acceptance */
 	int ret = checked("reading what the server says about its memory", exchange_unpack(conn, &server));
 	if (ret)
 		return ret;
@@ -31,7 +31,7 @@ read_text(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t *len)
 	ret = checked("rpma_read",
 		rpma_read(conn, dst, 0, server.mr, server.data_offset, *len, RPMA_F_COMPLETION_ALWAYS,
 			READ_ID));
-	/* until this completion nothing is known of what is in the memory */
+	/* the content of the memory is unknown until this completion */
 	if (ret == 0)
 		ret = conn_wait_completion(conn, READ_ID);
 	exchange_release(&server);

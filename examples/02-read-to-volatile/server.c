@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * server.c -- register memory with a text in it, tell the client where it is, and wait until the client is
- * gone
+ * server.c -- register memory with a text in it, tell the client where it is, and wait until the client has
+ * disconnected
  */
 
 #include <stdio.h>
@@ -36,17 +36,17 @@ main(int argc, char *argv[])
 	snprintf(text, SIZE, "Hello client!");
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
-	/* nothing of this process can be read from afar but what is registered for it */
+	/* the other side can only read memory of this process that is registered for it */
 	if (ret == 0)
 		ret = checked("rpma_mr_reg", rpma_mr_reg(peer, text, SIZE, RPMA_MR_USAGE_READ_SRC, &mr));
-	/* who has the description may read the memory, so it goes to the client and nowhere else */
+	/* anyone with the description may read the memory, so it goes only to the client */
 	if (ret == 0)
 		ret = checked("describing the memory", exchange_pack(description, mr, NULL, 0, &pdata));
 	if (ret == 0)
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = server_accept(ep, NULL, &pdata, &conn);
-	/* the client reads meanwhile, and needs no help from here */
+	/* meanwhile the client reads, without help from here */
 	if (ret == 0)
 		ret = conn_wait_closed(&conn);
 

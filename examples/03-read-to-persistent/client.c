@@ -4,7 +4,7 @@
 /*
  * client.c -- offer a text to the server, which reads it, and wait until the server has it
  *
- * The text is kept in persistent memory, if a file is given, and is another one at the next start.
+ * If a file is given, the text is kept in persistent memory. It is another text at the next start.
  */
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ main(int argc, char *argv[])
 	greeting_print("Next value", &mem);
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer, NULL);
-	/* the text alone is registered: what else is in the file is nobody's business */
+	/* only the text is registered: the server must not read the rest of the file */
 	if (ret == 0)
 		ret = checked("rpma_mr_reg",
 			rpma_mr_reg(peer, greeting_text(&mem), GREETING_SIZE, RPMA_MR_USAGE_READ_SRC, &mr));
@@ -46,7 +46,7 @@ main(int argc, char *argv[])
 		ret = client_connect(peer, argv[1], argv[2], NULL, &pdata, &conn);
 	if (ret == 0)
 		ret = conn_wait_closed(&conn);
-	/* the server is done with it: the next text will be another one */
+	/* the server has read it: the next text will be another one */
 	if (ret == 0)
 		greeting_translate(&mem);
 

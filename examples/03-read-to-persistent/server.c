@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- read a text out of the client's memory and keep it in persistent memory
- */
+/* server.c -- read a text from the client's memory and keep it in persistent memory */
 
 #include <stdio.h>
 
@@ -18,7 +16,7 @@ read_greeting(struct rpma_conn *conn, struct rpma_mr_local *dst, struct greeting
 {
 	struct exchange client;
 
-	/* what the client says about its memory came with its request */
+	/* the description of the client's memory came with its request */
 	int ret = checked("reading what the client says about its memory", exchange_unpack(conn, &client));
 	if (ret)
 		return ret;
@@ -31,7 +29,7 @@ read_greeting(struct rpma_conn *conn, struct rpma_mr_local *dst, struct greeting
 	if (ret == 0)
 		ret = conn_wait_completion(conn, READ_ID);
 	exchange_release(&client);
-	/* the text has arrived; that it stays is for this side to see to, as it is this side's memory */
+	/* the text has arrived; this side must make it durable, since it is this side's memory */
 	if (ret == 0)
 		greeting_persist(mem);
 

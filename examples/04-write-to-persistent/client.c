@@ -4,8 +4,8 @@
 /*
  * client.c -- write a text into the server's memory, and read a little of it back
  *
- * The read cannot overtake the write before it, so when it has completed the text is where it belongs. The
- * text is kept in persistent memory, if a file is given, and is another one at the next start.
+ * The read cannot overtake the write before it, so when it has completed, the text is in the server's memory.
+ * If a file is given, the text is kept in persistent memory. It is another text at the next start.
  */
 
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #include "greeting.h"
 #include "numbers.h"
 
-#define READ_BACK 8 /* bytes; as many as a text has at least */
+#define READ_BACK 8 /* in bytes; no text is shorter */
 
-/* marks the one operation whose completion is waited for */
+/* marks the only operation whose completion the client waits for */
 #define READ_ID ((const void *)(uintptr_t)0x4ead)
 
 static int
@@ -32,7 +32,7 @@ write_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct g
 	if (ret)
 		return ret;
 
-	/* it might have less room than we have text */
+	/* the server may have less room than the text needs */
 	size_t room = server.size - server.data_offset;
 	size_t len = room < GREETING_SIZE ? room : GREETING_SIZE;
 	if (len <= strlen(greeting_text(mem))) {
@@ -40,7 +40,7 @@ write_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct g
 		ret = RPMA_E_INVAL;
 	}
 
-	/* no completion is asked for: that of the read behind it says that both are done */
+	/* asks for no completion: that of the read after it covers both */
 	if (ret == 0)
 		ret = checked("rpma_write",
 			rpma_write(conn, server.mr, server.data_offset, src, 0, len,

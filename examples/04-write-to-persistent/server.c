@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- give one client memory to write to, and look at it when the client is gone
- */
+/* server.c -- give one client memory to write to, and print it after the client has disconnected */
 
 #include <stdio.h>
 
@@ -34,7 +32,7 @@ main(int argc, char *argv[])
 		greeting_print("Old value", &mem);
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
-	/* to be read from as well: that is how the client makes sure that its writes have arrived */
+	/* readable as well: the client reads to make sure that its writes have arrived */
 	if (ret == 0)
 		ret = checked("rpma_mr_reg",
 			rpma_mr_reg(peer, mem.ptr, mem.size, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC,
@@ -49,7 +47,7 @@ main(int argc, char *argv[])
 	if (ret == 0)
 		ret = conn_wait_closed(&conn);
 	if (ret == 0) {
-		/* not every device has made it durable by then: see the README */
+		/* not every device has made it durable by now: see the README */
 		greeting_persist(&mem);
 		greeting_print("New value", &mem);
 	}

@@ -4,7 +4,7 @@
 /*
  * client.c -- write a text into the server's memory and flush it there
  *
- * The text is kept in persistent memory, if a file is given, and is another one at the next start.
+ * If a file is given, the text is kept in persistent memory. It is another text at the next start.
  */
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "greeting.h"
 #include "numbers.h"
 
-/* marks the one operation whose completion is waited for */
+/* marks the only operation whose completion the client waits for */
 #define FLUSH_ID ((const void *)(uintptr_t)0xF01D)
 
 static int
@@ -27,7 +27,7 @@ usage(const char *name)
 	return 2;
 }
 
-/* the server has said what it has; it might have less room than we have text */
+/* server describes its memory, which may have less room than the text needs */
 static int
 write_and_flush(struct rpma_conn *conn, struct exchange *server, const struct rpma_mr_local *src,
 	struct greeting_memory *mem)
@@ -41,7 +41,7 @@ write_and_flush(struct rpma_conn *conn, struct exchange *server, const struct rp
 		return -1;
 	}
 
-	/* no completion is asked for: that of the flush behind it says that both are done */
+	/* asks for no completion: that of the flush after it covers both */
 	int ret = rpma_write(conn, server->mr, server->data_offset, src, mem->text_offset, len,
 		RPMA_F_COMPLETION_ON_ERROR, NULL);
 	if (ret) {
@@ -66,7 +66,9 @@ send_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct gr
 		report("reading what the server says about its memory", ret);
 		return ret;
 	}
-	/* whether its writes reach persistent memory directly decides what a flush can do on some hardware */
+	/*
+	 * On some hardware, a flush can do more if the server's device writes directly to persistent memory
+	 */
 	if (server.pcfg)
 		ret = rpma_conn_apply_remote_peer_cfg(conn, server.pcfg);
 	if (ret == 0)

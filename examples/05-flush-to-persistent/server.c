@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- give one client memory to write to, and look at it when the client is gone
- */
+/* server.c -- give one client memory to write to, and print it after the client has disconnected */
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +39,7 @@ describe(struct rpma_mr_local *mr, size_t offset, bool direct_write, uint8_t buf
 	return ret;
 }
 
-/* accept one client, and wait until it is gone: what it does meanwhile needs no help from here */
+/* accepts one client and waits until it has disconnected: the client needs no help meanwhile */
 static int
 serve_client(struct rpma_peer *peer, const char *addr, const char *port,
 	const struct rpma_conn_private_data *pdata)

@@ -14,7 +14,7 @@
 #include "name.h"
 #include "numbers.h"
 
-/* the letters as they are spelled over the radio */
+/* the letters of the radio alphabet */
 static const char *const letters[] = { "Alfa", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot", "Golf",
 	"Hotel", "India", "Juliett", "Kilo", "Lima", "Mike", "November", "Oscar", "Papa", "Quebec", "Romeo",
 	"Sierra", "Tango", "Uniform", "Victor", "Whiskey", "X-ray", "Yankee", "Zulu" };
@@ -39,7 +39,7 @@ main(int argc, char *argv[])
 	char *name = memory_new(NAME_SIZE);
 	if (name == NULL)
 		return 1;
-	/* another seed is another name */
+	/* each seed gives another name */
 	snprintf(name, NAME_SIZE, "%s-%" PRIu64, letters[seed % LETTERS], seed / LETTERS);
 	printf("My names is: %s\n", name);
 

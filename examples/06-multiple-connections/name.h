@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* name.h -- what the client has for the server to read */
+/* name.h -- the size of the name that the server reads from the client */
 
 #ifndef NAME_H
 #define NAME_H
 
-#define NAME_SIZE 32 /* bytes with the end */
+#define NAME_SIZE 32 /* in bytes, with the terminating zero */
 
 #endif /* NAME_H */

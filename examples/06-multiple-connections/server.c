@@ -7,11 +7,12 @@
  * Nothing here waits for a certain client: each step is done when its descriptor becomes readable. The life
  * of a client:
  *
- *	request taken       accepted; from here on its connection has two descriptors, for events and for
- * completions ESTABLISHED         its description of its memory is there: the read is posted completion the
- * name is there: it is disconnected CLOSED, or trouble  deleted; its place is free for another one
+ *	request taken       accepted; now its connection has two descriptors, for events and for completions
+ *	ESTABLISHED         the description of its memory is there: the read is posted
+ *	completion          the name is there: the client is disconnected
+ *	CLOSED, or trouble  deleted; its place is free for another client
  *
- * The server ends when nobody came and nothing happened for a while, or at SIGINT or SIGTERM.
+ * The server ends when nothing has happened for a while, or at SIGINT or SIGTERM.
  */
 
 #include <stdio.h>
@@ -25,8 +26,8 @@
 #include "text.h"
 #include "watch.h"
 
-#define CLIENTS_MAX 10 /* at a time; one more is rejected */
-#define NAMES_MAX 1000 /* in all; then the server ends */
+#define CLIENTS_MAX 10 /* at a time; more are rejected */
+#define NAMES_MAX 1000 /* in total; then the server ends */
 #define IDLE_MS 15000
 
 enum { ON_STOP, ON_REQUEST, ON_EVENT, ON_COMPLETION };
@@ -35,7 +36,7 @@ struct client {
 	struct rpma_conn *conn; /* NULL: the place is free */
 	int event_fd;
 	int completion_fd;
-	struct exchange memory; /* of the client; there from the read on */
+	struct exchange memory; /* of the client; valid from the read on */
 };
 
 struct server {
@@ -56,20 +57,20 @@ client_delete(struct server *s, unsigned i)
 
 	watch_remove(&s->watch, client->event_fd);
 	watch_remove(&s->watch, client->completion_fd);
-	/* if it is the other side that has disconnected it waits for this */
+	/* if the other side has disconnected, it waits for this */
 	(void)rpma_conn_disconnect(client->conn);
 	(void)checked("rpma_conn_delete", rpma_conn_delete(&client->conn));
 	exchange_release(&client->memory);
 }
 
-/* the client is connected: read the name that it has described */
+/* the client is connected: reads the name that it has described */
 static int
 client_read(struct server *s, unsigned i)
 {
 	struct client *client = &s->clients[i];
 	struct exchange *memory = &client->memory;
 
-	/* one read for each client: its memory is known already if this is not the first */
+	/* one read for each client: if its memory is already known, this is not the first */
 	if (memory->mr)
 		return RPMA_E_UNKNOWN;
 	int ret =
@@ -79,7 +80,7 @@ client_read(struct server *s, unsigned i)
 
 	size_t there = memory->size - memory->data_offset;
 	size_t len = there < NAME_SIZE ? there : NAME_SIZE;
-	/* a short name is not to be followed by the rest of somebody else's */
+	/* so that a short name is not followed by the rest of an earlier client's name */
 	memset(s->memory + i * NAME_SIZE, 0, NAME_SIZE);
 	return checked("rpma_read",
 		rpma_read(client->conn, s->mr, i * NAME_SIZE, memory->mr, memory->data_offset, len,
@@ -97,7 +98,7 @@ client_event(struct server *s, unsigned i)
 	if (ret == 0 && event == RPMA_CONN_ESTABLISHED)
 		ret = client_read(s, i);
 	else
-		ret = RPMA_E_UNKNOWN; /* closed, for whatever reason */
+		ret = RPMA_E_UNKNOWN; /* closed, for any reason */
 	if (ret)
 		client_delete(s, i);
 }
@@ -120,7 +121,7 @@ client_completion(struct server *s, unsigned i)
 	}
 
 	(void)text_copy(s->names[s->count++], NAME_SIZE, s->memory + i * NAME_SIZE, NAME_SIZE);
-	/* its answer is the event CLOSED */
+	/* the event CLOSED will follow */
 	(void)checked("rpma_conn_disconnect", rpma_conn_disconnect(client->conn));
 }
 
@@ -141,7 +142,7 @@ client_watch(struct server *s, unsigned i)
 	return ret;
 }
 
-/* a client that cannot be served is no reason to end: it is told so, and the next one comes */
+/* an error with one client does not end the server: it rejects that client and takes the next */
 static void
 take_request(struct server *s)
 {
@@ -223,7 +224,7 @@ main(int argc, char *argv[])
 	}
 	show_log();
 
-	/* before the library starts threads: none of them is to take the signals */
+	/* before the library starts threads, so that none of them takes the signals */
 	if (watch_open(&s.watch, (struct watched){ ON_STOP, 0 }))
 		return 1;
 	int ret = 0;

@@ -4,9 +4,9 @@
 /*
  * client.c -- append words to a log in the server's memory
  *
- * For each word: write it behind what is used, flush it, write the new value of used in one piece, flush
- * that. The atomic write does not start before the flush in front of it is done, so all four are posted at
- * once.
+ * For each word it writes the word after the used part, flushes it, writes the new value of used atomically,
+ * and flushes that. The atomic write does not start before the flush before it is done, so all four are
+ * posted at once.
  */
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 #define DATA_ID ((const void *)(uintptr_t)0xda7a)
 #define USED_ID ((const void *)(uintptr_t)0x05ed)
 
-/* of the memory that words are sent from, and used is read to */
+/* offsets in the local memory: the words to send come first, then the value of used */
 #define LOCAL_USED WORDS_DATA_SIZE
 #define LOCAL_SIZE (WORDS_DATA_SIZE + WORDS_USED_SIZE)
 
@@ -34,10 +34,10 @@ struct appender {
 	uint8_t *local;
 	struct rpma_mr_local *mr;
 	uint64_t used;
-	enum rpma_flush_type type; /* what the last flush was */
+	enum rpma_flush_type type; /* the type of the last flush */
 };
 
-/* how far is the log in use? */
+/* reads how much of the log is in use */
 static int
 read_used(struct appender *a)
 {
@@ -66,7 +66,7 @@ append(struct appender *a, const char *word)
 	size_t len = strlen(word) + 1;
 	uint8_t used[WORDS_USED_SIZE];
 
-	/* it fits: who calls has looked */
+	/* the caller has checked that it fits */
 	memcpy(a->local, word, len);
 	int ret = checked("rpma_write",
 		rpma_write(a->conn, a->server.mr, data_at, a->mr, 0, len, RPMA_F_COMPLETION_ON_ERROR, NULL));

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- give one client a log to append to, and look at it when the client is gone
- */
+/* server.c -- give one client a log to append to, and print it after the client has disconnected */
 
 #include <stdio.h>
 
@@ -37,7 +35,7 @@ main(int argc, char *argv[])
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
 	if (ret == 0)
 		ret = checked("rpma_mr_reg", rpma_mr_reg(peer, words.ptr, WORDS_SIZE, usage, &mr));
-	/* the client begins at used: the signature is none of its business */
+	/* the client's data begins at used: the client does not need the signature */
 	if (ret == 0)
 		ret = checked("describing the memory",
 			exchange_pack(description, mr, NULL, WORDS_USED_OFFSET, &pdata));

@@ -13,11 +13,11 @@
 #include "text.h"
 #include "words.h"
 
-#define SIGNATURE "RPMA-WORDS-LOG1" /* 16 bytes with its end */
+#define SIGNATURE "RPMA-WORDS-LOG1" /* 16 bytes with the terminating zero */
 
 static_assert(sizeof(SIGNATURE) == WORDS_USED_OFFSET, "the signature is all that is before used");
 
-/* the signature, which makes the log valid, is written when all else is there */
+/* the signature makes the log valid, so it is written after everything else */
 static void
 format(struct words *words)
 {
@@ -82,7 +82,7 @@ words_print(const struct words *words)
 	uint64_t used = counter_get(words->ptr + WORDS_USED_OFFSET);
 	char word[WORDS_DATA_SIZE];
 
-	/* it was written from afar */
+	/* a client wrote this, so it may be any number */
 	if (used > WORDS_DATA_SIZE)
 		used = WORDS_DATA_SIZE;
 	printf("The log holds:\n");

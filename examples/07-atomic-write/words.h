@@ -5,12 +5,12 @@
  * words.h -- a log of words in memory that clients write to, persistent if a file was given
  *
  *	offset  size
- *	     0    16  signature: what follows is valid
- *	    16     8  used: that many bytes of the data are in the log, little-endian
- *	    24  1024  data: words, each with its end
+ *	     0    16  signature: the rest is valid
+ *	    16     8  used: number of bytes of data in the log, little-endian
+ *	    24  1024  data: words, each with a terminating zero
  *
- * Only used decides what is in the log, and it is written in one piece after the data: whatever happens, each
- * word is in it as a whole or not at all.
+ * Only used decides what is in the log. It is written atomically after the data, so each word is in the log
+ * as a whole or not at all, whatever happens.
  */
 
 #ifndef WORDS_H
@@ -30,12 +30,14 @@ struct words {
 	struct persistent file; /* file.map is NULL if the memory is volatile */
 };
 
-/* the log in the file, or in volatile memory if path is NULL. Returns 0, or -1 after it has told the user
- * why. */
+/*
+ * Opens the log in the file, or in volatile memory if path is NULL. Returns 0, or -1 after it has told the
+ * user the reason.
+ */
 int words_open(const char *path, struct words *words);
 void words_close(struct words *words);
 
-/* what is in the log, a line for each word on stdout */
+/* prints the log on stdout, one word per line */
 void words_print(const struct words *words);
 
 #endif /* WORDS_H */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * client.c -- send a number, get the next one, send that, for some rounds
- */
+/* client.c -- send a number, receive the next one, send that, for some rounds */
 
 #include <stdio.h>
 

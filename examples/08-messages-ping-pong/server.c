@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- answer each number with the next one
- */
+/* server.c -- reply to each number with the next one */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +9,7 @@
 #include "connection.h"
 #include "counter.h"
 
-/* *value was received: send the next number, and receive another value meanwhile */
+/* *value was received: sends the next number, and receives another value meanwhile */
 static int
 answer(struct rpma_conn *conn, struct counter *counter, uint64_t *value)
 {
@@ -19,7 +17,7 @@ answer(struct rpma_conn *conn, struct counter *counter, uint64_t *value)
 	struct ibv_wc wc;
 
 	printf("Value received: %" PRIu64 "\n", *value);
-	/* before the answer, because the client will not wait with the next message */
+	/* before the reply, because the client sends the next message at once */
 	int ret = counter_receive(conn, counter);
 	if (ret == 0)
 		ret = counter_send(conn, counter, next);
@@ -27,7 +25,7 @@ answer(struct rpma_conn *conn, struct counter *counter, uint64_t *value)
 		return ret;
 	printf("Value sent: %" PRIu64 "\n", next);
 
-	/* the next message may complete before the answer does */
+	/* the next message may complete before the reply does */
 	for (int i = 0; ret == 0 && i < 2; i++) {
 		ret = conn_next_completion(conn, &wc);
 		if (ret == 0 && wc.opcode != IBV_WC_SEND)
@@ -74,14 +72,14 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, &req));
-	/* the client may send as soon as it is connected: the receive is there before that */
+	/* before the connection, because the client may send as soon as it is connected */
 	if (ret == 0)
 		ret = counter_receive_first(req, &counter);
 	if (ret == 0)
 		ret = conn_establish(&req, NULL, &conn);
 	if (ret == 0) {
 		ret = play(conn, &counter);
-		/* after a failure the client need not be waited for */
+		/* after a failure there is no need to wait for the client */
 		ret = first_error(ret, ret ? conn_disconnect(&conn) : conn_wait_closed(&conn));
 	}
 

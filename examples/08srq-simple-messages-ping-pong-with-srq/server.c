@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- answer each number with the next one; the receives are those of a shared receive queue
- */
+/* server.c -- reply to each number with the next one; the receives come from a shared receive queue */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,11 +10,11 @@
 #include "connection.h"
 #include "counter.h"
 
-/* where the completions of the receives come */
+/* where the receives complete */
 enum receives_in {
 	IN_SRQ_RCQ,  /* the shared receive queue has a completion queue */
-	IN_MAIN_CQ,  /* it has none, and the connection has one for everything */
-	IN_CONN_RCQ, /* it has none, and the connection has one for its receives */
+	IN_MAIN_CQ,  /* the shared receive queue has none; the connection has one for everything */
+	IN_CONN_RCQ, /* the shared receive queue has none; the connection has one for its receives */
 };
 
 #define RCQ_SIZE 10
@@ -24,8 +22,8 @@ enum receives_in {
 struct server {
 	struct rpma_srq *srq;
 	struct rpma_conn *conn;
-	struct rpma_cq *cq;  /* of what is sent */
-	struct rpma_cq *rcq; /* of what is received; may be the same */
+	struct rpma_cq *cq;  /* for sends */
+	struct rpma_cq *rcq; /* for receives; may be the same */
 	struct counter counter;
 };
 
@@ -57,7 +55,7 @@ find_queues(struct server *s, enum receives_in where)
 	return checked("finding the queue of receives", ret);
 }
 
-/* *value was received: send the next number, and receive another value meanwhile */
+/* *value was received: sends the next number, and receives another value meanwhile */
 static int
 answer(struct server *s, uint64_t *value)
 {
@@ -74,7 +72,7 @@ answer(struct server *s, uint64_t *value)
 		return ret;
 	printf("Value sent: %" PRIu64 "\n", next);
 
-	/* if both come in one queue they come in any order */
+	/* if both complete in one queue, they come in any order */
 	while (ret == 0 && !(sent && received)) {
 		ret = cq_next(sent ? s->rcq : s->cq, &wc);
 		if (ret == 0 && wc.opcode == IBV_WC_SEND) {
@@ -105,7 +103,7 @@ play(struct server *s, enum receives_in where)
 	return ret;
 }
 
-/* the shared receive queue, and how connections are made with it */
+/* makes the shared receive queue, and the configuration of connections that use it */
 static int
 configure(struct rpma_peer *peer, enum receives_in where, struct rpma_srq **srq, struct rpma_conn_cfg **cfg)
 {
@@ -157,7 +155,7 @@ main(int argc, char *argv[])
 		ret = counter_open(peer, &s.counter);
 	if (ret == 0)
 		ret = configure(peer, where, &s.srq, &cfg);
-	/* it belongs to no connection, so there is no need to wait for one */
+	/* the receive belongs to no connection, so there is no need to wait for one */
 	if (ret == 0)
 		ret = post_receive(&s);
 	if (ret == 0)
@@ -169,7 +167,7 @@ main(int argc, char *argv[])
 		ret = first_error(ret, ret ? conn_disconnect(&s.conn) : conn_wait_closed(&s.conn));
 	}
 
-	/* connections before the queue that they take their receives from */
+	/* delete connections before the queue that they take their receives from */
 	ret = first_error(ret, checked("rpma_ep_shutdown", rpma_ep_shutdown(&ep)));
 	ret = first_error(ret, checked("rpma_conn_cfg_delete", rpma_conn_cfg_delete(&cfg)));
 	ret = first_error(ret, checked("rpma_srq_delete", rpma_srq_delete(&s.srq)));

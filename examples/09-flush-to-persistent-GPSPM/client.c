@@ -4,7 +4,7 @@
 /*
  * client.c -- write a text into the server's memory and ask the server's program to make it durable
  *
- * The text is kept in persistent memory, if a file is given, and is another one at the next start.
+ * If a file is given, the text is kept in persistent memory. It is another text at the next start.
  */
 
 #include <inttypes.h>
@@ -18,10 +18,10 @@
 #include "messages.h"
 #include "numbers.h"
 
-/* comes back with the response */
+/* the response carries it back */
 #define FLUSH_ID 0xf1a54
 
-/* the server says that it is done with the request of that number */
+/* checks that the server has done the request of that number */
 static int
 check_response(const struct messages *messages, const struct ibv_wc *wc)
 {
@@ -39,9 +39,7 @@ check_response(const struct messages *messages, const struct ibv_wc *wc)
 	return 0;
 }
 
-/*
- * send the request, and wait until it has gone and the response has come, in whatever order that is heard of
- */
+/* Sends the request, and waits for its completion and for the response, in any order. */
 static int
 request_flush(struct rpma_conn *conn, struct messages *messages, size_t offset, size_t len)
 {
@@ -73,7 +71,7 @@ write_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct g
 	if (ret)
 		return ret;
 
-	/* it might have less room than we have text */
+	/* the server may have less room than the text needs */
 	size_t room = server.size - server.data_offset;
 	size_t len = room < GREETING_SIZE ? room : GREETING_SIZE;
 	if (len <= strlen(greeting_text(mem))) {
@@ -81,7 +79,7 @@ write_greeting(struct rpma_conn *conn, const struct rpma_mr_local *src, struct g
 		ret = RPMA_E_INVAL;
 	}
 
-	/* no completion is asked for: the response says that the data has arrived, and more */
+	/* asks for no completion: the response implies that the data has arrived, and more */
 	if (ret == 0)
 		ret = checked("rpma_write",
 			rpma_write(conn, server.mr, server.data_offset, src, 0, len,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# add_gpspm(<prefix> <file of examples/common that waits for completions>): server and client, if protobuf-c is there
+# add_gpspm(<prefix> <file of examples/common that waits for completions>): server and client, if protobuf-c is
+# installed
 
 set(GPSPM_DIR ${CMAKE_CURRENT_LIST_DIR})
 
@@ -18,7 +19,7 @@ function(add_gpspm prefix completions)
 	add_custom_command(OUTPUT ${generated}
 		COMMAND ${PROTOC_C} --c_out=${CMAKE_CURRENT_BINARY_DIR} --proto_path=${GPSPM_DIR} gpspm.proto
 		DEPENDS ${GPSPM_DIR}/gpspm.proto VERBATIM)
-	# whatever warnings the compiler's output deserves are not ours
+	# warnings about the compiler's output are not our concern
 	add_library(${prefix}-messages STATIC ${generated})
 	target_compile_options(${prefix}-messages PRIVATE -w)
 	target_include_directories(${prefix}-messages SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})

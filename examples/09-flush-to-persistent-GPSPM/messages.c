@@ -56,7 +56,7 @@ messages_send(struct rpma_conn *conn, struct messages *messages, const ProtobufC
 	}
 	(void)protobuf_c_message_pack(message, messages->bytes + TO_SEND);
 
-	/* all fields at their defaults make a message of no bytes at all */
+	/* if all fields have their defaults, the message has no bytes at all */
 	return checked("rpma_send",
 		rpma_send(conn, len ? messages->mr : NULL, len ? TO_SEND : 0, len, RPMA_F_COMPLETION_ALWAYS,
 			NULL));
@@ -68,7 +68,7 @@ messages_received(const struct messages *messages, const struct ibv_wc *wc,
 {
 	ProtobufCMessage *message = NULL;
 
-	/* the device does not put more there than the receive has room for */
+	/* the device writes at most as many bytes as the receive has room for */
 	if (wc->opcode == IBV_WC_RECV && wc->byte_len <= MESSAGE_SIZE_MAX)
 		message = protobuf_c_message_unpack(type, NULL, wc->byte_len, messages->bytes + RECEIVED);
 	if (message == NULL)

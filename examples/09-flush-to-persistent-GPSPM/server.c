@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- give one client memory to write to, and make durable what it asks for
- */
+/* server.c -- give one client memory to write to, and make durable what it requests */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +12,7 @@
 #include "greeting.h"
 #include "messages.h"
 
-/* what the request asks for comes from the network: is it within the memory? */
+/* the range of the request comes from the network, so check that it is within the memory */
 static int
 make_durable(struct greeting_memory *mem, const Gpspm__FlushRequest *request)
 {
@@ -34,7 +32,7 @@ make_durable(struct greeting_memory *mem, const Gpspm__FlushRequest *request)
 	return 0;
 }
 
-/* one request and its response */
+/* serves one request */
 static int
 serve_request(struct rpma_conn *conn, struct messages *messages, struct greeting_memory *mem)
 {
@@ -49,7 +47,7 @@ serve_request(struct rpma_conn *conn, struct messages *messages, struct greeting
 	if (message == NULL)
 		return RPMA_E_INVAL;
 	const Gpspm__FlushRequest *request = (const Gpspm__FlushRequest *)message;
-	/* the data was written before the request was sent, on the same connection: it is there */
+	/* the data was written before the request was sent, on the same connection, so it is there */
 	ret = make_durable(mem, request);
 	response.op_context = request->op_context;
 	protobuf_c_message_free_unpacked(message, NULL);
@@ -86,7 +84,7 @@ main(int argc, char *argv[])
 		greeting_print("Old value", &mem);
 
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_LOCAL, &peer, NULL);
-	/* no flush is asked of the device: this program does it */
+	/* asks the device for no flush: this program does it */
 	if (ret == 0)
 		ret = checked("rpma_mr_reg",
 			rpma_mr_reg(peer, mem.ptr, mem.size, RPMA_MR_USAGE_WRITE_DST, &mr));
@@ -103,14 +101,14 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, cfg, &req));
-	/* the request may come as soon as the client is connected: the receive is there before that */
+	/* before the connection, because the request may come as soon as the client is connected */
 	if (ret == 0)
 		ret = messages_receive_first(req, &messages);
 	if (ret == 0)
 		ret = conn_establish(&req, &pdata, &conn);
 	if (ret == 0) {
 		ret = serve_request(conn, &messages, &mem);
-		/* after a failure the client need not be waited for */
+		/* after a failure there is no need to wait for the client */
 		ret = first_error(ret, ret ? conn_disconnect(&conn) : conn_wait_closed(&conn));
 	}
 	if (ret == 0)

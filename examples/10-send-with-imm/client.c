@@ -13,7 +13,7 @@
 #include "imm.h"
 #include "numbers.h"
 
-#define WORD_SIZE 1024 /* bytes with the end */
+#define WORD_SIZE 1024 /* in bytes, with the terminating zero */
 
 #define SEND_ID ((const void *)(uintptr_t)0x5e4d)
 
@@ -33,7 +33,7 @@ main(int argc, char *argv[])
 		return 2;
 	}
 
-	/* the server is told what to expect before it comes */
+	/* tells the server in advance what to expect */
 	imm_put(announced, (uint32_t)imm);
 	char *memory = memory_new(WORD_SIZE);
 	if (memory == NULL)
@@ -47,7 +47,7 @@ main(int argc, char *argv[])
 		ret = client_connect(peer, argv[1], argv[2], NULL, &pdata, &conn);
 	if (ret == 0) {
 		printf("Sending value '%s' with immediate data '%u'\n", word, (uint32_t)imm);
-		/* without a word there is no memory to send from: the immediate data is all there is */
+		/* without a word there is no memory to send from, only the immediate data */
 		if (argc > 4)
 			ret = rpma_send_with_imm(conn, mr, 0, strlen(word) + 1, RPMA_F_COMPLETION_ALWAYS,
 				(uint32_t)imm, SEND_ID);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- receive a word with immediate data, and see whether they are the announced ones
- */
+/* server.c -- receive a word with immediate data, and compare that with the announced data */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 #include "imm.h"
 #include "text.h"
 
-#define WORD_SIZE 1024 /* bytes that a word may have, with its end */
+#define WORD_SIZE 1024 /* most bytes of a word, with the terminating zero */
 
 static int
 receive_word(struct rpma_conn *conn, const char *memory, uint32_t announced)
@@ -27,7 +25,7 @@ receive_word(struct rpma_conn *conn, const char *memory, uint32_t announced)
 	if (ret)
 		return ret;
 
-	/* the device puts no more there than the receive has room for; it may be nothing */
+	/* the device writes at most as many bytes as the receive has room for; it may be none */
 	size_t len = wc.byte_len < WORD_SIZE ? wc.byte_len : WORD_SIZE;
 	printf("Received value '%s' with immediate data '%u'\n", text_copy(word, sizeof(word), memory, len),
 		imm);
@@ -61,10 +59,10 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, &req));
-	/* a request can be looked at before it is accepted; whoever announces nothing is rejected */
+	/* a request can be read before it is accepted; one without an announcement is rejected */
 	if (ret == 0)
 		ret = imm_announced(req, &announced);
-	/* the client may send as soon as it is connected: the receive is there before that */
+	/* before the connection, because the client may send as soon as it is connected */
 	if (ret == 0)
 		ret = checked("rpma_conn_req_recv", rpma_conn_req_recv(req, mr, 0, WORD_SIZE, NULL));
 	if (ret == 0)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * client.c -- write a number into the server's memory, and let the server know by immediate data
- */
+/* client.c -- write a number into the server's memory, and notify the server by immediate data */
 
 #include <stdio.h>
 #include <stdlib.h>

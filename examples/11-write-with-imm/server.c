@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- be told by immediate data that a client has written, and look at what it wrote
- */
+/* server.c -- be notified by immediate data that a client has written, and print what it wrote */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +10,10 @@
 #include "exchange.h"
 #include "imm.h"
 
-/* the memory: the value, and behind it what the receive is posted with; a write with immediate data puts
- * nothing there */
+/*
+ * The memory: the value, followed by the memory of the receive. A write with immediate data puts nothing into
+ * the latter.
+ */
 #define VALUE 0
 #define RECEIVED IMM_SIZE
 #define SIZE (IMM_SIZE + IMM_SIZE)
@@ -31,7 +31,7 @@ wait_for_value(struct rpma_conn *conn, const uint8_t *memory)
 		return RPMA_E_INVAL;
 	}
 
-	/* the value is there: the completion comes behind it */
+	/* the completion comes after the data, so the value is there */
 	uint32_t imm;
 	uint32_t value = imm_get(memory + VALUE);
 	ret = imm_checked(&wc, value, &imm);
@@ -75,7 +75,7 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, NULL, &req));
-	/* a write with immediate data takes a receive, as a message does */
+	/* a write with immediate data consumes a receive, as a message does */
 	if (ret == 0)
 		ret = checked("rpma_conn_req_recv", rpma_conn_req_recv(req, receive_mr, 0, IMM_SIZE, NULL));
 	if (ret == 0)

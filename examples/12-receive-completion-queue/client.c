@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * client.c -- send a number, get the next one, send that, for some rounds; what was received completes in a
- * queue of its own
+ * client.c -- send a number, receive the next one, send that, for some rounds; receives complete in a queue
+ * of their own
  */
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* queues.h -- how both sides configure their connection: receives have a completion queue of their own */
+/* queues.h -- the configuration of both sides: receives have a completion queue of their own */
 
 #ifndef QUEUES_H
 #define QUEUES_H
@@ -11,7 +11,7 @@
 
 #define RCQ_SIZE 10
 
-/* *cfg is deleted by the caller, also after a failure */
+/* the caller deletes *cfg, also after a failure */
 static inline int
 configure_queues(struct rpma_conn_cfg **cfg)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- answer each number with the next one; what was received completes in a queue of its own
- */
+/* server.c -- reply to each number with the next one; receives complete in a queue of their own */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 #include "counter.h"
 #include "queues.h"
 
-/* the next value, from the queue where there is nothing but receives */
+/* takes the next value from the queue that has only receives */
 static int
 next_value(struct rpma_conn *conn, struct counter *counter, uint64_t *value)
 {
@@ -36,13 +34,13 @@ play(struct rpma_conn *conn, struct counter *counter)
 	int ret = next_value(conn, counter, &value);
 	while (ret == 0 && value != COUNTER_END) {
 		uint64_t answer = value + 1;
-		/* before the answer, because the client will not wait with the next message */
+		/* before the reply, because the client sends the next message at once */
 		ret = counter_receive(conn, counter);
 		if (ret == 0)
 			ret = counter_send(conn, counter, answer);
 		if (ret == 0)
 			printf("SERVER: Value sent: %" PRIu64 "\n", answer);
-		/* and from the main queue, where there is nothing but sends */
+		/* from the main queue, which has only sends */
 		if (ret == 0)
 			ret = completions_next(conn, COMPLETIONS_MAIN, &wc);
 		if (ret == 0)
@@ -77,14 +75,14 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = checked("rpma_ep_next_conn_req", rpma_ep_next_conn_req(ep, cfg, &req));
-	/* the client may send as soon as it is connected: the receive is there before that */
+	/* before the connection, because the client may send as soon as it is connected */
 	if (ret == 0)
 		ret = counter_receive_first(req, &counter);
 	if (ret == 0)
 		ret = conn_establish(&req, NULL, &conn);
 	if (ret == 0) {
 		ret = play(conn, &counter);
-		/* after a failure the client need not be waited for */
+		/* after a failure there is no need to wait for the client */
 		ret = first_error(ret, ret ? conn_disconnect(&conn) : conn_wait_closed(&conn));
 	}
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * client.c -- send a number, get the next one, send that, for some rounds; one of many clients
- */
+/* client.c -- send a number, receive the next one, send that, for some rounds; one of many clients */
 
 #include <stdio.h>
 #include <unistd.h>
@@ -26,7 +24,7 @@ main(int argc, char *argv[])
 	if (!ping_parse(argc, argv, &options))
 		return 2;
 
-	/* the output of many goes to one terminal */
+	/* many clients may share one terminal */
 	snprintf(sent, sizeof(sent), "[client #%d] value sent", (int)getpid());
 	snprintf(received, sizeof(received), "[client #%d] value received", (int)getpid());
 

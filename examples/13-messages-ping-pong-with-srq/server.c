@@ -2,18 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * server.c -- answer each number with the next one, for many clients whose messages come through one shared
+ * server.c -- reply to each number with the next one, for many clients whose messages come through one shared
  * receive queue
  *
- * One thread waits for everything at once (epoll). A message says by its queue pair number whose it is. The
+ * One thread waits for everything at once (epoll). The queue pair number of a message tells its client. The
  * life of a client:
  *
- *	request taken       accepted; from here on messages of it may come
- *	message             answered; if the last answer is still on its way, as soon as that has completed
- *	CLOSED, or trouble  deleted; its place is free for another one
+ *	request taken       accepted; from here on its messages may come
+ *	message             replied to; if the last reply is not complete, after that has completed
+ *	CLOSED, or trouble  deleted; its place is free for another client
  *
- * The server listens until no new client has come for a while, or SIGINT or SIGTERM, and ends when all
- * clients are gone; a second signal does not wait for them.
+ * The server listens until no new client has come for a while, or until SIGINT or SIGTERM. It ends when all
+ * clients have disconnected; a second signal ends it without waiting for them.
  */
 
 #include <assert.h>
@@ -26,14 +26,14 @@
 #include "numbers.h"
 #include "watch.h"
 
-#define CLIENTS_MAX 10 /* at a time; one more is rejected */
+#define CLIENTS_MAX 10 /* at a time; more are rejected */
 #define TIMEOUT_S 5
 #define TIMEOUT_MAX_S 1000000
 
-/* a client has one message on its way, as it waits for the answer; twice as many bear with an unruly one */
+/* a client has one message in flight, since it waits for the reply; twice that tolerates an unruly client */
 #define RECEIVES (2 * CLIENTS_MAX)
 
-/* the registered memory: a message for each receive, then one for each client's answer */
+/* the registered memory: a message for each receive, then a reply for each client */
 #define MEMORY_SIZE ((RECEIVES + CLIENTS_MAX) * COUNTER_SIZE)
 #define ANSWER_OFFSET(i) ((RECEIVES + (i)) * COUNTER_SIZE)
 
@@ -41,19 +41,19 @@ enum { ON_STOP, ON_REQUEST, ON_EVENT, ON_SENT, ON_MESSAGE };
 
 struct client {
 	struct rpma_conn *conn; /* NULL: the place is free */
-	struct rpma_cq *cq;     /* of what is sent to it */
+	struct rpma_cq *cq;     /* for messages sent to it */
 	int event_fd;
 	int sent_fd;
 	uint32_t qp_num;
-	unsigned number; /* the how manieth it is */
-	bool sending;    /* an answer is on its way, and its memory in use */
-	bool waiting;    /* and the next answer waits for that */
-	uint64_t next;   /* which is this */
+	unsigned number; /* 1 for the first client, and so on */
+	bool sending;    /* true if a reply is in flight, so that its memory is in use */
+	bool waiting;    /* true if the next reply waits for that */
+	uint64_t next;   /* the number of the waiting reply */
 };
 
 struct server {
 	struct watch watch;
-	struct rpma_ep *ep; /* NULL: listens no more */
+	struct rpma_ep *ep; /* NULL: no longer listening */
 	int ep_fd;
 	struct rpma_srq *srq;
 	struct rpma_cq *rcq; /* of the shared receive queue */
@@ -61,7 +61,7 @@ struct server {
 	uint8_t *memory;
 	struct rpma_mr_local *mr;
 	struct client clients[CLIENTS_MAX];
-	unsigned connected; /* clients at the moment */
+	unsigned connected; /* clients connected now */
 	unsigned count;     /* clients so far */
 };
 
@@ -79,7 +79,7 @@ client_delete(struct server *s, unsigned i)
 
 	watch_remove(&s->watch, client->event_fd);
 	watch_remove(&s->watch, client->sent_fd);
-	/* if it is the other side that has disconnected it waits for this */
+	/* if the other side has disconnected, it waits for this */
 	(void)rpma_conn_disconnect(client->conn);
 	(void)checked("rpma_conn_delete", rpma_conn_delete(&client->conn));
 	s->connected--;
@@ -99,7 +99,7 @@ client_send(struct server *s, unsigned i, uint64_t value)
 	return ret;
 }
 
-/* answers have completed */
+/* replies have completed */
 static void
 client_sent(struct server *s, unsigned i)
 {
@@ -125,7 +125,7 @@ client_message(struct server *s, unsigned i, uint64_t value)
 	struct client *client = &s->clients[i];
 	int ret = 0;
 
-	/* it will disconnect now */
+	/* the client will disconnect now */
 	if (value == COUNTER_END)
 		return;
 
@@ -134,7 +134,7 @@ client_message(struct server *s, unsigned i, uint64_t value)
 	if (!client->sending) {
 		ret = client_send(s, i, value + 1);
 	} else if (!client->waiting) {
-		/* the client has the answer already, but we have not heard of that */
+		/* the client has the reply already, but its completion has not been seen here */
 		client->waiting = true;
 		client->next = value + 1;
 	} else {
@@ -159,7 +159,7 @@ client_event(struct server *s, unsigned i)
 		client_delete(s, i);
 }
 
-/* a completion of the shared receive queue: whose message is it? */
+/* a completion of the shared receive queue: finds the client of the message */
 static int
 take_message(struct server *s, const struct ibv_wc *wc)
 {
@@ -170,12 +170,12 @@ take_message(struct server *s, const struct ibv_wc *wc)
 	while (i < CLIENTS_MAX && !(s->clients[i].conn && s->clients[i].qp_num == wc->qp_num))
 		i++;
 	uint64_t value = counter_get(s->memory + slot * COUNTER_SIZE);
-	/* before the answer, so that there are always enough */
+	/* before the reply, so that there are always enough receives */
 	int ret = post_receive(s, slot);
 	if (ret)
 		return ret;
 
-	/* the last words of a client that is gone are of no interest */
+	/* ignore the last messages of a client that has already disconnected */
 	if (i == CLIENTS_MAX)
 		return 0;
 	if (wc_checked(wc) || wc->byte_len != COUNTER_SIZE)
@@ -218,7 +218,7 @@ client_watch(struct server *s, unsigned i)
 	return ret ? ret : watch_add(&s->watch, client->sent_fd, (struct watched){ ON_SENT, (uint16_t)i });
 }
 
-/* a client that cannot be served is no reason to end; says whether there is a new one */
+/* an error with one client does not end the server; returns true if there is a new client */
 static bool
 take_request(struct server *s)
 {
@@ -261,7 +261,7 @@ end_listening(struct server *s)
 	return checked("rpma_ep_shutdown", rpma_ep_shutdown(&s->ep));
 }
 
-/* one thing that has happened */
+/* handles one event */
 static int
 handle(struct server *s, struct watched what, bool *new_client)
 {
@@ -311,7 +311,7 @@ serve(struct server *s, int timeout_ms)
 	return ret;
 }
 
-/* the shared receive queue with all its receives, and how connections are made with it */
+/* makes the shared receive queue with all its receives, and the configuration of connections that use it */
 static int
 configure(struct server *s, struct rpma_peer *peer)
 {
@@ -367,7 +367,7 @@ main(int argc, char *argv[])
 	}
 	show_log();
 
-	/* before the library starts threads: none of them is to take the signals */
+	/* before the library starts threads, so that none of them takes the signals */
 	if (watch_open(&s.watch, (struct watched){ ON_STOP, 0 }))
 		return 1;
 	s.memory = memory_new(MEMORY_SIZE);

@@ -21,7 +21,7 @@
 #define KEEPERS 3
 #define MAJORITY (KEEPERS / 2 + 1)
 #define PATIENCE_S 30 /* a wait in which no keeper completes anything for this time has failed */
-#define LINE_SIZE 256 /* bytes with the end; a longer line becomes several records */
+#define LINE_SIZE 256 /* in bytes, with the terminating zero; a longer line becomes several records */
 
 /* A write and a flush for each record of the log: a slow keeper never makes the writer wait for queue space. */
 #define QUEUE_SIZE (2 * JOURNAL_RECORDS)
@@ -35,7 +35,7 @@ struct keeper {
 	struct rpma_cq *cq;
 	int cq_fd;
 	struct exchange memory; /* of the keeper */
-	size_t durable; /* records 1 to this one are durable there, also after the keeper has failed */
+	size_t durable; /* records 1 to this one are durable there, even after the keeper has failed */
 };
 
 struct writer {
@@ -98,7 +98,7 @@ keeper_connect(struct keeper *k, uint8_t *log)
 	return first_error(ret, checked("rpma_conn_cfg_delete", rpma_conn_cfg_delete(&cfg)));
 }
 
-/* for a keeper in any state; errors are reported, and change nothing about what is durable */
+/* works for a keeper in any state; errors are reported, and do not change what is durable */
 static void
 keeper_release(struct keeper *k)
 {
@@ -142,7 +142,7 @@ keeper_collect(struct keeper *k)
 {
 	struct ibv_wc wc;
 
-	/* the descriptor may have become readable without a completion: do not wait for one */
+	/* the descriptor may have become readable without a completion, so do not wait for one */
 	int ret = rpma_cq_wait_timed(k->cq, 0);
 	while (ret == 0 && (ret = rpma_cq_get_wc(k->cq, 1, &wc, NULL)) == 0) {
 		if (wc_checked(&wc))
@@ -166,7 +166,9 @@ durable_on(const struct writer *w, size_t number)
 	return count;
 }
 
-/* wait until a keeper that has not flushed the record yet completes something; false if there is no such keeper */
+/*
+ * Waits until a keeper that has not flushed the record completes something; false if there is no such keeper
+ */
 static bool
 wait_for_any(struct writer *w, size_t number)
 {
@@ -201,7 +203,7 @@ write_record(struct writer *w, const char *text)
 	uint8_t *record = w->log + (number - 1) * RECORD_SIZE;
 
 	record_encode(record, number, text);
-	/* all keepers work at the same time: nothing is waited for until each has its write and its flush */
+	/* all keepers work at the same time: wait only after each has its write and its flush */
 	for (struct keeper *k = w->keepers; k < w->keepers + KEEPERS; k++) {
 		if (k->conn && keeper_write(k, number))
 			keeper_fail(k, "has failed");
@@ -252,7 +254,7 @@ main(int argc, char *argv[])
 			argv[0]);
 		return 2;
 	}
-	/* a reader of the output sees each line at once */
+	/* so that a reader of the output sees each line at once */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 
 	w.log = memory_new(JOURNAL_SIZE);
@@ -267,7 +269,7 @@ main(int argc, char *argv[])
 
 	int ret = write_lines(&w);
 
-	/* the last keeper gets the time to complete what was posted to it */
+	/* gives the last keeper the time to complete its posts */
 	while (ret == 0 && wait_for_any(&w, w.count))
 		;
 	for (struct keeper *k = w.keepers; k < w.keepers + KEEPERS; k++) {

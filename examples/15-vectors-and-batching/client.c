@@ -4,9 +4,9 @@
 /*
  * client.c -- write many small rows into the server's table, and read them back
  *
- * Here keys and values are columns, there each key lies before its value: a write gathers a row from two
- * places, and a read scatters it to two places. A batch of them is rung with one doorbell and has one
- * completion, and some batches are under way at any time.
+ * The client keeps keys and values in separate columns; the server keeps each key before its value. So a
+ * write gathers a row from two places, and a read scatters it to two places. A batch of operations has one
+ * doorbell and one completion, and several batches are in flight at any time.
  */
 
 #include <inttypes.h>
@@ -20,14 +20,14 @@
 #include "numbers.h"
 #include "table.h"
 
-#define PIECES 2 /* of a row: its key and its value */
-#define BATCH 16 /* rows for each doorbell and for each completion */
+#define PIECES 2 /* segments of a row: its key and its value */
+#define BATCH 16 /* rows per doorbell and per completion */
 #define BATCHES_IN_FLIGHT 4
 
-/* operations that are under way at most: the send queue must have room for them */
+/* most operations in flight: the send queue must have room for them */
 #define QUEUE_SIZE (BATCH * BATCHES_IN_FLIGHT)
 
-/* two columns in one piece of memory */
+/* two columns in one memory region */
 #define COLUMNS_SIZE (TABLE_SLOTS * (KEY_SIZE + VALUE_SIZE))
 #define KEY_AT(row) ((row)*KEY_SIZE)
 #define VALUE_AT(row) (TABLE_SLOTS * KEY_SIZE + (row)*VALUE_SIZE)
@@ -35,11 +35,11 @@
 struct client {
 	struct rpma_conn *conn;
 	struct exchange server;
-	struct rpma_mr_local *mr; /* the columns that are written, and behind them those that are read */
+	struct rpma_mr_local *mr; /* the columns to write, followed by the columns to read into */
 	size_t rows;
 };
 
-/* post the transfer of one row, which counts from 0 */
+/* posts the transfer of one row; rows are counted from 0 */
 typedef int post_row(struct client *c, size_t row, int flags, const void *op_context);
 
 static size_t
@@ -72,7 +72,7 @@ read_row(struct client *c, size_t row, int flags, const void *op_context)
 		rpma_readv(c->conn, pieces, PIECES, c->server.mr, row_at(c, row), flags, op_context));
 }
 
-/* batches are told apart by their number */
+/* the op_context of a batch is its number */
 static const void *
 batch_id(size_t batch)
 {
@@ -80,8 +80,9 @@ batch_id(size_t batch)
 }
 
 /*
- * All but the last one are held back, and say something only if they fail: operations complete in their
- * order, so the completion of the last one is that of all. It must not be held back, or it never comes.
+ * All operations except the last are held back, and complete visibly only if they fail. Operations complete
+ * in order, so the completion of the last one covers all. The last one must not be held back, or no
+ * completion ever comes.
  */
 static int
 post_batch(struct client *c, post_row *post, size_t batch)
@@ -92,14 +93,14 @@ post_batch(struct client *c, post_row *post, size_t batch)
 
 	for (size_t row = first; ret == 0 && row < end - 1; row++)
 		ret = post(c, row, RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, NULL);
-	/* without RPMA_F_MORE it rings for those before it as well; rpma_conn_submit would do so by itself */
+	/* without RPMA_F_MORE this also posts those before it; rpma_conn_submit would do only that */
 	if (ret == 0)
 		ret = post(c, end - 1, RPMA_F_COMPLETION_ALWAYS, batch_id(batch));
 
 	return ret;
 }
 
-/* never more than BATCHES_IN_FLIGHT, and never fewer if there is something to do */
+/* keeps BATCHES_IN_FLIGHT batches in flight as long as there are rows, and never more */
 static int
 transfer(struct client *c, post_row *post)
 {
@@ -120,8 +121,8 @@ transfer(struct client *c, post_row *post)
 }
 
 /*
- * The last row once more by itself, for a program that does not know whether another one follows: held back
- * in any case, and rung when it has turned out that none does.
+ * Writes the last row once more, as a program would that does not know whether another row follows: it always
+ * holds the operation back, and submits it once it is clear that no other row follows.
  */
 static int
 write_last_again(struct client *c)
@@ -181,7 +182,7 @@ connect_to(struct client *c, struct rpma_peer *peer, const char *addr, const cha
 		ret = checked("rpma_conn_cfg_set_max_sge", rpma_conn_cfg_set_max_sge(cfg, PIECES));
 	if (ret == 0)
 		ret = checked("rpma_conn_cfg_set_sq_size", rpma_conn_cfg_set_sq_size(cfg, QUEUE_SIZE));
-	/* one completion for each batch would do, but when things go wrong each operation has one */
+	/* one completion per batch would do, but after an error each operation has one */
 	if (ret == 0)
 		ret = checked("rpma_conn_cfg_set_cq_size", rpma_conn_cfg_set_cq_size(cfg, QUEUE_SIZE));
 	if (ret == 0)
@@ -215,7 +216,7 @@ main(int argc, char *argv[])
 		return 2;
 	}
 
-	/* the columns that are written, and those that are read */
+	/* the columns to write, and those to read into */
 	uint8_t *columns = memory_new((size_t)2 * COLUMNS_SIZE);
 	if (columns == NULL)
 		return 1;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * server.c -- give one client memory for a table, and look at it when the client is gone
- */
+/* server.c -- give one client memory for a table, and print it after the client has disconnected */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +13,7 @@
 #include "table.h"
 #include "text.h"
 
-/* it was written from afar: a row counts if it is where its key belongs */
+/* a client wrote the table, so a row counts only if it is in the slot of its key */
 static void
 print_table(const uint8_t *table)
 {

@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * table.h -- a table in the server's memory: rows in slots, each row a key and the value that belongs to it
+ * table.h -- a table in the server's memory: rows in slots, each with a key and its value
  *
  *	offset  size
  *	     0     8  key, little-endian; 0: the slot is free
- *	     8    40  value: a text with its end
+ *	     8    40  value: a text with a terminating zero
  *
- * Which slot is that of a key follows from the key, so neighbours lie far apart, as in a hash table. Keys are
- * 1 to TABLE_SLOTS, and no two of them have the same slot.
+ * The slot follows from the key, so neighbouring keys lie far apart, as in a hash table. Keys are 1 to
+ * TABLE_SLOTS, and no two keys have the same slot.
  */
 
 #ifndef TABLE_H
@@ -25,7 +25,7 @@
 #define TABLE_SLOTS 4096 /* a power of two */
 #define TABLE_SIZE (TABLE_SLOTS * ROW_SIZE)
 
-/* an odd factor makes it a permutation */
+/* the factor is odd, so this is a permutation */
 static inline size_t
 table_slot(uint64_t key)
 {

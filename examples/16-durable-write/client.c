@@ -4,13 +4,13 @@
 /*
  * client.c -- write each line of stdin durably into the server's journal, many at a time
  *
- * A record is acknowledged when its rpma_write_flush has completed with success, never before. When one
- * fails, the connection is over, and nothing is known of it and of those behind it: each may be there,
- * durably or not, in part, or not at all. So they are kept until they are acknowledged, and written again on
- * the next connection, into the same slots: once more the same bytes does no harm.
+ * A record is acknowledged only when its rpma_write_flush has completed successfully. If one fails, the
+ * connection is broken, and nothing is known of that record and of those after it. Each of them may be there,
+ * durably or not, in part, or not at all. So the client keeps records until they are acknowledged. It writes
+ * them again on the next connection, into the same slots: writing the same bytes again does no harm.
  *
  *	acknowledged <= posted <= taken        records 1 to acknowledged are durable; those up to posted are
- *	                                       under way, those up to taken are kept in the window
+ *	                                       in flight; those up to taken are kept in the window
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include "journal.h"
 #include "lines.h"
 
-#define WINDOW 8 /* records that are not acknowledged, at most */
+#define WINDOW 8 /* most records that are not acknowledged */
 
 /* a durable write takes two entries of the send queue */
 #define QUEUE_SIZE (2 * WINDOW)
@@ -33,11 +33,11 @@
 #define CONNECT_TRIES 20
 #define CONNECT_PAUSE_S 1
 
-/* of the registered memory: the records that are kept, and room to read the journal to */
+/* the registered memory: the kept records, then room to read the journal into */
 #define WINDOW_SIZE (WINDOW * RECORD_SIZE)
 #define LOCAL_SIZE (WINDOW_SIZE + JOURNAL_SIZE)
 
-/* the connection is over, another one may do */
+/* the connection is broken, but another one may work */
 #define BROKEN RPMA_E_AGAIN
 
 #define READ_ID ((const void *)(uintptr_t)0x4ead)
@@ -61,7 +61,7 @@ struct client {
 	enum rpma_flush_type type;
 };
 
-/* where record number (from 1 on) is kept */
+/* offset of record number (from 1 on) in the window */
 static size_t
 kept_at(size_t number)
 {
@@ -70,7 +70,10 @@ kept_at(size_t number)
 
 /* --- the connection --- */
 
-/* the strongest that the server's memory allows; whether its device can do it shows at the first post */
+/*
+ * Chooses the strongest type that the server's memory allows; the first post shows whether the device can do
+ * it
+ */
 static int
 choose_type(struct client *c)
 {
@@ -85,9 +88,9 @@ choose_type(struct client *c)
 }
 
 /*
- * How many records has the server? At the start they are somebody else's, and ours go behind them. On a
- * further connection those acknowledged must be there; that others are there as well does not make them
- * durable.
+ * Counts the records of the server. On the first connection they are an earlier client's, and ours follow
+ * them. On later connections the acknowledged records must be there. Other records that are there are not
+ * thereby durable.
  */
 static int
 look_at_journal(struct client *c)
@@ -132,7 +135,7 @@ prepare_connection(struct client *c)
 	return ret ? ret : look_at_journal(c);
 }
 
-/* a server that has died is started again by somebody, sooner or later */
+/* retries for a while, since a server that has died may be started again */
 static int
 connect_to_server(struct client *c)
 {
@@ -155,7 +158,7 @@ connect_to_server(struct client *c)
 	return first_error(ret, checked("rpma_conn_cfg_delete", rpma_conn_cfg_delete(&cfg)));
 }
 
-/* the records that were under way on it will be written again */
+/* the records that were in flight on the connection will be written again */
 static int
 drop_connection(struct client *c)
 {
@@ -184,7 +187,7 @@ post_record(struct client *c, size_t number)
 			c->type, RPMA_F_COMPLETION_ALWAYS, id);
 	}
 
-	/* there is room in the queue, so it is the connection that does not take it */
+	/* the queue has room, so it is the connection that refuses */
 	return checked("rpma_write_flush", ret) == RPMA_E_PROVIDER ? BROKEN : ret;
 }
 
@@ -202,7 +205,7 @@ post_records(struct client *c)
 	return ret;
 }
 
-/* records complete in their order, so what is acknowledged has no gaps */
+/* records complete in order, so the acknowledged ones have no gaps */
 static int
 collect_acknowledgements(struct client *c)
 {
@@ -225,7 +228,7 @@ collect_acknowledgements(struct client *c)
 	return ret == RPMA_E_NO_COMPLETION ? 0 : checked("rpma_cq_get_wc", ret);
 }
 
-/* the window has room and the journal too: the next lines become records */
+/* turns lines into records while the window and the journal have room */
 static void
 take_lines(struct client *c)
 {
@@ -238,7 +241,7 @@ take_lines(struct client *c)
 	}
 }
 
-/* wait for a line, if one can be taken, and for completions */
+/* waits for completions, and for a line if one can be taken */
 static int
 wait_for_something(struct client *c)
 {
@@ -254,7 +257,7 @@ wait_for_something(struct client *c)
 	}
 	if (pfds[1].revents && lines_read(&c->input))
 		return RPMA_E_UNKNOWN;
-	/* what is readable may have been for nothing: do not wait for more */
+	/* the descriptor may have become readable without a completion, so do not wait for one */
 	int ret = pfds[0].revents ? rpma_cq_wait_timed(c->cq, 0) : 0;
 
 	return ret == RPMA_E_NO_COMPLETION ? 0 : checked("rpma_cq_wait_timed", ret);
@@ -268,7 +271,7 @@ is_done(const struct client *c)
 	return c->acknowledged == c->taken && (is_full || (c->input.at_end && !lines_ready(&c->input)));
 }
 
-/* until all is durable, or BROKEN */
+/* runs until all records are durable, or returns BROKEN */
 static int
 write_lines(struct client *c)
 {
@@ -281,7 +284,7 @@ write_lines(struct client *c)
 			ret = collect_acknowledgements(c);
 		if (ret || is_done(c))
 			return ret;
-		/* something may have been acknowledged, and lines may be waiting for the room */
+		/* acknowledgements may have made room for lines that are waiting */
 		if (!lines_ready(&c->input) || c->taken - c->acknowledged == WINDOW)
 			ret = wait_for_something(c);
 		if (ret)
@@ -298,7 +301,7 @@ main(int argc, char *argv[])
 		fprintf(stderr, "usage: %s <server_address> <port> < <lines>\n", argv[0]);
 		return 2;
 	}
-	/* who waits for an acknowledgement gets it at once */
+	/* so that a reader of the output gets each acknowledgement at once */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	c.addr = argv[1];
 	c.port = argv[2];

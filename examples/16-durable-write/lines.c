@@ -9,7 +9,7 @@
 
 #include "lines.h"
 
-/* bytes before the end of the next line; all there are if it has none yet */
+/* length in bytes of the next line, or of all bytes if it has no end yet */
 static size_t
 line_len(const struct lines *lines)
 {
@@ -21,7 +21,7 @@ line_len(const struct lines *lines)
 bool
 lines_ready(const struct lines *lines)
 {
-	/* one byte is kept free for the end */
+	/* keeps one byte free for the terminating zero */
 	return line_len(lines) < lines->len || lines->len == LINE_MAX_SIZE - 1 ||
 		(lines->at_end && lines->len > 0);
 }

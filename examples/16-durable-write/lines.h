@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* lines.h -- lines of stdin, for a program that has other things to wait for as well */
+/* lines.h -- lines of stdin, for a program that also waits for other events */
 
 #ifndef LINES_H
 #define LINES_H
@@ -9,21 +9,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LINE_MAX_SIZE 256 /* bytes with the end; a longer line comes in pieces */
+#define LINE_MAX_SIZE 256 /* in bytes, with the terminating zero; a longer line comes in parts */
 
 struct lines {
 	char buf[LINE_MAX_SIZE];
-	size_t len; /* of what was read and not taken yet */
+	size_t len; /* bytes read but not taken yet */
 	bool at_end;
 };
 
-/* stdin is readable: read what there is. Returns 0, or -1 after it has told the user why */
+/*
+ * Reads what there is; call it when stdin is readable. Returns 0, or -1 after it has told the user the reason
+ */
 int lines_read(struct lines *lines);
 
-/* is there a line to take? */
+/* true if there is a line to take */
 bool lines_ready(const struct lines *lines);
 
-/* take it, without its newline */
+/* takes the line, without its newline */
 void lines_take(struct lines *lines, char line[static LINE_MAX_SIZE]);
 
 #endif /* LINES_H */

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * server.c -- give one client persistent memory for a journal, and look at it when the client is gone
+ * server.c -- give one client persistent memory for a journal, and print it after the client has disconnected
  */
 
 #include <fcntl.h>
@@ -109,7 +109,7 @@ main(int argc, char *argv[])
 		ret = checked("rpma_ep_listen", rpma_ep_listen(peer, argv[1], argv[2], &ep));
 	if (ret == 0)
 		ret = server_accept(ep, NULL, &pdata, &conn);
-	/* what the client has been told to be durable is durable: nothing is to be done for it here */
+	/* what the client was told to be durable is durable: the server has nothing to do for it */
 	if (ret == 0)
 		ret = conn_wait_closed(&conn);
 	if (ret == 0)

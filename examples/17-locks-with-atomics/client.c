@@ -2,13 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * client.c -- transfer money between the server's accounts, with others doing the same
+ * client.c -- transfer money between the server's accounts, while other clients do the same
  *
- * Each transfer: take the lock, read the copy that counts, write a changed one to a copy of one's own, let
- * the state point to it, give the lock back. A lock that does not change for LEASE_MS is taken over: its
- * holder is dead, or late, and nobody can tell which. So the lock keeps clients from getting into each
- * other's way and protects nothing by itself: what does is that the state is changed by compare-and-swap,
- * which a holder that was late does not get through.
+ * For each transfer it takes the lock, reads the copy that counts, writes a changed one to a copy of its own,
+ * makes the state point to that, and gives the lock back. A lock that does not change for LEASE_MS is taken
+ * over: its holder is dead or late, and no client can tell which. So the lock only keeps clients out of each
+ * other's way, and protects nothing by itself. The protection is that the state is changed by
+ * compare-and-swap, which fails for a holder that was late.
  */
 
 #include <inttypes.h>
@@ -26,11 +26,11 @@
 
 #define TRANSFERS_MAX 1000000
 
-/* many times what a transfer takes */
+/* many times the duration of a transfer */
 #define LEASE_MS 1000
-#define PAUSE_US 200 /* before the lock is tried again */
+#define PAUSE_US 200 /* between two attempts to take the lock */
 
-/* of the registered memory: what was in a word, and a copy that is read, changed and written */
+/* the registered memory: the old value of a word, then a copy that is read, changed and written */
 #define LOCAL_WORD 0
 #define LOCAL_COPY WORD_SIZE
 #define LOCAL_SIZE (LOCAL_COPY + COPY_SIZE)
@@ -43,14 +43,14 @@ struct client {
 	uint8_t *local;
 	struct rpma_mr_local *mr;
 	uint64_t number; /* of this client */
-	uint64_t lock;   /* while it is ours: what it is */
-	uint32_t locked; /* so many times */
-	bool hold;       /* the next transfer waits with the lock in its hands */
+	uint64_t lock;   /* the value of the lock while this client holds it */
+	uint32_t locked; /* number of times that this client took the lock */
+	bool hold;       /* true if the next transfer pauses while it holds the lock */
 };
 
 /* --- words --- */
 
-/* what a remote atomic has found; the device has put it into this processor's byte order */
+/* the old value that a remote atomic returned; the device has put it into this processor's byte order */
 static int
 atomic_result(struct client *c, uint64_t *old)
 {
@@ -72,7 +72,7 @@ fetch_and_add(struct client *c, size_t offset, uint64_t addend, uint64_t *old)
 	return ret ? ret : atomic_result(c, old);
 }
 
-/* it was swapped if *old is what was expected */
+/* the swap happened if *old == expected */
 static int
 compare_and_swap(struct client *c, size_t offset, uint64_t expected, uint64_t desired, uint64_t *old)
 {
@@ -89,7 +89,7 @@ static int
 take_lock(struct client *c)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_US * 1000L };
-	uint64_t expected = 0; /* free; or what it has been for too long */
+	uint64_t expected = 0; /* 0 (free), or a value that has not changed for too long */
 	uint64_t seen = 0;
 	int64_t since_ms = 0;
 	uint64_t old;
@@ -101,7 +101,7 @@ take_lock(struct client *c)
 			return ret;
 		if (old == expected)
 			break;
-		/* somebody has it: how long has it been the same one, by our own clock? */
+		/* another client has it: how long has the value been the same, by our own clock? */
 		int64_t now_ms = watch_now_ms();
 		if (old != seen) {
 			seen = old;
@@ -119,7 +119,7 @@ take_lock(struct client *c)
 	return 0;
 }
 
-/* one that is not ours any more stays whose it is */
+/* if another client has taken the lock over, it keeps it */
 static int
 give_lock_back(struct client *c)
 {
@@ -136,7 +136,7 @@ copy_at(const struct client *c, size_t copy)
 	return c->server.data_offset + COPIES_OFFSET + copy * COPY_SIZE;
 }
 
-/* the state, which anybody could have written, and the copy that it points to */
+/* reads the state, which any client could have written, and the copy that it points to */
 static int
 read_accounts(struct client *c, uint64_t *state)
 {
@@ -156,8 +156,8 @@ read_accounts(struct client *c, uint64_t *state)
 }
 
 /*
- * Write the changed copy, and let the state point to it if it is still what it was. Operations of a
- * connection take effect in their order, so both are posted at once.
+ * Writes the changed copy, and makes the state point to it if it has not changed. Operations of a connection
+ * take effect in order, so both are posted at once.
  */
 static int
 change_accounts(struct client *c, uint64_t state, bool *changed)
@@ -189,7 +189,10 @@ wait_for_enter(struct client *c)
 	while (character != '\n' && character != EOF);
 }
 
-/* move 1 from one account to the next one; *done: not if somebody else was faster, because we were late */
+/*
+ * Moves 1 from one account to the next; *done is false if another client was faster, because this one was
+ * late
+ */
 static int
 transfer_once(struct client *c, unsigned from, bool *done)
 {
@@ -275,7 +278,7 @@ main(int argc, char *argv[])
 	if (c.local == NULL)
 		return 1;
 	int ret = peer_new_by_addr(argv[1], RPMA_UTIL_IBV_CONTEXT_REMOTE, &peer, NULL);
-	/* results of atomics land as those of reads do */
+	/* the results of atomics are stored as those of reads are */
 	if (ret == 0)
 		ret = checked("rpma_mr_reg",
 			rpma_mr_reg(peer, c.local, LOCAL_SIZE,

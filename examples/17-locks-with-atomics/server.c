@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * server.c -- give clients the accounts, as many as come, and look at them at the end
+ * server.c -- give the accounts to any number of clients, and print the accounts at the end
  *
- * It never touches the accounts while clients are there: all is done by them, one-sided. It ends at SIGINT or
- * SIGTERM.
+ * It never touches the accounts while clients are connected: the clients do everything, one-sided. It ends at
+ * SIGINT or SIGTERM.
  */
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct server {
 	struct watch watch;
 	struct rpma_ep *ep;
 	uint8_t *shared;
-	struct rpma_conn_private_data pdata;  /* where the accounts are */
+	struct rpma_conn_private_data pdata;  /* tells where the accounts are */
 	struct rpma_conn *conns[CLIENTS_MAX]; /* NULL: the place is free */
 };
 
@@ -71,7 +71,7 @@ client_event(struct server *s, unsigned i)
 	int ret = rpma_conn_next_event(s->conns[i], &event);
 	if (ret == RPMA_E_NO_EVENT || (ret == 0 && event == RPMA_CONN_ESTABLISHED))
 		return;
-	/* if it held the lock, it is the others who find out: they cannot ask whether it is gone or late */
+	/* if it held the lock, the other clients find out: they cannot ask whether it is dead or late */
 	drop_client(s, i);
 }
 
@@ -115,7 +115,7 @@ accounts_init(uint8_t *shared)
 			BALANCE_FIRST);
 }
 
-/* the clients are gone; what they left may be anything */
+/* the clients have disconnected, and may have left any bytes */
 static void
 accounts_print(const uint8_t *shared)
 {
@@ -153,7 +153,7 @@ needs_atomics(const struct rpma_peer *peer)
 int
 main(int argc, char *argv[])
 {
-	/* remote atomics are allowed where the others may both read and write */
+	/* remote atomics are allowed if the other side may both read and write */
 	const int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST;
 	uint8_t description[EXCHANGE_SIZE];
 	struct server s = { 0 };
@@ -166,7 +166,7 @@ main(int argc, char *argv[])
 	}
 	show_log();
 
-	/* before the library starts threads: none of them is to take the signals */
+	/* before the library starts threads, so that none of them takes the signals */
 	if (watch_open(&s.watch, (struct watched){ ON_STOP, 0 }))
 		return 1;
 	s.shared = memory_new(SHARED_SIZE);

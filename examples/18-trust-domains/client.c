@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * client.c -- be both tenants, and use what one knows over the connection of the other
+ * client.c -- be both tenants, and use the key of one over the connection of the other
  *
- * It reads the word of each tenant over his own connection. Then it reads that of tenant 1 over the
- * connection of tenant 0: with the right key, address and length, as somebody could who has overheard,
- * guessed or been told them.
+ * It reads the word of each tenant over that tenant's connection. Then it reads the word of tenant 1 over the
+ * connection of tenant 0, with the right key, address and length, as an attacker could who has overheard or
+ * guessed them.
  */
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct client {
 	struct rpma_mr_local *mr;
 };
 
-/* the word that is described, over that connection; its status says whether it could be read */
+/* reads a tenant's word over a tenant's connection; *status tells whether that was allowed */
 static int
 read_word(struct client *c, unsigned over, unsigned whose, enum ibv_wc_status *status)
 {

@@ -4,9 +4,9 @@
 /*
  * server.c -- keep a word for each of two tenants, who do not trust each other
  *
- * Each tenant has a peer of its own: an endpoint, the connections that come through it, and memory. A key is
- * good for connections of the peer that the memory was registered with, and for no others. With `shared` both
- * have one peer, and nothing keeps one out of the other's memory but that he does not know its key.
+ * Each tenant has a peer of its own: an endpoint, the connections that come through it, and memory. A key
+ * works only over connections of the peer that the memory was registered with. With `shared` both tenants
+ * have one peer. Then only ignorance of the key keeps one tenant out of the other's memory.
  */
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "tenants.h"
 
 struct tenant {
-	struct rpma_peer *peer; /* of its own, or the other one's */
+	struct rpma_peer *peer; /* of its own, or shared with the other tenant */
 	char *word;
 	struct rpma_mr_local *mr;
 	struct rpma_ep *ep;
@@ -59,7 +59,7 @@ close_tenant(struct tenant *t, bool own_peer)
 	return ret;
 }
 
-/* one client that is both tenants: so it knows both keys */
+/* serves one client that is both tenants, so it knows both keys */
 static int
 serve(struct tenant tenants[static TENANTS])
 {
@@ -67,7 +67,7 @@ serve(struct tenant tenants[static TENANTS])
 
 	for (unsigned i = 0; ret == 0 && i < TENANTS; i++)
 		ret = server_accept(tenants[i].ep, NULL, &tenants[i].pdata, &tenants[i].conn);
-	/* the first one may have been closed by the device already */
+	/* the device may have closed the first one already */
 	for (unsigned i = 0; i < TENANTS; i++)
 		if (tenants[i].conn)
 			ret = first_error(ret, conn_wait_closed(&tenants[i].conn));
@@ -99,7 +99,7 @@ main(int argc, char *argv[])
 	}
 	if (ret == 0)
 		ret = serve(tenants);
-	/* a shared peer is the first one's, which is deleted last */
+	/* a shared peer belongs to the first tenant, which is deleted last */
 	for (unsigned i = TENANTS; i-- > 0;)
 		ret = first_error(ret, close_tenant(&tenants[i], i == 0 || !shared));
 

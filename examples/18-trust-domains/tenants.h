@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* tenants.h -- who uses the server: tenant 0 at the port, tenant 1 at the one behind it */
+/* tenants.h -- the tenants of the server: tenant 0 uses the port, tenant 1 the next port */
 
 #ifndef TENANTS_H
 #define TENANTS_H
@@ -14,11 +14,11 @@
 #include "numbers.h"
 
 #define TENANTS 2
-#define WORD_SIZE 64 /* what the server keeps for each: a text */
+#define WORD_SIZE 64 /* size of the text that the server keeps for each */
 
 #define PORT_SIZE 6
 
-/* the tenant's own port; false: the first one is none, or the last one */
+/* writes the tenant's port; false if first is not a port, or has no next one */
 static inline bool
 port_of(const char *first, unsigned tenant, char port[static PORT_SIZE])
 {

@@ -39,8 +39,8 @@ completions_next(struct rpma_conn *conn, enum completions_of of, struct ibv_wc *
 
 	int ret = of == COMPLETIONS_MAIN ? rpma_conn_get_cq(conn, &wanted) : rpma_conn_get_rcq(conn, &wanted);
 	/*
-	 * The channel may speak of the other queue: what is there stays, and is found at once when it is
-	 * asked for, because collecting comes before waiting.
+	 * The channel may notify of the other queue. Its completions stay there. They are found later,
+	 * because the loop collects before it waits.
 	 */
 	while (ret == 0 && (ret = rpma_cq_get_wc(wanted, 1, wc, NULL)) == RPMA_E_NO_COMPLETION)
 		ret = rpma_conn_wait(conn, 0, &notified, NULL);

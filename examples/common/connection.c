@@ -10,9 +10,9 @@
 #include "connection.h"
 
 /*
- * What the library says of the last failure of this thread, if that is what ret came from: some of what the
- * examples check is no call of librpma, and that nothing is there is no failure. The original library, which
- * most of the examples can be built with as well, knows the code only.
+ * The library's sentence about the last failure of this thread, if ret came from that failure. Some calls
+ * that the examples check are not calls of librpma, and an empty queue is not a failure. The original
+ * library, with which most of the examples can be built as well, has only the code.
  */
 static const char *
 sentence(const char *call, int ret)
@@ -149,7 +149,7 @@ conn_wait_closed(struct rpma_conn **conn)
 {
 	int ret = wait_event(*conn, RPMA_CONN_CLOSED);
 
-	/* the other side is gone already, but waits on hardware until our half is closed too */
+	/* the other side has disconnected, but on hardware it waits until this side does so too */
 	(void)rpma_conn_disconnect(*conn);
 
 	return first_error(ret, checked("rpma_conn_delete", rpma_conn_delete(conn)));
@@ -180,7 +180,7 @@ cq_next(struct rpma_cq *cq, struct ibv_wc *wc)
 {
 	int ret;
 
-	/* a wait may end without a completion to collect: it is no error, there is just nothing yet */
+	/* a wait may end without a completion to collect: that is no error, so wait again */
 	while ((ret = rpma_cq_get_wc(cq, 1, wc, NULL)) == RPMA_E_NO_COMPLETION) {
 		ret = rpma_cq_wait(cq);
 		if (ret)

@@ -4,7 +4,7 @@
 /*
  * connection.h -- from an address to an established connection, and back
  *
- * All functions return 0 or the librpma error, and have told the user what went wrong.
+ * All functions return 0 or the librpma error, after they have told the user what went wrong.
  */
 
 #ifndef EXAMPLES_CONNECTION_H
@@ -13,59 +13,64 @@
 #include <librpma.h>
 
 /*
- * say on stderr which call failed and why. A name that begins with "rpma_" is that of the call of librpma
- * that this thread has made last; anything else is said as it is.
+ * Prints on stderr which call failed and why. A name that begins with "rpma_" must be the call of librpma
+ * that this thread made last; any other text is printed as it is.
  */
 void report(const char *call, int ret);
 
-/* report the call if ret says that it failed; returns ret */
+/* reports the call if ret is an error; returns ret */
 int checked(const char *call, int ret);
 
-/* for what is done at the end in any case: the error that came first, or 0 */
+/* for cleanup that is done in any case: the first error, or 0 */
 int first_error(int earlier, int later);
 
-/* let librpma say on stderr what it does, as the servers do */
+/* shows on stderr what librpma does, as the servers do */
 void show_log(void);
 
-/* a peer on the device that serves addr (local) or that reaches it (remote); *device (if not NULL) is its
- * name */
+/*
+ * Makes a peer on the device that has addr (local) or that reaches it (remote). *device (if device is not
+ * NULL) becomes the device's name.
+ */
 int peer_new_by_addr(const char *addr, enum rpma_util_ibv_context_type type, struct rpma_peer **peer,
 	const char **device);
 
-/* memory of whole pages, zeroed, for free(); NULL after it has told the user */
+/* allocates zeroed memory of whole pages, for free(); NULL after it has told the user */
 void *memory_new(size_t size);
 
-/* ask the server for a connection and wait until it is established; cfg and pdata may be NULL */
+/* requests a connection to the server and waits until it is established; cfg and pdata may be NULL */
 int client_connect(struct rpma_peer *peer, const char *addr, const char *port,
 	const struct rpma_conn_cfg *cfg, const struct rpma_conn_private_data *pdata, struct rpma_conn **conn);
 
 /*
- * wait for one client, give it pdata and wait until the connection is established; cfg and pdata may be NULL
+ * Waits for one client, sends it pdata, and waits until the connection is established; cfg and pdata may be
+ * NULL.
  */
 int server_accept(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
 	const struct rpma_conn_private_data *pdata, struct rpma_conn **conn);
 
-/* the second half of both: send or accept the request, which is used up, and wait until that is done */
+/* the second half of both: sends or accepts the request, which it consumes, and waits until that is done */
 int conn_establish(struct rpma_conn_req **req, const struct rpma_conn_private_data *pdata,
 	struct rpma_conn **conn);
 
-/* wait until the other side has disconnected, and delete the connection */
+/* waits until the other side has disconnected, and deletes the connection */
 int conn_wait_closed(struct rpma_conn **conn);
 
-/* disconnect, wait until that is done, and delete the connection */
+/* disconnects, waits until that is done, and deletes the connection */
 int conn_disconnect(struct rpma_conn **conn);
 
-/* has the operation that a completion is about succeeded? */
+/* checks that the operation of the completion has succeeded */
 int wc_checked(const struct ibv_wc *wc);
 
-/* collect the next completion of a queue that has its own channel, waiting for it; its operation has
- * succeeded */
+/*
+ * Waits for and collects the next completion of a queue that has its own channel. Fails if its operation has
+ * failed.
+ */
 int cq_next(struct rpma_cq *cq, struct ibv_wc *wc);
 
-/* collect the next completion of the connection's main queue, waiting for it; its operation has succeeded */
+/* the same for the connection's main queue */
 int conn_next_completion(struct rpma_conn *conn, struct ibv_wc *wc);
 
-/* wait for the next completion, which must be that of the operation with this op_context */
+/* the same; fails if the completion is not that of the operation with this op_context */
 int conn_wait_completion(struct rpma_conn *conn, const void *op_context);
 
 #endif /* EXAMPLES_CONNECTION_H */

@@ -59,7 +59,7 @@ counter_send(struct rpma_conn *conn, struct counter *counter, uint64_t value)
 int
 counter_received(const struct ibv_wc *wc, const struct counter *counter, uint64_t *value)
 {
-	/* a shorter message would leave some of the one before in place */
+	/* a shorter message would leave part of the previous one */
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len != COUNTER_SIZE) {
 		fprintf(stderr, "not a message of %d bytes\n", COUNTER_SIZE);
 		return RPMA_E_INVAL;

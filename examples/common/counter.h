@@ -4,9 +4,9 @@
 /*
  * counter.h -- the messages of the ping-pong examples: a number of 8 bytes, little-endian
  *
- * One is on its way in each direction at most, so memory for one of each is enough: a side posts its next
- * receive before it sends, and only sends when its last message has completed. All functions return 0 or the
- * librpma error, and have told the user what went wrong.
+ * At most one message is in flight in each direction, so memory for one of each is enough. A side posts its
+ * next receive before it sends, and sends only after its last message has completed. All functions return 0
+ * or the librpma error, after they have told the user what went wrong.
  */
 
 #ifndef EXAMPLES_COUNTER_H
@@ -17,27 +17,27 @@
 #include <librpma.h>
 
 #define COUNTER_SIZE 8         /* bytes of a message */
-#define COUNTER_END UINT64_MAX /* the client has no more to say */
+#define COUNTER_END UINT64_MAX /* tells the end of the client's messages */
 
 struct counter {
-	uint8_t *bytes; /* the message received, and behind it the message to send */
+	uint8_t *bytes; /* the received message, followed by the message to send */
 	struct rpma_mr_local *mr;
 };
 
 int counter_open(struct rpma_peer *peer, struct counter *counter);
-int counter_close(struct counter *counter); /* harmless on a zeroed one */
+int counter_close(struct counter *counter); /* a zeroed one is allowed */
 
-/* be ready for the next message: before the connection is made, or on it */
+/* posts a receive for the next message: before the connection is established, or on it */
 int counter_receive_first(struct rpma_conn_req *req, struct counter *counter);
 int counter_receive(struct rpma_conn *conn, struct counter *counter);
 
-/* its completion is asked for */
+/* asks for a completion */
 int counter_send(struct rpma_conn *conn, struct counter *counter, uint64_t value);
 
-/* the number that a receive brought */
+/* the number in a received message */
 int counter_received(const struct ibv_wc *wc, const struct counter *counter, uint64_t *value);
 
-/* numbers on the wire */
+/* the encoding of numbers on the wire */
 void counter_put(uint8_t bytes[static COUNTER_SIZE], uint64_t value);
 uint64_t counter_get(const uint8_t bytes[static COUNTER_SIZE]);
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# What the examples have in common. As part of the project they use the library that is being built; alone,
+# CMake code shared by the examples. As part of the project they use the library that is being built. An example built
+# alone,
 #	cmake -S examples/05-flush-to-persistent -B build
-# the installed one, found by its CMake package or by pkg-config.
+# uses the installed library, found by its CMake package or by pkg-config.
 
 include_guard(GLOBAL)
 

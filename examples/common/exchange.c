@@ -5,7 +5,7 @@
 
 #include "exchange.h"
 
-/* the descriptor of mr goes to dst if it fits into room */
+/* writes the descriptor of mr to dst if it fits into room bytes */
 static int
 pack_mr(const struct rpma_mr_local *mr, uint8_t *dst, size_t room, size_t *len)
 {
@@ -87,7 +87,7 @@ exchange_unpack(const struct rpma_conn *conn, struct exchange *ex)
 	if (ret)
 		return ret;
 
-	/* transports may pad private data, so there may be more than was sent, but never less */
+	/* transports may pad private data, so there may be more bytes than were sent, but never fewer */
 	const uint8_t *buf = pdata.ptr;
 	if (buf == NULL || pdata.len < EXCHANGE_SIZE)
 		return RPMA_E_INVAL;

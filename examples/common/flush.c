@@ -13,7 +13,7 @@ flush_best(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t offset, si
 	if (ret)
 		return checked("rpma_mr_remote_get_flush_type", ret);
 
-	/* the other side does not offer it, or offers it and a device does not provide it */
+	/* the other side does not offer persistence, or offers it but a device cannot provide it */
 	*type = RPMA_FLUSH_TYPE_PERSISTENT;
 	ret = RPMA_E_NOSUPP;
 	if (types & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)

@@ -11,7 +11,7 @@
 #include "greeting.h"
 #include "text.h"
 
-#define SIGNATURE "RPMA-GREETING-1" /* 16 bytes with its end */
+#define SIGNATURE "RPMA-GREETING-1" /* 16 bytes with the terminating zero */
 #define SIGNATURE_SIZE sizeof(SIGNATURE)
 
 static void
@@ -49,7 +49,7 @@ open_file(const char *path, size_t offset, const char *initial, struct greeting_
 	char *signature = (char *)mem->file.ptr + offset;
 	mem->ptr = mem->file.ptr;
 	mem->text_offset = offset + SIGNATURE_SIZE;
-	/* the rest of the file, which may be large, is not for others to reach */
+	/* the other side must not reach the rest of the file, which may be large */
 	mem->size = mem->text_offset + GREETING_SIZE;
 	if (memcmp(signature, SIGNATURE, SIGNATURE_SIZE) != 0) {
 		greeting_replace(mem, initial);

@@ -4,8 +4,8 @@
 /*
  * greeting.h -- memory with a text in it, persistent if a file was given
  *
- * In a file the text has a signature before it, which says that the text is valid: it is written, and made
- * durable, only after the text was.
+ * In a file, a signature before the text tells that the text is valid. It is written and made durable only
+ * after the text.
  */
 
 #ifndef GREETING_H
@@ -15,40 +15,40 @@
 
 #include "persistent.h"
 
-/* the client writes as much, and the server has room for as much */
+/* the client writes at most this many bytes, and the server has room for them */
 #define GREETING_SIZE 1024
 
 struct greeting_memory {
 	void *ptr;
 	size_t size;
-	size_t text_offset;     /* of GREETING_SIZE bytes within the memory */
+	size_t text_offset;     /* offset of the text (GREETING_SIZE bytes) in the memory */
 	struct persistent file; /* file.map is NULL if the memory is volatile */
 };
 
 /*
- * The GREETING_SIZE bytes of the file from the offset on (and the signature before them), or, if path is
- * NULL, volatile memory. Where no text is yet, initial is put. Returns 0, or -1 after it has told the user
- * why.
+ * Opens the GREETING_SIZE bytes of the file from the offset on (after the signature), or volatile memory if
+ * path is NULL. If there is no text yet, it writes initial. Returns 0, or -1 after it has told the user the
+ * reason.
  */
 int greeting_open(const char *path, size_t offset, const char *initial, struct greeting_memory *mem);
 
 void greeting_close(struct greeting_memory *mem);
 
-/* the text; it has an end, whatever was written there from afar */
+/* the text; it always has a terminating zero, whatever the other side wrote */
 char *greeting_text(struct greeting_memory *mem);
 
-/* the text on stdout, behind a label; whoever wrote it, it is one line */
+/* prints the text on stdout after a label, as one line, whatever the other side wrote */
 void greeting_print(const char *label, struct greeting_memory *mem);
 
-/* put another text in its place, durably if the memory is persistent */
+/* replaces the text, durably if the memory is persistent */
 void greeting_replace(struct greeting_memory *mem, const char *text);
 
-/* make the text durable if the memory is persistent: the device has put it there */
+/* makes the text durable if the memory is persistent and the device has written it */
 void greeting_persist(struct greeting_memory *mem);
 
 /*
- * What the clients do with a text that the server has: put the other one of two in its place, and say so. The
- * first of them is where a client begins.
+ * The client's last step, after the server has the text: replaces it by the other of two texts, and prints
+ * that. A client begins with the first of them.
  */
 #define GREETING_FIRST "Hello world!"
 void greeting_translate(struct greeting_memory *mem);

@@ -2,8 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * imm.h -- immediate data: 4 bytes that come with a message or a write, and are known to both sides
- * beforehand
+ * imm.h -- immediate data: 4 bytes that come with a message or a write, and that both sides know in advance
  */
 
 #ifndef EXAMPLES_IMM_H
@@ -35,7 +34,7 @@ imm_get(const uint8_t bytes[static IMM_SIZE])
 	return le32toh(imm);
 }
 
-/* what the client of the request has announced */
+/* the number that the client of the request has announced */
 static inline int
 imm_announced(const struct rpma_conn_req *req, uint32_t *imm)
 {
@@ -44,7 +43,7 @@ imm_announced(const struct rpma_conn_req *req, uint32_t *imm)
 	int ret = checked("rpma_conn_req_get_private_data", rpma_conn_req_get_private_data(req, &pdata));
 	if (ret)
 		return ret;
-	/* transports may pad private data, so there may be more than was sent, but never less */
+	/* transports may pad private data, so there may be more bytes than were sent, but never fewer */
 	if (pdata.ptr == NULL || pdata.len < IMM_SIZE) {
 		fprintf(stderr, "the client has announced no immediate data\n");
 		return RPMA_E_INVAL;
@@ -54,7 +53,7 @@ imm_announced(const struct rpma_conn_req *req, uint32_t *imm)
 	return 0;
 }
 
-/* the immediate data of a completion, which must be what the other side has told in another way */
+/* the immediate data of a completion, which must equal the announced number */
 static inline int
 imm_checked(const struct ibv_wc *wc, uint32_t announced, uint32_t *imm)
 {
@@ -62,7 +61,7 @@ imm_checked(const struct ibv_wc *wc, uint32_t announced, uint32_t *imm)
 		fprintf(stderr, "it came without immediate data\n");
 		return RPMA_E_INVAL;
 	}
-	/* in a completion they are in network byte order */
+	/* a completion has it in network byte order */
 	*imm = ntohl(wc->imm_data);
 	if (*imm != announced) {
 		fprintf(stderr, "it came with immediate data '%u', and not with '%u'\n", *imm, announced);

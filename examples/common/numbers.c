@@ -7,7 +7,7 @@
 
 #include "numbers.h"
 
-/* strtoull alone would also take blanks and a sign */
+/* strtoull alone would also accept blanks and a sign */
 static bool
 parse_digits(const char *text, const char **rest, uint64_t *value)
 {

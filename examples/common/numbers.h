@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* a whole decimal number, at most max; anything else is refused */
+/* parses a whole decimal number, at most max; rejects anything else */
 bool parse_number(const char *text, uint64_t max, uint64_t *value);
 
 /* the same with an optional suffix K, M or G (powers of 1024) */

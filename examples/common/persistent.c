@@ -43,7 +43,7 @@ map_source(struct pmem2_source *source, int fd, bool writable, struct persistent
 	if (ret)
 		return ret;
 
-	/* page granularity is what every file has: libpmem2 gives a finer one where the storage is better */
+	/* every file allows page granularity: libpmem2 gives a finer one if the storage is better */
 	ret = pmem2_config_set_required_store_granularity(cfg, PMEM2_GRANULARITY_PAGE);
 	if (ret == 0 && !writable)
 		ret = pmem2_config_set_protection(cfg, PMEM2_PROT_READ);

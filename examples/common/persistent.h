@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * persistent.h -- a file mapped by libpmem2, on whatever storage it is
+ * persistent.h -- a file mapped by libpmem2, on any storage
  *
- * On persistent memory (DAX) stores become durable by flushing cache lines, or are durable at once (eADR); on
- * a disk and on tmpfs they need msync. libpmem2 finds out which ("granularity") and gives the right persist
- * function.
+ * On persistent memory (DAX), stores become durable by flushing cache lines, or are durable at once (eADR).
+ * On a disk and on tmpfs they need msync. libpmem2 finds out which ("granularity") and gives the right
+ * persist function.
  */
 
 #ifndef EXAMPLES_PERSISTENT_H
@@ -22,7 +22,7 @@ struct persistent {
 	size_t size;
 	struct pmem2_map *map;
 	pmem2_persist_fn persist;
-	const char *granularity; /* in words, for the user */
+	const char *granularity; /* as text, for the user */
 };
 
 /*

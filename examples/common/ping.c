@@ -15,7 +15,7 @@ ping_parse(int argc, char *argv[], struct ping_options *options)
 {
 	uint64_t pause_s = 0;
 
-	/* no number on the way may be the one that means the end */
+	/* no number on the way may equal the one that means the end */
 	if ((argc == 5 || argc == 6) && parse_number(argv[3], UINT64_MAX, &options->seed) &&
 		parse_number(argv[4], UINT64_MAX, &options->rounds) &&
 		options->rounds < COUNTER_END - options->seed &&
@@ -28,14 +28,14 @@ ping_parse(int argc, char *argv[], struct ping_options *options)
 	return false;
 }
 
-/* one number out and one in */
+/* sends one number and receives one */
 static int
 play_round(struct rpma_conn *conn, struct counter *counter, enum completions_of receives, uint64_t *value,
 	const char *label_sent)
 {
 	struct ibv_wc wc;
 
-	/* before the message that will be answered, or the answer finds nothing to go to */
+	/* before the message, since its reply needs a receive */
 	int ret = counter_receive(conn, counter);
 	if (ret == 0)
 		ret = counter_send(conn, counter, *value);
@@ -43,7 +43,7 @@ play_round(struct rpma_conn *conn, struct counter *counter, enum completions_of 
 		return ret;
 	printf("%s: %" PRIu64 "\n", label_sent, *value);
 
-	/* the answer may complete before the message does */
+	/* the reply may complete before the message does */
 	for (int sent = 0, received = 0; ret == 0 && !(sent && received);) {
 		ret = completions_next(conn, sent ? receives : COMPLETIONS_MAIN, &wc);
 		if (ret == 0 && wc.opcode == IBV_WC_SEND) {

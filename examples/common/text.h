@@ -4,7 +4,7 @@
 /*
  * text.h -- text that came from the other side
  *
- * It need not have an end, and control characters in it could do things to a terminal.
+ * It may have no terminating zero, and control characters in it could affect a terminal.
  */
 
 #ifndef EXAMPLES_TEXT_H
@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 /*
- * copy the text in the src_len bytes at src (up to its end, if it has one) to dst, cut to dst_size - 1 bytes
- * and with an end; control characters become '?'. Returns dst.
+ * Copies the text in the src_len bytes at src (up to its terminating zero, if any) to dst. It cuts the text
+ * to dst_size - 1 bytes, terminates it, and replaces control characters by '?'. Returns dst.
  */
 char *text_copy(char *dst, size_t dst_size, const void *src, size_t src_len);
 

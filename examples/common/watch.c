@@ -92,7 +92,7 @@ watch_next(struct watch *watch, int timeout_ms, struct watched *what, bool *foun
 {
 	struct epoll_event event;
 
-	/* one at a time: what is done about it may make away with the next ones */
+	/* one event at a time: handling it may remove the sources of the next ones */
 	int n = epoll_wait(watch->epoll_fd, &event, 1, timeout_ms);
 	if (n < 0 && errno != EINTR) {
 		perror("epoll_wait");
@@ -103,7 +103,7 @@ watch_next(struct watch *watch, int timeout_ms, struct watched *what, bool *foun
 		return 0;
 
 	*what = (struct watched){ (uint16_t)(event.data.u32 >> 16), (uint16_t)event.data.u32 };
-	/* a signal is told once */
+	/* a signal is reported once */
 	if (what->kind == watch->stop.kind) {
 		struct signalfd_siginfo signal;
 		*found = read(watch->signal_fd, &signal, sizeof(signal)) == sizeof(signal);

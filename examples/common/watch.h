@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * watch.h -- waiting for many descriptors at once: epoll, and SIGINT and SIGTERM as events among the others
+ * watch.h -- waiting for many descriptors at once: epoll, with SIGINT and SIGTERM as events like the others
  *
- * The descriptors of librpma become non-blocking, because a descriptor may have become readable for nothing.
- * All functions return 0 or -1, and have told the user what went wrong.
+ * The descriptors of librpma become non-blocking, because a descriptor may become readable without an event.
+ * All functions return 0 or -1, after they have told the user what went wrong.
  */
 
 #ifndef EXAMPLES_WATCH_H
@@ -16,7 +16,7 @@
 
 #define WATCH_FOREVER (-1)
 
-/* what a descriptor is, and whose: both are the program's own */
+/* the kind of a descriptor, and its owner: the program chooses both */
 struct watched {
 	uint16_t kind;
 	uint16_t index;
@@ -28,14 +28,14 @@ struct watch {
 	struct watched stop;
 };
 
-/* SIGINT and SIGTERM come out as stop from now on, and do not end the process any more */
+/* from now on, SIGINT and SIGTERM are reported as stop, and no longer end the process */
 int watch_open(struct watch *watch, struct watched stop);
 void watch_close(struct watch *watch);
 
 int watch_add(struct watch *watch, int fd, struct watched what);
 void watch_remove(struct watch *watch, int fd);
 
-/* wait for the next one, at most timeout_ms; *found says whether one came */
+/* waits for the next event, at most timeout_ms; *found is true if one came */
 int watch_next(struct watch *watch, int timeout_ms, struct watched *what, bool *found);
 
 /* for timeouts */

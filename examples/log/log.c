@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * log.c -- who gets the messages of librpma, and which of them; no network is used
- */
+/* log.c -- where the messages of librpma go, and which messages; no network is used */
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include <librpma.h>
 
-/* any thread may come here, several at once; it must not call librpma */
+/* several threads may call this at once; it must not call librpma */
 __attribute__((format(printf, 5, 6))) static void
 my_log(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
 	const char *message_format, ...)
@@ -23,7 +21,7 @@ my_log(enum rpma_log_level level, const char *file_name, const int line_no, cons
 	(void)vsnprintf(text, sizeof(text), message_format, args);
 	va_end(args);
 
-	/* the text has its newline; without a file name line and function mean nothing */
+	/* the text ends with a newline; without a file name, line and function mean nothing */
 	const char *name = level >= 0 && level <= RPMA_LOG_LEVEL_DEBUG ? names[level] : "?";
 	if (file_name)
 		fprintf(stderr, "my own log: %s: %s:%d %s: %s", name, file_name, line_no, function_name,
@@ -32,7 +30,7 @@ my_log(enum rpma_log_level level, const char *file_name, const int line_no, cons
 		fprintf(stderr, "my own log: %s: %s", name, text);
 }
 
-/* something that fails, and of which librpma says so with the level ERROR */
+/* makes a call that fails, which librpma logs with the level ERROR */
 static void
 provoke_error(void)
 {
@@ -56,7 +54,7 @@ main(void)
 	enum rpma_log_level all;
 	enum rpma_log_level on_stderr;
 
-	/* so that this text and the messages come in their order */
+	/* so that this text and the messages appear in order */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 
 	printf("Messages go to syslog, up to the level of the first threshold, and those up to the level of the\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* devices.c -- the list of devices, which is one long, its context, and what can be asked of it */
+/* devices.c -- the list of devices, which has one entry, its context, and its properties */
 
 #include <endian.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include "softrdma/notify.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned opened; /* guarded by it */
+static unsigned opened; /* guarded by lock */
 
-/* programs that know hardware only may count on its slowness: see struct softrdma_env */
+/* for programs written for hardware, which may rely on its slowness: see struct softrdma_env */
 #define REFUSED_PATIENCE_MS 1000
 
 static void
@@ -33,7 +33,7 @@ set_surroundings(void)
 {
 	static const struct softrdma_env env = { .refused_patience_ms = REFUSED_PATIENCE_MS };
 	softrdma_set_env(&env);
-	pthread_atfork(NULL, NULL, begin_anew); /* without memory for it the device warns, too */
+	pthread_atfork(NULL, NULL, begin_anew); /* if memory for it is lacking, the device warns too */
 }
 
 /* --- contexts --- */
@@ -45,7 +45,7 @@ softrdma_preload_context(void)
 	if (context == NULL)
 		return NULL;
 	pthread_mutex_lock(&lock);
-	/* nothing ever happens on it, as on hardware that works */
+	/* the descriptor never becomes readable, as on hardware that works */
 	if (context->async_fd < 0)
 		context->async_fd = softrdma_notify_open();
 	bool ready = context->async_fd >= 0;
@@ -80,7 +80,7 @@ int
 ibv_get_device_index(struct ibv_device *device)
 {
 	(void)device;
-	return -1; /* the kernel does not know it */
+	return -1; /* the kernel does not know the device */
 }
 
 __be64
@@ -106,7 +106,7 @@ ibv_open_device(struct ibv_device *device)
 	return context;
 }
 
-/* the context is everybody's, and stays; what is over are the GIDs that were told to others */
+/* the context is shared and stays open; the last close releases the GIDs that were handed out */
 int
 ibv_close_device(struct ibv_context *context)
 {
@@ -162,8 +162,8 @@ ibv_ack_async_event(struct ibv_async_event *event)
 }
 
 /*
- * --- fork(2): no memory is pinned, so what a child's writes copy is never what the device uses; the rest is
- * done in any case (softrdma/fork.h) ---
+ * --- fork(2): no memory is pinned, so the copy-on-write of a child never takes pages away from the device;
+ * the device does everything else itself (softrdma/fork.h) ---
  */
 
 int
@@ -191,7 +191,7 @@ ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_att
 }
 
 #undef ibv_query_port
-/* for programs that were built before struct ibv_port_attr grew: it ended with its flags then */
+/* for programs built before struct ibv_port_attr grew: it ended with its flags then */
 int
 ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *port_attr)
 {

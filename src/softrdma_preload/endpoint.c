@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * endpoint.c -- what librdmacm makes of its own calls: queue pairs with completion queues of their own,
+ * endpoint.c -- what librdmacm builds on its own calls: queue pairs with completion queues of their own,
  * shared receive queues of an id, endpoints
  *
- * An id that makes its own completion queues names them in its public fields, and rdma_destroy_qp() takes
- * them away again. A passive endpoint keeps the attributes that the queue pairs of its requests will have.
+ * An id that makes its own completion queues stores them in its public fields; rdma_destroy_qp() removes them
+ * again. A passive endpoint keeps the attributes for the queue pairs of its requests.
  */
 
 #include <errno.h>
@@ -17,19 +17,19 @@
 
 #include "preload.h"
 
-/* librdmacm's own */
+/* the value of librdmacm */
 #define RESOLVE_TIMEOUT_MS 2000
 
-/* of a passive endpoint; freed with its id */
+/* for the requests of a passive endpoint; freed with its id */
 struct request_defaults {
 	struct ibv_pd *pd; /* NULL: the listener's */
 	bool with_qp;
 	struct ibv_qp_init_attr attr;
 };
 
-/* --- completion queues of an id's own --- */
+/* --- an id's own completion queues --- */
 
-/* a channel and a queue on it; 0 or an errno value */
+/* makes a channel and a completion queue on it; 0 or an errno value */
 static int
 create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **channel_ptr, struct ibv_cq **cq_ptr)
 {
@@ -65,7 +65,9 @@ destroy_own_cqs(struct rdma_cm_id *id)
 	destroy_cq(&id->send_cq_channel, &id->send_cq);
 }
 
-/* those that the attributes leave out and whose queue has entries; 0 or an errno value */
+/*
+ * Makes the completion queues that the attributes omit, if their work queue has entries; 0 or an errno value
+ */
 static int
 create_own_cqs(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
@@ -211,7 +213,7 @@ rdma_destroy_ep(struct rdma_cm_id *id)
 	rdma_destroy_id(id);
 }
 
-/* a request's id leaves its listener's channel for one of its own; 0 or an errno value */
+/* moves a request's id from its listener's channel to one of its own; 0 or an errno value */
 static int
 take_over(struct rdma_cm_id *listen, struct rdma_cm_id *id)
 {
@@ -248,7 +250,7 @@ rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id_ptr)
 		rdma_destroy_ep(id);
 		return softrdma_cm_result(ret);
 	}
-	id->event = event; /* the private data is the program's until its next call */
+	id->event = event; /* the program may use the private data until its next call */
 	*id_ptr = id;
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* missing.c -- calls that the device does not have: exported, so that the real libraries never see its
- * objects */
+/*
+ * missing.c -- calls that the device does not have: exported so that the real libraries never see its objects
+ */
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,7 +12,7 @@
 #include "preload.h"
 #include "softrdma/env.h"
 
-/* more than there are such names */
+/* more than there are such calls */
 #define NAMES_MAX 128
 
 int
@@ -111,7 +112,7 @@ ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t io
 	return null_for(__func__);
 }
 
-/* the region stays as it was */
+/* the region stays unchanged */
 int
 ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
@@ -133,7 +134,7 @@ ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return softrdma_preload_missing(__func__);
 }
 
-/* the limit of a shared receive queue would be an asynchronous event, and there are none */
+/* a limit would need asynchronous events, which the device does not have */
 int
 ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
 {

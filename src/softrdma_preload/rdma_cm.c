@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rdma_cm.c -- librdmacm's names for the device's connection manager */
+/* rdma_cm.c -- the device's connection manager under librdmacm's names */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include "softrdma/fork.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ibv_pd *shared; /* as long as the process: ids use it that nobody counts */
+static struct ibv_pd *shared; /* never freed: the ids that use it are not counted */
 
 void
 softrdma_preload_after_fork(void)
@@ -63,7 +63,7 @@ rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 int
 rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
 {
-	/* before the event that tells of it can be seen */
+	/* the id has its domain before the event can be seen */
 	int ret = softrdma_preload_use_device(id);
 	return ret ? softrdma_cm_result(ret) : softrdma_rdma_resolve_addr(id, src_addr, dst_addr, timeout_ms);
 }
@@ -137,8 +137,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 {
 	if (softrdma_rdma_get_cm_event(channel, event))
 		return -1;
-	/* where that fails the program finds no domain in its id, and cannot make a queue pair without its
-	 * own */
+	/* if this fails, the id has no domain: the program must make its queue pair with one of its own */
 	if ((*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		softrdma_preload_use_device((*event)->id);
 	return 0;
@@ -194,7 +193,7 @@ rdma_disconnect(struct rdma_cm_id *id)
 	return softrdma_rdma_disconnect(id);
 }
 
-/* what it is for, a message that overtakes the end of the handshake, the device has seen itself */
+/* the call tells that a message overtook the end of the handshake; the device sees that itself */
 int
 rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
@@ -203,8 +202,8 @@ rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 }
 
 /*
- * Accepted is what TCP does by itself, or what only hints at how to travel. Taken for an error is what would
- * change who can connect.
+ * Accepts options that TCP implies, or that only hint at how packets travel. Options that would change who
+ * can connect are errors.
  */
 int
 rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# the exported names of libsoftrdma.so, as one list for the library and for its test
+# the sources of libsoftrdma.so: one list for the library and for its test
 set(SOFTRDMA_PRELOAD_SOURCES
 	softrdma_preload/devices.c
 	softrdma_preload/endpoint.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* verbs.c -- libibverbs' names for what the device has: domains, regions, queues, queue pairs */
+/* verbs.c -- the device's objects under libibverbs' names: domains, regions, queues, queue pairs */
 
 #include <errno.h>
 #include <string.h>
@@ -24,7 +24,7 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 	return softrdma_ibv_dealloc_pd(pd);
 }
 
-/* optional rights are hints, and libibverbs drops those that a device does not know (ibv_reg_mr(3)) */
+/* optional rights are hints: libibverbs drops those that a device does not know (ibv_reg_mr(3)) */
 #undef ibv_reg_mr
 struct ibv_mr *
 ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -150,7 +150,7 @@ ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct 
 	return softrdma_ibv_query_qp(qp, attr, attr_mask, init_attr);
 }
 
-/* a message may come in pieces, and the kernel copies each as it likes: no promise */
+/* no promise: a message may arrive in several parts, and the kernel copies each in any order */
 int
 ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* addresses.c -- which device an address gives, and why */
+/* addresses.c -- the device of an address, and the reason */
 
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 
 #include "info.h"
 
-/* asks the library as a program would: so the reason is the true one */
+/* asks the library as a program would, so the reason is the real one */
 static void
 choose(const char *address, bool is_remote, const char *which, struct info_choice *choice)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* devices.c -- which devices there are, and what each can do */
+/* devices.c -- the devices of the machine, and their capabilities */
 
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "info.h"
 
-/* every device has it, since it needs only an address of this machine */
+/* the software device always has this address, since it needs only an address of this machine */
 #define ANY_LOCAL_ADDRESS "127.0.0.1"
 
 static void
@@ -40,10 +40,10 @@ describe(struct info_device *device)
 void
 info_find_devices(struct info *info)
 {
-	/* librdmacm's list: the library uses the contexts that librdmacm has opened, and no others */
+	/* the list of librdmacm, because the library uses only the contexts that librdmacm has opened */
 	int count = 0;
 	struct ibv_context **list = rdma_get_devices(&count);
-	/* the last place is the software device's */
+	/* the last element is for the software device */
 	for (int i = 0; i < count && info->device_count < INFO_DEVICES_MAX - 1; i++) {
 		info->devices[info->device_count].context = list[i];
 		describe(&info->devices[info->device_count++]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* json.c -- what was found out, for programs */
+/* json.c -- printing the findings for programs */
 
 #include <jansson.h>
 
@@ -42,7 +42,7 @@ address_object(const struct info *info, const struct info_address *a)
 		reason(&a->rdma), "why_not_software_device", reason(&a->soft));
 }
 
-/* null: no limit, or unknown */
+/* null if there is no limit or it is unknown */
 static json_t *
 bytes_value(bool is_known, uint64_t bytes)
 {
@@ -57,7 +57,7 @@ memlock_object(const struct info_memlock *m)
 		"is_exempt", m->is_exempt, "meaning", info_memlock_meaning(m));
 }
 
-/* appends, and gives the array back, or NULL when out of memory */
+/* appends the value and returns the array, or NULL if out of memory */
 static json_t *
 appended(json_t *array, json_t *value)
 {
@@ -97,7 +97,7 @@ info_print_json(const struct info *info)
 		regions = appended(regions,
 			json_pack("{s:s, s:s}", "name", info->regions[i].name, "persistence_domain",
 				info->regions[i].domain));
-	/* json_pack takes the members over, and fails if one of them is NULL */
+	/* json_pack takes over the members, and fails if one of them is NULL */
 	json_t *root = json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o, s:o, s:o}", "program", "rpma-info",
 		"version", RPMA_INFO_VERSION, "RPMA_DEVICE", info->rpma_device, "devices", devices,
 		"addresses", addresses, "memlock", memlock_object(&info->memlock),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* limits.c -- how much memory may be pinned, and what persistent memory the kernel shows */
+/* limits.c -- how much memory may be pinned, and the persistent memory that the kernel lists */
 
 #include <dirent.h>
 #include <linux/capability.h>
@@ -12,9 +12,9 @@
 #include "info.h"
 
 #define ND_DEVICES "/sys/bus/nd/devices"
-#define SMALL_LIMIT ((uint64_t)64 << 20) /* a memory region of a program that means it is larger */
+#define SMALL_LIMIT ((uint64_t)64 << 20) /* regions of a serious program are larger than this */
 
-/* the effective capabilities as the kernel shows them, without a library for it */
+/* true if the effective capabilities, as the kernel shows them, have CAP_IPC_LOCK */
 static bool
 has_ipc_lock(void)
 {
@@ -36,7 +36,7 @@ bytes(rlim_t limit)
 	return limit == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit;
 }
 
-/* "region0" and the like have the attribute; other devices of the bus have not */
+/* regions ("region0" and so on) have the attribute; other devices of the bus do not */
 static void
 find_regions(struct info *info)
 {

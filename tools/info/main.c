@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* main.c -- rpma-info: what remote memory there can be on this machine */
+/* main.c -- rpma-info: what this machine offers for remote memory */
 
 #include <getopt.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ usage(const char *sentence, const char *what)
 	return EXIT_USAGE;
 }
 
-/* -1: go on; else the exit status */
+/* returns -1 to continue, else the exit status */
 static int
 parse(int argc, char *argv[], struct options *options)
 {
@@ -53,7 +53,7 @@ parse(int argc, char *argv[], struct options *options)
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
 	};
-	opterr = 0; /* the sentences are ours */
+	opterr = 0; /* this program prints the error messages itself */
 	for (int value; (value = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
 		switch (value) {
 		case 'a':
@@ -92,7 +92,7 @@ main(int argc, char *argv[])
 		return status;
 
 	struct info *info = calloc(1, sizeof(*info));
-	/* the variable is changed to ask for each device, so what it was is kept */
+	/* keeps the original value, since the variable is changed to ask for each device */
 	const char *device = getenv("RPMA_DEVICE");
 	char *kept = device ? strdup(device) : NULL;
 	if (info == NULL || (device && kept == NULL)) {
@@ -103,7 +103,7 @@ main(int argc, char *argv[])
 	}
 	info->rpma_device = kept;
 
-	/* failures are what is looked for here, and told in their place */
+	/* failures are expected findings here and are printed in their place, so log nothing */
 	(void)rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
 	info_find_devices(info);
 	if (options.address)

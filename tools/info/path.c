@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* path.c -- what the machine tells about the durability of memory that is kept at a path */
+/* path.c -- what the machine tells about the durability of memory kept at a path */
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 
 #include "info.h"
 
-#define PROBE_SIZE ((off_t)2 << 20) /* a huge page: what a device or a file system on DAX may align to */
+#define PROBE_SIZE ((off_t)2 << 20) /* a huge page: the largest alignment of a device or file system on DAX */
 
-/* in a directory the probe is a file of our own, which is gone at the end; else the file itself, unchanged */
+/* for a directory, the probe is a temporary file; else it is the file itself, which stays unchanged */
 struct probe {
 	int fd;
 	char *created;
@@ -26,8 +26,9 @@ struct probe {
 };
 
 /*
- * A line of mountinfo: id, parent, device, root, mount point, options, optional fields, "-", file system. The
- * id is the one of statx, which holds also where stat shows other device numbers (btrfs, overlayfs).
+ * Parses a line of mountinfo: id, parent, device, root, mount point, options, optional fields, "-", file
+ * system. The id is that of statx, which is right even where stat shows other device numbers (btrfs,
+ * overlayfs).
  */
 static bool
 parse_mount(char *line, uint64_t id, struct info_path *path)
@@ -49,8 +50,8 @@ parse_mount(char *line, uint64_t id, struct info_path *path)
 }
 
 /*
- * by its number alone: mountinfo of a process below chroot(2) may have no line for the file system of its
- * root
+ * Finds the file system by its magic number alone: below chroot(2), mountinfo may have no line for the file
+ * system of the root.
  */
 static void
 find_file_system(struct info_path *path)
@@ -82,7 +83,7 @@ find_file_system(struct info_path *path)
 	}
 }
 
-/* the mount tells more: ext3 from ext4, tmpfs from devtmpfs, and where it is */
+/* the mount tells more: ext3 or ext4, tmpfs or devtmpfs, and the mount point */
 static void
 find_mount(struct info_path *path)
 {
@@ -171,7 +172,7 @@ probe_close(struct probe *probe)
 	}
 }
 
-/* the descriptor of a region says whether the device lets it be flushed: what a client would see */
+/* true if the region's descriptor offers flushing to persistence, which is what a client would see */
 static bool
 is_offered(const struct rpma_mr_local *mr)
 {
@@ -198,7 +199,7 @@ try_flush(const struct probe *probe, const struct info_device *device, bool *can
 		snprintf(why_not, INFO_TEXT_MAX, "the device cannot be used");
 		return;
 	}
-	/* one page is enough to see it, and small limits allow it */
+	/* one page is enough for the test and fits into small limits */
 	size_t size = pmem2_map_get_size(probe->map);
 	size = size < 4096 ? size : 4096;
 	if (rpma_peer_new(device->context, &peer) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* text.c -- what was found out, for people */
+/* text.c -- printing the findings for people */
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* client.c -- the initiator's program: one step after the other, and a report of them */
+/* client.c -- the initiator: runs the steps one after the other, and reports them */
 
 #include <assert.h>
 #include <errno.h>
@@ -24,14 +24,14 @@
 #include "server.h"
 #include "worker.h"
 
-#define LOOK_MS 20              /* how often the phases are looked at */
-#define PROGRESS_MS 250         /* how often the progress line changes */
-#define RESULT_TIMEOUT_MS 60000 /* for the server to verify */
+#define LOOK_MS 20              /* interval at which the phases are checked */
+#define PROGRESS_MS 250         /* interval at which the progress line changes */
+#define RESULT_TIMEOUT_MS 60000 /* time for the server to verify */
 
 struct client {
 	const struct options *options;
 	struct rpma_peer *peer;
-	int fd; /* of the control connection */
+	int fd; /* the control connection */
 	struct results results;
 };
 
@@ -59,8 +59,9 @@ hide_progress(void)
 /* ---- one step ---- */
 
 /*
- * Lets the threads run: for so many seconds since all are in the phase at least, or until they are over if
- * there is no time (negative). The server has nothing to say meanwhile: whatever comes is its end.
+ * Lets the threads run. With seconds >= 0 it returns after at least that time since its start, once all
+ * threads are in the phase. With negative seconds it returns when the threads have ended. The server has
+ * nothing to send meanwhile, so any message means that it has ended.
  */
 static bool
 watch(struct client *client, struct run *run, double seconds, const char *what, char why[static WHY_MAX])
@@ -95,7 +96,7 @@ watch(struct client *client, struct run *run, double seconds, const char *what, 
 	return true;
 }
 
-/* warm-up, measuring, and the end of all threads */
+/* runs warm-up and measuring, and ends all threads */
 static bool
 drive(struct client *client, struct run *run, struct result *result, char why[static WHY_MAX])
 {
@@ -138,7 +139,7 @@ gather(const struct run *run, struct result *result)
 	result->seconds = end > begin ? (double)(end - begin) / 1e9 : 0;
 }
 
-/* tells the server how much was posted, and takes its part of the result */
+/* tells the server how many operations were posted, and takes its part of the result */
 static bool
 finish(struct client *client, const struct initiator *initiator, struct result *result,
 	char why[static WHY_MAX])
@@ -224,7 +225,7 @@ open_device(struct client *client, char why[static WHY_MAX])
 	return true;
 }
 
-/* operations of one word have one size, whatever sizes the others have */
+/* operations of one word have one size, whatever sizes the other operations have */
 static int
 steps_of(const struct options *options, enum op op)
 {
@@ -238,7 +239,7 @@ run_steps(struct client *client, char why[static WHY_MAX])
 	int capacity = 0;
 	for (int i = 0; i < options->op_count; i++)
 		capacity += steps_of(options, options->ops[i]);
-	assert(capacity > 0); /* there is an operation and a size */
+	assert(capacity > 0); /* there is at least one operation and one size */
 	client->results.list = calloc((size_t)capacity, sizeof(*client->results.list));
 	if (client->results.list == NULL)
 		return why_say(why, "out of memory");
@@ -277,7 +278,7 @@ report(const struct results *results, char why[static WHY_MAX])
 	return good;
 }
 
-/* EXIT_WRONG_DATA with a sentence for each step that had some */
+/* prints a sentence for each step with wrong data, and returns EXIT_WRONG_DATA if there was one */
 static int
 status_of(const struct results *results)
 {
@@ -303,7 +304,7 @@ client_run(const struct options *options, const char *port)
 	char why[WHY_MAX];
 	machine_describe(&client.results.machine);
 
-	/* what was measured is reported also when a later step fails */
+	/* the finished steps are reported even if a later step fails */
 	bool good = open_device(&client, why) && say_hello(&client, port, why) && run_steps(&client, why);
 	int status = EXIT_SUCCESS;
 	if (client.results.count > 0) {
@@ -325,9 +326,9 @@ client_run(const struct options *options, const char *port)
 	return status;
 }
 
-/* ---- with a server of its own ---- */
+/* ---- with a local server ---- */
 
-/* the child: ends with the parent, so that no server is left behind */
+/* runs in the child, which ends with the parent so that no server stays behind */
 static void
 serve_parent(const struct options *options, int ready_fd, pid_t parent)
 {
@@ -340,7 +341,7 @@ serve_parent(const struct options *options, int ready_fd, pid_t parent)
 	_exit(server_run(&of_server, ready_fd));
 }
 
-/* the port, as a line */
+/* reads the port, one line of text */
 static bool
 read_port(int fd, char port[static 8])
 {
@@ -369,7 +370,7 @@ client_run_local(const struct options *options)
 		fprintf(stderr, "rpma-perf: pipe: %m\n");
 		return EXIT_FAILURE;
 	}
-	/* before the library has any thread */
+	/* fork before the library starts any thread */
 	pid_t parent = getpid(), child = fork();
 	if (child < 0) {
 		fprintf(stderr, "rpma-perf: fork: %m\n");
@@ -390,7 +391,7 @@ client_run_local(const struct options *options)
 		fprintf(stderr, "rpma-perf: the server could not be started\n");
 	close(ready[0]);
 	if (status == EXIT_FAILURE)
-		(void)kill(child, SIGTERM); /* it may wait for a client that never comes */
+		(void)kill(child, SIGTERM); /* it may be waiting for a client that never comes */
 	if (waitpid(child, &child_status, 0) == child && status == EXIT_SUCCESS &&
 		(!WIFEXITED(child_status) || WEXITSTATUS(child_status)))
 		status = EXIT_FAILURE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* control.c -- what client and server of a measurement tell each other: bytes and sockets */
+/* control.c -- the control protocol between client and server of a measurement: bytes and sockets */
 
 #include <assert.h>
 #include <endian.h>
@@ -24,7 +24,7 @@
 static_assert(LOAD_CONNECTIONS_MAX * sizeof(uint64_t) + sizeof(uint32_t) <= CONTROL_PAYLOAD_MAX,
 	"all counts fit");
 
-/* ---- writing: what we say ourselves fits ---- */
+/* ---- writing: our own messages always fit ---- */
 
 void
 control_begin(struct control_message *msg, enum control_type type)
@@ -116,7 +116,7 @@ control_put_sentence(struct control_message *msg, const char *sentence)
 	put_text(msg, sentence);
 }
 
-/* ---- reading: what others say may be anything ---- */
+/* ---- reading: the other side may send anything ---- */
 
 static bool
 get(struct control_message *msg, void *bytes, uint32_t len)
@@ -139,7 +139,7 @@ get_u16(struct control_message *msg)
 	return le16toh(value);
 }
 
-/* a value above max is bad */
+/* a value above max makes the message bad */
 static uint32_t
 get_u32(struct control_message *msg, uint32_t max)
 {
@@ -171,7 +171,7 @@ get_text(struct control_message *msg, char text[static CONTROL_TEXT_MAX])
 	if (!get(msg, text, len))
 		return;
 	text[len] = '\0';
-	/* it ends on somebody's terminal */
+	/* the text will be shown on a user's terminal */
 	for (uint16_t i = 0; i < len; i++)
 		if (text[i] < ' ' || text[i] > '~')
 			text[i] = '?';
@@ -195,7 +195,7 @@ control_get_load(struct control_message *msg, struct load *load)
 		.threads = get_u32(msg, LOAD_THREADS_MAX),
 		.wait = get_u32(msg, 1) != 0,
 		.verify = get_u32(msg, 1) != 0,
-		/* the initiator's own matter */
+		/* these matter only to the initiator */
 		.batch = 1,
 		.signal_every = 1,
 		.pieces = 1,
@@ -269,7 +269,7 @@ control_send(int fd, const struct control_message *msg, char why[static WHY_MAX]
 	return true;
 }
 
-/* len bytes until the deadline (0: for ever); *got is how many came before the end of the stream */
+/* reads len bytes until the deadline (0: none); *got is the number that came before the end of the stream */
 static bool
 receive_bytes(int fd, void *bytes, size_t len, uint64_t deadline_ns, size_t *got, char why[static WHY_MAX])
 {
@@ -301,7 +301,7 @@ receive_bytes(int fd, void *bytes, size_t len, uint64_t deadline_ns, size_t *got
 	return true;
 }
 
-/* what the header says; the rest is not there yet */
+/* reads the header; the payload has not been received yet */
 static bool
 parse_header(const uint8_t header[static HEADER_LEN], struct control_message *msg, char why[static WHY_MAX])
 {
@@ -344,7 +344,7 @@ control_receive(int fd, enum control_type type, int timeout_ms, struct control_m
 	}
 	if (!parse_header(header, msg, why))
 		return false;
-	/* who has begun a message ends it soon */
+	/* a sender that has begun a message completes it soon */
 	deadline_ns = now_ns() + (uint64_t)CONTROL_PATIENCE_MS * 1000000;
 	if (!receive_bytes(fd, msg->payload, msg->len, deadline_ns, &got, why))
 		return false;
@@ -358,7 +358,7 @@ control_receive(int fd, enum control_type type, int timeout_ms, struct control_m
 		(unsigned int)msg->type, (unsigned int)type);
 }
 
-/* small messages at once; a dead machine is noticed within 20 seconds */
+/* sends small messages at once; detects a dead machine within 20 seconds */
 static void
 prepare(int fd)
 {

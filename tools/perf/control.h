@@ -2,10 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * control.h -- what client and server of a measurement tell each other, over a TCP connection of its own
+ * control.h -- the control protocol between client and server of a measurement, over a TCP connection of its
+ * own
  *
  *	client                     server
- *	HELLO            ->        the version is in every message; a wrong one ends it
+ *	HELLO            ->        the version is in every message; a wrong one ends the connection
  *	                 <-  HELLO
  *	SETUP (load)     ->        memory is made and registered
  *	                 <-  READY
@@ -16,10 +17,10 @@
  *	                 <-  RESULT
  *	SETUP ...                  and so on; or the connection is closed
  *
- * Instead of its answer the server may send ERROR, a sentence, and close. A message has a header of 12 bytes
- * (magic, version, type, length of the rest) and at most CONTROL_PAYLOAD_MAX bytes behind it; numbers are
- * little-endian. Nothing that arrives is believed: lengths are bounded, each number is checked against what
- * it is for, and what is left over at the end of a message is an error.
+ * Instead of a reply the server may send ERROR with a sentence, and close. A message has a header of 12 bytes
+ * (magic, version, type, length of the payload) and a payload of at most CONTROL_PAYLOAD_MAX bytes. Numbers
+ * are little-endian. Nothing that arrives is trusted: lengths are bounded, each number is checked against its
+ * limits, and bytes left over at the end of a message are an error.
  */
 
 #ifndef PERF_CONTROL_H
@@ -30,9 +31,9 @@
 #include "why.h"
 
 #define CONTROL_VERSION 1
-#define CONTROL_PAYLOAD_MAX 36864 /* a count of 8 bytes for each of LOAD_CONNECTIONS_MAX, and some more */
+#define CONTROL_PAYLOAD_MAX 36864 /* a count of 8 bytes for each of LOAD_CONNECTIONS_MAX, and some reserve */
 #define CONTROL_TEXT_MAX 256
-#define CONTROL_PATIENCE_MS 10000 /* for an answer that needs no work */
+#define CONTROL_PATIENCE_MS 10000 /* for a reply that needs no work */
 
 enum control_type {
 	CONTROL_HELLO = 1,
@@ -48,20 +49,20 @@ enum control_type {
 struct control_message {
 	enum control_type type;
 	uint32_t len;
-	uint32_t at; /* how far it has been read */
-	bool is_bad; /* something did not fit */
+	uint32_t at; /* how far the payload has been read */
+	bool is_bad; /* true if something did not fit */
 	uint8_t payload[CONTROL_PAYLOAD_MAX];
 };
 
 struct control_ready {
-	uint64_t token; /* to be shown when connecting, so that no stranger takes a place */
+	uint64_t token; /* the client shows it when it connects, so that no stranger takes a connection */
 	uint16_t port;  /* of the RDMA connections */
 	char memory[CONTROL_TEXT_MAX];
 };
 
 struct control_result {
 	struct cpu_time cpu; /* from MARK to FINISH */
-	uint64_t wrong;      /* operations whose data was not right */
+	uint64_t wrong;      /* operations with wrong data */
 	char first_wrong[CONTROL_TEXT_MAX];
 };
 
@@ -72,30 +73,31 @@ void control_put_counts(struct control_message *msg, const uint64_t *counts, uin
 void control_put_result(struct control_message *msg, const struct control_result *result);
 void control_put_sentence(struct control_message *msg, const char *sentence);
 
-/* false: the payload is not that, or a number in it is out of bounds */
+/* returns false if the payload has another form, or a number in it is out of bounds */
 bool control_get_load(struct control_message *msg, struct load *load);
 bool control_get_ready(struct control_message *msg, struct control_ready *ready);
-/* exactly count of them */
+/* reads exactly count counts */
 bool control_get_counts(struct control_message *msg, uint64_t *counts, uint32_t count);
 bool control_get_result(struct control_message *msg, struct control_result *result);
-/* what cannot be printed becomes a question mark */
+/* replaces bytes that are not printable by a question mark */
 bool control_get_sentence(struct control_message *msg, char sentence[static CONTROL_TEXT_MAX]);
 
 bool control_send(int fd, const struct control_message *msg, char why[static WHY_MAX]);
 
 /*
- * Waits for a message, -1 for ever. One of another type is an error, and an ERROR the sentence in it. A
- * connection that was closed before the first byte: false with *is_closed (optional).
+ * Waits for a message for timeout_ms, or without limit if it is -1. A message of another type is an error; an
+ * ERROR gives its sentence as the reason. If the connection was closed before the first byte, it returns
+ * false and sets *is_closed (optional).
  */
 bool control_receive(int fd, enum control_type type, int timeout_ms, struct control_message *msg,
 	bool *is_closed, char why[static WHY_MAX]);
 
-/* a socket connected to the server */
+/* makes a socket connected to the server */
 bool control_connect(const char *addr, const char *port, int *fd, char why[static WHY_MAX]);
-/* a socket that listens; *port is what the kernel gave if port is "0" */
+/* makes a listening socket; *port_got is the actual port, which the kernel chooses if port is "0" */
 bool control_listen(const char *addr, const char *port, int *fd, uint16_t *port_got,
 	char why[static WHY_MAX]);
-/* the next client, with its address as text */
+/* accepts the next client and writes its address as text */
 bool control_accept(int listener, int *fd, char client[static CONTROL_TEXT_MAX], char why[static WHY_MAX]);
 
 #endif /* PERF_CONTROL_H */

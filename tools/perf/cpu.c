@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* cpu.c -- what processor time and time of the clock have passed */
+/* cpu.c -- processor time and clock time */
 
 #include <sys/resource.h>
 #include <time.h>
@@ -18,7 +18,7 @@ struct cpu_time
 cpu_now(void)
 {
 	struct rusage usage = { 0 };
-	(void)getrusage(RUSAGE_SELF, &usage); /* fails for wrong arguments only */
+	(void)getrusage(RUSAGE_SELF, &usage); /* fails only for wrong arguments */
 	return (struct cpu_time){ .user_us = us(usage.ru_utime), .system_us = us(usage.ru_stime) };
 }
 

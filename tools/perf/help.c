@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* help.c -- what --help says */
+/* help.c -- the text of --help */
 
 #include <stdio.h>
 

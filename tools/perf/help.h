@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* help.h -- what --help says */
+/* help.h -- the text of --help */
 
 #ifndef PERF_HELP_H
 #define PERF_HELP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* histogram.c -- how often which latency was seen */
+/* histogram.c -- a histogram of latencies */
 
 #include <assert.h>
 #include <math.h>
@@ -12,8 +12,8 @@
 #define SUB ((uint64_t)1 << HISTOGRAM_SUB_BITS)
 
 /*
- * Values below SUB have a bucket each; above, the highest bits select it: the exponent the group, and the
- * HISTOGRAM_SUB_BITS bits below the leading one the bucket in it.
+ * Values below SUB have a bucket each. Above that, the highest bits of a value select the bucket: the
+ * exponent selects the group, and the HISTOGRAM_SUB_BITS bits after the leading one select the bucket in it.
  */
 static size_t
 bucket_of(uint64_t value)
@@ -24,7 +24,7 @@ bucket_of(uint64_t value)
 	return (size_t)(((uint64_t)shift << HISTOGRAM_SUB_BITS) + (value >> shift));
 }
 
-/* the largest value that falls into the bucket */
+/* the largest value of the bucket */
 static uint64_t
 upper_end(size_t bucket)
 {

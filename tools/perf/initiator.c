@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* initiator.c -- the client's side of the connections of one step */
+/* initiator.c -- the client's connections of one step */
 
 #include <endian.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ lay_out(struct initiator *initiator)
 {
 	const struct load *load = &initiator->load;
 	initiator->piece_size = (load->size + load->pieces - 1) / load->pieces;
-	/* pieces lie apart, as those of a program do */
+	/* segments lie apart, as those of a program do */
 	uint64_t gap = load->pieces > 1 ? LOAD_LINE : 0;
 	initiator->piece_stride = (initiator->piece_size + gap + LOAD_LINE - 1) / LOAD_LINE * LOAD_LINE;
 	initiator->slot_stride = initiator->piece_stride * load->pieces;
@@ -36,7 +36,7 @@ initiator_slot(const struct lane *lane, uint64_t sequence)
 	return slot * initiator->slot_stride;
 }
 
-/* the bytes of piece number i of a slot; 0: there is none */
+/* the length in bytes of segment number i of a slot; 0 if the operation does not reach it */
 static uint64_t
 piece_len(const struct initiator *initiator, uint32_t i)
 {
@@ -81,7 +81,7 @@ initiator_check(const struct lane *lane, uint64_t sequence, char why[static WHY_
 	}
 	for (uint32_t i = 0; kind->reads_target && i < initiator->load.pieces; i++) {
 		uint64_t wrong;
-		/* the target's slots hold the pattern of the operation that uses them first */
+		/* each slot of the target holds the pattern of the first operation that uses it */
 		uint64_t key = pattern_key(lane->index, sequence % initiator->load.depth);
 		if (!pattern_check(slot + i * initiator->piece_stride, piece_len(initiator, i), key,
 			    i * initiator->piece_size, &wrong))
@@ -105,7 +105,7 @@ open_memory(struct initiator *initiator, char why[static WHY_MAX])
 	initiator->mem = aligned_alloc(LOAD_LINE, initiator->mem_size);
 	if (initiator->mem == NULL)
 		return why_say(why, "%zu bytes of memory: %m", initiator->mem_size);
-	memset(initiator->mem, 0, initiator->mem_size); /* the pages are there before the clock runs */
+	memset(initiator->mem, 0, initiator->mem_size); /* touches the pages before the clock runs */
 	if (rpma_mr_reg(initiator->peer, initiator->mem, initiator->mem_size,
 		    RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND, &initiator->mr))
 		return why_rpma(why, "registering memory");
@@ -136,7 +136,7 @@ new_config(const struct load *load, struct rpma_conn_cfg **cfg_ptr, char why[sta
 	return true;
 }
 
-/* what the target said when it accepted: its memory, and how it writes to persistent memory */
+/* takes the target's memory, and how it writes to persistent memory, from the acceptance */
 static bool
 take_target(struct lane *lane, char why[static WHY_MAX])
 {
@@ -145,7 +145,9 @@ take_target(struct lane *lane, char why[static WHY_MAX])
 	if (rpma_conn_get_private_data(lane->conn, &data))
 		return why_rpma(why, "the target's memory");
 
-	/* one byte: the length of the memory's descriptor, which follows; then that of the configuration */
+	/*
+	 * One byte with the length of the memory's descriptor, the descriptor, then that of the configuration
+	 */
 	const uint8_t *bytes = data.ptr;
 	if (data.len < 2 || bytes[0] > data.len - 1)
 		return why_say(why, "the target does not describe its memory as it should");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* initiator.h -- the client's side of the connections of one step */
+/* initiator.h -- the client's connections of one step */
 
 #ifndef PERF_INITIATOR_H
 #define PERF_INITIATOR_H
@@ -20,11 +20,11 @@ struct lane {
 	struct rpma_cq *cq;
 	struct rpma_mr_remote *dst;
 	int cq_fd;
-	uint64_t posted;     /* operations, also the number of the next */
-	uint64_t done;       /* of them completed: in their order */
-	uint64_t signaled;   /* the number of the last that asked for a completion, plus 1 */
-	uint64_t limit;      /* none is posted from this number on */
-	uint64_t *posted_at; /* ns, per slot */
+	uint64_t posted;     /* number of operations posted, which is also the number of the next */
+	uint64_t done;       /* number of operations completed, in order */
+	uint64_t signaled;   /* the number of the last signaled operation, plus 1 */
+	uint64_t limit;      /* operations from this number on are not posted */
+	uint64_t *posted_at; /* time of the post in ns, per slot */
 };
 
 struct initiator {
@@ -33,27 +33,27 @@ struct initiator {
 	uint8_t *mem;
 	size_t mem_size;
 	struct rpma_mr_local *mr;
-	uint64_t piece_size;   /* the last one may be shorter */
-	uint64_t piece_stride; /* bytes from one piece of a slot to the next */
+	uint64_t piece_size;   /* the last segment may be shorter */
+	uint64_t piece_stride; /* bytes from one segment of a slot to the next */
 	uint64_t slot_stride;
-	struct lane *lanes; /* load.connections of them */
+	struct lane *lanes; /* load.connections elements */
 };
 
 /*
- * Connects all of them to the port that the server told; false: nothing is left behind. It is for one
- * step; the peer lives on.
+ * Connects all lanes to the port that the server told, for one step; the peer lives on. After a failure it
+ * returns false and leaves nothing behind.
  */
 bool initiator_open(struct initiator *initiator, const struct load *load, struct rpma_peer *peer,
 	const char *addr, const struct control_ready *ready, char why[static WHY_MAX]);
 void initiator_close(struct initiator *initiator);
 
-/* where the slot of an operation begins, in bytes from the beginning of the local memory */
+/* offset in bytes of an operation's slot in the local memory */
 uint64_t initiator_slot(const struct lane *lane, uint64_t sequence);
-/* puts the pattern of the operation into its slot */
+/* writes the pattern of the operation into its slot */
 void initiator_stamp(const struct lane *lane, uint64_t sequence);
-/* zeros the slot, so that what arrives can be told from what was there */
+/* zeros the slot, so that arriving data can be told from old data */
 void initiator_clear(const struct lane *lane, uint64_t sequence);
-/* did the operation bring what it should have? */
+/* true if the operation delivered the right data */
 bool initiator_check(const struct lane *lane, uint64_t sequence, char why[static WHY_MAX]);
 
 #endif /* PERF_INITIATOR_H */

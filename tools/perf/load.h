@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * load.h -- what is measured in one step: one kind of operation with one size
+ * load.h -- what one step measures: one kind of operation with one size
  *
- * Each connection has depth slots, at the initiator and at the target, and operation number n uses slot n
- * modulo depth: so two operations in flight never share memory, and what a slot holds in the end is known.
+ * Each connection has depth slots, at the initiator and at the target. Operation number n uses slot n modulo
+ * depth. So two operations in flight never share memory, and the final content of each slot is known.
  */
 
 #ifndef PERF_LOAD_H
@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #define LOAD_SIZE_MAX ((uint64_t)1 << 30)
-#define LOAD_DEPTH_MAX 8192       /* write+flush takes two places of a send queue, of which there are 32768 */
-#define LOAD_CONNECTIONS_MAX 4096 /* their counts must fit into a message of the control protocol */
+#define LOAD_DEPTH_MAX 8192       /* write+flush takes two entries of a send queue, which has at most 32768 */
+#define LOAD_CONNECTIONS_MAX 4096 /* the counts of all must fit into one message of the control protocol */
 #define LOAD_THREADS_MAX 256
 #define LOAD_PIECES_MAX 64
 #define LOAD_LINE 64 /* slots begin at cache lines */
@@ -31,7 +31,7 @@ enum op {
 	OP_WRITE_WITH_IMM,
 	OP_ATOMIC_WRITE,
 	OP_COMPARE_AND_SWAP,
-	OP_WRITE_THEN_FLUSH, /* two posts, of which the flush completes */
+	OP_WRITE_THEN_FLUSH, /* two posts; the flush completes */
 	OP_WRITE_FLUSH,      /* rpma_write_flush */
 	OP_COUNT,
 };
@@ -39,15 +39,15 @@ enum op {
 struct load {
 	enum op op;
 	enum rpma_flush_type flush_type;
-	uint64_t size;         /* bytes per operation, 1 at least */
+	uint64_t size;         /* bytes per operation, at least 1 */
 	uint32_t depth;        /* operations in flight per connection */
-	uint32_t batch;        /* operations rung together */
-	uint32_t signal_every; /* every which operation asks for a completion */
+	uint32_t batch;        /* operations posted with one doorbell */
+	uint32_t signal_every; /* one of this many operations asks for a completion */
 	uint32_t connections;
 	uint32_t threads;
-	uint32_t pieces;      /* of local memory per operation */
+	uint32_t pieces;      /* segments of local memory per operation */
 	uint32_t inline_size; /* operations up to this size are posted inline; 0: none */
-	bool wait;            /* sleep for completions, instead of polling for them */
+	bool wait;            /* sleep until a completion comes, instead of polling */
 	bool verify;
 };
 
@@ -65,7 +65,7 @@ load_target_share(const struct load *load)
 	return load_target_stride(load) * load->depth;
 }
 
-/* which was the last of posted operations that used the slot? There is one if slot < posted. */
+/* number of the last posted operation that used the slot; the slot was used if slot < posted */
 static inline uint64_t
 load_last_in_slot(const struct load *load, uint64_t posted, uint64_t slot)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* machine.c -- on which machine figures were measured */
+/* machine.c -- the machine on which figures were measured */
 
 #include <stdio.h>
 #include <string.h>

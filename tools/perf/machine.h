@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* machine.h -- on which machine figures were measured */
+/* machine.h -- the machine on which figures were measured */
 
 #ifndef PERF_MACHINE_H
 #define PERF_MACHINE_H
@@ -15,7 +15,7 @@ struct machine {
 	char date[MACHINE_TEXT_MAX]; /* UTC, ISO 8601 */
 };
 
-/* what cannot be found out is "unknown" */
+/* properties that cannot be found out become "unknown" */
 void machine_describe(struct machine *machine);
 
 #endif /* PERF_MACHINE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* main.c -- rpma-perf: how fast remote memory is */
+/* main.c -- rpma-perf: measures how fast remote memory is */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "options.h"
 #include "server.h"
 
-/* a connection has some descriptors, and the limit that a shell gives is for some hundred of them */
+/* a connection needs several descriptors; the usual limit of a shell is enough for some hundred */
 static void
 raise_descriptor_limit(void)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* what is too much is told when it is needed */
+		(void)setrlimit(RLIMIT_NOFILE, &limit); /* if too low, it is reported later */
 	}
 }
 

@@ -26,7 +26,7 @@ open_dram(struct memory *memory, size_t size, char why[static WHY_MAX])
 	return true;
 }
 
-/* a file of ours, at *created or in that directory; it has no byte yet */
+/* creates an empty file of our own: where itself, or a file in that directory */
 static bool
 create_file(struct memory *memory, const char *where, bool is_directory, char why[static WHY_MAX])
 {
@@ -64,13 +64,13 @@ open_file(struct memory *memory, const char *where, bool overwrite, size_t size,
 	}
 	if (!create_file(memory, where, is_there, why))
 		return false;
-	/* blocks now: a full disk is an error here, and not a signal later */
+	/* allocates the blocks now: then a full disk is an error here, and not a signal later */
 	int errnum = posix_fallocate(memory->fd, 0, (off_t)size);
 	return errnum == 0 ? true
 			   : why_say(why, "%zu bytes of %s: %s", size, memory->created, strerror(errnum));
 }
 
-/* libpmem2 knows how each kind is mapped: with MAP_SYNC, aligned, a device DAX */
+/* libpmem2 maps each kind as it needs: with MAP_SYNC, aligned, a device DAX */
 static bool
 map_file(struct memory *memory, const char *where, size_t size, char why[static WHY_MAX])
 {
@@ -121,7 +121,7 @@ memory_open(struct memory *memory, const char *where, bool overwrite, size_t siz
 		memory_close(memory);
 		return false;
 	}
-	memset(memory->ptr, 0, size); /* the pages are there before the clock runs */
+	memset(memory->ptr, 0, size); /* touches the pages before the clock runs */
 	return true;
 }
 

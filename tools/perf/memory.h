@@ -20,19 +20,19 @@ struct pmem2_source;
 struct memory {
 	uint8_t *ptr;
 	size_t size;
-	bool is_file;            /* so it may be durable */
-	const char *granularity; /* of stores, as libpmem2 tells; NULL if it is no file */
-	/* how to undo it */
+	bool is_file;            /* true if it is a file, so it may be durable */
+	const char *granularity; /* of stores, as libpmem2 reports it; NULL if it is not a file */
+	/* for closing it */
 	int fd;
-	char *created; /* a file that was made for this, and goes with it; NULL */
+	char *created; /* path of a file created for this, to be removed at the end; or NULL */
 	struct pmem2_source *source;
 	struct pmem2_map *map;
 };
 
 /*
- * size bytes, zeroed. where is "dram", a directory (a file is made in it, and removed at the end), a file
- * that does not exist (the same), or a file or a DAX device that does, whose content is lost: only if
- * overwrite allows it. False: nothing is left behind.
+ * Makes size bytes, zeroed. where is one of: "dram"; a directory, in which a file is created and removed at
+ * the end; a file that does not exist, with the same effect; an existing file or DAX device. The content of
+ * the last is lost, so it needs overwrite. After a failure it returns false and leaves nothing behind.
  */
 bool memory_open(struct memory *memory, const char *where, bool overwrite, size_t size,
 	char why[static WHY_MAX]);

@@ -12,11 +12,11 @@
 
 #include "numbers.h"
 
-/* the digits at the beginning of text, and where they end */
+/* parses the digits at the beginning of text; *end becomes the byte after them */
 static bool
 digits(const char *text, uint64_t *value, const char **end)
 {
-	if (*text < '0' || *text > '9') /* strtoull takes signs and spaces */
+	if (*text < '0' || *text > '9') /* strtoull would accept signs and spaces */
 		return false;
 	char *stop;
 	errno = 0;
@@ -64,7 +64,7 @@ size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 bool
 seconds_parse(const char *text, double min, double max, double *value)
 {
-	if (strspn(text, "0123456789.") != strlen(text)) /* no signs, no exponents, no "inf" */
+	if (strspn(text, "0123456789.") != strlen(text)) /* neither signs nor exponents nor "inf" */
 		return false;
 	char *end;
 	double parsed = strtod(text, &end);
@@ -74,7 +74,7 @@ seconds_parse(const char *text, double min, double max, double *value)
 	return true;
 }
 
-/* one element of a list: a size, or a range of them */
+/* parses one element of a list: a size, or a range of sizes */
 static bool
 element_parse(char *text, uint64_t min, uint64_t max, uint64_t *list, int capacity, int *count)
 {
@@ -85,7 +85,7 @@ element_parse(char *text, uint64_t min, uint64_t max, uint64_t *list, int capaci
 	if (!size_parse(text, min, max, &first) || !size_parse(colon ? colon + 1 : text, first, max, &last))
 		return false;
 	if (first == 0 && last != 0)
-		return false; /* doubling leads nowhere */
+		return false; /* doubling 0 stays 0 */
 
 	for (uint64_t size = first;; size *= 2) {
 		if (*count == capacity)

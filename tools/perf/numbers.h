@@ -12,18 +12,18 @@
 
 #define SIZE_TEXT_MAX 24
 
-/* digits and nothing else, from min to max */
+/* only digits, from min to max */
 bool number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
-/* the same with k, m or g behind: powers of 1024 */
+/* the same, with an optional k, m or g after the digits: powers of 1024 */
 bool size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 /* seconds, as "0.25", from min to max */
 bool seconds_parse(const char *text, double min, double max, double *value);
 /*
- * "64,4k,1m" and, doubled from the first to the last, "64:1m"; false: it is none, or there are more than
- * capacity
+ * Parses a list such as "64,4k,1m", or "64:1m", which doubles from the first to the last. Returns false if it
+ * is not a list, or has more than capacity sizes.
  */
 bool sizes_parse(const char *text, uint64_t min, uint64_t max, uint64_t *list, int capacity, int *count);
-/* "64", "4k", "1m": what size_parse takes */
+/* the form that size_parse takes, such as "64", "4k" or "1m" */
 void size_text(uint64_t size, char text[static SIZE_TEXT_MAX]);
 
 #endif /* PERF_NUMBERS_H */

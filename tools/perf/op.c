@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* op.c -- the kinds of operations that can be measured, and how one is posted */
+/* op.c -- the kinds of operations that can be measured, and how each is posted */
 
 #include <string.h>
 
 #include "initiator.h"
 #include "op.h"
 
-/* numbers begin at 0, and a context of NULL would not tell a lost one */
+/* sequence numbers begin at 0, but a context of NULL could not be told from a missing one */
 static const void *
 context_of(uint64_t sequence)
 {
@@ -28,7 +28,7 @@ is_inline(const struct load *load)
 	return load->inline_size > 0 && load->size <= load->inline_size;
 }
 
-/* the pieces of a slot; returns their number */
+/* fills in the segments of a slot; returns their number */
 static int
 pieces_of(const struct lane *lane, uint64_t sequence, struct rpma_sge pieces[static LOAD_PIECES_MAX])
 {
@@ -117,7 +117,7 @@ post_atomic_write(const struct lane *lane, uint64_t sequence, int flags)
 		context_of(sequence));
 }
 
-/* each slot counts its own operations: the n-th finds n and leaves n + 1 */
+/* each slot counts its own operations: the n-th finds n and writes n + 1 */
 static int
 post_compare_and_swap(const struct lane *lane, uint64_t sequence, int flags)
 {
@@ -135,7 +135,8 @@ post_write_then_flush(const struct lane *lane, uint64_t sequence, int flags)
 	uint64_t dst = target_slot(lane, sequence), src = initiator_slot(lane, sequence);
 
 	/*
-	 * as programs do that know no write_flush: the write is rung at once, unless it is a part of a batch
+	 * Like a program that does not know rpma_write_flush: the write rings the doorbell itself, unless it
+	 * is part of a batch.
 	 */
 	int write_flags = RPMA_F_COMPLETION_ON_ERROR | (flags & RPMA_F_MORE);
 	int ret = rpma_write(lane->conn, lane->dst, dst, initiator->mr, src, load->size, write_flags,

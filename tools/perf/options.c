@@ -15,7 +15,7 @@
 #define DEFAULT_PORT "7471"
 #define SECONDS_MAX 1e6
 
-/* whose option is it? */
+/* the modes that have an option */
 enum { OF_SERVER = 1 << MODE_SERVER, OF_CLIENT = 1 << MODE_CLIENT, OF_LOCAL = 1 << MODE_LOCAL };
 #define OF_TARGET (OF_SERVER | OF_LOCAL)
 #define OF_INITIATOR (OF_CLIENT | OF_LOCAL)
@@ -290,7 +290,7 @@ static const struct option_kind {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* getopt_long's values are the places in kinds[], and behind them these */
+/* getopt_long's values are the indices of kinds[], then these */
 enum { VALUE_HELP = KINDS + 1, VALUE_VERSION };
 
 static bool
@@ -323,9 +323,9 @@ common_divisor(uint32_t a, uint32_t b)
 }
 
 /*
- * Could the operations in flight be such that none of them completes, and no batch fits beside them? Batches
- * are posted as a whole, so what is behind the last that asked for a completion is a multiple of what both
- * have in common.
+ * True if the operations in flight may be such that none of them completes and no further batch fits. Batches
+ * are posted as a whole, so the number of operations after the last signaled one is a multiple of the common
+ * divisor of both.
  */
 static bool
 can_get_stuck(const struct load *load)
@@ -334,7 +334,7 @@ can_get_stuck(const struct load *load)
 	return silent_max > load->depth - load->batch;
 }
 
-/* what fits alone and not together */
+/* checks options that are each valid, but not together */
 static bool
 check_together(struct options *o, char why[static WHY_MAX])
 {
@@ -365,7 +365,7 @@ check_together(struct options *o, char why[static WHY_MAX])
 	return true;
 }
 
-/* what is no option: the mode, and an address */
+/* takes the arguments that are not options: the mode, and an address */
 static bool
 take_words(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
 {
@@ -384,7 +384,7 @@ take_words(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
 	return optind == argc ? true : why_say(why, "\"%s\" is one argument too many", argv[optind]);
 }
 
-/* each option is for some of the modes */
+/* each option is valid in some modes only */
 static bool
 check_mode(const struct options *o, const bool given[static KINDS], char why[static WHY_MAX])
 {
@@ -431,7 +431,7 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 	longs[KINDS] = (struct option){ "help", no_argument, NULL, VALUE_HELP };
 	longs[KINDS + 1] = (struct option){ "version", no_argument, NULL, VALUE_VERSION };
 
-	opterr = 0; /* the sentences are ours */
+	opterr = 0; /* this program prints the error messages itself */
 	optind = 1;
 	for (int value; (value = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
 		if (value == VALUE_HELP || value == 'h') {

@@ -17,30 +17,30 @@ enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
 struct options {
 	enum mode mode;
 	const char *addr;
-	const char *port; /* of the control connection */
+	const char *port; /* port of the control connection */
 
 	/* of the target */
-	const char *data_port; /* of the RDMA connections; NULL: one that is free */
+	const char *data_port; /* port of the RDMA connections; NULL: any free port */
 	const char *memory;
 	bool overwrite;
 	bool direct_write;
-	bool once; /* the server ends with its first client */
+	bool once; /* true if the server ends after its first client */
 	uint64_t max_memory;
 
 	/* of the initiator */
-	struct load load; /* but for op and size */
+	struct load load; /* everything except op and size */
 	enum op ops[OP_COUNT];
 	int op_count;
 	uint64_t sizes[OPTIONS_SIZES_MAX];
 	int size_count;
 	double warm_up_s;
 	double duration_s;
-	uint64_t count; /* operations per connection; 0: as many as fit into the duration */
+	uint64_t count; /* operations per connection; 0: limited by the duration */
 	enum format format;
-	const char *report; /* a file for the page; NULL */
+	const char *report; /* file for the HTML page, or NULL */
 };
 
-/* false: a wrong command line, with the reason */
+/* returns false and the reason if the command line is wrong */
 bool options_parse(struct options *options, int argc, char *argv[], char why[static WHY_MAX]);
 
 #endif /* PERF_OPTIONS_H */

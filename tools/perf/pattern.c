@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* pattern.c -- bytes that depend on where and when they were written, so that wrong ones show */
+/* pattern.c -- bytes that depend on where and when they were written, to detect wrong data */
 
 #include <endian.h>
 #include <string.h>
@@ -26,7 +26,7 @@ pattern_key(uint32_t conn, uint64_t sequence)
 	return mix(mix(conn) + sequence);
 }
 
-/* the bytes of the word that holds the position, from the position on; returns how many there are */
+/* copies the bytes of the word at position, from position on; returns how many */
 static size_t
 piece_at(uint64_t key, uint64_t position, uint8_t piece[static WORD])
 {

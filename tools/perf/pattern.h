@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* pattern.h -- bytes that depend on where and when they were written, so that wrong ones show */
+/* pattern.h -- bytes that depend on where and when they were written, to detect wrong data */
 
 #ifndef PERF_PATTERN_H
 #define PERF_PATTERN_H
@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* what connection number conn carries in its operation number sequence */
+/* the key of the data that connection number conn transfers in operation number sequence */
 uint64_t pattern_key(uint32_t conn, uint64_t sequence);
-/* the bytes from position on of the pattern with this key */
+/* writes the bytes of the pattern with this key, from position on */
 void pattern_fill(void *mem, size_t len, uint64_t key, uint64_t position);
-/* false: *wrong is the position of the first byte that differs */
+/* returns false if a byte differs; *wrong is the position of the first */
 bool pattern_check(const void *mem, size_t len, uint64_t key, uint64_t position, uint64_t *wrong);
 
 #endif /* PERF_PATTERN_H */

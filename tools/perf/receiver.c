@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* receiver.c -- the server's threads that take messages and post receives again */
+/* receiver.c -- the server's threads that take messages and repost receives */
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 #include "receiver.h"
 
 #define AT_ONCE 16
-#define LOOK_MS 100       /* how often a sleeping thread looks whether it is to end */
-#define REST_TIMEOUT_S 10 /* for the messages that are under way when the client has finished */
+#define LOOK_MS 100       /* interval at which a sleeping thread checks whether to end */
+#define REST_TIMEOUT_S 10 /* time for messages in flight after the client has finished */
 
 struct receiver {
 	struct receivers *all;
@@ -54,7 +54,7 @@ tell_wrong(struct receivers *all, const char *sentence)
 	pthread_mutex_unlock(&all->why_lock);
 }
 
-/* messages come in order, each with what its number says */
+/* checks a message: they come in order, and each carries its number */
 static void
 check(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 {
@@ -65,7 +65,7 @@ check(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 	char sentence[CONTROL_TEXT_MAX];
 
 	if (load->op == OP_WRITE_WITH_IMM) {
-		/* the slot may have been written again by now: it is looked at in the end */
+		/* the slot may have been written again by now, so it is verified at the end */
 		if (ntohl(wc->imm_data) == (uint32_t)sequence)
 			return;
 		snprintf(sentence, sizeof(sentence), "message %" PRIu64 " of connection %u announces %u",
@@ -83,7 +83,7 @@ check(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 	tell_wrong(all, sentence);
 }
 
-/* false: nothing was there. Errors end up in *failed. */
+/* returns false if there was no completion; an error sets *failed */
 static bool
 collect(struct receivers *all, uint32_t index, bool *failed)
 {
@@ -115,7 +115,7 @@ fail:
 	return true;
 }
 
-/* has it received all that it is to receive? */
+/* true if it has received all messages that it should */
 static bool
 is_complete(const struct receiver *self)
 {
@@ -128,7 +128,7 @@ is_complete(const struct receiver *self)
 	return true;
 }
 
-/* sleeps until one of the queues has something, and takes the event */
+/* sleeps until one of the queues has an event, and takes it */
 static void
 wait_for_any(const struct receiver *self, struct pollfd *pfds)
 {
@@ -141,7 +141,7 @@ wait_for_any(const struct receiver *self, struct pollfd *pfds)
 	count = 0;
 	for (uint32_t i = self->first; i < target->load.connections; i += self->all->count)
 		if (pfds[count++].revents)
-			(void)rpma_cq_wait_timed(target->conns[i].cq, 0); /* nothing there is no error */
+			(void)rpma_cq_wait_timed(target->conns[i].cq, 0); /* an empty queue is not an error */
 }
 
 static void *
@@ -193,7 +193,7 @@ receivers_start(struct target *target, struct receivers **receivers_ptr, char wh
 		return why_say(why, "out of memory");
 	all->target = target;
 	pthread_mutex_init(&all->why_lock, NULL);
-	/* each thread finds its share by the number of all, so it is known before the first begins */
+	/* set before the first thread begins, since each finds its share by the number of threads */
 	all->count = target->load.threads;
 	for (uint32_t i = 0; i < target->load.threads; i++) {
 		all->list[i] = (struct receiver){ .all = all, .first = i };

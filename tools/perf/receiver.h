@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* receiver.h -- the server's threads that take messages and post receives again */
+/* receiver.h -- the server's threads that take messages and repost receives */
 
 #ifndef PERF_RECEIVER_H
 #define PERF_RECEIVER_H
@@ -10,12 +10,13 @@
 
 struct receivers;
 
-/* starts them, if the load has an operation that needs receives; *receivers is NULL otherwise */
+/* starts the threads if the operation needs receives; else *receivers is NULL */
 bool receivers_start(struct target *target, struct receivers **receivers, char why[static WHY_MAX]);
 
 /*
- * Waits until each connection has received as many as were posted (NULL: not at all), ends the threads and
- * frees them; NULL is allowed. Messages with other content than they should have are in target->conns then.
+ * Waits until each connection has received as many messages as were posted (posted NULL: does not wait). Then
+ * it ends the threads and frees them; NULL is allowed. Afterwards target->conns has the number of wrong
+ * messages.
  */
 bool receivers_end(struct receivers *receivers, const uint64_t *posted, char why[static WHY_MAX]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* report_csv.c -- results for spreadsheets */
+/* report_csv.c -- the results as CSV */
 
 #include <inttypes.h>
 #include <stdio.h>

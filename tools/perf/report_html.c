@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * report_html.c -- results as one page that needs nothing else: no script, no font, no image from elsewhere
- */
+/* report_html.c -- the results as one self-contained page: no external script, font or image */
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,14 +27,14 @@ size_mark(double x, char *text, size_t len)
 	snprintf(text, len, "%s", size);
 }
 
-/* the logarithmic axis of quantiles shows 1 / (1 - part): 2 is the half, 10 is 90 %, 1000 is 99.9 % */
+/* the logarithmic axis of quantiles shows 1 / (1 - part): 2 is 50 %, 10 is 90 %, 1000 is 99.9 % */
 static void
 quantile_mark(double x, char *text, size_t len)
 {
 	snprintf(text, len, "%.6g%%", 100 * (1 - 1 / x));
 }
 
-/* ---- what the machine and the load were ---- */
+/* ---- machine and load ---- */
 
 static void
 print_pair(FILE *out, const char *name, const char *text)
@@ -111,7 +109,7 @@ p99(const struct result *r)
 	return result_quantile_us(r, 0.99);
 }
 
-/* a figure against the size, one line for each operation that was measured with several sizes */
+/* draws a figure against the size, one line for each operation that was measured with several sizes */
 static void
 draw_against_size(FILE *out, const struct results *results, const char *title, const char *unit,
 	double (*figure)(const struct result *), struct curves *curves)
@@ -129,7 +127,7 @@ draw_against_size(FILE *out, const struct results *results, const char *title, c
 		int points = 0;
 		for (int j = 0; j < results->count && points < OPTIONS_SIZES_MAX; j++) {
 			const struct result *r = &results->list[j];
-			/* lines go from left to right */
+			/* sizes must increase along a line */
 			if (r->load.op != op ||
 				(points > 0 && (double)r->load.size <= curves->x[i][points - 1]))
 				continue;
@@ -144,11 +142,11 @@ draw_against_size(FILE *out, const struct results *results, const char *title, c
 		svg_draw(out, &chart);
 }
 
-/* how latencies are spread, of the first result of each operation */
+/* draws the distribution of latencies, of the first result of each operation */
 static void
 draw_quantiles(FILE *out, const struct results *results)
 {
-	enum { POINTS = 14 }; /* to 1 - 2^-14, which is 99.99 % */
+	enum { POINTS = 14 }; /* up to 1 - 2^-14, which is 99.99 % */
 	double x[SVG_SERIES_MAX][POINTS], y[SVG_SERIES_MAX][POINTS];
 	char names[SVG_SERIES_MAX][SIZE_TEXT_MAX + CONTROL_TEXT_MAX + 2];
 	struct svg_chart chart = {

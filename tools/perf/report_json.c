@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* report_json.c -- results for programs */
+/* report_json.c -- the results as JSON */
 
 #include <jansson.h>
 

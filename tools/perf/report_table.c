@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* report_table.c -- results for people */
+/* report_table.c -- the results as a table of text */
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* result.c -- what was measured */
+/* result.c -- the results of a measurement */
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* result.h -- what was measured */
+/* result.h -- the results of a measurement */
 
 #ifndef PERF_RESULT_H
 #define PERF_RESULT_H
@@ -12,33 +12,33 @@
 #include "machine.h"
 #include "options.h"
 
-/* of one step */
+/* the result of one step */
 struct result {
 	struct load load;
 	uint64_t ops;
 	double seconds;
-	struct histogram latency; /* ns, of the operations that asked for a completion */
-	struct cpu_time cpu;      /* of this side */
+	struct histogram latency; /* in ns, of the signaled operations */
+	struct cpu_time cpu;      /* processor time of this side */
 	struct cpu_time target_cpu;
 	uint64_t wrong; /* operations or slots with wrong data; always 0 if nothing was verified */
 	char first_wrong[CONTROL_TEXT_MAX];
 };
 
-/* of a run */
+/* the results of a run */
 struct results {
 	const struct options *options;
 	struct machine machine;
 	char device[CONTROL_TEXT_MAX];
 	bool is_soft;
-	char memory[CONTROL_TEXT_MAX]; /* the target's */
+	char memory[CONTROL_TEXT_MAX]; /* the target's memory */
 	int count;
 	struct result *list;
 };
 
 double result_ops_per_second(const struct result *result);
-/* 10^6 bytes of payload */
+/* 10^6 bytes of payload per second */
 double result_mb_per_second(const struct result *result);
-/* microseconds of processor time per operation, all threads of the process */
+/* microseconds of processor time per operation, for all threads of the process */
 double result_cpu_us(const struct result *result, struct cpu_time cpu);
 double result_quantile_us(const struct result *result, double part);
 /* "write", or "write_flush persistent" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* server.c -- the target's program: one client after the other */
+/* server.c -- the target: serves one client after the other */
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "server.h"
 #include "target.h"
 
-#define IDLE_TIMEOUT_MS 60000 /* between the steps of a client */
-#define PORT_TRIES 10         /* a port that was free may be taken by somebody else before we listen on it */
+#define IDLE_TIMEOUT_MS 60000 /* longest pause between two steps of a client */
+#define PORT_TRIES 10         /* another process may take a free port before this one listens on it */
 
 struct server {
 	const struct options *options;
@@ -28,7 +28,10 @@ struct server {
 
 /* ---- setting up ---- */
 
-/* librdmacm's ports are the kernel's on software devices and iWARP: what TCP finds free is a good guess */
+/*
+ * On software devices and iWARP, librdmacm uses the kernel's ports, so a port that TCP finds free is a good
+ * guess
+ */
 static bool
 guess_port(const char *addr, uint16_t *port, char why[static WHY_MAX])
 {
@@ -83,7 +86,7 @@ server_close(struct server *server)
 
 /* ---- one step ---- */
 
-/* what is counted at the end of a step: messages and slots with other content than they should have */
+/* counts the messages and slots with wrong data at the end of a step */
 static uint64_t
 count_wrong(struct target *target, const uint64_t *posted)
 {
@@ -95,7 +98,7 @@ count_wrong(struct target *target, const uint64_t *posted)
 	return wrong + target_verify(target, posted);
 }
 
-/* from GO to RESULT */
+/* runs a step from GO to RESULT */
 static bool
 measure(struct target *target, int fd, struct control_message *msg, uint64_t *posted,
 	char why[static WHY_MAX])
@@ -128,7 +131,7 @@ measure(struct target *target, int fd, struct control_message *msg, uint64_t *po
 	return control_send(fd, msg, why);
 }
 
-/* msg holds SETUP */
+/* runs a step; msg holds SETUP */
 static bool
 serve_step(struct server *server, int fd, struct control_message *msg, char why[static WHY_MAX])
 {
@@ -177,13 +180,13 @@ serve_client(struct server *server, int fd, char why[static WHY_MAX])
 		return false;
 	for (;;) {
 		if (!control_receive(fd, CONTROL_SETUP, IDLE_TIMEOUT_MS, &msg, &is_closed, why))
-			return is_closed; /* between two steps a client may go */
+			return is_closed; /* a client may leave between two steps */
 		if (!serve_step(server, fd, &msg, why))
 			return false;
 	}
 }
 
-/* the client learns why, if it still listens */
+/* tells the client the reason, if it still listens */
 static void
 tell_client(int fd, const char *sentence)
 {
@@ -222,7 +225,7 @@ server_run(const struct options *options, int ready_fd)
 		}
 		good = serve_client(&server, fd, why);
 		if (!good) {
-			if (ready_fd < 0) /* else the client is the same program, which tells */
+			if (ready_fd < 0) /* else the client is the same program, which prints it */
 				fprintf(stderr, "rpma-perf server: %s: %s\n", client, why);
 			tell_client(fd, why);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* svg.c -- one chart with lines, as an SVG element inside of a page */
+/* svg.c -- a line chart as an SVG element of a page */
 
 #include <math.h>
 
@@ -13,17 +13,17 @@
 #define RIGHT 20.0
 #define TOP 40.0
 #define BOTTOM 70.0
-#define MARKS_MAX 9 /* of an axis: more are not readable */
+#define MARKS_MAX 9 /* most marks of an axis: more would not be readable */
 
-/* told apart also by those who see fewer colours (Okabe and Ito) */
+/* colours that people with colour blindness can tell apart (Okabe and Ito) */
 static const char *const colours[SVG_SERIES_MAX] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
 	"#56b4e9", "#000000", "#999999" };
 
 struct axis {
-	double min, max; /* after taking the logarithm, if there is one */
-	double step;     /* from one mark to the next */
-	double base;     /* of the logarithm; 0: none */
-	double from, to; /* where min and max lie on the page */
+	double min, max; /* of the logarithms, if the axis has one */
+	double step;     /* distance from one mark to the next */
+	double base;     /* base of the logarithm; 0: linear */
+	double from, to; /* positions of min and max on the page */
 };
 
 static double
@@ -41,7 +41,7 @@ place(const struct axis *axis, double value)
 	return axis->from + part * (axis->to - axis->from);
 }
 
-/* 1, 2 or 5 times a power of ten */
+/* rounds up to 1, 2 or 5 times a power of ten */
 static double
 round_step(double step)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* svg.h -- one chart with lines, as an SVG element inside of a page */
+/* svg.h -- a line chart as an SVG element of a page */
 
 #ifndef PERF_SVG_H
 #define PERF_SVG_H
@@ -18,21 +18,21 @@ struct svg_series {
 	const double *y;
 };
 
-/* axes begin and end at what the data has; logarithmic ones at powers of 2 (x) and 10 (y) */
+/* axes cover the range of the data; logarithmic ones end at powers of 2 (x) and 10 (y) */
 struct svg_chart {
 	const char *title;
 	const char *x_label;
 	const char *y_label;
 	bool x_is_log;
 	bool y_is_log;
-	/* the text of a mark of the x axis */
+	/* writes the text of a mark of the x axis */
 	void (*x_text)(double x, char *text, size_t len);
 	int count;
 	struct svg_series series[SVG_SERIES_MAX];
 };
 
 void svg_draw(FILE *out, const struct svg_chart *chart);
-/* text with what HTML would take for its own replaced */
+/* writes text with the special characters of HTML replaced */
 void svg_text(FILE *out, const char *text);
 
 #endif /* PERF_SVG_H */

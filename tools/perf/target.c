@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* target.c -- the server's side of one step: its memory and its connections */
+/* target.c -- the server's memory and connections of one step */
 
 #include <endian.h>
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 #include "pattern.h"
 #include "target.h"
 
-#define ACCEPT_TIMEOUT_MS 10000 /* from one connection of a step to the next */
-#define LOOK_MS 100             /* how often the control connection is looked at in between */
+#define ACCEPT_TIMEOUT_MS 10000 /* longest time between two connections of a step */
+#define LOOK_MS 100             /* interval at which the control connection is checked meanwhile */
 #define MR_DESCRIPTOR_MAX 64
 
 static uint8_t *
@@ -25,7 +25,7 @@ slot_of(const struct target *target, uint32_t conn, uint64_t slot)
 		slot * load_target_stride(&target->load);
 }
 
-/* what reads are to find */
+/* writes the data that reads will find */
 static void
 fill(struct target *target)
 {
@@ -40,7 +40,7 @@ register_memory(struct target *target, struct rpma_peer *peer, char why[static W
 {
 	int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
 		RPMA_MR_USAGE_RECV;
-	/* asked for where it is used, since devices refuse it for some memory */
+	/* requested only if it is used, since devices refuse it for some memory */
 	if (target->memory.is_file && op_kinds[target->load.op].flushes &&
 		target->load.flush_type == RPMA_FLUSH_TYPE_PERSISTENT)
 		usage |= RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
@@ -55,7 +55,7 @@ target_open(struct target *target, const struct load *load, struct rpma_peer *pe
 {
 	*target = (struct target){ .load = *load, .memory.fd = -1 };
 
-	/* below 2^30 * 2^13 * 2^12: it cannot wrap */
+	/* less than 2^30 * 2^13 * 2^12, so it cannot wrap */
 	uint64_t size = load_target_share(load) * load->connections;
 	if (size > max_memory)
 		return why_say(why, "%" PRIu64 " bytes of memory are asked for, and --max-memory is %" PRIu64,
@@ -82,7 +82,7 @@ target_receive(const struct target *target, uint32_t conn, uint64_t sequence)
 {
 	const struct load *load = &target->load;
 	const void *context = (const void *)(uintptr_t)(sequence + 1);
-	/* with a write, the data goes where the write says */
+	/* a write with immediate data places the data itself */
 	if (load->op == OP_WRITE_WITH_IMM)
 		return rpma_recv(target->conns[conn].conn, NULL, 0, 0, context);
 	uint64_t offset = conn * load_target_share(load) + sequence % load->depth * load_target_stride(load);
@@ -108,13 +108,13 @@ new_config(const struct load *load, struct rpma_conn_cfg **cfg_ptr, char why[sta
 	return true;
 }
 
-/* which connection of the step asks? false: none that is due */
+/* finds the connection of the step that a request is for; false if it is not an expected one */
 static bool
 check_ticket(const struct target *target, const struct rpma_conn_req *req, uint32_t *index)
 {
 	struct rpma_conn_private_data data;
 	struct target_ticket ticket;
-	/* hardware fills up with zeros, so there may be more */
+	/* hardware pads with zeros, so there may be more bytes */
 	if (rpma_conn_req_get_private_data(req, &data) || data.len < sizeof(ticket))
 		return false;
 	memcpy(&ticket, data.ptr, sizeof(ticket));
@@ -123,7 +123,7 @@ check_ticket(const struct target *target, const struct rpma_conn_req *req, uint3
 		target->conns[*index].conn == NULL;
 }
 
-/* one byte: the length of the memory's descriptor, which follows; then that of the configuration */
+/* one byte with the length of the memory's descriptor, the descriptor, then that of the configuration */
 static bool
 describe(const struct target *target, bool direct_write, uint8_t bytes[static UINT8_MAX], uint8_t *len,
 	char why[static WHY_MAX])
@@ -155,7 +155,7 @@ accept_one(struct target *target, uint32_t index, struct rpma_conn_req *req,
 		rpma_cq_get_fd(conn->cq, &conn->cq_fd))
 		return why_rpma(why, "accepting a connection");
 
-	/* before GO, so they are there when the first message comes */
+	/* posted before GO, so they are there when the first message comes */
 	for (uint32_t i = 0; op_kinds[target->load.op].needs_receives && i < target->load.depth; i++)
 		if (target_receive(target, index, i))
 			return why_rpma(why, "posting a receive");
@@ -167,7 +167,7 @@ accept_one(struct target *target, uint32_t index, struct rpma_conn_req *req,
 	return true;
 }
 
-/* nothing is due on it now: anything there means that the client has gone, or talks nonsense */
+/* true if nothing has arrived, as expected now: else the client has ended or breaks the protocol */
 static bool
 is_quiet(int control_fd)
 {
@@ -200,7 +200,7 @@ target_accept(struct target *target, struct rpma_ep *ep, bool direct_write, int 
 		} else if (ret) {
 			good = why_rpma(why, "waiting for connections");
 		} else if (!check_ticket(target, req, &index)) {
-			(void)rpma_conn_req_delete(&req); /* a stranger, or one of an earlier step */
+			(void)rpma_conn_req_delete(&req); /* from a stranger, or from an earlier step */
 		} else {
 			good = accept_one(target, index, req, &data, why);
 			deadline_ns = now_ns() + (uint64_t)ACCEPT_TIMEOUT_MS * 1000000;
@@ -245,7 +245,7 @@ target_verify(struct target *target, const uint64_t *posted)
 	uint64_t wrong = 0;
 	if (!op_kinds[load->op].fills_target && load->op != OP_COMPARE_AND_SWAP)
 		return 0;
-	/* backwards, so that the sentence that stays is about the first */
+	/* backwards, so that the remaining sentence is about the first wrong slot */
 	for (uint32_t conn = load->connections; conn-- > 0;) {
 		uint64_t slots = posted[conn] < load->depth ? posted[conn] : load->depth;
 		for (uint64_t slot = slots; slot-- > 0;)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* target.h -- the server's side of one step: its memory and its connections */
+/* target.h -- the server's memory and connections of one step */
 
 #ifndef PERF_TARGET_H
 #define PERF_TARGET_H
@@ -11,10 +11,10 @@
 #include "memory.h"
 #include "why.h"
 
-/* what a connection request shows, little-endian; RDMA hardware has room for 56 bytes */
+/* private data of a connection request, little-endian; RDMA hardware has room for 56 bytes */
 struct target_ticket {
 	uint64_t token;
-	uint32_t index; /* of the connection */
+	uint32_t index; /* number of the connection */
 	uint32_t zero;
 };
 
@@ -23,8 +23,8 @@ struct target_conn {
 	struct rpma_conn *conn;
 	struct rpma_cq *cq;
 	int cq_fd;
-	uint64_t received; /* messages; written by its receiver, read when that has ended */
-	uint64_t wrong;    /* of them, with other content than they should have */
+	uint64_t received; /* messages; written by its receiver, read after that has ended */
+	uint64_t wrong;    /* messages with wrong data */
 };
 
 struct target {
@@ -32,24 +32,26 @@ struct target {
 	uint64_t token;
 	struct memory memory;
 	struct rpma_mr_local *mr;
-	struct target_conn *conns; /* load.connections of them */
+	struct target_conn *conns; /* load.connections elements */
 	uint32_t connected;
 	char first_wrong[CONTROL_TEXT_MAX];
 };
 
-/* memory, registered and with the content that the load needs. False: nothing is left behind. */
+/* makes registered memory with the content that the load needs. False: nothing is left behind. */
 bool target_open(struct target *target, const struct load *load, struct rpma_peer *peer, const char *memory,
 	bool overwrite, uint64_t max_memory, char why[static WHY_MAX]);
 
-/* takes all connections of the step; gives up when the control connection ends, or after a time */
+/* accepts all connections of the step; gives up when the control connection ends, or after a timeout */
 bool target_accept(struct target *target, struct rpma_ep *ep, bool direct_write, int control_fd,
 	char why[static WHY_MAX]);
 
-/* posts the receive for operation number sequence; an RPMA_E_* value */
+/* posts the receive for operation number sequence; returns an RPMA_E_* value */
 int target_receive(const struct target *target, uint32_t conn, uint64_t sequence);
 
-/* the slots after so many operations of each connection; returns how many are wrong, the first with a
- * sentence */
+/*
+ * Verifies the slots after posted[i] operations of connection i. Returns the number of wrong slots, and
+ * writes a sentence about the first.
+ */
 uint64_t target_verify(struct target *target, const uint64_t *posted);
 
 void target_close(struct target *target);

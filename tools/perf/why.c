@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* why.c -- why something did not work, as a sentence for the user */
+/* why.c -- why something failed, as a sentence for the user */
 
 #include <librpma.h>
 

@@ -10,13 +10,13 @@
 #include "op.h"
 #include "worker.h"
 
-#define AT_ONCE 32         /* completions per look */
-#define LOOK_MS 100        /* how often a sleeping thread looks at the phase */
-#define DRAIN_TIMEOUT_S 30 /* for what is in flight, when nothing more is posted */
+#define AT_ONCE 32         /* most completions per poll */
+#define LOOK_MS 100        /* interval at which a sleeping thread checks the phase */
+#define DRAIN_TIMEOUT_S 30 /* time for operations in flight after the last post */
 
 /* ---- one connection ---- */
 
-/* does operation number sequence ask for a completion? */
+/* true if operation number sequence asks for a completion */
 static bool
 is_signaled(const struct lane *lane, uint64_t sequence)
 {
@@ -46,7 +46,7 @@ post_one(struct lane *lane, uint64_t now, bool signaled, bool more, char why[sta
 	return true;
 }
 
-/* posts as many whole batches as there is room for; *progress is set if it was one */
+/* posts as many whole batches as there is room for; sets *progress if it posted one */
 static bool
 fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 {
@@ -64,7 +64,7 @@ fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 	}
 }
 
-/* operations up to and with the one that has completed are over */
+/* retires all operations up to the one that has completed */
 static bool
 retire(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64_t now,
 	char why[static WHY_MAX])
@@ -74,7 +74,7 @@ retire(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64
 	if (wc->status != IBV_WC_SUCCESS)
 		return why_say(why, "%s failed: %s", name, ibv_wc_status_str(wc->status));
 
-	/* none is what unsigned arithmetic makes the largest of all */
+	/* if there is no such operation, the subtraction wraps to the largest number */
 	uint64_t sequence = wc->wr_id - 1;
 	if (sequence < lane->done || sequence >= lane->posted)
 		return why_say(why, "%s: a completion of an operation that is not in flight", name);
@@ -120,13 +120,13 @@ next_lane(const struct worker *worker, struct lane *lane)
 	return next < initiator->load.connections ? &initiator->lanes[next] : NULL;
 }
 
-/* sleeps until there may be a completion, for a while */
+/* sleeps for a limited time, until there may be a completion */
 static void
 wait_for_any(const struct worker *worker, struct pollfd *pfds)
 {
 	struct lane *only = next_lane(worker, NULL);
 	if (next_lane(worker, only) == NULL) {
-		(void)rpma_cq_wait_timed(only->cq, LOOK_MS); /* what is wrong is found when collecting */
+		(void)rpma_cq_wait_timed(only->cq, LOOK_MS); /* collecting finds the error */
 		return;
 	}
 	nfds_t count = 0;
@@ -141,22 +141,22 @@ wait_for_any(const struct worker *worker, struct pollfd *pfds)
 }
 
 /*
- * As programs do that wait. Something that completes is in flight, and it does so also when the connection
- * breaks: no look at the phase is needed meanwhile.
+ * Waits as a blocking program does. A signaled operation is in flight, and it completes even if the
+ * connection breaks, so the phase need not be checked meanwhile.
  */
 static void
 wait_for_more(const struct worker *worker, struct pollfd *pfds)
 {
 	struct lane *only = next_lane(worker, NULL);
 	if (next_lane(worker, only) == NULL)
-		(void)rpma_cq_wait(only->cq); /* what is wrong is found when collecting */
+		(void)rpma_cq_wait(only->cq); /* collecting finds the error */
 	else
 		wait_for_any(worker, pfds);
 }
 
 /*
- * Waits for all that is in flight. The last operations of a connection may have asked for no completion: one
- * more that does shows that they are over.
+ * Waits for all operations in flight. The last ones of a connection may be unsignaled: then one more signaled
+ * operation shows that they have completed.
  */
 static bool
 drain(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
@@ -207,7 +207,7 @@ begin_measuring(struct worker *worker)
 	atomic_fetch_add(&worker->run->entered, 1);
 }
 
-/* posts and collects what can be; false: a failure. *is_over: there is nothing more to do. */
+/* posts and collects what it can; false after a failure. *is_over: there is nothing more to do. */
 static bool
 turn(struct worker *worker, struct pollfd *pfds, bool *is_over, char why[static WHY_MAX])
 {
@@ -238,7 +238,7 @@ work(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
 			else
 				return true;
 		}
-		/* at least once in each phase, so that what was measured is never nothing */
+		/* at least once in each phase, so that a measurement is never empty */
 		if (!turn(worker, pfds, &is_over, why))
 			return false;
 	}
@@ -274,7 +274,7 @@ run_start(struct run *run, struct initiator *initiator, uint64_t count, char why
 	pthread_mutex_init(&run->why_lock, NULL);
 
 	for (uint32_t i = 0; i < initiator->load.connections; i++)
-		initiator->lanes[i].limit = UINT64_MAX; /* warm-up ends with the phase */
+		initiator->lanes[i].limit = UINT64_MAX; /* warm-up ends with its phase */
 	for (; run->started < threads; run->started++) {
 		struct worker *worker = &run->workers[run->started];
 		worker->run = run;

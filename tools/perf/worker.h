@@ -4,10 +4,10 @@
 /*
  * worker.h -- the threads that post operations and collect their completions
  *
- * Story of a run: WARM_UP (nothing counts), MEASURE, STOP. At each change a thread posts nothing until all
- * that is in flight has completed; so what is counted was posted and completed within the time that is
- * counted, which ends with the last completion. A connection that has done its count stops by itself. A
- * failure of one thread ends all.
+ * The phases of a run: WARM_UP (nothing counts), MEASURE, STOP. At each change, a thread posts nothing until
+ * all its operations in flight have completed. So the operations that count were posted and completed within
+ * the time that counts, which ends with the last completion. A connection that has posted its count stops by
+ * itself. The failure of one thread ends all.
  */
 
 #ifndef PERF_WORKER_H
@@ -28,9 +28,9 @@ struct worker {
 	pthread_t thread;
 	uint32_t first; /* its connections: this one, and every threads-th after it */
 	enum phase phase;
-	uint64_t ops; /* measured */
+	uint64_t ops; /* measured operations */
 	uint64_t begin_ns;
-	uint64_t end_ns; /* of the last completion that counts */
+	uint64_t end_ns; /* time of the last completion that counts */
 	uint64_t wrong;
 	char first_wrong[WHY_MAX];
 	struct histogram latency;
@@ -41,8 +41,8 @@ struct run {
 	struct initiator *initiator;
 	uint64_t count; /* operations per connection; 0: until PHASE_STOP */
 	_Atomic enum phase phase;
-	atomic_uint running; /* threads */
-	atomic_uint entered; /* threads that have begun to measure */
+	atomic_uint running; /* number of running threads */
+	atomic_uint entered; /* number of threads that have begun to measure */
 	atomic_bool aborted;
 	pthread_mutex_t why_lock;
 	char why[WHY_MAX];
@@ -50,19 +50,19 @@ struct run {
 	struct worker *workers;
 };
 
-/* starts the threads, in WARM_UP. False: none is left. */
+/* starts the threads, in WARM_UP. After a failure no thread is left. */
 bool run_start(struct run *run, struct initiator *initiator, uint64_t count, char why[static WHY_MAX]);
 void run_enter(struct run *run, enum phase phase);
 bool run_is_over(const struct run *run);
-/* has no thread still to begin what was entered? A slow one would miss the phase, were it over too soon. */
+/* true if all threads have begun the entered phase; a slow one would miss a phase that ends too soon */
 bool run_all_entered(const struct run *run);
-/* makes all threads end without waiting for what is in flight; the first reason counts */
+/* makes all threads end without waiting for operations in flight; the first reason counts */
 void run_abort(struct run *run, const char *why);
-/* waits for the threads; false: one has failed, or run_abort was called */
+/* waits for the threads; false if one has failed or run_abort was called */
 bool run_join(struct run *run, char why[static WHY_MAX]);
-/* operations so far; for showing only */
+/* number of operations so far; for display only */
 uint64_t run_progress(const struct run *run);
-/* frees the workers, once they were joined and looked at */
+/* frees the workers, after they were joined and their results were read */
 void run_free(struct run *run);
 
 #endif /* PERF_WORKER_H */
