@@ -13,7 +13,7 @@
 #include "control.h"
 
 static _Thread_local struct role *current;
-/* threads that a scenario starts on its own speak for the last role that was bound */
+/* threads that a scenario starts itself report for the role that was bound last */
 static struct role *last_bound;
 
 void
@@ -34,7 +34,7 @@ report(const char *text)
 {
 	ssize_t n = write(check_role()->report, text, strlen(text));
 
-	(void)n; /* the exit code says it too */
+	(void)n; /* if this fails, the exit code still reports it */
 }
 
 static const char *

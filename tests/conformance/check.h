@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * check.h -- what a role holds true
+ * check.h -- the checks of a role
  *
- * A check that fails reports where and why and ends the process: nothing after it could be relied
- * on, and the driver has one process (or two) per scenario.
+ * A failed check reports where and why, and ends the process: nothing after it could be relied on. The driver
+ * runs each scenario in one or two processes of its own, so only that scenario ends.
  */
 
 #ifndef CONF_CHECK_H
@@ -17,12 +17,12 @@
 
 /* exit codes of a role's process */
 enum check_exit {
-	CHECK_EXIT_FAILED = 2,   /* not 1, by which sanitizers end */
+	CHECK_EXIT_FAILED = 2,   /* not 1, the status that sanitizers exit with */
 	CHECK_EXIT_ORPHANED = 3, /* the other role ended first: its reason counts */
 	CHECK_EXIT_SKIPPED = 77,
 };
 
-/* tells the checks of this thread which role they speak for */
+/* tells the checks of this thread which role they report for */
 void check_bind(struct role *r);
 struct role *check_role(void);
 
@@ -31,11 +31,11 @@ _Noreturn void check_failed(const char *file, int line, const char *format, ...)
 void check_ret(const char *file, int line, const char *text, int ret, int expected);
 void check_eq(const char *file, int line, const char *text, intmax_t value, intmax_t expected);
 
-/* the other role is gone */
+/* ends this role because the other one is gone */
 _Noreturn void check_orphaned(void);
 /* the scenario cannot run here; tells the other role as well */
 _Noreturn void check_skip(struct role *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* the same on behalf of the other role */
+/* ends this role because the other one has skipped the scenario */
 _Noreturn void check_skipped_by_other(const char *why);
 
 #define CHECK(expr) ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, "%s", #expr))

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_answers.c -- why not, whose, how many, what can you do: questions that the library answers */
+/*
+ * conf_answers.c -- queries: private data, rejections, connections of completions, capabilities, counters,
+ * errors
+ */
 
 #include <pthread.h>
 #include <string.h>
@@ -13,9 +16,9 @@
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 
-/* ---- private data of every length, with what it may travel with ---- */
+/* ---- private data of every length, with each message that can carry it ---- */
 
-/* what RDMA hardware carries, and what of that arrives with its exact length */
+/* bytes that RDMA hardware carries, and how many of them arrive with their exact length */
 #define TRAILER 6
 enum { WITH_REQUEST = 56, WITH_ACCEPTANCE = 196, WITH_REJECTION = 148 };
 
@@ -51,7 +54,7 @@ longest(const struct role *r, size_t travels)
 	return r->soft ? UINT8_MAX : travels;
 }
 
-/* every length on the software device; on hardware steps, for a connection takes its time there */
+/* every length on the software device; on hardware steps, because making a connection takes long there */
 static size_t
 next_len(const struct role *r, size_t len, size_t max)
 {
@@ -147,7 +150,7 @@ rejected_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- a rejection that is wrong consumes the request all the same, and the client is told no ---- */
+/* ---- a wrong call of reject consumes the request all the same, and the client is rejected ---- */
 
 static void
 wrong_reject_target(struct role *r)
@@ -183,7 +186,7 @@ wrong_reject_initiator(struct role *r)
 		expect_event(conn, RPMA_CONN_REJECTED);
 		conn_delete(&conn);
 	}
-	/* an outgoing request is not there to be rejected */
+	/* an outgoing request cannot be rejected */
 	CHECK_OK(rpma_conn_req_new(r->peer, r->addr, r->port, NULL, &req));
 	CHECK_RET(rpma_conn_req_reject(&req, NULL), RPMA_E_INVAL);
 	CHECK(req == NULL);
@@ -220,7 +223,7 @@ check_unknown(struct role *r, uint32_t qp_num)
 	CHECK(conn == r->conn);
 }
 
-/* each message says by which connection it was sent */
+/* each message tells which connection sent it */
 static void
 take_messages(struct role *r, struct rpma_cq *cq, struct mem *m, struct rpma_conn *conns[CONNS])
 {
@@ -263,7 +266,7 @@ whose_target(struct role *r)
 		conns[i] = conn_accept(r, &opts);
 	ctl_put(r, "send");
 	take_messages(r, cq, &m, conns);
-	/* other peers and connections that are gone are not asked for */
+	/* a peer does not find the connections of other peers, nor its own after they are deleted */
 	other = role_new_peer(r);
 	qp_num = conn_qp_num(conns[0]);
 	CHECK_RET(rpma_peer_find_conn(other, qp_num, &r->conn), RPMA_E_INVAL);
@@ -394,7 +397,7 @@ stats_target(struct role *r)
 	CHECK_EQ(stats.recvs, 4);
 	CHECK_EQ(stats.completions, 4);
 	CHECK_EQ(stats.completion_errors, 0);
-	/* what the other side does to our memory is not ours */
+	/* operations of the other side on our memory do not count here */
 	CHECK_EQ(stats.reads + stats.writes + stats.atomics + stats.flushes + stats.sends, 0);
 	CHECK_EQ(stats.bytes_read + stats.bytes_written + stats.bytes_sent, 0);
 	ctl_expect(r, "done");
@@ -434,7 +437,7 @@ post_all_kinds(struct role *r, struct rpma_mr_remote *dst, struct mem *m)
 	expect_none(r->cq);
 }
 
-/* a caller of today, one of an older library and one of a newer */
+/* a caller built for this library, for an older one, and for a newer one */
 static void
 check_sizes(struct role *r)
 {
@@ -498,7 +501,7 @@ stats_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- errors are counted too, and the waits ---- */
+/* ---- errors and waits are counted too ---- */
 
 static void
 errors_target(struct role *r)
@@ -556,7 +559,7 @@ errors_initiator(struct role *r)
 static void *
 fail_elsewhere(void *arg)
 {
-	/* of this thread nothing has failed yet */
+	/* nothing has failed in this thread yet */
 	CHECK(rpma_errormsg() != NULL && !strstr(rpma_errormsg(), "no multiple"));
 	CHECK_RET(rpma_conn_cfg_set_connect_timeout(arg, -7), RPMA_E_INVAL);
 	CHECK(strstr(rpma_errormsg(), "-7 ms") != NULL);
@@ -589,7 +592,7 @@ sentence_initiator(struct role *r)
 	dst = remote_take(r);
 	CHECK_RET(rpma_atomic_write(r->conn, dst, GUARD + 4, "1234567", ALWAYS, NULL), RPMA_E_INVAL);
 	CHECK(strstr(rpma_errormsg(), "no multiple of 8") != NULL);
-	/* what is no failure changes nothing, and neither does another thread */
+	/* neither a call that did not fail nor another thread changes the message */
 	expect_none(r->cq);
 	CHECK_RET(rpma_conn_next_event_timed(r->conn, 0, &event), RPMA_E_NO_EVENT);
 	CHECK_OK(rpma_conn_submit(r->conn));
@@ -597,7 +600,7 @@ sentence_initiator(struct role *r)
 	CHECK_EQ(pthread_create(&thread, NULL, fail_elsewhere, cfg), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK(strstr(rpma_errormsg(), "no multiple of 8") != NULL);
-	/* a call that has failed, its errno, and what to do */
+	/* a failed call replaces the message */
 	CHECK_RET(rpma_compare_and_swap(r->conn, NULL, 0, dst, GUARD, 0, 0, ALWAYS, NULL), RPMA_E_INVAL);
 	CHECK(strstr(rpma_errormsg(), "no multiple of 8") == NULL);
 	ctl_put(r, "done");
@@ -617,7 +620,7 @@ full_target(struct role *r)
 	role_close(r);
 }
 
-/* of a call of the device: its name, the error and the way out */
+/* the message of a failed device call: its name, the error, and what to do */
 static void
 full_initiator(struct role *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_arming.c -- who arms a completion queue, and what becomes of its events */
+/* conf_arming.c -- which call arms a completion queue, and what becomes of its events */
 
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #include "role.h"
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
-/* how long to look for an event that must not come; one that comes late would pass */
+/* how long to look for an event that must not come; one that comes later goes unnoticed */
 #define LOOK_MS 50
 
-/* the other side sends an empty message whenever it is told to */
+/* the initiator sends an empty message each time it is told to */
 static void
 sending_initiator(struct role *r)
 {
@@ -27,9 +27,7 @@ sending_initiator(struct role *r)
 	role_close(r);
 }
 
-/*
- * the message has been received when this returns; its completion is in the queue, or will be there at once
- */
+/* the message has been received when this returns; its completion is in the queue, or will be at once */
 static void
 get_message(struct role *r)
 {
@@ -49,7 +47,7 @@ collect(struct role *r)
 	expect_none(r->cq);
 }
 
-/* ---- a queue of its own channel ---- */
+/* ---- a queue with its own channel ---- */
 
 static void
 by_hand_target(struct role *r)
@@ -59,11 +57,11 @@ by_hand_target(struct role *r)
 	role_connect(r, NULL);
 	CHECK_OK(rpma_cq_get_fd(r->cq, &fd));
 	CHECK_OK(rpma_cq_set_auto_arm(r->cq, false));
-	/* as it was made it is armed */
+	/* a new queue is armed */
 	get_message(r);
 	CHECK_OK(rpma_cq_wait_timed(r->cq, WAIT_MS));
 	collect(r);
-	/* not any more: completions come, events do not */
+	/* after that it is not: completions come, events do not */
 	for (int i = 0; i < 3; i++) {
 		get_message(r);
 		collect(r);
@@ -92,7 +90,10 @@ by_hand_target(struct role *r)
 	role_close(r);
 }
 
-/* armed when there is something already: no event of that, so one looks once more after arming */
+/*
+ * arming raises no event for a completion that is already there, so the caller must poll once more after
+ * arming
+ */
 static void
 look_again_target(struct role *r)
 {
@@ -109,7 +110,9 @@ look_again_target(struct role *r)
 		CHECK_OK(poll_wc(r->cq, &wc, WAIT_MS)); /* the first is there; the second may be */
 		CHECK_OK(poll_wc(r->cq, &wc, WAIT_MS));
 		get_message(r);
-		/* wherever the arming falls, either the event or the look behind it finds the message */
+		/*
+		 * at whatever moment it is armed, either the event or the poll after arming finds the message
+		 */
 		CHECK_OK(rpma_cq_arm(r->cq));
 		while (rpma_cq_get_wc(r->cq, 1, &wc, NULL) == RPMA_E_NO_COMPLETION) {
 			CHECK_OK(rpma_cq_wait_timed(r->cq, WAIT_MS));
@@ -154,7 +157,7 @@ no_arm_target(struct role *r)
 	collect(r);
 	CHECK_RET(rpma_conn_wait(r->conn, 1 << 2, &cq, NULL), RPMA_E_INVAL);
 	CHECK_RET(rpma_conn_wait_timed(r->conn, 1 << 2, 0, &cq, NULL), RPMA_E_INVAL);
-	/* the queue that does not arm itself is not armed by a wait without the flag either */
+	/* with auto-arm off, a wait without the flag does not arm the queue either */
 	CHECK_OK(rpma_cq_set_auto_arm(r->cq, false));
 	CHECK_OK(rpma_cq_arm(r->cq));
 	get_message(r);
@@ -168,7 +171,7 @@ no_arm_target(struct role *r)
 	role_close(r);
 }
 
-/* ---- events are acknowledged in batches; deleting waits for none that were taken ---- */
+/* ---- events are acknowledged in batches; deleting does not wait for events that were taken ---- */
 
 static void
 batches_target(struct role *r)
@@ -182,7 +185,7 @@ batches_target(struct role *r)
 		CHECK_OK(rpma_cq_wait_timed(r->cq, WAIT_MS));
 		collect(r);
 	}
-	/* one that nobody takes is still in the channel when all is deleted */
+	/* an event that was not taken is still in the channel when all is deleted */
 	get_message(r);
 	CHECK_OK(rpma_conn_get_stats(r->conn, &stats));
 	CHECK_EQ(stats.waits, count);

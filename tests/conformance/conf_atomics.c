@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_atomics.c -- compare-and-swap and fetch-and-add: values, neighbours, and everybody at once */
+/* conf_atomics.c -- compare-and-swap and fetch-and-add: values, neighbouring words, and concurrent use */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ at(size_t i)
 	return GUARD + i * 8;
 }
 
-/* one that is waited for; what was there before */
+/* waits for the atomic; returns the value before it */
 static uint64_t
 take_result(struct rpma_cq *cq, const struct mem *result, uint64_t ctx, enum ibv_wc_opcode opcode)
 {
@@ -69,7 +69,7 @@ values_target(struct role *r)
 	*word(&m, 3) = 10;
 	desc_put(r, &m);
 	ctl_expect(r, "done");
-	/* set by a swap, added to with all carries, and nothing else was touched */
+	/* swapped, then added to with carries through all bytes; nothing else was touched */
 	CHECK(*word(&m, 3) == UINT64_C(0x100000000) - 3);
 	CHECK_EQ(pattern_check_byte(m.base, GUARD + 24, GUARD_BYTE), -1);
 	CHECK_EQ(pattern_check_byte(m.data + 32, (WORDS - 4) * 8 + GUARD, GUARD_BYTE), -1);
@@ -87,11 +87,11 @@ values_initiator(struct role *r)
 	need_caps(r, RPMA_CAP_ATOMICS);
 	mem_new(r, &result, 16, RPMA_MR_USAGE_READ_DST);
 	dst = remote_take(r);
-	CHECK_EQ(swap(r->conn, &result, dst, 3, 11, 99), 10); /* not expected: stays */
+	CHECK_EQ(swap(r->conn, &result, dst, 3, 11, 99), 10); /* not the expected value: no swap */
 	CHECK_EQ(swap(r->conn, &result, dst, 3, 10, UINT32_MAX), 10);
 	CHECK_EQ(swap(r->conn, &result, dst, 3, 10, 0), UINT32_MAX);
 	CHECK_EQ(add(r->conn, &result, dst, 3, 1), UINT32_MAX);
-	CHECK_EQ(add(r->conn, &result, dst, 3, UINT64_MAX), UINT64_C(0x100000000)); /* one less */
+	CHECK_EQ(add(r->conn, &result, dst, 3, UINT64_MAX), UINT64_C(0x100000000)); /* adds -1 */
 	CHECK_EQ(add(r->conn, &result, dst, 3, 0), UINT32_MAX);
 	CHECK_EQ(add(r->conn, &result, dst, 3, 0 - UINT64_C(2)), UINT32_MAX);
 	expect_none(r->cq);
@@ -120,7 +120,7 @@ order_target(struct role *r)
 	role_close(r);
 }
 
-/* scenario->arg: each round as one batch */
+/* scenario->arg: each round is one batch */
 static void
 order_initiator(struct role *r)
 {
@@ -215,11 +215,11 @@ refused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- everybody at once: threads with connections of their own, and the target's processors ---- */
+/* ---- concurrent use: threads with connections of their own, and the target's processors ---- */
 
 #define THREADS 4
 #define TURNS 300
-/* what the processors do meanwhile */
+/* operations of the processors meanwhile */
 #define CPU_TURNS 20000
 
 struct worker {
@@ -254,7 +254,7 @@ work_add(struct worker *w)
 	}
 }
 
-/* word 0 is a lock, word 1 is what it guards: read, changed and written back by plain operations */
+/* word 0 is a lock; word 1 is what it guards, which plain operations read, change and write back */
 static void
 work_lock(struct worker *w)
 {
@@ -345,7 +345,7 @@ sum_target(struct role *r)
 	many_target_close(r, conns, &m);
 }
 
-/* the same sum, and the processors add to it too */
+/* the same sum, to which the processors add as well */
 static void
 cpu_sum_target(struct role *r)
 {
@@ -373,7 +373,10 @@ lock_target(struct role *r)
 	many_target_close(r, conns, &m);
 }
 
-/* the target takes the same lock as a processor does; between taking and leaving it, nobody else writes */
+/*
+ * The target takes the same lock with processor instructions. While it holds the lock, nothing else may
+ * write.
+ */
 static void
 cpu_lock_target(struct role *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_batch.c -- posts that are held back and rung together, and fences between posts */
+/* conf_batch.c -- batched posts, the doorbell that submits them together, and fences between posts */
 
 #include <pthread.h>
 #include <string.h>
@@ -73,7 +73,7 @@ batch_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- what rings: rpma_conn_submit, and a post of any kind ---- */
+/* ---- what rings the doorbell: rpma_conn_submit, and a post of any kind ---- */
 
 #define RINGERS 6
 
@@ -130,7 +130,7 @@ ringing_initiator(struct role *r)
 	mem_new(r, &scratch, 8, RPMA_MR_USAGE_READ_DST);
 	mem_fill(&m, SEED);
 	dst = remote_take(r);
-	CHECK_OK(rpma_conn_submit(r->conn)); /* of nothing */
+	CHECK_OK(rpma_conn_submit(r->conn)); /* nothing is batched */
 	for (int how = 0; how < RINGERS; how++) {
 		size_t at = GUARD + (size_t)how * 3 * 8;
 
@@ -153,7 +153,7 @@ ringing_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- disconnecting and deleting drop what is held ---- */
+/* ---- disconnecting and deleting drop batched posts ---- */
 
 static void
 dropped_target(struct role *r)
@@ -190,7 +190,7 @@ dropped_initiator(struct role *r)
 		CHECK_OK(rpma_conn_disconnect(r->conn));
 		expect_end(r->conn);
 		expect_none(r->cq);
-		CHECK_OK(rpma_conn_submit(r->conn)); /* nothing is left to ring */
+		CHECK_OK(rpma_conn_submit(r->conn)); /* nothing is left to submit */
 		expect_none(r->cq);
 	}
 	conn_delete(&r->conn);
@@ -200,13 +200,13 @@ dropped_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- a send queue that is full ---- */
+/* ---- a full send queue ---- */
 
 #define FULL_SQ 16
-/* hardware rounds up, but not without end */
+/* hardware rounds the depth up, but not above this */
 #define ROUNDED_MAX 1024
 
-/* messages say which they are: none is missing, none comes twice */
+/* messages carry their number: none is missing, none comes twice */
 static void
 full_target(struct role *r)
 {
@@ -248,7 +248,7 @@ fill_send_queue(struct role *r)
 	return posted;
 }
 
-/* scenario->arg: the last one rings; otherwise rpma_conn_submit does */
+/* scenario->arg: the last post rings the doorbell; otherwise rpma_conn_submit does */
 static void
 full_initiator(struct role *r)
 {
@@ -260,14 +260,14 @@ full_initiator(struct role *r)
 	for (int i = 0; i < FULL_SQ - 1; i++)
 		CHECK_OK(send_number(r, count++, ALWAYS | MORE));
 	if (r->scenario->arg)
-		CHECK_RET(send_number(r, count++, ALWAYS), RPMA_E_PROVIDER); /* and is held as well */
+		CHECK_RET(send_number(r, count++, ALWAYS), RPMA_E_PROVIDER); /* it fails, but stays batched */
 	for (int i = 0; i < 3; i++)
 		CHECK_RET(rpma_conn_submit(r->conn), RPMA_E_PROVIDER);
 	expect_none(r->cq);
 	ctl_put_u64(r, count);
 	for (uint64_t i = 0; i < count; i++) {
 		expect_ok(r->cq, i);
-		(void)rpma_conn_submit(r->conn); /* as many as there is room for now */
+		(void)rpma_conn_submit(r->conn); /* submits as many as there is room for now */
 	}
 	CHECK_OK(rpma_conn_submit(r->conn));
 	ctl_expect(r, "all");
@@ -276,8 +276,8 @@ full_initiator(struct role *r)
 }
 
 /*
- * As many are held as there is room for, and the device takes none: what is posted now is refused, with or
- * without RPMA_F_MORE, and is not held. To be posted again it must be known to have been refused.
+ * The list of batched posts is full, and the device accepts none of them. A further post is now refused, with
+ * or without RPMA_F_MORE, and is not kept. A caller that is to post it again must be able to rely on that.
  */
 static void
 refill_initiator(struct role *r)
@@ -310,7 +310,10 @@ refill_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- far more than fit in the queue or in what is held: it rings by itself ---- */
+/*
+ * ---- far more posts than fit in the queue or in the list of batched posts: the library submits by itself
+ * ----
+ */
 
 #define LONG_COUNT 2000
 
@@ -337,7 +340,7 @@ long_target(struct role *r)
 	role_close(r);
 }
 
-/* the queue has room for all, what is held has not */
+/* the queue has room for all, the list of batched posts has not */
 static void
 long_initiator(struct role *r)
 {
@@ -395,7 +398,7 @@ refused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- an operation in the middle that the target refuses ---- */
+/* ---- the target refuses an operation in the middle of a batch ---- */
 
 #define CHAIN 16
 #define BAD 5
@@ -413,7 +416,7 @@ broken_target(struct role *r)
 	mem_dereg(&gone);
 	ctl_put(r, "gone");
 	expect_end(r->conn);
-	ctl_expect(r, "broken there"); /* and not before: then less may have come */
+	ctl_expect(r, "broken there"); /* not before that: fewer bytes may have arrived */
 	mem_check_head(&m, BAD * 8, SEED);
 	mem_check_untouched(&gone);
 	mem_delete(&m);
@@ -457,7 +460,7 @@ broken_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- several threads hold back and ring on one connection ---- */
+/* ---- several threads batch and submit posts on one connection ---- */
 
 #define THREADS 4
 #define PER_THREAD 500
@@ -472,7 +475,7 @@ struct batcher {
 
 static pthread_barrier_t turn;
 
-/* each writes its own stripe, and rings at the end of each turn whatever there is, of all */
+/* each thread writes its own stripe; at the end of each turn it submits the batched posts of all threads */
 static void *
 post_batches(void *arg)
 {
@@ -488,7 +491,7 @@ post_batches(void *arg)
 		CHECK_OK(rpma_write_inline(b->r->conn, b->dst, at, value, 8, last ? ALWAYS : ALWAYS | MORE,
 			CTX((uint64_t)b->index << 32 | i)));
 		if (last) {
-			pthread_barrier_wait(&turn); /* all have rung */
+			pthread_barrier_wait(&turn); /* all threads have submitted */
 			pthread_barrier_wait(&turn); /* all completions are taken */
 		}
 	}
@@ -574,8 +577,8 @@ fence_target(struct role *r)
 }
 
 /*
- * a read and, behind a fence, the write of the same place: the read gets what was there before.
- * scenario->arg: as one batch
+ * A read, then a write of the same place behind a fence: the read gets the old content. scenario->arg: as one
+ * batch.
  */
 static void
 fence_initiator(struct role *r)
@@ -607,7 +610,7 @@ fence_initiator(struct role *r)
 	role_close(r);
 }
 
-/* a fence is of its own post: what it has no business with is not refused, whatever it is */
+/* a fence concerns only its own post; it is accepted on posts of every kind, also where it has no effect */
 static void
 fence_all_target(struct role *r)
 {

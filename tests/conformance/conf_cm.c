@@ -12,7 +12,7 @@
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define CLIENTS 3
-/* TEST-NET-1 and the discard prefix: addresses that nobody has */
+/* TEST-NET-1 and the discard prefix: addresses that no host has */
 #define NOBODY_V4 "192.0.2.1"
 #define NOBODY_V6 "100::1"
 
@@ -23,7 +23,7 @@ open_and_listen(struct role *r)
 	role_listen(r);
 }
 
-/* the request came to nothing: rejected, or unreachable where the connection manager sees it so */
+/* the request failed: rejected, or unreachable if the connection manager reports it so */
 static void
 expect_refusal(struct rpma_conn *conn)
 {
@@ -53,7 +53,7 @@ prove(struct rpma_conn *conn)
 	}
 }
 
-/* of r->conn and another request one is refused and one accepted: the latter becomes r->conn */
+/* of r->conn and another request, one is refused and one accepted: the accepted one becomes r->conn */
 static void
 drop_the_refused(struct role *r, struct rpma_conn *other)
 {
@@ -81,7 +81,7 @@ reject_target(struct role *r)
 		CHECK_OK(rpma_conn_req_delete(&req));
 		CHECK(req == NULL);
 	}
-	/* the endpoint goes on */
+	/* the endpoint keeps accepting */
 	r->conn = conn_accept(r, NULL);
 	prove(r->conn);
 	role_close(r);
@@ -102,7 +102,7 @@ reject_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- nobody listens ---- */
+/* ---- no listener ---- */
 
 static void
 nobody_target(struct role *r)
@@ -111,7 +111,7 @@ nobody_target(struct role *r)
 	char port[NET_PORT_LEN];
 
 	role_open(r);
-	/* a port that was an endpoint a moment ago */
+	/* a port that had an endpoint a moment ago */
 	CHECK_OK(pair_listen(r->peer, r->addr, port, &ep));
 	CHECK_OK(rpma_ep_shutdown(&ep));
 	CHECK(ep == NULL);
@@ -133,7 +133,7 @@ nobody_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- an address that nobody has: an error or an event, in time ---- */
+/* ---- an address that no host has: an error or an event, in time ---- */
 
 static void
 absent_target(struct role *r)
@@ -162,7 +162,7 @@ unreachable_initiator(struct role *r)
 	ctl_sync(r);
 }
 
-/* ---- several requests wait; they are taken, and accepted in another order ---- */
+/* ---- several requests wait; all are taken, then accepted in another order ---- */
 
 static void
 pending_target(struct role *r)
@@ -188,7 +188,10 @@ pending_target(struct role *r)
 
 		conns[i] = req_accept(reqs[i], &pdata);
 	}
-	/* over librdmacm a client answers when it takes its event, and it takes them in its order */
+	/*
+	 * over librdmacm a client answers when it takes its event, and it takes events in the order of its
+	 * requests
+	 */
 	for (int i = 0; i < CLIENTS; i++)
 		expect_event(conns[i], RPMA_CONN_ESTABLISHED);
 	for (int i = 0; i < CLIENTS; i++) {
@@ -227,7 +230,7 @@ pending_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- the endpoint ends while requests wait: nobody hangs ---- */
+/* ---- the endpoint is shut down while requests wait: no client hangs ---- */
 
 static void
 shutdown_target(struct role *r)
@@ -284,7 +287,7 @@ late_accept_initiator(struct role *r)
 	struct rpma_conn *second;
 
 	open_and_listen(r);
-	/* which of the two arrives first is not said: both must end well */
+	/* either request may arrive first: both must end well */
 	r->conn = conn_request(r, NULL, NULL);
 	second = conn_request(r, NULL, NULL);
 	drop_the_refused(r, second);
@@ -316,11 +319,11 @@ outlive_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- a client that changes its mind: before it asks, and after ---- */
+/* ---- a client that gives up: before it requests a connection, and after ---- */
 
 /*
- * What comes first: news of the connection (NULL), or another request? Hardware may lose the last word of a
- * client that has left, and knows after a minute of repetitions only that nobody is there.
+ * Returns the next request, or NULL if news of the connection comes first. Hardware may lose the last message
+ * of a client that has left; then only a minute of retransmissions without an answer tells.
  */
 static struct rpma_conn_req *
 next_req_or_event(struct role *r, struct rpma_conn *conn)
@@ -334,12 +337,12 @@ next_req_or_event(struct role *r, struct rpma_conn *conn)
 		CHECK(poll(pfd, 2, WAIT_MS) > 0);
 		if (pfd[0].revents)
 			return NULL;
-		/* what can be read there may also be the end of a request */
+		/* what makes the descriptor readable may also be the end of a request */
 	} while (rpma_ep_next_conn_req_timed(r->ep, NULL, 0, &req) != 0);
 	return req;
 }
 
-/* established, and not gone at once, as the withdrawn one may be as well */
+/* true if the connection was established and did not end at once, as the withdrawn one may */
 static bool
 stays(struct role *r, struct rpma_conn *conn)
 {
@@ -367,7 +370,7 @@ withdrawn_target(struct role *r)
 
 	open_and_listen(r);
 	ctl_expect(r, "withdrawn");
-	/* the request may have vanished, or be there and come to nothing; then comes the one that stays */
+	/* the request may have vanished, or may be there and fail; the one that stays comes after it */
 	ctl_put(r, "connect");
 	for (req = req_next(r, NULL);; conn_delete(&conn)) {
 		struct rpma_conn_req *next;
@@ -406,7 +409,7 @@ withdrawn_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- receives that are posted before the connection is there ---- */
+/* ---- receives posted before the connection is established ---- */
 
 static void
 early_recv(struct role *r, struct rpma_conn_req *req, struct mem *m)

@@ -16,10 +16,10 @@
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define REGION_USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 
-/* the opcode of newer headers than rdma-core 44 has */
+/* an opcode from headers newer than rdma-core 44 */
 #define WC_ATOMIC_WRITE 9
 
-/* a region and as many empty receives as fit */
+/* a region, and as many empty receives as fit */
 static void
 region_target(struct role *r)
 {
@@ -58,7 +58,7 @@ sides_close(struct role *r, struct sides *s)
 	role_close(r);
 }
 
-/* one of each, with contexts ctx to ctx + 6; what hardware cannot do without harm is a flush of zero */
+/* one of each, with contexts ctx to ctx + 6; without a flush of zero bytes, which harms hardware */
 static void
 post_each(struct role *r, struct sides *s, int flags, uint64_t ctx)
 {
@@ -82,7 +82,7 @@ is_opcode(const struct role *r, const struct ibv_wc *wc, unsigned which)
 		[6] = IBV_WC_SEND,
 	};
 
-	/* without a native one it is an inline write */
+	/* without a native atomic write it is an inline write */
 	if (which == 2)
 		return (int)wc->opcode == WC_ATOMIC_WRITE || wc->opcode == IBV_WC_RDMA_WRITE;
 	if (which == 3)
@@ -91,8 +91,8 @@ is_opcode(const struct role *r, const struct ibv_wc *wc, unsigned which)
 }
 
 /*
- * no completion of a success that was not asked for, and exactly one of the last, which proves that
- * all are done
+ * No success completes that was not asked to. The last operation completes exactly once, which proves that
+ * all before it are done.
  */
 static void
 on_error_initiator(struct role *r)
@@ -129,7 +129,7 @@ always_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
-/* flags without a completion bit, and none at all, are refused and leave nothing behind */
+/* flags without a completion bit, and no flags at all, are refused and leave nothing behind */
 static void
 bad_flags_initiator(struct role *r)
 {
@@ -151,8 +151,8 @@ bad_flags_initiator(struct role *r)
 }
 
 /*
- * a range that leaves a region is refused at once, on either side, also where offset + len wraps;
- * the rest goes on
+ * A range that leaves a region is refused at once, on either side, also if offset + len wraps. Later
+ * operations still succeed.
  */
 static void
 bad_ranges_initiator(struct role *r)
@@ -196,7 +196,7 @@ context_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
-/* several completions with one call; at most as many as there is room for */
+/* several completions from one call, at most as many as the array has room for */
 static void
 batch_initiator(struct role *r)
 {
@@ -212,7 +212,7 @@ batch_initiator(struct role *r)
 		int ret = rpma_cq_get_wc(r->cq, 7, wc, &n);
 
 		if (ret == RPMA_E_NO_COMPLETION)
-			continue; /* the deadline of the scenario ends this */
+			continue; /* the deadline of the scenario ends this loop */
 		CHECK_OK(ret);
 		CHECK(n >= 1 && n <= 7);
 		for (int i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ batch_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
-/* no descriptor, no wait: polling alone brings completions */
+/* no descriptor and no wait: polling alone brings completions */
 static void
 polling_initiator(struct role *r)
 {
@@ -266,7 +266,7 @@ blocking_initiator(struct role *r)
 
 /* ---- a thread that is blocked in rpma_cq_wait ---- */
 
-/* takes one completion with nothing but the blocking wait */
+/* takes one completion by blocking waits alone */
 static void *
 blocked_thread(void *arg)
 {
@@ -284,7 +284,7 @@ blocked_thread(void *arg)
 	return NULL;
 }
 
-/* it is woken by a message */
+/* a message wakes it */
 static void
 blocked_target(struct role *r)
 {
@@ -301,7 +301,7 @@ blocked_target(struct role *r)
 	role_delete(r);
 }
 
-/* it is woken by its own side's disconnect, which flushes a receive */
+/* a disconnect of its own side wakes it, because that flushes a receive */
 static void
 blocked_initiator(struct role *r)
 {

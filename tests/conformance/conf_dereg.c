@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_dereg.c -- deregistered means untouched
+ * conf_dereg.c -- a device does not touch deregistered memory
  *
- * Memory is deregistered in the middle of traffic and taken away at once (PROT_NONE). A device that
- * still writes to it or reads from it ends the process by SIGSEGV, or by a failed system call that
- * is seen as a wrong completion.
+ * Memory is deregistered in the middle of traffic and made inaccessible at once (PROT_NONE). A device that
+ * still writes to it or reads from it ends the process by SIGSEGV, or causes a failed system call that shows
+ * as a wrong completion.
  */
 
 #include <string.h>
@@ -28,7 +28,7 @@ take_away(struct mem *m)
 	CHECK_EQ(mprotect(m->base, m->mapped, PROT_NONE), 0);
 }
 
-/* ---- the target takes its region away under the initiator's operations ---- */
+/* ---- the target deregisters its region while the initiator's operations use it ---- */
 
 static void
 region_target(struct role *r)
@@ -54,7 +54,7 @@ post(struct role *r, struct mem *m, struct rpma_mr_remote *remote, uint64_t i)
 {
 	size_t at = GUARD + (size_t)(i * PIECE % LEN);
 
-	/* scenario->arg: something for writes, NULL for reads */
+	/* scenario->arg: not NULL for writes, NULL for reads */
 	if (r->scenario->arg)
 		CHECK_OK(rpma_write(r->conn, remote, at, m->mr, at, PIECE, ALWAYS, CTX(i)));
 	else
@@ -62,9 +62,10 @@ post(struct role *r, struct mem *m, struct rpma_mr_remote *remote, uint64_t i)
 }
 
 /*
- * SoftRoCE of kernel 6.1 takes the refusal of a read whose answer has begun for an old acknowledgement, since
- * it carries the number of the read's first packet, and drops it. The target's queue pair is in error by then
- * and says no more, so the read fails when all retries are used up: 18 s were seen.
+ * A read may be refused after its response has begun. SoftRoCE of kernel 6.1 drops that refusal: it carries
+ * the sequence number of the read's first packet, so it is taken for an old acknowledgement. The target's
+ * queue pair is in the error state by then and sends nothing further. So the read fails only when all retries
+ * are used up, which took 18 s.
  */
 static int
 patience(const struct role *r)
@@ -72,7 +73,7 @@ patience(const struct role *r)
 	return r->soft ? WAIT_MS : 3 * WAIT_MS;
 }
 
-/* keeps operations in flight until one fails; the target is told once they run */
+/* keeps operations in flight until one fails; tells the target once they run */
 static uint64_t
 run_until_error(struct role *r, struct mem *m, struct rpma_mr_remote *remote, struct ibv_wc *wc)
 {
@@ -104,8 +105,8 @@ region_initiator(struct role *r)
 	posted = run_until_error(r, &m, remote, &wc);
 	ctl_put(r, "failed");
 	/*
-	 * In the middle of an operation a device may call it an error of the remote operation; the software
-	 * device ends the connection when a part of the answer has left and the rest of it is gone.
+	 * In the middle of an operation a device may report a remote operation error. The software device
+	 * ends the connection if part of a response has left and the rest of its memory is gone.
 	 */
 	CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR ||
 		wc.status == IBV_WC_RETRY_EXC_ERR);
@@ -122,7 +123,7 @@ region_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- the initiator takes its own memory away under its operations ---- */
+/* ---- the initiator deregisters its own memory while its operations use it ---- */
 
 static void
 local_target(struct role *r)
@@ -140,8 +141,8 @@ local_target(struct role *r)
 }
 
 /*
- * Each operation completes once, in order: what was done before is a success, one is the error, and the
- * rest is flushed, also what was under way before that one and was not acknowledged yet.
+ * Each operation completes once, in order: successes, one error, then flushed ones. Flushed are also
+ * operations that were under way before the failing one and had not been acknowledged.
  */
 static void
 local_initiator(struct role *r)
@@ -165,7 +166,7 @@ local_initiator(struct role *r)
 		failed = wc.status != IBV_WC_SUCCESS;
 		errors += failed && wc.status != IBV_WC_WR_FLUSH_ERR;
 	}
-	/* SoftRoCE may be in the error state before it has completed the one that brought it there */
+	/* SoftRoCE may enter the error state before it has completed the operation that caused it */
 	CHECK(errors == failed || (!r->soft && errors == 0));
 	expect_none(r->cq);
 	CHECK_OK(rpma_conn_disconnect(r->conn));
@@ -221,7 +222,7 @@ recv_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- a send that waits for its receive, from memory that is gone when it may go ---- */
+/* ---- a send that waits for a receive, from memory that is gone when the receive comes ---- */
 
 static void
 waiting_target(struct role *r)
@@ -232,7 +233,7 @@ waiting_target(struct role *r)
 	mem_new(r, &m, PIECE, RPMA_MR_USAGE_RECV);
 	ctl_expect(r, "taken");
 	CHECK_OK(rpma_recv(r->conn, m.mr, GUARD, PIECE, CTX(1)));
-	/* it may have left its side before it was taken away; then it is whole */
+	/* the message may have left before its memory was deregistered; then it is complete */
 	if (ctl_get_u64(r) == IBV_WC_SUCCESS) {
 		expect_recv(r->cq, 1, PIECE);
 		mem_check(&m, 3);

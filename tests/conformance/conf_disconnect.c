@@ -4,9 +4,9 @@
 /*
  * conf_disconnect.c -- the end of a connection in the middle of traffic, from either side
  *
- * Whatever was accepted completes exactly once: successes first, then errors. What the peer's
- * orderly disconnect does to outstanding sends shows at once on the software device; hardware may
- * need one's own rpma_conn_disconnect first.
+ * Every accepted operation completes exactly once: successes first, then errors. On the software device an
+ * orderly disconnect of the peer ends outstanding sends at once. On hardware they may end only after this
+ * side's own rpma_conn_disconnect.
  */
 
 #include <string.h>
@@ -28,7 +28,7 @@ no_recv_target(struct role *r)
 {
 	role_connect(r, NULL);
 	ctl_expect(r, "posted");
-	/* scenario->arg: who disconnects */
+	/* scenario->arg: not NULL if the target disconnects */
 	if (r->scenario->arg)
 		CHECK_OK(rpma_conn_disconnect(r->conn));
 	expect_end(r->conn);
@@ -37,7 +37,9 @@ no_recv_target(struct role *r)
 	role_delete(r);
 }
 
-/* everything of both queues is flushed, each queue in its order; which comes first is not said */
+/*
+ * everything in both queues is flushed, each queue in its order; the order between the queues is not defined
+ */
 static void
 expect_flushed(struct role *r, uint64_t sends, uint64_t recvs)
 {
@@ -71,7 +73,7 @@ waiting_sends_initiator(struct role *r)
 	if (!r->scenario->arg || !r->soft)
 		CHECK_OK(rpma_conn_disconnect(r->conn));
 	expect_end(r->conn);
-	/* receives stay until one's own disconnect */
+	/* receives stay until this side's own disconnect */
 	if (r->scenario->arg && r->soft) {
 		expect_flushed(r, IN_FLIGHT, 0);
 		CHECK_OK(rpma_conn_disconnect(r->conn));
@@ -84,7 +86,7 @@ waiting_sends_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- a stream of operations that is cut ---- */
+/* ---- a connection ends in the middle of a stream of operations ---- */
 
 enum who { INITIATOR, TARGET };
 
@@ -132,7 +134,7 @@ stream_initiator(struct role *r)
 	}
 	expect_end(r->conn);
 	ledger_drain(&l);
-	/* an orderly end is no failure of an operation, on whichever side it began */
+	/* an orderly end is not a failure of an operation, whichever side began it */
 	if (l.failed)
 		CHECK_EQ(l.first_error, IBV_WC_WR_FLUSH_ERR);
 	ctl_sync(r);
@@ -160,7 +162,7 @@ both_sides(struct role *r)
 	role_delete(r);
 }
 
-/* ---- deleted without a word: the peer sees the end ---- */
+/* ---- deleted without a disconnect: the peer sees the end ---- */
 
 static void
 deleting(struct role *r, bool deletes)

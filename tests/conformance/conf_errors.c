@@ -4,9 +4,9 @@
 /*
  * conf_errors.c -- each error completion
  *
- * An operation that fails completes with its own status, whether a completion of success was asked
- * for or not; the queue pair goes to error, and all that was posted behind it is flushed, each
- * exactly once and in order. What the target refused has not touched its memory.
+ * A failed operation completes with its own status, whether a completion of success was asked for or not. The
+ * queue pair enters the error state, and everything posted after the failed operation is flushed, each
+ * exactly once and in order. An operation that the target refused has not touched its memory.
  */
 
 #include <string.h>
@@ -22,7 +22,7 @@
 #define WRITE_DST RPMA_MR_USAGE_WRITE_DST
 #define FLUSH RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY
 #define EVERY_USAGE (READ_SRC | WRITE_DST | FLUSH)
-/* operations posted behind the one that fails */
+/* operations posted after the one that fails */
 #define BEHIND 5
 
 enum operation { WRITE, WRITE_IMM, READ, ATOMIC, FLUSH_IT };
@@ -39,7 +39,7 @@ struct error_case {
 	bool may_succeed;  /* on hardware */
 };
 
-/* ---- the end of a broken connection: no orderly sync, the initiator disconnects ---- */
+/* ---- the end of a broken connection: without a final sync; the initiator disconnects ---- */
 
 static void
 close_broken(struct role *r)
@@ -99,7 +99,7 @@ take_altered(struct role *r, enum alteration alteration)
 static void
 post_bad(struct role *r, const struct error_case *c, struct rpma_mr_remote *bad, struct mem *m, int flags)
 {
-	/* the last bytes of the region and one page more, or its first bytes and those before */
+	/* the last bytes of the region and one page after them, or its first bytes and those before */
 	size_t at = c->alteration == SIZE ? GUARD + LEN : 0;
 
 	switch (c->op) {
@@ -113,12 +113,12 @@ post_bad(struct role *r, const struct error_case *c, struct rpma_mr_remote *bad,
 		CHECK_OK(rpma_read(r->conn, m->mr, GUARD, bad, at, LEN, flags, CTX(1)));
 		break;
 	case ATOMIC:
-		/* whole behind the end: 8-byte words do not straddle it */
+		/* wholly after the end: an aligned 8-byte word cannot lie across it */
 		at = c->alteration == SIZE ? GUARD + LEN + GUARD : 0;
 		CHECK_OK(rpma_atomic_write(r->conn, bad, at, "12345678", flags, CTX(1)));
 		break;
 	case FLUSH_IT:
-		/* likewise: hardware without FLUSH reads its first bytes */
+		/* likewise: hardware without FLUSH only reads the first bytes of the range */
 		if (!r->soft && c->alteration == SIZE)
 			at = GUARD + LEN + GUARD;
 		post_flush(r, bad, at, LEN, RPMA_FLUSH_TYPE_VISIBILITY, flags, 1);
@@ -153,7 +153,7 @@ remote_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* what is posted to a queue pair in error is flushed, on both queues */
+/* posts to a queue pair in the error state are flushed, on both queues */
 static void
 after_error_initiator(struct role *r)
 {
@@ -171,7 +171,8 @@ after_error_initiator(struct role *r)
 	CHECK_OK(rpma_write(r->conn, good, GUARD, m.mr, GUARD, 8, ON_ERROR, CTX(2)));
 	expect_wc(r->cq, 2, IBV_WC_WR_FLUSH_ERR);
 	/*
-	 * posting a receive does not reach SoftRoCE in the kernel: it would be seen at the next message only
+	 * posting a receive does not reach SoftRoCE in the kernel, which would see it only at the next
+	 * message
 	 */
 	if (r->soft) {
 		CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(3)));
@@ -187,7 +188,7 @@ after_error_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* what was posted before the failure is a success, also when it is looked at later */
+/* an operation posted before the failure succeeds, even if its completion is collected later */
 static void
 before_error_initiator(struct role *r)
 {
@@ -211,7 +212,7 @@ before_error_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* an error on one connection leaves another one of the same peer alone */
+/* an error on one connection does not affect another one of the same peer */
 static void
 other_conn_target(struct role *r)
 {
@@ -258,7 +259,7 @@ other_conn_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* an atomic write to an address that is no multiple of 8 although the offset is */
+/* an atomic write to an address that is not a multiple of 8, although the offset is */
 static void
 misaligned_initiator(struct role *r)
 {
@@ -273,7 +274,10 @@ misaligned_initiator(struct role *r)
 	bad = desc_import(&d);
 	good = remote_take(r);
 	ret = rpma_atomic_write(r->conn, bad, 0, "12345678", ALWAYS, CTX(1));
-	/* the library may see it itself; a device must refuse what is not atomic, an inline write need not */
+	/*
+	 * the library may refuse it; a device must refuse it if it cannot be atomic, but need not refuse an
+	 * inline write
+	 */
 	if (ret != RPMA_E_INVAL) {
 		struct ibv_wc wc;
 
@@ -304,7 +308,7 @@ short_recv_target(struct role *r)
 	expect_none(r->cq);
 	ctl_sync(r);
 	close_broken(r);
-	/* the 32 bytes that fit may have been written, not one more */
+	/* the 32 bytes that fit may have been written, but no others */
 	CHECK_EQ(pattern_check_byte(m.data + 32, LEN - 32 + GUARD, GUARD_BYTE), -1);
 	mem_delete(&m);
 	role_delete(r);
@@ -321,7 +325,7 @@ long_send_initiator(struct role *r)
 	ctl_expect(r, "posted");
 	CHECK_OK(rpma_send(r->conn, m.mr, GUARD, 33, ON_ERROR, CTX(1)));
 	CHECK_OK(rpma_send(r->conn, m.mr, GUARD, 8, ALWAYS, CTX(2)));
-	/* SoftRoCE answers that the operation failed, not that the request was wrong */
+	/* SoftRoCE reports a failed remote operation, not an invalid request */
 	wc = next_wc(r->cq);
 	CHECK_EQ(wc.wr_id, 1);
 	CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR || (!r->soft && wc.status == IBV_WC_REM_OP_ERR));
@@ -333,9 +337,9 @@ long_send_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- local memory that may not be used so ---- */
+/* ---- local memory without the rights for the operation ---- */
 
-/* nothing arrives here; the connection ends */
+/* receives nothing; the connection ends */
 static void
 idle_target(struct role *r)
 {
@@ -351,8 +355,8 @@ idle_target(struct role *r)
 }
 
 /*
- * the library may refuse it when it is posted, else the device completes it with an error of the
- * local side
+ * the library may refuse the operation when it is posted; otherwise the device completes it with a local
+ * error
  */
 static void
 expect_refusal(struct role *r, int ret, uint64_t ctx)
@@ -382,7 +386,7 @@ foreign_source_initiator(struct role *r)
 	CHECK_OK(rpma_peer_delete(&other));
 }
 
-/* a read into memory that the device may not write */
+/* a read into memory that the device may not write to */
 static void
 unwritable_destination_initiator(struct role *r)
 {
@@ -400,7 +404,7 @@ unwritable_destination_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* a receive into memory that the device may not write: both sides are told */
+/* a receive into memory that the device may not write to: both sides see the error */
 static void
 unwritable_recv_target(struct role *r)
 {

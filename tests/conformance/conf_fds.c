@@ -47,7 +47,7 @@ cq_fd(struct rpma_cq *cq)
 	return fd;
 }
 
-/* ---- non-blocking: nothing there is no error of the provider ---- */
+/* ---- non-blocking: an empty queue is not a provider error ---- */
 
 static void
 nonblocking_target(struct role *r)
@@ -96,7 +96,7 @@ nonblocking_initiator(struct role *r)
 	make_nonblocking(event_fd(conn));
 	do
 		ret = rpma_conn_next_event(conn, &event);
-	while (ret == RPMA_E_NO_EVENT); /* the deadline of the scenario ends this */
+	while (ret == RPMA_E_NO_EVENT); /* the deadline of the scenario ends this loop */
 	CHECK_OK(ret);
 	CHECK_EQ(event, RPMA_CONN_ESTABLISHED);
 	r->conn = conn;
@@ -130,7 +130,7 @@ loop_add(struct loop *l, int fd)
 	CHECK_EQ(epoll_ctl(l->epfd, EPOLL_CTL_ADD, make_nonblocking(fd), &ev), 0);
 }
 
-/* the descriptor that became ready; -1: none now */
+/* the descriptor that became ready; -1 if none is ready within the time */
 static int
 loop_wait(struct loop *l, int timeout_ms)
 {
@@ -154,7 +154,9 @@ loop_messages(struct role *r, struct loop *l)
 		CHECK_EQ(loop_wait(l, 0), -1);
 		ctl_put(r, "send");
 		CHECK_EQ(loop_wait(l, WAIT_MS), cq_fd(r->cq));
-		/* level-triggered it stays ready until the event is taken, edge-triggered it is told once */
+		/*
+		 * level-triggered it stays ready until the event is taken; edge-triggered it is reported once
+		 */
 		CHECK_EQ(loop_wait(l, 0), l->extra ? -1 : cq_fd(r->cq));
 		CHECK_OK(rpma_cq_wait(r->cq));
 		CHECK_OK(rpma_cq_get_wc(r->cq, 1, &wc, NULL));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_flush.c -- flushing, of what can be flushed and of what cannot */
+/* conf_flush.c -- flushes of memory that can be flushed and of memory that cannot */
 
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@
 #define USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 #define USAGE_PERSISTENT (USAGE | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
-/* the file has what the mapping has: read through a descriptor */
+/* the file has the content of the mapping: read through a descriptor */
 static void
 check_file(const struct mem *m, uint64_t seed)
 {
@@ -79,7 +79,7 @@ memfd_target(struct role *r)
 	role_close(r);
 }
 
-/* scenario->arg tells the type */
+/* scenario->arg points to the type */
 static const enum rpma_flush_type visibility = RPMA_FLUSH_TYPE_VISIBILITY;
 static const enum rpma_flush_type persistent = RPMA_FLUSH_TYPE_PERSISTENT;
 
@@ -140,8 +140,8 @@ many_initiator(struct role *r)
 /* ---- what must be refused when it is posted ---- */
 
 /*
- * anonymous memory, registered for both types: allowed, but only visibility is granted by a device that
- * has a flush operation; another one reads instead, and does not know of what
+ * Anonymous memory registered for both types. That is allowed, but a device with a flush operation grants
+ * only visibility. A device without one reads instead, and cannot tell what kind of memory it is.
  */
 static void
 anonymous_target(struct role *r)
@@ -178,7 +178,7 @@ anonymous_initiator(struct role *r)
 	CHECK_EQ(type, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
 	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
 		RPMA_E_NOSUPP);
-	/* a declaration of direct write changes nothing about that memory */
+	/* a declaration of direct write does not change that */
 	declare_direct_write(r);
 	CHECK_RET(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, NULL),
 		RPMA_E_NOSUPP);
@@ -228,7 +228,7 @@ unasked_initiator(struct role *r)
 	role_close(r);
 }
 
-/* a range that the region does not have, by a descriptor that lies about its size */
+/* a range outside the region, by means of a descriptor with a wrong size */
 static void
 beyond_target(struct role *r)
 {
@@ -245,8 +245,8 @@ beyond_target(struct role *r)
 }
 
 /*
- * So long a flush must fail when it is posted or when the target looks at it. Its length travels in 32 bits
- * over hardware: cut to these it would be within the region, and be acknowledged.
+ * A flush of this length must fail when it is posted or when the target checks it. Over hardware the length
+ * travels in 32 bits; cut to these it would lie within the region and be acknowledged.
  */
 static void
 beyond_initiator(struct role *r)
@@ -280,11 +280,11 @@ beyond_initiator(struct role *r)
 }
 
 /*
- * ---- a file that is truncated under its mapping, a mapping that is replaced by another: an error to
- * the initiator, the target lives ----
+ * ---- a file truncated under its mapping, or a mapping replaced by another: an error for the initiator, and
+ * the target survives ----
  */
 
-/* other memory at the same address: a flush must not pass for one of the file */
+/* maps other memory at the same address: a flush of it must not count as a flush of the file */
 static void
 replace_mapping(struct mem *m)
 {
@@ -292,7 +292,7 @@ replace_mapping(struct mem *m)
 		      0) == m->base);
 }
 
-/* scenario->arg: replaced, not truncated */
+/* scenario->arg: not NULL if replaced instead of truncated */
 static void
 truncated_target(struct role *r)
 {
@@ -343,7 +343,7 @@ truncated_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* also a write or read into the part that is gone must not kill the target */
+/* a write or read of the missing part must not kill the target either */
 static void
 truncated_write_initiator(struct role *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_inline.c -- data that is taken out of any memory before the call returns */
+/* conf_inline.c -- inline data, copied from any memory before the call returns */
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
-/* what SoftRoCE has too */
+/* bytes that SoftRoCE supports as well */
 #define SIZE 256
-/* of one size: its bytes, and more that must stay as they are */
+/* the place for one size: its bytes, and more that must stay as they are */
 #define SLOT ((size_t)SIZE + 16)
 #define SLOTS ((size_t)SIZE + 1)
 
@@ -29,7 +29,7 @@ check_slot(const struct mem *m, size_t len)
 	CHECK_EQ(pattern_check_byte(slot + len, SLOT - len, GUARD_BYTE), -1);
 }
 
-/* ---- every size from 0 to the limit, out of one buffer that is overwritten at once ---- */
+/* ---- every size from 0 to the limit, from one buffer that is overwritten at once ---- */
 
 static void
 write_target(struct role *r)
@@ -47,7 +47,7 @@ write_target(struct role *r)
 	role_close(r);
 }
 
-/* scenario->arg: held back, and rung by every 16th */
+/* scenario->arg: batched, and submitted by every 16th */
 static void
 write_initiator(struct role *r)
 {
@@ -163,7 +163,7 @@ send_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- many to one place: the last wins, whatever the buffer holds meanwhile ---- */
+/* ---- many to one place: the last one wins, whatever the buffer holds meanwhile ---- */
 
 #define TURNS 20
 
@@ -208,7 +208,7 @@ same_place_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- what is refused when it is posted ---- */
+/* ---- refused when posted ---- */
 
 static void
 refused_target(struct role *r)
@@ -261,7 +261,7 @@ refused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* a connection that was made for less takes 8 all the same */
+/* a connection made for fewer bytes still takes 8 */
 static void
 least_target(struct role *r)
 {

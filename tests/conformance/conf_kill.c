@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_kill.c -- a peer that is gone without a word: kill -9
+ * conf_kill.c -- a peer that disappears without a disconnect: kill -9
  *
- * The software device sees the end of the process at once: the first outstanding operation
- * completes with IBV_WC_RETRY_EXC_ERR, the rest is flushed. Hardware finds out by its timeouts, or
- * its kernel disconnects in an orderly way on behalf of the dead process.
+ * The software device sees the end of the process at once: the first outstanding operation completes with
+ * IBV_WC_RETRY_EXC_ERR, and the rest is flushed. Hardware detects it by its timeouts, or its kernel
+ * disconnects in an orderly way on behalf of the dead process.
  */
 
 #include <sched.h>
@@ -31,7 +31,7 @@ die(void)
 	_exit(1);
 }
 
-/* dies when the other role says so */
+/* kills itself when the other role tells it to */
 static void
 dying_target(struct role *r)
 {
@@ -68,16 +68,16 @@ running_initiator(struct role *r)
 	ledger_run_until_gone(&l);
 	expect_end(r->conn);
 	ledger_drain(&l);
-	/* flushed if by chance nothing was under way when the target died */
+	/* flushed if by chance no operation was under way when the target died */
 	if (l.failed && !(l.first_error == IBV_WC_RETRY_EXC_ERR || l.first_error == IBV_WC_WR_FLUSH_ERR)) {
-		/* a kernel may take the dead process's region away before its queue pair */
+		/* a kernel may release the dead process's region before its queue pair */
 		CHECK(!r->soft);
 		CHECK(l.first_error == IBV_WC_REM_ACCESS_ERR || l.first_error == IBV_WC_REM_OP_ERR);
 	}
 	close_after_death(r, &l, &m);
 }
 
-/* the software device breaks the connection; receives stay until one's own disconnect */
+/* the software device breaks the connection; receives stay until this side's own disconnect */
 static void
 expect_broken(struct role *r)
 {
@@ -90,7 +90,8 @@ expect_broken(struct role *r)
 }
 
 /*
- * hardware after one's own disconnect: sends in their order and receives in theirs, but none between the two
+ * hardware after this side's own disconnect: sends in their order and receives in theirs, in any order
+ * between the two
  */
 static void
 expect_all_flushed(struct role *r)
@@ -108,7 +109,7 @@ expect_all_flushed(struct role *r)
 	}
 }
 
-/* messages that wait for a receive are outstanding for certain */
+/* messages that wait for a receive are certainly outstanding */
 static void
 waiting_initiator(struct role *r)
 {
@@ -131,7 +132,7 @@ waiting_initiator(struct role *r)
 	close_after_death(r, &l, &m);
 }
 
-/* nothing is outstanding: an event tells; what is posted later does not succeed */
+/* nothing is outstanding: an event reports the end, and a later post does not succeed */
 static void
 idle_initiator(struct role *r)
 {
@@ -153,7 +154,7 @@ idle_initiator(struct role *r)
 	close_after_death(r, &l, &m);
 }
 
-/* ---- a target that is stopped: nothing is answered until it goes on, or is killed ---- */
+/* ---- a target that is stopped: no response until it is continued or killed ---- */
 
 static void
 stopped_target(struct role *r)
@@ -171,7 +172,7 @@ stopped_target(struct role *r)
 	role_delete(r);
 }
 
-/* the third field of /proc/PID/stat, behind a name in parentheses */
+/* the third field of /proc/PID/stat, after a name in parentheses */
 static char
 process_state(pid_t pid)
 {
@@ -190,7 +191,7 @@ process_state(pid_t pid)
 	return name_end[2];
 }
 
-/* the signal is sent at once and takes its effect a little later, which nothing tells */
+/* kill() returns before the process has stopped, and no event tells when it has */
 static void
 stop_process(pid_t pid)
 {
@@ -200,7 +201,8 @@ stop_process(pid_t pid)
 }
 
 /*
- * a device of hardware does not stop with the process, nor what the initiator does by itself on the same host
+ * True if the target's device stops with its process. Hardware does not, and operations that the initiator
+ * does itself (same-host path) do not either.
  */
 static bool
 stops_with_process(const struct role *r)
@@ -212,7 +214,7 @@ stops_with_process(const struct role *r)
 	return r->soft && !direct;
 }
 
-/* the target is stopped, and as many operations as may be are under way */
+/* the target is stopped while as many operations as possible are under way */
 static pid_t
 open_stopped(struct role *r, struct ledger *l, struct mem *m)
 {
@@ -268,7 +270,7 @@ stopped_and_continued_initiator(struct role *r)
 	close_after_death(r, &l, &m);
 }
 
-/* ---- the initiator dies: the target goes on with the next one ---- */
+/* ---- the initiator dies: the target serves the next one ---- */
 
 static void
 surviving_target(struct role *r)

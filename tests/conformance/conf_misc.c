@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_misc.c -- resources that return, descriptors, targets that do nothing */
+/* conf_misc.c -- resources are returned; descriptors; targets that call nothing */
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define CYCLES 50
 #define LEN ((size_t)4096)
 
-/* it has a thread of its own */
+/* the sanitizer has a thread of its own */
 #ifdef __SANITIZE_THREAD__
 #define THREAD_SANITIZER true
 #elif defined(__has_feature)
@@ -25,7 +25,7 @@
 #define THREAD_SANITIZER false
 #endif
 
-/* ---- connect, register, write, disconnect, again and again: nothing is left behind ---- */
+/* ---- connect, register, write, disconnect, again and again: nothing leaks ---- */
 
 static void
 cycle(struct role *r)
@@ -61,7 +61,7 @@ check_returned(int (*count)(void), int before, const char *what)
 		check_failed(__FILE__, __LINE__, "%d %s more than before", after - before, what);
 }
 
-/* in one process both roles count the same process, so they do it together and while nothing moves */
+/* in one process both roles count the same process, so they count together and while nothing runs */
 static void
 reconnect(struct role *r)
 {
@@ -94,8 +94,8 @@ open_and_close(struct role *r)
 }
 
 /*
- * With everything deleted the device is gone, its threads and descriptors as well. The first time is not
- * counted: what libraries and sanitizers keep for ever they have from then on.
+ * After everything is deleted the device is gone, with its threads and descriptors. The first time is not
+ * counted: libraries and sanitizers allocate things then that they keep for ever.
  */
 static void
 everything_returns(struct role *r)
@@ -111,11 +111,11 @@ everything_returns(struct role *r)
 	for (int i = 0; i < 10; i++)
 		open_and_close(r);
 	ctl_sync(r);
-	/* contexts of hardware stay open with librdmacm */
+	/* librdmacm keeps contexts of hardware open */
 	if (r->soft) {
 		check_returned(count_fds, fds, "descriptors");
 		check_returned(count_threads, threads, "threads");
-		/* this one, and in one process also the main thread and the other role */
+		/* this thread, and in one process also the main thread and that of the other role */
 		if (!THREAD_SANITIZER)
 			CHECK_EQ(count_threads(), r->processes == 1 ? 3 : 1);
 	}
@@ -154,7 +154,7 @@ descriptor_target(struct role *r)
 	role_close(r);
 }
 
-/* whole, cut to the original's 21 bytes, and with a tail of something else: all of them work */
+/* complete, cut to the original's 21 bytes, and with unknown bytes at the end: all of them work */
 static void
 descriptor_initiator(struct role *r)
 {
@@ -187,7 +187,7 @@ descriptor_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- a target that calls nothing between connect and end, for a long mix of operations ---- */
+/* ---- a target that calls nothing between connect and end, during a long mix of operations ---- */
 
 static void
 asleep_target(struct role *r)
@@ -231,7 +231,7 @@ asleep_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- both delete their peers first: what was made from them works on until it is deleted ---- */
+/* ---- both delete their peers first: objects made from a peer work until they are deleted ---- */
 
 static void
 peer_deleted_first(struct role *r)

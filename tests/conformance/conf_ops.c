@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_ops.c -- each operation in each size: what arrives, what does not change, what the completions say */
+/*
+ * conf_ops.c -- each operation in each size: what arrives, what stays unchanged, and what the completions
+ * carry
+ */
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -15,7 +18,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* ---- one-sided: the target is asleep in ctl_expect() while the initiator works ---- */
+/* ---- one-sided: the target sleeps in ctl_expect() while the initiator works ---- */
 
 static void
 write_target(struct role *r)
@@ -81,7 +84,7 @@ read_initiator(struct role *r)
 	CHECK_OK(rpma_read(r->conn, m.mr, GUARD, src, GUARD, m.len, RPMA_F_COMPLETION_ALWAYS, CTX(2)));
 	wc = expect_ok(r->cq, 2);
 	CHECK_EQ(wc.opcode, IBV_WC_RDMA_READ);
-	/* a hardware provider need not fill the length of its own side's operations */
+	/* a hardware provider need not fill in the length of operations of its own side */
 	if (r->soft)
 		CHECK_EQ(wc.byte_len, m.len);
 	expect_none(r->cq);
@@ -92,7 +95,7 @@ read_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- write with immediate: one-sided, and a receive tells the target ---- */
+/* ---- write with immediate: one-sided, with a receive that notifies the target ---- */
 
 static void
 check_imm(const struct ibv_wc *wc, uint32_t imm)
@@ -112,7 +115,7 @@ write_imm_target(struct role *r)
 	CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(7)));
 	desc_put(r, &m);
 	wc = expect_recv(r->cq, 7, r->scenario->size);
-	/* the receive means: the data is there */
+	/* when the receive completes, the data is there */
 	mem_check(&m, SEED);
 	CHECK_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
 	check_imm(&wc, IMM);
@@ -193,7 +196,7 @@ send_initiator(struct role *r)
 	role_close(r);
 }
 
-/* a message shorter than the receive that takes it */
+/* a message shorter than its receive */
 static void
 short_send_target(struct role *r)
 {
@@ -277,8 +280,8 @@ atomic_target(struct role *r)
 }
 
 /*
- * from the last word to the first, each from unregistered memory that is overwritten as soon as the
- * call returns
+ * from the last word to the first, each from unregistered memory that is overwritten as soon as the call
+ * returns
  */
 static void
 atomic_initiator(struct role *r)
@@ -298,7 +301,7 @@ atomic_initiator(struct role *r)
 	for (size_t i = WORDS; i-- > 0;)
 		expect_ok(r->cq, i);
 	expect_none(r->cq);
-	/* an offset that is no multiple of 8 is refused at once */
+	/* an offset that is not a multiple of 8 is refused at once */
 	CHECK_RET(rpma_atomic_write(r->conn, dst, GUARD + 4, "1234567", RPMA_F_COMPLETION_ALWAYS, NULL),
 		RPMA_E_INVAL);
 	ctl_put(r, "written");
@@ -306,7 +309,7 @@ atomic_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- offsets and lengths that are no multiple of anything ---- */
+/* ---- offsets and lengths that are not multiples of anything ---- */
 
 #define ODD_LEN 4099
 #define ODD_SRC 13
@@ -361,8 +364,8 @@ odd_initiator(struct role *r)
 #define CROSS_COUNT 12
 
 /*
- * each role writes to the other and reads from it without waiting: nobody may wait for the other to
- * drain first
+ * each role writes to the other and reads from it without waiting: neither may depend on the other to collect
+ * its completions first
  */
 static void
 cross(struct role *r)

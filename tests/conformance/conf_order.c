@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_order.c -- what comes before what on one connection */
+/* conf_order.c -- the order of operations on one connection */
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 
 /*
- * the target of all one-sided scenarios here: a region, asleep until the initiator is done; then
- * scenario->arg checks it
+ * the target of all one-sided scenarios here: it has a region and sleeps until the initiator is done; then
+ * scenario->arg checks the region
  */
 typedef void check_function(const struct mem *m);
 struct end_check {
@@ -66,7 +66,7 @@ sides_close(struct role *r, struct sides *s)
 	role_close(r);
 }
 
-/* a read posted behind a write sees it, without waiting for the write */
+/* a read posted after a write sees its data, without waiting for its completion */
 static void
 write_read_initiator(struct role *r)
 {
@@ -89,7 +89,7 @@ check_last_round(const struct mem *m)
 	mem_check(m, ROUNDS);
 }
 
-/* many writes to one place: the last one stays */
+/* many writes to one place: the last one remains */
 static void
 one_place_initiator(struct role *r)
 {
@@ -99,7 +99,7 @@ one_place_initiator(struct role *r)
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		uint64_t slot = i % DEPTH;
 
-		/* a buffer of its own for each write that may be in flight */
+		/* each write that may be in flight has a buffer of its own */
 		memset(s.src.data + slot * 8, (int)i, 8);
 		CHECK_OK(rpma_write(r->conn, s.remote, GUARD, s.src.mr, GUARD + slot * 8, 8, ALWAYS, CTX(i)));
 		if (i + 1 >= DEPTH)
@@ -117,7 +117,7 @@ check_one_place(const struct mem *m)
 	CHECK_EQ(pattern_check_byte(m->data + 8, LEN - 8, GUARD_BYTE), -1);
 }
 
-/* pieces of odd lengths, unsignalled but for the last of each batch, make the whole */
+/* writes of odd lengths, unsignaled except for the last of each batch, make up the whole */
 static void
 pieces_initiator(struct role *r)
 {
@@ -142,7 +142,7 @@ pieces_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
-/* write, 8 bytes at once, flush: when the flush completes, both are there in this order */
+/* write, atomic write, flush: when the flush completes, both are there */
 static void
 write_atomic_flush_initiator(struct role *r)
 {
@@ -166,9 +166,9 @@ write_atomic_flush_initiator(struct role *r)
 }
 
 /*
- * The word that declares a flushed record valid is never there without the flush, though nobody waits in
- * between: a flush that the target refuses (its region has no such right, the descriptor lies) stops what is
- * posted behind it.
+ * The word that declares a flushed record valid never appears without the flush, although the initiator does
+ * not wait between them. A flush that the target refuses (its region lacks the right, the descriptor claims
+ * it) stops what is posted after it.
  */
 static void
 refused_flush_target(struct role *r)
@@ -211,7 +211,7 @@ refused_flush_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* completions come in the order of the posts, whatever the operations are */
+/* completions come in the order of the posts, whatever the operations */
 static void
 mixed_initiator(struct role *r)
 {
@@ -234,7 +234,7 @@ mixed_initiator(struct role *r)
 	sides_close(r, &s);
 }
 
-/* ---- messages behind writes: who gets the message finds the data ---- */
+/* ---- messages after writes: when the message arrives, the data is there ---- */
 
 static void
 notified_target(struct role *r)
@@ -281,7 +281,9 @@ notified_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- messages arrive in the order of the sends, into receives in the order of their posts ---- */
+/*
+ * ---- messages arrive in the order of the sends, into receives in the order in which they were posted ----
+ */
 
 #define MESSAGES 1000
 #define MSG_LEN ((size_t)256)

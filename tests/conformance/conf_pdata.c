@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_pdata.c -- private data with the request and with the answer
+ * conf_pdata.c -- private data with the request and with the response
  *
- * Content is checked everywhere. Its length is exact on the software device; the connection
- * managers of hardware pad, and carry 56 bytes with a request.
+ * Content is checked everywhere. Its length is exact on the software device; the connection managers of
+ * hardware pad it, and carry 56 bytes with a request.
  */
 
 #include <string.h>
@@ -56,7 +56,7 @@ pdata_target(struct role *r)
 	CHECK_OK(rpma_conn_req_get_private_data(req, &got));
 	check(r, &got, len, SEED_THERE);
 	r->conn = req_accept(req, len ? &mine : NULL);
-	/* copied by the call: ours again */
+	/* the call has copied it, so the buffer can be reused */
 	memset(buf, 0, sizeof(buf));
 	expect_event(r->conn, RPMA_CONN_ESTABLISHED);
 	CHECK_OK(rpma_conn_get_private_data(r->conn, &got));
@@ -84,7 +84,7 @@ pdata_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- the device's limit: what is longer is an invalid argument, and harms nothing ---- */
+/* ---- the device's limit: private data that is too long is an invalid argument, and does no harm ---- */
 
 static void
 limit_target(struct role *r)
@@ -130,7 +130,7 @@ limit_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- private data that is none ---- */
+/* ---- invalid private data ---- */
 
 static void
 wrong_target(struct role *r)

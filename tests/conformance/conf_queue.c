@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_queue.c -- how much fits in the queues, and what waits for whom
+ * conf_queue.c -- how much fits in the queues, and what waits for what
  *
  * The software device takes exactly as many operations as were asked for; hardware may round up.
  */
@@ -17,11 +17,11 @@
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 #define SQ 8
 #define RQ 8
-/* hardware rounds up, but not without end */
+/* hardware rounds the depth up, but not above this */
 #define ROUNDED_MAX 1024
 #define LEN ((size_t)4096)
 
-/* ---- the send queue: messages that cannot go because there is no receive ---- */
+/* ---- the send queue: messages that cannot be sent because there is no receive ---- */
 
 static void
 late_recv_target(struct role *r)
@@ -46,7 +46,7 @@ late_recv_target(struct role *r)
 static int
 post_send(struct role *r, struct mem *m, uint64_t ctx)
 {
-	/* every second one unsignalled: it takes its place all the same */
+	/* every second one is unsignaled, and takes a place in the queue like the others */
 	return rpma_send(r->conn, m->mr, GUARD, 8, ctx % 2 ? ON_ERROR : ALWAYS, CTX(ctx));
 }
 
@@ -75,13 +75,15 @@ full_sq_initiator(struct role *r)
 	role_close(r);
 }
 
-/* places come back when operations are done, so a full queue can be filled again */
+/* places are freed when operations complete, so a full queue can be filled again */
 static void
 refilled_sq_initiator(struct role *r)
 {
 	const struct conn_opts opts = { .sq = SQ };
-	/* where a send that was too early is tried again after 655 ms, as the kernel's connection manager
-	 * sets it */
+	/*
+	 * on hardware a send that came before its receive is retried after 655 ms, which the kernel's
+	 * connection manager sets
+	 */
 	uint64_t count = (r->soft ? 20 : 2) * SQ;
 	struct mem m;
 
@@ -116,7 +118,7 @@ full_rq_target(struct role *r)
 		ret = rpma_recv(r->conn, NULL, 0, 0, CTX(posted));
 	CHECK_RET(ret, RPMA_E_PROVIDER);
 	CHECK(r->soft ? posted == RQ : posted >= RQ);
-	/* one message makes one place */
+	/* each message frees one place */
 	for (uint64_t i = 0; i < 3 * RQ; i++) {
 		ctl_put(r, "one");
 		expect_recv(r->cq, i, 0);
@@ -207,7 +209,7 @@ one_initiator(struct role *r)
 	role_close(r);
 }
 
-/* deep queues: thousands outstanding before the first is looked at */
+/* deep queues: thousands outstanding before the first completion is collected */
 #define DEEP 4096
 
 static void
@@ -232,7 +234,7 @@ deep_initiator(struct role *r)
 	role_close(r);
 }
 
-/* more reads outstanding than a responder keeps state for: the rest waits its turn */
+/* more reads outstanding than a responder keeps state for: the others wait their turn */
 #define READS 600
 
 static void
@@ -274,7 +276,7 @@ reads_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- a send that waits for a receive holds up nothing of the other direction ---- */
+/* ---- a send that waits for a receive does not hold up the other direction ---- */
 
 static void
 busy_target(struct role *r)
@@ -287,7 +289,7 @@ busy_target(struct role *r)
 	mem_new(r, &dst, LEN, RPMA_MR_USAGE_READ_DST);
 	mem_fill(&src, 3);
 	remote = remote_take(r);
-	/* the initiator's message waits now; all of this goes past it */
+	/* the initiator's message waits now; all of these operations overtake it */
 	for (uint64_t i = 0; i < 50; i++) {
 		CHECK_OK(rpma_write(r->conn, remote, GUARD, src.mr, GUARD, LEN, ON_ERROR, NULL));
 		post_flush(r, remote, GUARD, LEN, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, 1);
@@ -334,7 +336,7 @@ busy_initiator(struct role *r)
 	role_close(r);
 }
 
-/* what stands behind the waiting message waits with it, and is then done in order */
+/* operations posted after the waiting message wait with it, and are then done in order */
 static void
 behind_target(struct role *r)
 {

@@ -46,7 +46,7 @@ separate_target(struct role *r)
 	role_close(r);
 }
 
-/* sends a message and gets it back */
+/* sends a message and receives it back */
 static void
 echo_initiator(struct role *r)
 {
@@ -64,7 +64,7 @@ echo_initiator(struct role *r)
 			expect_ok(r->cq, i);
 			expect_recv(r->cq, 2000 + i, LEN);
 		} else {
-			/* between sends and receives hardware has no order */
+			/* hardware defines no order between sends and receives */
 			uint64_t first = next_wc(r->cq).wr_id;
 
 			CHECK(first == i || first == 2000 + i);
@@ -77,9 +77,11 @@ echo_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- one channel for both ---- */
+/* ---- one channel for both CQs ---- */
 
-/* waits on the shared channel until this CQ has a completion; an event may be of the other, or spurious */
+/*
+ * waits on the shared channel until this CQ has a completion; an event may be for the other CQ, or spurious
+ */
 static struct ibv_wc
 shared_wc(struct role *r, struct rpma_cq *wanted, bool wanted_is_rcq)
 {
@@ -106,7 +108,7 @@ shared_wc(struct role *r, struct rpma_cq *wanted, bool wanted_is_rcq)
 static void
 shared_target(struct role *r)
 {
-	/* scenario->arg: with an RCQ or without */
+	/* scenario->arg: not NULL with an RCQ */
 	const bool with_rcq = r->scenario->arg != NULL;
 	const struct conn_opts opts = { .rcq = with_rcq ? DEPTH : 0, .shared = true };
 	struct rpma_cq *rcq;
@@ -138,7 +140,7 @@ shared_target(struct role *r)
 	role_close(r);
 }
 
-/* ---- an SRQ without a CQ beside a shared channel: receives come to the connection's RCQ ---- */
+/* ---- an SRQ without a CQ, and a shared channel: receives complete in the connection's RCQ ---- */
 
 static void
 shared_srq_target(struct role *r)

@@ -17,7 +17,7 @@
 #define MSG_LEN ((size_t)128)
 #define SRQ_SIZE 16
 
-/* where the completions of receives go: the SRQ's CQ, each connection's RCQ, or each connection's main CQ */
+/* where receives complete: in the SRQ's CQ, in each connection's RCQ, or in each connection's main CQ */
 enum cq_place { IN_SRQ, IN_RCQ, IN_CQ };
 
 struct srq_target {
@@ -91,7 +91,7 @@ srq_target_close(struct role *r, struct srq_target *t)
 	role_delete(r);
 }
 
-/* the CQ in which the next message of this connection will be found */
+/* the CQ in which the next message of this connection completes */
 static struct rpma_cq *
 cq_of(struct srq_target *t, int conn)
 {
@@ -110,7 +110,7 @@ conn_of(const struct srq_target *t, uint32_t qp_num)
 	check_failed(__FILE__, __LINE__, "a completion of no connection");
 }
 
-/* a message carries the pattern of its connection and number; which connection that is, qp_num tells */
+/* a message carries the pattern of its connection and number; qp_num tells which connection it is */
 static void
 take_message(struct srq_target *t, struct rpma_cq *cq)
 {
@@ -139,7 +139,7 @@ messages_target(struct role *r)
 	for (int i = 0; i < TOTAL; i++) {
 		take_message(&t, cq_of(&t, i % CONNS));
 		post_one(&t);
-		/* one at a time where several CQs would have to be watched */
+		/* one at a time, because otherwise several CQs would have to be watched */
 		ctl_put(r, "got");
 	}
 	srq_target_close(r, &t);
@@ -186,7 +186,7 @@ messages_initiator(struct role *r)
 	close_conns(r, conns, &m);
 }
 
-/* ---- an empty SRQ: all connections wait, and go on as receives come ---- */
+/* ---- an empty SRQ: all connections wait, and continue as receives are posted ---- */
 
 static void
 empty_target(struct role *r)
@@ -230,7 +230,7 @@ empty_initiator(struct role *r)
 	close_conns(r, conns, &unused);
 }
 
-/* ---- limits, and wrong uses ---- */
+/* ---- limits, and invalid uses ---- */
 
 static void
 limits_target(struct role *r)
@@ -269,7 +269,7 @@ limits_initiator(struct role *r)
 	close_conns(r, conns, &m);
 }
 
-/* ---- the end of one connection takes no receive from the others ---- */
+/* ---- the end of one connection takes no receive away from the others ---- */
 
 static void
 leaving_target(struct role *r)
@@ -288,7 +288,7 @@ leaving_target(struct role *r)
 	for (int i = 1; i < CONNS; i++)
 		CHECK_EQ(t.got[i], 1);
 	conn_delete(&t.conns[0]);
-	/* in the order in which the other side ends them: it waits for our answer to each */
+	/* in the order in which the other side ends them, since it waits for our response to each */
 	for (int i = 1; i < CONNS; i++) {
 		expect_end(t.conns[i]);
 		conn_delete(&t.conns[i]);
@@ -315,7 +315,7 @@ leaving_initiator(struct role *r)
 	close_conns(r, conns, &m);
 }
 
-/* ---- writes with immediate take receives of an SRQ too ---- */
+/* ---- writes with immediate use receives of an SRQ too ---- */
 
 static void
 imm_target(struct role *r)

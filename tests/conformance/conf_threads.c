@@ -31,15 +31,15 @@ join(pthread_t thread)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* ---- two threads post on one connection, a third takes the completions ---- */
+/* ---- two threads post on one connection, a third one collects the completions ---- */
 
 struct poster {
 	struct role *r;
 	struct mem *m;
 	struct rpma_mr_remote *dst;
 	unsigned index;
-	sem_t slots;        /* places in the send queue that are this thread's */
-	uint32_t completed; /* by the taker */
+	sem_t slots;        /* this thread's places in the send queue */
+	uint32_t completed; /* completions collected by the third thread */
 };
 
 static void *
@@ -57,7 +57,7 @@ post_stripe(void *arg)
 	return NULL;
 }
 
-/* completions of one thread come in the order of its posts */
+/* completions of one thread's operations come in the order of its posts */
 static void
 take_completions(struct role *r, struct poster posters[POSTERS])
 {
@@ -129,7 +129,7 @@ struct worker {
 #define WORKER_LEN ((size_t)64 << 10)
 #define WORKER_ROUNDS 100
 
-/* writes, reads back, and tells the other side's thread */
+/* writes, reads back, and signals the thread of the other side */
 static void *
 work_initiator(void *arg)
 {
@@ -251,7 +251,7 @@ race_target(struct role *r)
 	role_delete(r);
 }
 
-/* what was accepted completes, in order, whatever the moment */
+/* every accepted operation completes, in order, at whatever moment the disconnect comes */
 static void
 race_initiator(struct role *r)
 {
@@ -274,7 +274,7 @@ race_initiator(struct role *r)
 			!rpma_write(r->conn, racer.dst, GUARD, m.mr, GUARD, WORKER_LEN, ALWAYS, CTX(posted)))
 			posted++;
 		if (posted == completed)
-			break; /* refused from now on */
+			break; /* posts are refused from now on */
 		wc = next_wc(r->cq);
 		CHECK_EQ(wc.wr_id, completed);
 		failed = wc.status != IBV_WC_SUCCESS;

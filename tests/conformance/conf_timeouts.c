@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_timeouts.c -- waits with a timeout, and how long a connection may take to be made
+ * conf_timeouts.c -- waits with a timeout, and the timeout for making a connection
  *
- * A wait must not end before its time; how long after it, is not asked.
+ * A wait must not end before its time. How long after that it ends is not checked.
  */
 
 #include <errno.h>
@@ -21,12 +21,12 @@
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define SHORT_MS 60
 
-/* ---- each wait in one form, so that the same is asked of all of them ---- */
+/* ---- all waits behind one interface, so that all get the same checks ---- */
 
 struct waiting {
 	struct role *r;
 	int (*wait)(struct waiting *w, int timeout_ms);
-	int nothing; /* the result when the time is over */
+	int nothing; /* the result if the time is over */
 	int fd;
 	/* outputs */
 	enum rpma_conn_event event;
@@ -71,12 +71,12 @@ expect_nothing(struct waiting *w, int timeout_ms)
 	int64_t start = now_ms();
 
 	CHECK_RET(w->wait(w, timeout_ms), w->nothing);
-	/* now_ms() cuts off a part of a ms at either end */
+	/* now_ms() truncates to whole ms at both ends */
 	CHECK(now_ms() - start + 1 >= timeout_ms);
 	expect_untouched(w);
 }
 
-/* nothing comes, whether the descriptor blocks or not */
+/* the wait times out, whether the descriptor blocks or not */
 static void
 expect_timeouts(struct waiting *w)
 {
@@ -122,7 +122,7 @@ wait_for_signal(void *arg)
 	return NULL;
 }
 
-/* signals are sent until the wait has ended: it may not have begun at the first */
+/* signals are sent until the wait has ended, because it may not have begun when the first one comes */
 static void
 expect_end_by_signal(struct waiting *w, int timeout_ms)
 {
@@ -165,7 +165,7 @@ take_message(struct role *r, uint64_t ctx)
 	expect_none(r->cq);
 }
 
-/* scenario->arg: by a shared channel */
+/* scenario->arg: not NULL with a shared channel */
 static void
 completion_target(struct role *r)
 {
@@ -177,7 +177,7 @@ completion_target(struct role *r)
 	role_connect(r, &opts);
 	w.wait = shared ? wait_conn_timed : wait_cq_timed;
 	w.fd = queue_fd(r->cq);
-	/* the other call is not for this queue */
+	/* the other kind of wait does not work on this queue */
 	if (shared)
 		CHECK_RET(rpma_cq_wait_timed(r->cq, 0), RPMA_E_SHARED_CHANNEL);
 	else
@@ -191,7 +191,7 @@ completion_target(struct role *r)
 		w.cq = NULL;
 		take_message(r, i);
 	}
-	/* one that is there already is polled */
+	/* a completion that is there already is found without waiting */
 	CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(3)));
 	ctl_put(r, "send");
 	CHECK(wait_readable(w.fd, WAIT_MS));
@@ -218,7 +218,7 @@ completion_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- several threads wait for one queue: each message ends the wait of one, and nobody loses one ---- */
+/* ---- several threads wait for one queue: each message ends one wait, and no message is lost ---- */
 
 #define THREADS 3
 #define MESSAGES 300
@@ -356,7 +356,7 @@ req_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- a connection that is not made in time ---- */
+/* ---- a connection that is not established in time ---- */
 
 static void
 late_target(struct role *r)
@@ -367,13 +367,13 @@ late_target(struct role *r)
 	role_listen(r);
 	req = req_next(r, NULL);
 	ctl_expect(r, "given up");
-	/* nobody is there any more: whatever comes of it, it does not succeed here */
+	/* the client is gone: whatever the result is, the connection is not established */
 	CHECK_OK(rpma_conn_req_delete(&req));
 	r->conn = conn_accept(r, NULL);
 	role_close(r);
 }
 
-/* scenario->arg: how the event is waited for */
+/* scenario->arg: how to wait for the event */
 enum how { BY_DESCRIPTOR, BY_BLOCKING, BY_TIMED };
 
 static const enum how by_descriptor = BY_DESCRIPTOR;
@@ -417,7 +417,7 @@ late_initiator(struct role *r)
 	conn = conn_request(r, &opts, NULL);
 	expect_unreachable(r, conn);
 	CHECK(now_ms() - start + 1 >= 5 * SHORT_MS);
-	/* once, and nothing else of it */
+	/* the event comes once, and no other event follows */
 	CHECK_RET(rpma_conn_next_event_timed(conn, SHORT_MS, &event), RPMA_E_NO_EVENT);
 	CHECK_EQ(event, RPMA_CONN_UNDEFINED);
 	conn_delete(&conn);
@@ -426,7 +426,7 @@ late_initiator(struct role *r)
 	role_close(r);
 }
 
-/* made in time: nothing comes of the timeout any more */
+/* established in time: the timeout has no effect afterwards */
 static void
 in_time(struct role *r)
 {
@@ -440,7 +440,7 @@ in_time(struct role *r)
 	role_close(r);
 }
 
-/* what happens is told at once, not when the time is over */
+/* an event is reported at once, not when the time is over */
 static void
 refused_target(struct role *r)
 {

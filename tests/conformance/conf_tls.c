@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * conf_tls.c -- connections whose sides show who they are, and those that come to nothing because one does
- * not
+ * conf_tls.c -- connections with mutual authentication, and attempts that fail because one side does not
+ * authenticate
  *
- * Each side says what it shows, by rpma_peer_set_tls() or by the environment; what the environment has said
- * before does not matter. With both roles in one process they take turns at the environment.
+ * Each side sets its credentials by rpma_peer_set_tls() or in the environment. Variables that were set before
+ * the test do not matter. With both roles in one process, they take turns at the environment.
  */
 
 #include <fcntl.h>
@@ -24,15 +24,18 @@
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define SEED 0x715
 #define KIB ((size_t)1 << 10)
-/* of what is written and read: several records of TLS; and of a message */
+/* bytes written and read: several TLS records; LEN: bytes of a message */
 #define SIZE (100 * KIB)
 #define LEN KIB
 
 #define PATH_LEN 64
-/* above all descriptors that something else has */
+/* above all descriptors that anything else uses */
 #define FIRST_FD 500
 
-/* ---- a CA, whom it trusts, and somebody whom it does not know; secrets of nobody, good until 2120 ---- */
+/*
+ * ---- a CA, a node that it certified, and a stranger that it does not know; made for this test, valid until
+ * 2120 ----
+ */
 
 /* clang-format off */
 static const char ca_cert[] =
@@ -83,13 +86,13 @@ static const char stranger_key[] =
 /* clang-format on */
 
 struct credentials {
-	const char *cert, *key, *ca; /* by the call; NULL: by the environment, which has no certificates */
+	const char *cert, *key, *ca; /* set by the call; NULL: set by the environment, without certificates */
 	const char *psk;             /* NULL: none */
 };
 
 static const struct credentials node = { .cert = node_cert, .key = node_key, .ca = ca_cert };
 static const struct credentials stranger = { .cert = stranger_cert, .key = stranger_key, .ca = ca_cert };
-/* trusts strangers, and nobody else */
+/* trusts strangers only */
 static const struct credentials suspicious = { .cert = node_cert, .key = node_key, .ca = stranger_cert };
 static const struct credentials has_key = { .psk = "test:000102030405060708090a0b0c0d0e0f\n" };
 static const struct credentials has_other_key = { .psk = "test:0f0e0d0c0b0a09080706050403020100\n" };
@@ -103,8 +106,8 @@ struct file {
 };
 
 /*
- * In memory, so that nothing stays when a role ends early. Its path is one that no file of this process had
- * before: those in the environment are read again only when they have changed.
+ * A file in memory, so that none is left when a role ends early. No file of this process has had its path
+ * before, because files named in the environment are read again only if they have changed.
  */
 static void
 file_new(struct file *f, const char *text)
@@ -150,7 +153,10 @@ need_tls(struct role *r)
 	CHECK_OK(rpma_peer_delete(&peer));
 }
 
-/* what the role's peer shows from now on; the descriptor is needed until it listens or connects, or is -1 */
+/*
+ * sets the credentials of the role's peer; the descriptor (or -1) is needed until the role listens or
+ * connects
+ */
 static int
 show(struct role *r, const struct credentials *c)
 {
@@ -240,11 +246,14 @@ work_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- the sides meet; if the initiator shows something wrong at first, the second attempt is right ---- */
+/*
+ * ---- the two sides connect; if the initiator's first credentials are wrong, the second attempt uses the
+ * right ones ----
+ */
 
 struct meeting {
-	const struct credentials *target; /* and what is right */
-	const struct credentials *wrong;  /* NULL: nothing is */
+	const struct credentials *target; /* and the right ones of the initiator */
+	const struct credentials *wrong;  /* NULL: no wrong attempt */
 };
 
 static void
@@ -252,7 +261,7 @@ open_with_tls(struct role *r)
 {
 	role_open(r);
 	need_tls(r);
-	ctl_sync(r); /* from here on one role at a time */
+	ctl_sync(r); /* from here on only one role runs at a time */
 }
 
 static void
@@ -287,7 +296,7 @@ be_refused(struct role *r, const struct credentials *wrong)
 	forget(key);
 	ctl_put(r, "refused");
 	ctl_expect(r, "nobody was here");
-	/* a peer can show something else, but not nothing again */
+	/* the credentials of a peer can be changed, but not removed */
 	CHECK_OK(rpma_peer_delete(&r->peer));
 	role_open(r);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* conf_vectors.c -- reads and writes in pieces: of several regions, of no bytes, of too many */
+/* conf_vectors.c -- reads and writes with several SGEs: of several regions, of no bytes, of too many */
 
 #include <string.h>
 
@@ -13,10 +13,10 @@
 #define KIB ((size_t)1 << 10)
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define PIECES 16
-/* lies between pieces, so that one that is too long is seen */
+/* bytes between segments, which show a segment that is too long */
 #define GAP ((size_t)3)
 
-/* two regions hold the pieces, in turn, the last piece first */
+/* two regions hold the segments, in turn, the last segment first */
 struct pieces {
 	struct mem at[2];
 	struct rpma_sge sge[PIECES];
@@ -24,7 +24,7 @@ struct pieces {
 	size_t total;
 };
 
-/* every third piece is empty, from the second on; the others have odd lengths around unit */
+/* every third segment is empty, from the second on; the others have odd lengths of about `unit` */
 static size_t
 piece_len(int i, size_t unit)
 {
@@ -74,7 +74,7 @@ piece_data(struct pieces *p, int i)
 	return p->at[i % 2].base + p->sge[i].offset;
 }
 
-/* the pieces one after the other are the pattern from a place on */
+/* the segments, one after the other, get the pattern from this place on */
 static void
 pieces_fill(struct pieces *p, size_t from)
 {
@@ -86,7 +86,7 @@ pieces_fill(struct pieces *p, size_t from)
 	}
 }
 
-/* the same, and what is between them is untouched */
+/* checks the same, and that the bytes between segments are untouched */
 static void
 pieces_check(struct pieces *p, size_t from)
 {
@@ -99,7 +99,7 @@ pieces_check(struct pieces *p, size_t from)
 		mem_check_untouched(&p->at[i]);
 }
 
-/* what 1, 2, ... PIECES pieces are together */
+/* the total bytes of 1, 2, ... PIECES segments */
 static size_t
 all_totals(size_t unit)
 {
@@ -114,7 +114,7 @@ all_totals(size_t unit)
 
 static const struct conn_opts with_pieces = { .max_sge = PIECES };
 
-/* ---- one to PIECES pieces ---- */
+/* ---- one to PIECES segments ---- */
 
 static void
 writev_target(struct role *r)
@@ -195,7 +195,7 @@ readv_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- pieces are the caller's again when the call returns ---- */
+/* ---- the SGEs are the caller's again when the call returns ---- */
 
 #define REUSED ((size_t)32)
 
@@ -213,7 +213,7 @@ reused_target(struct role *r)
 	role_close(r);
 }
 
-/* one array for all, rewritten while the posts are held back or under way */
+/* one array for all posts, rewritten while they are batched or under way */
 static void
 reused_initiator(struct role *r)
 {
@@ -243,7 +243,7 @@ reused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- nothing, in any number of pieces ---- */
+/* ---- no bytes, in any number of SGEs ---- */
 
 #define RIGHTS (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC)
 
@@ -291,7 +291,7 @@ nothing_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- what is refused when it is posted, and leaves nothing behind ---- */
+/* ---- refused when posted, leaving nothing behind ---- */
 
 struct refused {
 	struct role *r;
@@ -299,7 +299,7 @@ struct refused {
 	struct mem m;
 };
 
-/* as a write, as a read, and as a post that would be held back */
+/* as a write, as a read, and as a batched post */
 static void
 expect_refused(struct refused *f, const struct rpma_sge *sge, int count, size_t remote_offset)
 {
@@ -320,7 +320,7 @@ refuse_pieces(struct refused *f)
 	struct rpma_sge two[2] = { { mr, 0, 8 }, { mr, end - 7, 8 } };
 	struct rpma_sge three[3] = { { mr, 0, 8 }, { mr, 0, 8 }, { mr, 0, 8 } };
 
-	expect_refused(f, three, 3, 0); /* made for two */
+	expect_refused(f, three, 3, 0); /* the connection was made for two */
 	expect_refused(f, &one, -1, 0);
 	expect_refused(f, NULL, 1, 0);
 	expect_refused(f, two, 2, 0); /* the second ends one byte too late */
@@ -332,7 +332,7 @@ refuse_pieces(struct refused *f)
 	expect_refused(f, two, 2, 0);
 	two[1] = (struct rpma_sge){ NULL, 0, 8 };
 	expect_refused(f, two, 2, 0);
-	/* the sum goes beyond the remote region by one byte */
+	/* the sum ends one byte after the remote region */
 	two[1] = (struct rpma_sge){ mr, 8, 9 };
 	expect_refused(f, two, 2, GUARD + 4 * KIB + GUARD - 16);
 }
@@ -354,7 +354,7 @@ refused_initiator(struct role *r)
 	CHECK_OK(rpma_conn_submit(r->conn));
 	expect_none(r->cq);
 	mem_check(&f.m, SEED);
-	/* the last bytes of both regions are no byte too many */
+	/* the last bytes of both regions are still allowed */
 	sge[0] = (struct rpma_sge){ f.m.mr, f.m.mapped - 8, 8 };
 	sge[1] = (struct rpma_sge){ f.m.mr, f.m.mapped - 8, 8 };
 	CHECK_OK(rpma_readv(r->conn, sge, 2, f.remote, GUARD + 4 * KIB + GUARD - 16, ALWAYS, CTX(1)));
@@ -366,7 +366,7 @@ refused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* a connection that was not made for pieces takes one */
+/* a connection that was made without a number of SGEs takes one */
 static void
 default_initiator(struct role *r)
 {
@@ -389,7 +389,7 @@ default_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- more pieces than any device has: refused with a sentence before anything is made ---- */
+/* ---- more SGEs than any device has: refused with a sentence before anything is made ---- */
 
 static void
 plain_target(struct role *r)
@@ -415,7 +415,7 @@ limit_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- a piece that must not be written ---- */
+/* ---- a segment that must not be written ---- */
 
 static void
 protected_target(struct role *r)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * conf_write_flush.c -- durable writes: one post, one completion, and the data is where it was promised to be
- */
+/* conf_write_flush.c -- durable writes: one post, one completion, and the data is as durable as promised */
 
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +18,7 @@
 #define USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 #define USAGE_PERSISTENT (USAGE | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
-/* scenario->arg tells the type */
+/* scenario->arg points to the type */
 static const enum rpma_flush_type visibility = RPMA_FLUSH_TYPE_VISIBILITY;
 static const enum rpma_flush_type persistent = RPMA_FLUSH_TYPE_PERSISTENT;
 
@@ -30,7 +28,7 @@ type_of(const struct role *r)
 	return *(const enum rpma_flush_type *)r->scenario->arg;
 }
 
-/* memory that can be flushed so: what is to be durable is a file */
+/* memory that supports this type of flush: a file if it is to be durable */
 static void
 mem_new_for(struct role *r, struct mem *m, size_t len)
 {
@@ -64,7 +62,7 @@ initiator_open(struct role *r, const struct conn_opts *opts, struct mem *m, size
 	mem_fill(m, SEED);
 }
 
-/* ---- each size: alone ---- */
+/* ---- each size on its own ---- */
 
 static void
 target(struct role *r)
@@ -105,7 +103,7 @@ one_initiator(struct role *r)
 /* ---- many, in flight together, among other operations and in batches ---- */
 
 #define MANY 256
-/* a durable write takes two places */
+/* a durable write takes two places in the queue */
 #define WINDOW ((uint64_t)DEPTH / 4)
 
 static void
@@ -124,7 +122,7 @@ many_initiator(struct role *r)
 
 		if (i % 3 == 0)
 			CHECK_OK(rpma_write(r->conn, dst, at, m.mr, at, piece, ON_ERROR | RPMA_F_MORE, NULL));
-		/* every fourth says nothing when it succeeds, and every second waits for the next ones */
+		/* every fourth is unsignaled, and every second is batched with the next ones */
 		post_write_flush(r, dst, &m, at, piece, type_of(r),
 			(i % 4 == 1 ? ON_ERROR : ALWAYS) | (i % 2 && !last ? RPMA_F_MORE : 0), i);
 		for (; last && done <= i; done++) {
@@ -200,7 +198,7 @@ refused_initiator(struct role *r)
 	role_close(r);
 }
 
-/* ---- the region goes away: one completion for each, the first says why ---- */
+/* ---- the region is deregistered: one completion for each, the first one with the reason ---- */
 
 #define ENDING 20
 #define BAD 7
@@ -218,7 +216,7 @@ gone_target(struct role *r)
 	mem_dereg(&gone);
 	ctl_put(r, "gone");
 	expect_end(r->conn);
-	ctl_expect(r, "broken there"); /* and not before: then less may have come */
+	ctl_expect(r, "broken there"); /* not before that: fewer bytes may have arrived */
 	mem_check_head(&m, BAD * 8, SEED);
 	mem_check_untouched(&gone);
 	mem_delete(&m);
@@ -228,8 +226,8 @@ gone_target(struct role *r)
 }
 
 struct ending {
-	bool on_error;     /* a success says nothing */
-	bool same_context; /* of all */
+	bool on_error;     /* a success raises no completion */
+	bool same_context; /* the same for all operations */
 	bool held;
 };
 
@@ -284,7 +282,7 @@ gone_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- the flush fails where the write did not: the file is shorter than the region by now ---- */
+/* ---- the flush fails although the write did not: the file is now shorter than the region ---- */
 
 static void
 truncated_target(struct role *r)
@@ -330,7 +328,7 @@ truncated_initiator(struct role *r)
 	role_delete(r);
 }
 
-/* ---- a queue with room for one half: nothing of it is posted, or nothing of it is seen ---- */
+/* ---- a queue with room for only one of its two operations: neither of them is posted alone ---- */
 
 static void
 half_target(struct role *r)
@@ -363,7 +361,7 @@ half_initiator(struct role *r)
 
 	initiator_open(r, &opts, &m, 8);
 	dst = remote_take(r);
-	/* messages that nobody takes yet; as many as leave one place */
+	/* messages without a receive, as many as leave one place free */
 	for (ret = 0; !ret && posted <= 1024; posted += !ret)
 		ret = rpma_send(r->conn, NULL, 0, 0, ALWAYS, CTX(posted));
 	CHECK_RET(ret, RPMA_E_PROVIDER);
@@ -374,7 +372,7 @@ half_initiator(struct role *r)
 		CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, 8, ALWAYS | RPMA_F_MORE, CTX(100 + i)));
 	ret = rpma_write_flush(r->conn, dst, GUARD, m.mr, GUARD, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS,
 		CTX(7));
-	/* what was held made room for it, or it is held with them until there is */
+	/* the earlier posts made room for it, or it is kept with them until there is room */
 	for (uint64_t i = 0; i + 1 < posted; i++) {
 		expect_ok(r->cq, 100 + i);
 		(void)rpma_conn_submit(r->conn);

@@ -14,7 +14,7 @@
 #include "wait.h"
 
 #define SKIP_BIT 0x8000u
-/* more than any wait inside a scenario, so that the role that waits for librpma fails first and says why */
+/* longer than any wait inside a scenario, so that the role that waits for librpma fails first and says why */
 #define CTL_WAIT_MS (3 * WAIT_MS)
 
 static int

@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * control.h -- what the two roles tell each other beside RDMA: short messages over a stream socket,
- * in order
+ * control.h -- the control channel: short messages between the two roles, in order, over a stream socket
+ * beside RDMA
  */
 
 #ifndef CONF_CONTROL_H
@@ -13,7 +13,7 @@
 
 #define CTL_MSG_MAX 512
 
-/* one message; it fails the scenario when the other role does not answer in time or is gone */
+/* one message; the scenario fails if the other role is gone or does not answer in time */
 void ctl_send(struct role *r, const void *msg, size_t len);
 size_t ctl_recv(struct role *r, void *msg, size_t msg_len);
 
@@ -24,16 +24,16 @@ void ctl_expect(struct role *r, const char *word);
 void ctl_put_u64(struct role *r, uint64_t value);
 uint64_t ctl_get_u64(struct role *r);
 
-/* both roles have come to this point */
+/* returns when both roles have reached this point */
 void ctl_sync(struct role *r);
 
-/* has the other role sent something, or ended? Does not wait */
+/* true if the other role has sent something or ended; does not wait */
 bool ctl_pending(struct role *r);
 
 /* waits until the other role's process is gone */
 void ctl_await_end(struct role *r);
 
-/* check.c's: the other role is to skip as well; no answer, no failure */
+/* for check.c: tells the other role to skip as well; waits for no answer and never fails */
 void ctl_put_skip(struct role *r, const char *why);
 
 #endif /* CONF_CONTROL_H */

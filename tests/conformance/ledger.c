@@ -49,7 +49,7 @@ post(struct ledger *l)
 	return RPMA_E_INVAL;
 }
 
-/* a post may be refused once the connection has ended; that it ended is found by the completions */
+/* a post may be refused after the connection has ended; the completions then tell that it ended */
 static void
 post_next(struct ledger *l)
 {
@@ -107,7 +107,7 @@ ledger_run_until_error(struct ledger *l)
 	while (!l->failed) {
 		ledger_fill(l);
 		if (l->posted == l->completed)
-			return; /* refused, and all there was had succeeded */
+			return; /* the post was refused, and everything before it had succeeded */
 		account(l);
 	}
 }

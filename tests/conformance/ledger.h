@@ -4,8 +4,8 @@
 /*
  * ledger.h -- a stream of operations of which each completion is accounted for
  *
- * Operations are numbered; completions must come in that order, each once, successes before errors,
- * and behind the first error nothing but flushed ones.
+ * Operations are numbered. Completions must come in that order, each once: first successes, then the first
+ * error, and after it only flushed ones.
  */
 
 #ifndef CONF_LEDGER_H
@@ -23,7 +23,7 @@ enum ledger_op { LEDGER_WRITE, LEDGER_READ, LEDGER_FLUSH, LEDGER_SEND };
 struct ledger {
 	struct role *role;
 	struct mem *m;                 /* local memory of all operations */
-	struct rpma_mr_remote *remote; /* taken over the control channel */
+	struct rpma_mr_remote *remote; /* received over the control channel */
 	enum ledger_op op;
 	uint64_t in_flight_max;
 	uint64_t posted;
@@ -38,13 +38,14 @@ void ledger_close(struct ledger *l);
 
 /* posts until in_flight_max are outstanding */
 void ledger_fill(struct ledger *l);
-/* keeps it filled for so many completions, which must be successes */
+/* keeps it filled until that number of completions has come; all must be successes */
 void ledger_run(struct ledger *l, uint64_t completions);
 /* keeps it filled until something fails */
 void ledger_run_until_error(struct ledger *l);
 /*
- * the other side is gone, or will be soon: the software device tells by an error; hardware by the event of
- * the connection, for it tries for half a minute to reach the other side, unless we disconnect as well
+ * Keeps it filled until the other side is found to be gone; it is gone now, or will be soon. The software
+ * device completes an operation with an error. Hardware tries for half a minute to reach the other side, so
+ * there the event of the connection ends the wait, and this side disconnects as well.
  */
 void ledger_run_until_gone(struct ledger *l);
 /* takes the completions of all that is outstanding; then nothing may be left */

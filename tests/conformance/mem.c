@@ -57,7 +57,7 @@ mem_new(struct role *r, struct mem *m, size_t len, int usage)
 	mem_new_with(r->peer, m, len, usage);
 }
 
-/* a file without a name is not durable: the name stays as long as the mapping */
+/* a file without a name is not durable, so the name stays as long as the mapping */
 static int
 temporary_file(struct role *r, char **name)
 {
@@ -73,7 +73,7 @@ temporary_file(struct role *r, char **name)
 	return fd;
 }
 
-/* that the name of a new file survives is not the flush's affair */
+/* makes the name of a new file durable, which a flush does not do */
 static void
 sync_folder(const char *path)
 {
@@ -89,7 +89,7 @@ reg_file(struct role *r, struct mem *m, int usage)
 {
 	int ret = rpma_mr_reg(r->peer, m->base, m->mapped, usage, &m->mr);
 
-	/* hardware cannot do without on-demand paging for DAX; and not every kernel pins the page cache */
+	/* hardware needs on-demand paging for DAX; and not every kernel can pin the page cache */
 	if (ret == RPMA_E_PROVIDER && !r->soft && (errno == EOPNOTSUPP || errno == EFAULT))
 		check_skip(r, "this device cannot register a file mapping (%s)", strerror(errno));
 	CHECK_OK(ret);
@@ -103,7 +103,7 @@ map_and_register(struct role *r, struct mem *m, size_t len, int fd, int usage)
 	reg_file(r, m, usage);
 }
 
-/* ranges of the device lie one behind the other in a process */
+/* each mapping of a process gets the next range of the device */
 static void
 map_and_register_device(struct role *r, struct mem *m, size_t len, int usage)
 {
@@ -218,7 +218,8 @@ mem_check_untouched_at(const char *file, int line, const struct mem *m)
 }
 
 /*
- * the payload as a file has it; how much of it there is: nothing, if the file is not there or cannot be read
+ * reads the payload from a file; returns the number of bytes read, 0 if the file does not exist or cannot be
+ * read
  */
 static size_t
 read_payload(const char *path, uint8_t *payload, size_t len)
@@ -237,7 +238,7 @@ read_payload(const char *path, uint8_t *payload, size_t len)
 	return done;
 }
 
-/* the payload as a power cut now would leave it, to be freed; NULL: that cannot be known */
+/* the payload as a power cut now would leave it, to be freed by the caller; NULL if that cannot be known */
 static uint8_t *
 payload_after_power_cut(const struct role *r, const struct mem *m)
 {

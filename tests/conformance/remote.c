@@ -41,7 +41,7 @@ open_socket(const struct addrinfo *ai)
 	return socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-/* messages are small and wait for answers */
+/* messages are small, and each waits for an answer */
 static int
 set_up(int fd)
 {
@@ -103,7 +103,7 @@ remote_connect(const char *where, int timeout_ms)
 	if (!ai)
 		return -1;
 	fd = try_connect(ai);
-	/* the other driver may not have started yet: nothing announces it but trying */
+	/* the other driver may not have started yet, and only an attempt to connect can tell */
 	while (fd < 0 && left_ms(end) > 0) {
 		poll(NULL, 0, RETRY_MS);
 		fd = try_connect(ai);

@@ -10,10 +10,10 @@
 #ifndef CONF_REMOTE_H
 #define CONF_REMOTE_H
 
-/* where: "ADDRESS:PORT" or "[ADDRESS]:PORT". Descriptors, or -1 with errno */
+/* where: "ADDRESS:PORT" or "[ADDRESS]:PORT". They return a descriptor, or -1 with errno */
 int remote_listen(const char *where);
 int remote_accept(int listener, int timeout_ms);
-/* tries until somebody listens there */
+/* retries until the other driver listens there */
 int remote_connect(const char *where, int timeout_ms);
 
 #endif /* CONF_REMOTE_H */

@@ -6,7 +6,7 @@
 #include "pair.h"
 #include "role.h"
 
-/* the opcodes of newer headers than rdma-core 44 has */
+/* opcodes from headers newer than rdma-core 44 */
 #define WC_FLUSH 8
 
 static uint32_t
@@ -73,7 +73,7 @@ role_listen(struct role *r)
 	r->port[len] = '\0';
 }
 
-/* how much a device can do at once is its own affair; the software device has no excuse */
+/* hardware may have limits, which skip the scenario; the software device must do what was asked for */
 static void
 check_made(int ret)
 {
@@ -158,8 +158,8 @@ expect_end(struct rpma_conn *conn)
 		check_failed(__FILE__, __LINE__, "event \"%s\" at the end of a connection",
 			rpma_utils_conn_event_2str(event));
 	/*
-	 * librdmacm tells the side that disconnects of the end only when the other side has answered, by
-	 * disconnecting as well or by deleting; the software device does not wait for that.
+	 * librdmacm reports the end to the side that disconnects only after the other side has disconnected
+	 * as well or has deleted its connection. The software device does not wait for that.
 	 */
 	if (!check_role()->soft)
 		CHECK_OK(rpma_conn_disconnect(conn));
@@ -267,8 +267,8 @@ is_local_error(const struct role *r, enum ibv_wc_status status, enum ibv_wc_stat
 	if (status == exact)
 		return true;
 	/*
-	 * SoftRoCE has one name for all receives that it cannot fill, and where it cannot read what is to be
-	 * sent, its change to the error state may come before the error
+	 * SoftRoCE has one status for all receives that it cannot fill. And where it cannot read what is to
+	 * be sent, its change to the error state may come before the error.
 	 */
 	return !r->soft && (status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_WR_FLUSH_ERR);
 }
@@ -333,7 +333,7 @@ wc_is_flush(const struct role *r, const struct ibv_wc *wc)
 {
 	if ((int)wc->opcode == WC_FLUSH)
 		return true;
-	/* without native flush it is done by reading */
+	/* without a native flush it is done by reading */
 	return !r->soft && wc->opcode == IBV_WC_RDMA_READ;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* role.h -- what most scenarios need: peers, connections, completions that are waited for and looked at */
+/* role.h -- what most scenarios need: peers, connections, and checks of completions */
 
 #ifndef CONF_ROLE_H
 #define CONF_ROLE_H
@@ -29,19 +29,19 @@ struct conn_opts {
 
 struct rpma_conn_cfg *cfg_new(const struct conn_opts *opts);
 
-/* the role's peer, from the address: nothing else is open yet */
+/* opens the role's peer from the address; nothing else is open yet */
 void role_open(struct role *r);
 /* a further peer (protection domain) on the same device */
 struct rpma_peer *role_new_peer(struct role *r);
-/* the target listens and tells the port, the initiator takes it */
+/* the target listens and sends the port, the initiator receives it */
 void role_listen(struct role *r);
 
 /* one more connection, up to the event ESTABLISHED; the other role calls its counterpart */
 struct rpma_conn *conn_accept(struct role *r, const struct conn_opts *opts);
 struct rpma_conn *conn_connect(struct role *r, const struct conn_opts *opts);
 /*
- * the first half of conn_connect: requested, no event yet. Skips the scenario where a hardware device cannot
- * do as much at once as opts say; likewise req_accept
+ * The first half of conn_connect: the request is sent, no event has come yet. Skips the scenario if a
+ * hardware device cannot do as much at once as opts ask for; req_accept does the same.
  */
 struct rpma_conn *conn_request(struct role *r, const struct conn_opts *opts,
 	const struct rpma_conn_private_data *pdata);
@@ -51,19 +51,19 @@ struct rpma_conn *req_accept(struct rpma_conn_req *req, const struct rpma_conn_p
 /* the next event must be this one */
 #define expect_event(conn, event) expect_event_at(__FILE__, __LINE__, conn, event)
 void expect_event_at(const char *file, int line, struct rpma_conn *conn, enum rpma_conn_event expected);
-/* the connection ends: CLOSED or LOST */
+/* waits for the end of the connection: CLOSED or LOST */
 void expect_end(struct rpma_conn *conn);
 
 /* peer, endpoint and one connection, r->conn and r->cq, on both sides */
 void role_connect(struct role *r, const struct conn_opts *opts);
 /*
- * The orderly end of r->conn by the initiator, of its connection and everything that role_connect
- * made; both roles call it. All memory must be deregistered and all else deleted before.
+ * Ends r->conn in an orderly way, begun by the initiator, and deletes everything that role_connect made. Both
+ * roles call it. All memory must be deregistered and all else deleted before.
  */
 void role_close(struct role *r);
 /* r->conn ends on both sides and is deleted; endpoint and peer stay */
 void role_disconnect(struct role *r);
-/* deletes what is open, without a word to the other role */
+/* deletes what is open, without telling the other role */
 void role_delete(struct role *r);
 
 void conn_delete(struct rpma_conn **conn);
@@ -74,15 +74,15 @@ uint32_t conn_qp_num(struct rpma_conn *conn);
 /* contexts of operations: small numbers */
 #define CTX(n) ((const void *)(uintptr_t)(n))
 
-/* the next completion must come */
+/* waits for the next completion */
 #define next_wc(cq) next_wc_at(__FILE__, __LINE__, cq)
 struct ibv_wc next_wc_at(const char *file, int line, struct rpma_cq *cq);
-/* and have this context and status (the rest of a failed completion is undefined) */
+/* waits for it and checks its context and status (the rest of a failed completion is undefined) */
 #define expect_wc(cq, ctx, status) expect_wc_at(__FILE__, __LINE__, cq, ctx, status)
 struct ibv_wc expect_wc_at(const char *file, int line, struct rpma_cq *cq, uint64_t ctx,
 	enum ibv_wc_status status);
 #define expect_ok(cq, ctx) expect_wc(cq, ctx, IBV_WC_SUCCESS)
-/* an error of the local side; the software device gives exactly this one */
+/* a local error; the software device gives exactly this one */
 #define expect_local_error(r, ctx, exact) expect_local_error_at(__FILE__, __LINE__, r, ctx, exact)
 void expect_local_error_at(const char *file, int line, struct role *r, uint64_t ctx,
 	enum ibv_wc_status exact);
@@ -90,23 +90,23 @@ bool is_local_error(const struct role *r, enum ibv_wc_status status, enum ibv_wc
 /* a receive: success and its length */
 #define expect_recv(cq, ctx, len) expect_recv_at(__FILE__, __LINE__, cq, ctx, len)
 struct ibv_wc expect_recv_at(const char *file, int line, struct rpma_cq *cq, uint64_t ctx, size_t len);
-/* nothing is there now */
+/* checks that the queue has no completion now */
 #define expect_none(cq) expect_none_at(__FILE__, __LINE__, cq)
 void expect_none_at(const char *file, int line, struct rpma_cq *cq);
 
 /*
- * a connection's remote side has been told that writes reach persistent memory; needed by devices
- * without FLUSH
+ * declares to r->conn that the writes of its remote side reach persistent memory, which devices without FLUSH
+ * need
  */
 void declare_direct_write(struct role *r);
-/* a flush with all its parts; skips the scenario where a hardware device cannot do it */
+/* posts a flush and checks the call; skips the scenario if a hardware device cannot do it */
 void post_flush(struct role *r, struct rpma_mr_remote *dst, size_t offset, size_t len,
 	enum rpma_flush_type type, int flags, uint64_t ctx);
-/* the same with the write before it, from and to the same offset */
+/* the same for a write and its flush, from and to the same offset */
 void post_write_flush(struct role *r, struct rpma_mr_remote *dst, const struct mem *src, size_t offset,
 	size_t len, enum rpma_flush_type type, int flags, uint64_t ctx);
 bool wc_is_flush(const struct role *r, const struct ibv_wc *wc);
-/* skips the scenario where the device has not all of these, enum rpma_cap */
+/* skips the scenario if the device lacks any of these capabilities, enum rpma_cap */
 void need_caps(struct role *r, uint32_t caps);
 
 #endif /* CONF_ROLE_H */

@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * run.c -- one scenario in processes of its own
+ * run.c -- runs one scenario in processes of its own
  *
- * With one process, a child runs both roles as threads; with two, each role is a child. What they
- * print on stderr (the library logs every error that a scenario provokes) is kept in a memfd and
- * shown only for a scenario that failed. A pipe carries the reasons of failed checks. The parent
- * never calls librpma, so it may fork at any time.
+ * With one process, a child runs both roles as threads; with two, each role is a child. Their stderr (the
+ * library logs every error that a scenario provokes) goes to a memfd and is shown only if the scenario
+ * failed. A pipe carries the reasons of failed checks. The parent never calls librpma, so it may fork at any
+ * time.
  */
 
 #include <errno.h>
@@ -30,18 +30,18 @@
 #include "remote.h"
 #include "run.h"
 
-/* what the second role gets to end when the first has failed or skipped */
+/* how long the second role may take to end after the first has failed or skipped */
 #define GRACE_MS 3000
-/* what the driver of the other host gets to come to the same scenario */
+/* how long the driver of the other host may take to reach the same scenario */
 #define REMOTE_MS 120000
-/* how much of a failed scenario's stderr is shown */
+/* bytes of a failed scenario's stderr that are shown */
 #define LOG_SHOWN 16384
 
 struct child {
 	pid_t pid;
 	int pidfd;
 	int status;
-	unsigned forgiven; /* the flag that lets it end by SIGKILL */
+	unsigned forgiven; /* the flag that allows it to end by SIGKILL */
 };
 
 struct run {
@@ -105,7 +105,7 @@ run_one_role(struct run *run, bool is_target)
 {
 	struct role r;
 
-	/* the end of a process must be seen by the other as the end of the socket */
+	/* the other role must see the end of this process as the end of the socket */
 	close(run->control[is_target ? 1 : 0]);
 	role_init(&r, run, is_target);
 	role_main(&r);
@@ -122,7 +122,7 @@ child_main(struct run *run, bool is_target)
 		run_both_roles(run);
 	else
 		run_one_role(run, is_target);
-	/* not _exit(): leak checkers have their say now */
+	/* not _exit(): leak checkers report now */
 	exit(EXIT_SUCCESS);
 }
 
@@ -176,7 +176,7 @@ reap(struct child *c)
 	c->pid = 0;
 }
 
-/* waits for one end; false when the time is over */
+/* waits for one child to end; false if the time is over */
 static bool
 reap_some(struct run *run, int64_t end)
 {
@@ -259,7 +259,7 @@ append(char why[RUN_WHY_LEN], size_t len, const char *text)
 	return len + (size_t)n < RUN_WHY_LEN ? len + (size_t)n : RUN_WHY_LEN - 1;
 }
 
-/* what the checks said; then what they could not say */
+/* what the checks reported, then the ends of processes that no check could report */
 static void
 explain(struct run *run, char why[RUN_WHY_LEN])
 {
@@ -341,7 +341,7 @@ reason_to_skip(const struct scenario *s, const struct run_options *opts)
 	return NULL;
 }
 
-/* the control channel's ends: two here, or one here and one on another host */
+/* the ends of the control channel: two here, or one here and one on another host */
 static int
 open_control(struct run *run)
 {
@@ -384,7 +384,7 @@ run_scenario(const struct scenario *s, const struct run_options *opts, char why[
 		snprintf(why, RUN_WHY_LEN, "%s", reason);
 		return RUN_SKIPPED;
 	}
-	fflush(NULL); /* or the children print our buffers again */
+	fflush(NULL); /* otherwise the children print our buffers again */
 	if (run_open(&run) || start_children(&run)) {
 		snprintf(why, RUN_WHY_LEN, "cannot start: %s", strerror(errno));
 		kill_children(&run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* run.h -- one scenario in processes of its own */
+/* run.h -- runs one scenario in processes of its own */
 
 #ifndef CONF_RUN_H
 #define CONF_RUN_H
@@ -17,10 +17,10 @@ struct run_options {
 	const char *power_cut;
 	int processes;
 	bool soft;
-	bool verbose;      /* the roles' stderr is not withheld */
+	bool verbose;      /* the roles' stderr is shown at once */
 	unsigned deadline; /* seconds per scenario */
 
-	/* this driver runs one role only, the other one is on another host; NULL: both roles are here */
+	/* NULL: both roles are here; otherwise this driver runs one role, and the other is on another host */
 	const char *role;    /* "target" or "initiator" */
 	const char *control; /* where the target's driver listens */
 	int listener;        /* the target's */
@@ -28,7 +28,7 @@ struct run_options {
 
 enum run_result { RUN_PASSED, RUN_FAILED, RUN_SKIPPED };
 
-/* why[] says what failed or why it was skipped, a line per finding; empty when it passed */
+/* why[] gets a line for each finding, or why it was skipped; it is empty if the scenario passed */
 enum run_result run_scenario(const struct scenario *s, const struct run_options *opts, char why[RUN_WHY_LEN]);
 
 #endif /* CONF_RUN_H */

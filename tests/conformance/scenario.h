@@ -4,13 +4,13 @@
 /*
  * scenario.h -- one table of scenarios for every device
  *
- * A scenario is written as two roles, target and initiator, which speak to librpma and, beside it,
- * to each other over a control channel. So the same functions run as two threads of one process, as
- * two processes, and on any device that librpma drives. They use nothing but librpma's API: what a
- * device does is seen through it or not at all.
+ * A scenario is written as two roles, target and initiator. They use librpma, and talk to each other over a
+ * control channel beside it. So the same functions run as two threads of one process, as two processes, and
+ * on any device that librpma drives. They use nothing but librpma's API, so they can only check what it shows
+ * of a device.
  *
- * A role that finds something wrong ends its process at once (check.h); the driver runs each
- * scenario in processes of its own, kills them at a deadline, and goes on with the next.
+ * A role that finds something wrong ends its process at once (check.h). The driver runs each scenario in
+ * processes of its own, kills them at a deadline, and goes on with the next.
  */
 
 #ifndef CONF_SCENARIO_H
@@ -28,7 +28,7 @@ typedef void role_function(struct role *r);
 
 enum scenario_flags {
 	TWO_PROCESSES = 1 << 0, /* makes no sense with both roles in one process */
-	TARGET_DIES = 1 << 1,   /* the target ends by SIGKILL, and that is as it should be */
+	TARGET_DIES = 1 << 1,   /* the target ends by SIGKILL, as it should */
 	INITIATOR_DIES = 1 << 2,
 	SOFT_ONLY = 1 << 3, /* shows what only the software device promises */
 	ONE_HOST = 1 << 4,  /* sends signals to the other role's process */
@@ -40,7 +40,7 @@ struct scenario {
 	role_function *initiator;
 	size_t size; /* payload in bytes, of scenarios that exist in several sizes */
 	unsigned flags;
-	const void *arg; /* what the group of scenarios makes of it */
+	const void *arg; /* its meaning is up to the group of scenarios */
 };
 
 struct scenario_group {
@@ -59,7 +59,7 @@ struct role {
 	const char *device;    /* or NULL: a device DAX that is mapped instead */
 	const char *power_cut; /* or NULL: the command that cuts the power of the medium that dir is on */
 	bool is_target;
-	bool soft; /* over the software device: where devices may differ, its exact answer is asked for */
+	bool soft; /* over the software device: where devices may differ, its exact result is required */
 	int processes;
 	int control; /* the socket to the other role */
 	int report;  /* what check.h writes to */
@@ -68,7 +68,7 @@ struct role {
 	struct rpma_peer *peer;
 	struct rpma_ep *ep;
 	char port[NET_PORT_LEN];
-	struct rpma_conn *conn; /* the first connection, for scenarios that need no more */
+	struct rpma_conn *conn; /* the first connection; most scenarios need only this one */
 	struct rpma_cq *cq;     /* its main CQ */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* table.c -- the one table */
+/* table.c -- the table of all groups of scenarios */
 
 #include "groups.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* attacking.c -- what attacks are made of */
+/* attacking.c -- functions that the attacks share */
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -115,7 +115,7 @@ crowd_of_lorises(const struct crowd *how, const struct target *target, int64_t e
 	return ret;
 }
 
-/* what the other side has taken of all that was sent */
+/* the bytes that the other side has acknowledged */
 static uint64_t
 taken(int fd)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* attacking.h -- what attacks are made of */
+/* attacking.h -- functions that the attacks share */
 
 #ifndef ATTACKING_H
 #define ATTACKING_H
@@ -12,59 +12,59 @@
 
 #include "attacks.h"
 
-/* the server ends by itself what is unfinished after 5 s; this is how long one that hesitates is believed */
+/* the server closes an unfinished connection after 5 s; a slow server gets this long */
 #define PATIENCE_MS 15000
 
-/* tells it; 1, as an attack returns it */
+/* reports what the server let pass; returns 1, the result of an attack that found a fault */
 int let_pass(const char *what);
 bool over(int64_t end_ms);
 void pause_ms(long ms);
-/* has something come, or is the stream at its end? */
+/* true if there is something to read or the stream has ended */
 bool has_ended(int fd);
 
-/* how connections are opened that are kept as long as the victim bears them */
+/* how to open connections that are kept until the server closes them */
 struct crowd {
 	unsigned count;       /* at a time; at most CROWD_MAX */
-	unsigned host, hosts; /* from so many addresses, this one and those behind it */
-	const void *bytes;    /* what each of them says */
+	unsigned host, hosts; /* the first address and the number of addresses from there on */
+	const void *bytes;    /* what each connection sends */
 	size_t len;
 };
 
 #define CROWD_MAX 1000
 
-/* as many as can be, and new ones for those that the victim ends */
+/* keeps `count` connections open, and opens a new one for each that the server closes */
 int crowd(const struct crowd *how, const struct target *target, int64_t end_ms);
 
 /*
- * the same with what each says a byte at a time, and the last one never; none lives longer than the deadline
+ * the same with connections that send their bytes one at a time, and never the last one; the server must
+ * close each by its deadline
  */
 int crowd_of_lorises(const struct crowd *how, const struct target *target, int64_t end_ms);
 
-/* sent in one call: more would hold the socket for so long that the other side finds it empty */
+/* sent in one call: a larger piece would hold the socket long enough for the other side to find it empty */
 #define FILLER_SIZE (64 * 1024)
 
-/* what is sent behind a refusal: frames with numbers that go on, or zeros */
+/* what is sent after a refusal: frames with continuing sequence numbers, or zeros */
 struct filler {
 	bool frames;
 	uint32_t seq; /* of the first frame */
 };
 
 /*
- * Sends the bytes and the filler behind them, in one call so that no pause lies between the two, and more of
- * it as fast as the socket takes it: until the other side ends the stream or the time is over.
+ * Sends the bytes, and the filler after them in the same call, so that there is no pause between the two.
+ * Then sends more filler as fast as the socket takes it, until the other side ends the stream or the time is
+ * over. Returns the bytes that the other side has acknowledged.
  */
 uint64_t pour(int fd, const void *bytes, size_t len, struct filler filler, int64_t end_ms);
 
-/*
- * what a server that ends the stream takes at the most, all but a little of it into the buffer of its socket
- */
+/* the most bytes that a server that ends the stream accepts, most of them into the buffer of its socket */
 #define TAKEN_MAX (32 * 1024 * 1024)
 
-/* so many processes do the same, each with its number; 0: all were right */
+/* runs `count` processes, each with its number; returns 0 if all returned 0 */
 typedef int parallel_fn(const struct target *target, int64_t end_ms, unsigned number, void *arg);
 int in_parallel(unsigned count, parallel_fn *one, const struct target *target, int64_t end_ms, void *arg);
 
-/* one for each way to be refused (attacks_refused.c) */
+/* one for each kind of refusal (attacks_refused.c) */
 int after_other_version(const struct target *target, int64_t end_ms);
 int after_damage(const struct target *target, int64_t end_ms);
 int after_wrong_kind(const struct target *target, int64_t end_ms);

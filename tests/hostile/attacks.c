@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* attacks.c -- what hostile peers do; each has addresses of its own, 127.0.0.<host> */
+/* attacks.c -- the attacks of hostile peers; each uses addresses of its own, 127.0.0.<host> */
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define SEGMENT_MAX 262144u
 #define MESSAGE_MAX 0x80000000u
 
-/* --- connections that never say what they want --- */
+/* --- connections that never send a complete request --- */
 
 static int
 half_open(const struct target *target, int64_t end_ms)
@@ -39,10 +39,11 @@ slow_loris(const struct target *target, int64_t end_ms)
 	return crowd_of_lorises(&how, target, end_ms);
 }
 
-/* --- memory that is not theirs --- */
+/* --- memory that the attacker may not access --- */
 
 /*
- * a request for it, and others behind it as if nothing had happened: refused, disconnected, and nothing else
+ * Sends the request, and more after it as if nothing had happened. The request must be refused and the
+ * connection closed, with no other response.
  */
 static int
 refused(int fd, const struct raw_frame *request, const struct raw_memory *memory)
@@ -68,7 +69,7 @@ refused(int fd, const struct raw_frame *request, const struct raw_memory *memory
 	return ret;
 }
 
-/* wrong keys, ranges and rights, one for each connection: there is no second one */
+/* wrong keys, ranges and rights, one per connection, because the first refusal ends the connection */
 static int
 wrong_keys(const struct target *target, int64_t end_ms)
 {
@@ -98,7 +99,7 @@ wrong_keys(const struct target *target, int64_t end_ms)
 				.addr = memory.addr + memory.size - 63 },
 			{ .opcode = RAW_READ, .key = memory.key, .addr = 0, .arg = 1 },
 			{ .opcode = RAW_READ, .key = 0, .addr = memory.addr, .arg = 1 },
-			/* the key is right, and the right is missing */
+			/* a valid key without this right */
 			{ .opcode = RAW_FLUSH, .code = 2, .key = memory.key, .addr = memory.addr, .arg = 8 },
 			/* the end of the range wraps */
 			{ .opcode = RAW_READ, .key = memory.key, .addr = UINT64_MAX - 7, .arg = 16 },
@@ -119,16 +120,16 @@ wrong_keys(const struct target *target, int64_t end_ms)
 	return ret;
 }
 
-/* --- frames that there are not --- */
+/* --- invalid frames --- */
 
-/* the connection is closed without another word but for answers of this kind */
+/* the server must close the connection, with no responses before that except of this kind */
 static int
 broken(int fd, const void *bytes, size_t len, uint8_t answers, const char *what)
 {
 	uint64_t opcodes = 0;
 	int ret = 0;
 
-	/* it may be closed before all is sent */
+	/* it may be closed before everything is sent */
 	(void)raw_send(fd, bytes, len);
 	if (raw_expect_end(fd, PATIENCE_MS, &opcodes, NULL) != RAW_ENDED ||
 		opcodes & ~(UINT64_C(1) << answers))
@@ -137,7 +138,7 @@ broken(int fd, const void *bytes, size_t len, uint8_t answers, const char *what)
 	return ret;
 }
 
-/* lengths that are too long, that wrap, and that do not add up */
+/* lengths that are too large, that wrap, and that do not match */
 static int
 wrong_lengths(const struct target *target, int64_t end_ms)
 {
@@ -206,13 +207,13 @@ wrong_lengths(const struct target *target, int64_t end_ms)
 		uint8_t bytes[RAW_HEADER + 64] = { 0 };
 		frame.seq = frame.opcode >= RAW_ACK ? (uint32_t)random() : RAW_SEQ;
 		raw_encode(&frame, bytes);
-		/* where a payload is due it comes, so that nothing but the length is wrong */
+		/* the payload follows where one is due, so that only the length is wrong */
 		ret = broken(fd, bytes, sizeof(bytes), RAW_ACK, "a length that cannot be");
 	}
 	return ret;
 }
 
-/* what was right once, again: in the same connection, and out of another connection */
+/* valid requests again: on the same connection, and with a key from another connection */
 static int
 replayed(const struct target *target, int64_t end_ms)
 {
@@ -225,8 +226,10 @@ replayed(const struct target *target, int64_t end_ms)
 		int fd = raw_establish(50, target->port, &m);
 		if (fd < 0)
 			continue;
-		/* a key of another client is good here too: the server's peer, and so the protection domain,
-		 * is one */
+		/*
+		 * a key of another client is valid here too: the server has one peer, and so one protection
+		 * domain
+		 */
 		const struct raw_frame read = { .opcode = RAW_READ,
 			.seq = RAW_SEQ,
 			.key = n % 2 ? old_key : m.key,
@@ -245,7 +248,7 @@ replayed(const struct target *target, int64_t end_ms)
 	return ret;
 }
 
-/* --- anything --- */
+/* --- random bytes --- */
 
 static void
 fill(uint8_t *bytes, size_t len)
@@ -254,7 +257,7 @@ fill(uint8_t *bytes, size_t len)
 		bytes[i] = (uint8_t)random();
 }
 
-/* in the place of a request, behind one that is right, and in the place of frames */
+/* instead of a request, after a valid request, and instead of frames */
 static int
 random_bytes(const struct target *target, int64_t end_ms)
 {
@@ -271,7 +274,7 @@ random_bytes(const struct target *target, int64_t end_ms)
 		if (what == 1)
 			raw_connect_message(bytes);
 		(void)raw_send(fd, bytes, 1 + (size_t)(random() % (long)sizeof(bytes)));
-		/* some wait for what comes, some do not */
+		/* some read what the server sends, some do not */
 		if (n % 2)
 			(void)raw_expect_end(fd, 100, NULL, NULL);
 		raw_close(fd);
@@ -281,7 +284,7 @@ random_bytes(const struct target *target, int64_t end_ms)
 
 /* --- floods from one address --- */
 
-/* connect and be gone */
+/* connect and disconnect */
 static int
 flood_of_connections(const struct target *target, int64_t end_ms)
 {
@@ -295,7 +298,7 @@ flood_of_connections(const struct target *target, int64_t end_ms)
 
 #define REQUESTS 600
 
-/* requests that are right, far more than are answered at once; then all of them are withdrawn */
+/* valid requests, far more than the server answers at once; then all of them are withdrawn */
 static int
 flood_of_requests(const struct target *target, int64_t end_ms)
 {
@@ -318,7 +321,7 @@ flood_of_requests(const struct target *target, int64_t end_ms)
 
 #define FLOODERS 8
 
-/* established, and each sends refused and empty requests as fast as the server takes them */
+/* established connections that send refused and empty requests as fast as the server accepts them */
 static int
 flood_of_frames(const struct target *target, int64_t end_ms)
 {
@@ -336,7 +339,7 @@ flood_of_frames(const struct target *target, int64_t end_ms)
 			if (fds[i] < 0)
 				continue;
 			for (unsigned k = 0; k < sizeof(frames[i]) / RAW_HEADER; k++) {
-				/* of no bytes: allowed everywhere */
+				/* of no bytes: allowed for any address */
 				const struct raw_frame frame = { .opcode = RAW_WRITE,
 					.flags = RAW_WHOLE,
 					.seq = seq[i]++ };
@@ -352,7 +355,7 @@ flood_of_frames(const struct target *target, int64_t end_ms)
 	return 0;
 }
 
-/* all that was promised to be read is asked for, and nothing of it is ever read */
+/* asks for everything that may be read, and never reads a response */
 static int
 never_reads(const struct target *target, int64_t end_ms)
 {

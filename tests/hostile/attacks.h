@@ -11,36 +11,38 @@
 
 #define TARGET_GID_SIZE 16
 
-/* what is known of the victim */
+/* what an attack knows of the server */
 struct target {
 	uint16_t port;
-	/* only of one that is connected by hand: its GID, and a queue pair that waits for another peer */
+	/* only for queue pairs connected by hand: the GID, and a queue pair that waits for another peer */
 	uint8_t gid[TARGET_GID_SIZE];
 	uint32_t qp_num;
 };
 
-/* what the environment must ask the server for; without it there is nothing to be tried */
+/* what the environment must ask of the server; otherwise the attack is skipped */
 enum attack_needs {
 	ATTACK_NEEDS_NOTHING,
 	ATTACK_NEEDS_TLS,
-	ATTACK_NEEDS_CERTIFICATES, /* TLS with them, not with a key that both sides have */
+	ATTACK_NEEDS_CERTIFICATES, /* TLS with certificates, not with a pre-shared key */
 };
 
 struct attack {
 	const char *name;
 	/*
-	 * goes on until end_ms (now_ms()); 0 is right. A line of standard error says what the server let pass
-	 * that it must not.
+	 * Attacks until end_ms (now_ms()); returns 0 if the server did nothing wrong. Otherwise a line on
+	 * standard error says what it let pass.
 	 */
 	int (*run)(const struct target *target, int64_t end_ms);
-	/* what takes its time before: not measured, and in the process that then runs; NULL: nothing. 0 is
-	 * right. */
+	/*
+	 * Slow preparation, done before the measurement and in the process that attacks; may be NULL. Returns
+	 * 0 if it succeeded.
+	 */
 	int (*prepare)(const struct target *target);
 	bool by_hand; /* against queue pairs that are connected by hand, not against a listener */
 	enum attack_needs needs;
 };
 
-/* a list; its end has no name */
+/* the list of attacks; the name of its last entry is NULL */
 extern const struct attack attacks[];
 
 #endif /* ATTACKS_H */

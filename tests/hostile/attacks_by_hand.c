@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* attacks_by_hand.c -- what hostile peers do at the port of queue pairs that are connected by hand */
+/* attacks_by_hand.c -- attacks on the port of queue pairs that are connected by hand */
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "hostile.h"
 #include "raw.h"
 
-/* more than the victim has descriptors, from one address */
+/* more than the server has descriptors, from one address */
 #define CALLERS (2 * HAND_FILES + 88)
 #define HOST 130
 #define POURERS 4
-/* in the header of a message of the handshake */
+/* offsets in the header of a handshake message */
 #define TYPE_AT 6
 #define LENGTH_AT 7
 #define RESERVED_AT 22
 #define HANDSHAKE_CONNECT 1
 #define HANDSHAKE_ACCEPT 2
 
-/* of a stranger: the random part of the GID is one that it guesses */
+/* the JOIN of a stranger, which has to guess the random part of the GID */
 static struct raw_join
 guess(const struct target *target)
 {
@@ -77,7 +77,7 @@ joins_of_lorises(const struct target *target, int64_t end_ms)
 	return crowd_of_lorises(&how, target, end_ms);
 }
 
-/* ways to be wrong; the later ones know more of the victim than a stranger can */
+/* ways in which a JOIN can be wrong; the later ones know more than a stranger can */
 enum wrong {
 	WRONG_RANDOM,
 	WRONG_TYPE,
@@ -113,7 +113,7 @@ wrong_join(const struct target *target, enum wrong wrong, uint8_t bytes[static R
 	return RAW_HEADER + (size_t)bytes[LENGTH_AT];
 }
 
-/* closed, with a word or without; never let in */
+/* the server must close the connection, with or without a response, and never accept it */
 int
 wrong_joins(const struct target *target, int64_t end_ms)
 {

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * attacks_refused.c -- peers that are refused, and go on sending as much as their socket takes
+ * attacks_refused.c -- peers that are refused and continue to send as much as their socket takes
  *
- * Each attack first looks once whether the refusal is the one that is meant. The server may throw away what
- * comes behind it, or end the stream; nobody else may wait for that.
+ * Each attack first checks once that the refusal is the expected one. The server may discard what comes after
+ * it, or end the stream; no other client may have to wait for that.
  */
 
 #include <stdlib.h>
@@ -17,14 +17,17 @@
 #include "raw.h"
 #include "raw_tls.h"
 
-/* so many at a time, each on its own; of those that stay fewer, which then have all that any peer has */
+/*
+ * processes at a time, each with its own connection; fewer if the connections stay, since those use a peer's
+ * full rights
+ */
 #define POURERS 4
 #define POURERS_THAT_STAY 2
-/* their addresses, and that of all whose requests wait: only they find the server busy */
+/* the addresses of these, and of all whose requests are held: only they find the server busy */
 #define HOST 110
 #define HOST_OF_HELD 120
 
-/* reasons of REJECT; none: the stream ends without a word */
+/* reasons of REJECT; NO_REASON: the stream ends without one */
 #define NO_REASON 0
 #define REASON_BUSY 3
 #define REASON_PLAIN 5
@@ -36,10 +39,10 @@
 
 struct refusal {
 	uint16_t reason;
-	/* a connection, and the bytes that it is refused for; -1: none now */
+	/* makes a connection, and the bytes that it is refused for; -1 if there is no connection now */
 	int (*begin)(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX], size_t *len);
 	struct filler filler;
-	bool stays; /* the stream may go on until its deadline, if nothing else waits for it */
+	bool stays; /* the stream may continue until its deadline, if nothing else waits for it */
 };
 
 static int
@@ -51,7 +54,7 @@ begin_other_version(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSA
 	return raw_connect_ready(host, port);
 }
 
-/* its check sum is that of another request */
+/* a request with the checksum of another one */
 static int
 begin_damaged(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX], size_t *len)
 {
@@ -61,7 +64,7 @@ begin_damaged(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX
 	return raw_connect_ready(host, port);
 }
 
-/* plain text where TLS is spoken, and TLS where it is not */
+/* plain text to a server that uses TLS, and TLS to one that does not */
 static int
 begin_wrong_kind(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX], size_t *len)
 {
@@ -79,12 +82,12 @@ begin_garbage(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX
 {
 	for (size_t i = 0; i < RAW_HEADER; i++)
 		bytes[i] = (uint8_t)random();
-	bytes[0] = 'X'; /* neither a request nor a record */
+	bytes[0] = 'X'; /* starts neither a request nor a record */
 	*len = RAW_HEADER;
 	return raw_connect_ready(host, port);
 }
 
-/* plain: it is refused before TLS could begin */
+/* plain, because it is refused before TLS can begin */
 static int
 begin_busy(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX], size_t *len)
 {
@@ -128,7 +131,7 @@ begin_broken_frame(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAG
 	return raw_establish(host, port, &memory);
 }
 
-/* it is for the client that the handshake is complete; the server refuses what it then reads */
+/* the handshake is complete for the client; the server refuses it only after that */
 static int
 begin_no_certificate(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESSAGE_MAX], size_t *len)
 {
@@ -143,7 +146,7 @@ begin_no_certificate(unsigned host, uint16_t port, uint8_t bytes[static RAW_MESS
 	return fd;
 }
 
-/* is it refused, and so? */
+/* checks that it is refused, and for the expected reason */
 static int
 look(const struct refusal *refusal, const struct target *target)
 {
@@ -262,7 +265,7 @@ after_no_certificate(const struct target *target, int64_t end_ms)
 
 /* --- busy --- */
 
-/* a request by which the server's application does something; its socket, or -1 */
+/* sends a request that makes the server's application do something; returns its socket, or -1 */
 static int
 ask(unsigned host, const struct target *target, const char *what)
 {
@@ -275,7 +278,7 @@ ask(unsigned host, const struct target *target, const char *what)
 	return fd;
 }
 
-/* has one address all that it may have? */
+/* true if this address has all the pending connections that it may have */
 static bool
 is_busy(const struct target *target)
 {
@@ -294,8 +297,8 @@ is_busy(const struct target *target)
 static int held[PENDING_OF_ADDRESS];
 
 /*
- * All that one address may have wait for the application; then the server has no room for more from there.
- * One whose request is not read yet may be ended for the next one.
+ * All requests that one address may have wait for the application; then the server has no room for more from
+ * there. The server may close one whose request has not been read yet in favour of the next one.
  */
 int
 prepare_busy(const struct target *target)
@@ -321,7 +324,7 @@ release(const struct target *target)
 	int fd = ask(HOST, target, REQUEST_TO_RELEASE);
 	int ret = 0;
 
-	/* it is rejected itself, after all others */
+	/* this request is rejected too, after all the others */
 	if (fd < 0 || !raw_ends(fd, PATIENCE_MS))
 		ret = let_pass("nothing: it does not answer");
 	if (fd >= 0)

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * attacks_tls.c -- what hostile peers do with TLS itself
+ * attacks_tls.c -- attacks on TLS itself
  *
- * Those with credentials prepare as many records as they can before they send the first one, so that the
- * server has to work for each of them faster than they come. Records that are made meanwhile follow.
+ * Peers with credentials prepare as many records as they can before they send the first one, so that records
+ * arrive faster than the server can process them. After those they send records that they make meanwhile.
  */
 
 #include <stdlib.h>
@@ -17,18 +17,20 @@
 
 #define HOST 140
 #define HOST_OF_SLOW 150
-/* a flood that was prepared: so many records at most, made in so long at most */
+/* a prepared flood: at most RECORDS records, made in at most PREPARED_MS */
 #define RECORDS 400000u
 #define PREPARED_MS 2000
-/* one that is made meanwhile */
+/* records of a flood made while the attack runs */
 #define RECORDS_MEANWHILE 2000u
-/* OpenSSL bears so many records without content behind each other */
+/* the number of consecutive records without content that OpenSSL accepts */
 #define EMPTY_RECORDS 32u
 #define CREEPERS 200
 #define HOST_OF_SAYERS 160
 #define SAYERS 40
 
-/* the next records of a flood, of at most RAW_TLS_KEY_UPDATE_SIZE bytes each; how many bytes */
+/*
+ * makes the next records of a flood, of at most RAW_TLS_KEY_UPDATE_SIZE bytes each; returns the total bytes
+ */
 struct flood;
 typedef size_t next_fn(struct flood *flood, uint8_t *bytes);
 
@@ -42,7 +44,7 @@ struct flood {
 	size_t len;
 };
 
-/* what one call of next() makes at the most: EMPTY_RECORDS and one with a frame */
+/* the most bytes that one call of next() makes: EMPTY_RECORDS records, and one with a frame */
 #define NEXT_MAX ((EMPTY_RECORDS + 1) * RAW_TLS_OVERHEAD + RAW_HEADER)
 
 static struct flood prepared = { .fd = -1 };
@@ -50,7 +52,7 @@ static struct flood prepared = { .fd = -1 };
 static size_t
 next_key_update(struct flood *flood, uint8_t *bytes)
 {
-	/* some ask for an answer, which the server must not give to whoever does not read it */
+	/* some request an answer, which the server must not send to a peer that does not read it */
 	return raw_tls_seal_key_update(flood->sealer, flood->count++ % 16 == 15, bytes);
 }
 
@@ -68,7 +70,7 @@ next_empty_records(struct flood *flood, uint8_t *bytes)
 	return (size_t)(at - bytes);
 }
 
-/* false: no connection */
+/* returns false if there is no connection */
 static bool
 make(struct flood *flood, next_fn *next, const struct target *target, unsigned records, int64_t end_ms)
 {
@@ -103,7 +105,7 @@ prepare(next_fn *next, const struct target *target)
 		: let_pass("no peer that has credentials");
 }
 
-/* ends: the server must not bear it to its end */
+/* ends: true if the server must end the stream instead of reading all records */
 static int
 flood_of_records(next_fn *next, bool ends, const struct target *target, int64_t end_ms)
 {
@@ -117,7 +119,7 @@ flood_of_records(next_fn *next, bool ends, const struct target *target, int64_t 
 		(void)raw_send_until(flood.fd, flood.bytes, flood.len, end_ms);
 		end_flood(&flood);
 	}
-	/* what it has sent meanwhile may stand in front of the end */
+	/* what the server has sent meanwhile may come before the end */
 	if (ends && !raw_ends(prepared.fd, PATIENCE_MS))
 		ret = let_pass("records without content, and without end");
 	end_flood(&prepared);
@@ -148,9 +150,9 @@ empty_records(const struct target *target, int64_t end_ms)
 	return flood_of_records(next_empty_records, false, target, end_ms);
 }
 
-/* --- first messages, which cost their sender nothing --- */
+/* --- recorded ClientHellos, which cost their sender nothing --- */
 
-/* the server computes quickly with the first one, and must not offer the others: ffdhe8192 takes 0.3 s */
+/* the first is cheap for the server to compute, and it must not offer the others: ffdhe8192 takes 0.3 s */
 static const char *const groups[] = { "X25519", "ffdhe8192", "P-521" };
 
 static struct hello {
@@ -170,7 +172,7 @@ prepare_hellos(const struct target *target)
 	return 0;
 }
 
-/* each says the same again as soon as it is answered */
+/* each connection sends the same again as soon as it has an answer */
 int
 recorded_hellos(const struct target *target, int64_t end_ms)
 {
@@ -197,9 +199,9 @@ recorded_hellos(const struct target *target, int64_t end_ms)
 	return 0;
 }
 
-/* --- the handshake, byte by byte --- */
+/* --- handshakes byte by byte --- */
 
-/* each with credentials, and complete in the end: then another one begins */
+/* each has credentials and completes in the end; then another one begins */
 int
 slow_tls(const struct target *target, int64_t end_ms)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* figures.c -- what an honest client has to wait for, and how long */
+/* figures.c -- how long the operations of an honest client take */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static uint32_t samples[SAMPLES_MAX]; /* us */
 static size_t sample_count;
 static unsigned long connects;
 static uint32_t longest_connect;
-static uint32_t longest_operation; /* also of those that are more than can be kept */
+static uint32_t longest_operation; /* includes those for which there is no sample left */
 
 int64_t
 now_us(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* figures.h -- what an honest client has to wait for, and how long */
+/* figures.h -- how long the operations of an honest client take */
 
 #ifndef FIGURES_H
 #define FIGURES_H
@@ -10,7 +10,7 @@
 
 int64_t now_us(void);
 
-/* each one that was made */
+/* records the time of one connection or operation, in microseconds */
 void figures_connect(int64_t us);
 void figures_operation(int64_t us);
 

@@ -21,7 +21,7 @@
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define DEPTH 16
 #define PSN_MASK 0xffffffu
-/* what a port has at the most: an index travels in one byte */
+/* the most entries that a port can have, because an index travels in one byte */
 #define GIDS_MAX 256
 
 void
@@ -31,7 +31,7 @@ hand_fail(const char *what)
 	exit(1);
 }
 
-/* is it the GID that the software device gives to 127.0.0.1? */
+/* true if it is the GID that the software device gives to 127.0.0.1 */
 static bool
 is_of_loopback(const union ibv_gid *gid)
 {
@@ -131,7 +131,7 @@ hand_expect(struct hand *hand, const struct hand_card *peer)
 void
 hand_call(struct hand *hand)
 {
-	/* the longest that an absent peer is waited for: the attack may be why it is absent */
+	/* the longest timeout for an absent peer, since it may be absent because of the attack */
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
 		.timeout = 31,
 		.retry_cnt = 7,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* hand.h -- a queue pair that is connected by hand, as programs for verbs have it; over libsoftrdma.so */
+/* hand.h -- queue pairs connected by hand, as verbs programs do it; over libsoftrdma.so */
 
 #ifndef HAND_H
 #define HAND_H
@@ -12,17 +12,17 @@
 
 #define HAND_MEMORY 8192
 
-/* what a program has once */
+/* what a program needs once */
 struct hand_device {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
-	uint8_t *bytes;    /* HAND_MEMORY of them; everybody may read and write them */
+	uint8_t *bytes;    /* HAND_MEMORY of them; every peer may read and write them */
 	union ibv_gid gid; /* of 127.0.0.1 */
 	unsigned gid_index;
 };
 
-/* what the sides tell each other; both run on one machine, so it goes as it lies in memory */
+/* what the sides exchange; both run on one machine, so it is sent as it lies in memory */
 struct hand_card {
 	union ibv_gid gid;
 	uint64_t addr;
@@ -44,9 +44,9 @@ void hand_open_device(struct hand_device *device);
 void hand_close_device(struct hand_device *device);
 /* in INIT */
 void hand_new(const struct hand_device *device, struct hand *hand);
-/* in RTR: it serves whoever has the peer's card */
+/* moves it to RTR: it then serves any peer that has the card of `peer` */
 void hand_expect(struct hand *hand, const struct hand_card *peer);
-/* in RTS: it calls */
+/* moves it to RTS: it connects to the peer */
 void hand_call(struct hand *hand);
 void hand_delete(struct hand *hand);
 

@@ -2,13 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * hand_honest.c -- the client of hand_server.c that must not notice anything: a queue pair, a call, writes
- * and reads, the end, again and again
+ * hand_honest.c -- the honest client of hand_server.c, which must not notice any attack: it makes a queue
+ * pair, connects, writes and reads, ends, again and again
  *
  *	hand_honest <port for cards> <ms>
  *
- * prints what it took (figures.h); to connect is to have the first write completed. Any failure, or a byte
- * that is not what was written, is the end with status 1.
+ * It prints how long these took (figures.h). A queue pair counts as connected when its first write completes.
+ * On any failure, or if a byte read differs from the one written, it ends with status 1.
  */
 
 #include <arpa/inet.h>
@@ -42,7 +42,10 @@ fail(const char *what)
 	exit(1);
 }
 
-/* tells the own card, and is told the other one; the socket, which keeps the other side */
+/*
+ * sends its own card and receives the other one; returns the socket, which keeps the other side's queue pair
+ * open
+ */
 static int
 exchange(unsigned long port, const struct hand_card *own, struct hand_card *peer)
 {
@@ -101,7 +104,7 @@ await(struct hand *hand)
 	while (count == 0) {
 		if (ibv_req_notify_cq(hand->cq, 0))
 			hand_fail("notification");
-		count = ibv_poll_cq(hand->cq, 1, &wc); /* it may have come in between */
+		count = ibv_poll_cq(hand->cq, 1, &wc); /* it may have come before the CQ was armed */
 		if (count == 0) {
 			await_event(hand);
 			count = ibv_poll_cq(hand->cq, 1, &wc);
@@ -111,7 +114,7 @@ await(struct hand *hand)
 		fail("an operation has failed");
 }
 
-/* bytes[0 to LENGTH) go there, and come back behind them */
+/* writes bytes[0 to LENGTH) to the server, and reads them back into the bytes after those */
 static void
 operate(struct hand *hand, const struct hand_card *peer, size_t at)
 {

@@ -2,11 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * hand_server.c -- what the hostile peers attack: a program for verbs whose queue pairs are connected by hand
+ * hand_server.c -- the server that hostile peers attack: a verbs program whose queue pairs are connected by
+ * hand
  *
- * One of them waits for a peer that never comes, so that its door stays open. For each client that comes by a
- * socket, and gives its card, it makes another one, which serves it until the client closes that socket. It
- * has as few descriptors as attackers can take all of. It ends when standard input does.
+ * One queue pair waits for a peer that never comes, so its port stays open. For each client that connects to
+ * a socket and sends its card, the server makes another one, which serves the client until that closes the
+ * socket. The server has so few descriptors that attackers can take them all. It ends when standard input
+ * does.
  */
 
 #include <arpa/inet.h>
@@ -43,7 +45,7 @@ listen_for_cards(uint16_t *port)
 	return fd;
 }
 
-/* until the client has gone, or standard input has ended */
+/* serves one client until it has gone or standard input has ended */
 static void
 serve(int listening)
 {
@@ -64,7 +66,7 @@ serve(int listening)
 	close(fd);
 }
 
-/* nobody is it, and whoever says so lies */
+/* the card of a peer that does not exist; a client that claims to be it is an attacker */
 static struct hand_card
 nobody(void)
 {

@@ -2,12 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * honest.c -- the client that must not notice anything: connects, writes, reads back, disconnects, again and
- * again
+ * honest.c -- the honest client, which must not notice any attack: it connects, writes, reads back,
+ * disconnects, again and again
  *
  *	honest <port> <ms>
  *
- * prints what it took (figures.h). Any failure, or a byte that is not what was written, is the end with status 1.
+ * It prints how long these took (figures.h). On any failure, or if a byte read differs from the one written,
+ * it ends with status 1.
  */
 
 #include <stdint.h>
@@ -45,7 +46,7 @@ fail(const char *what)
 	exit(1);
 }
 
-/* bytes[0 to LENGTH) go there, and come back behind them */
+/* writes bytes[0 to LENGTH) to the server, and reads them back into the bytes after those */
 static void
 operate(struct rpma_conn *conn, struct rpma_mr_local *mr, struct rpma_mr_remote *remote, uint8_t *bytes,
 	size_t at)

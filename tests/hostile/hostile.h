@@ -9,17 +9,20 @@
 #define SLOT_SIZE 8192
 #define GUARD_SIZE 65536
 
-/* what the server is told to hold at most, and what of that is for one address */
+/* the server's limit of pending connections, and the share of one address */
 #define PENDING_TEXT "512"
 #define PENDING_MAX 512
 #define PENDING_OF_ADDRESS 256
 
-/* descriptors of the program whose queue pairs are connected by hand */
+/* descriptors of the server whose queue pairs are connected by hand */
 #define HAND_FILES 256
 
-/* private data of requests by which attackers get from the application what others get by being many */
+/*
+ * Private data of requests. With these an attacker makes the application do what otherwise takes many
+ * clients.
+ */
 #define REQUEST_TO_REFUSE "refuse"
-#define REQUEST_TO_HOLD "hold"       /* it is not answered */
-#define REQUEST_TO_RELEASE "release" /* those are refused that were not answered, and then this one */
+#define REQUEST_TO_HOLD "hold"       /* the request gets no response */
+#define REQUEST_TO_RELEASE "release" /* all requests without a response are refused, and then this one */
 
 #endif /* HOSTILE_H */

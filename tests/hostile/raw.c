@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* raw.c -- the protocol of the software device by hand */
+/* raw.c -- a hand-written implementation of the software device's protocol */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -85,7 +85,7 @@ raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame)
 	frame->arg = get(bytes + 24, 8);
 }
 
-/* of the few bytes of a message: one bit after the other */
+/* bit by bit, which is fast enough for a message */
 static uint32_t
 crc32c(const uint8_t *bytes, size_t len)
 {
@@ -149,7 +149,7 @@ raw_join_message(const struct raw_join *join, uint8_t bytes[static RAW_JOIN_SIZE
 	raw_sum(bytes);
 }
 
-/* what there is room for; *events: what to wait for if there is none */
+/* sends what there is room for; *events: what to poll for if there is no room */
 static ssize_t
 send_some(int fd, const void *bytes, size_t len, short *events)
 {
@@ -158,7 +158,7 @@ send_some(int fd, const void *bytes, size_t len, short *events)
 				 : send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* what there is; *events: what to wait for if there is nothing */
+/* receives what is there; *events: what to poll for if nothing is */
 static ssize_t
 recv_some(int fd, void *bytes, size_t len, short *events)
 {

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * raw.h -- the protocol of the software device by hand, as doc/softrdma-protocol.md has it
+ * raw.h -- a hand-written implementation of the software device's protocol, after doc/softrdma-protocol.md
  *
- * None of the product's code is used: who attacks does not ask it for permission. Sockets are plain TCP,
- * bound to an address of the loopback network, so that one machine can be many. Where the environment asks
- * for TLS, those that are established have credentials and speak it (raw_tls.h); strangers have none.
+ * It uses none of the product's code, because an attacker would not either. Sockets are plain TCP, bound to
+ * an address of the loopback network, so that one machine can act as many. If the environment asks for TLS,
+ * established connections have credentials and use TLS (raw_tls.h); strangers have none.
  */
 
 #ifndef RAW_H
@@ -51,33 +51,33 @@ struct raw_frame {
 	uint64_t arg;
 };
 
-/* what the server has given this connection */
+/* the memory that the server has granted to this connection */
 struct raw_memory {
 	uint64_t addr;
 	uint64_t size;
 	uint32_t key;
 };
 
-/* a socket on its way from 127.0.0.<host> to the port; -1: refused, or no port or descriptor is left */
+/* a connecting socket from 127.0.0.<host> to the port; -1 if refused, or if no port or descriptor is left */
 int raw_connect(unsigned host, uint16_t port);
 
 void raw_encode(const struct raw_frame *frame, uint8_t bytes[static RAW_HEADER]);
 void raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame);
 
-/* puts the check sums into a message that was changed */
+/* sets the checksums of a message that was changed */
 void raw_sum(uint8_t *bytes);
 /* a CONNECT without private data */
 void raw_connect_message(uint8_t bytes[static RAW_HEADER]);
-/* the same with a text as its private data; its length */
+/* the same with a text as private data; returns the length */
 size_t raw_connect_message_with(uint8_t bytes[static RAW_MESSAGE_MAX], const char *text);
 
-/* the reason of an answer that is a REJECT; 0: it is none */
+/* the reason if the message is a REJECT, otherwise 0 */
 uint16_t raw_reject_reason(const uint8_t bytes[static RAW_HEADER]);
 
 #define RAW_GID_SIZE 16
 #define RAW_JOIN_SIZE (RAW_HEADER + 40)
 
-/* how a queue pair that is connected by hand is called */
+/* the fields of a JOIN, which connects to a queue pair connected by hand */
 struct raw_join {
 	uint8_t dst_gid[RAW_GID_SIZE], src_gid[RAW_GID_SIZE];
 	uint32_t dst_qp_num, expected;
@@ -86,22 +86,24 @@ struct raw_join {
 
 void raw_join_message(const struct raw_join *join, uint8_t bytes[static RAW_JOIN_SIZE]);
 
-/* so many bytes; false: the stream has ended or the time is over */
+/* send or receive exactly len bytes; false if the stream has ended or the time is over */
 bool raw_send(int fd, const void *bytes, size_t len);
 bool raw_send_until(int fd, const void *bytes, size_t len, int64_t end_ms);
 bool raw_recv(int fd, void *bytes, size_t len, int timeout_ms);
 bool raw_send_frame(int fd, const struct raw_frame *frame, const void *payload);
-/* throws away what has come */
+/* discards everything received so far */
 void raw_drain(int fd);
-/* throws away what comes, whatever it is, until the stream ends; false: it has not in this time */
+/* discards everything received until the stream ends; false if it has not ended in this time */
 bool raw_ends(int fd, int timeout_ms);
-/* of each socket that is one of these */
+/* to be called for each socket of this file */
 void raw_close(int fd);
 
-/* connects, and makes the stream ready for a message: with credentials where the server speaks TLS; or -1 */
+/*
+ * connects and makes the stream ready for a message: with TLS and credentials if the server uses TLS; or -1
+ */
 int raw_connect_ready(unsigned host, uint16_t port);
 
-/* connects and shakes hands until READY; -1: the server was busy, or too slow */
+/* connects and completes the handshake up to READY; -1 if the server was busy or too slow */
 int raw_establish(unsigned host, uint16_t port, struct raw_memory *memory);
 
 enum raw_end {
@@ -109,8 +111,10 @@ enum raw_end {
 	RAW_STILL_THERE, /* after the time */
 };
 
-/* throws away what comes; answer: is DISCONNECT answered? frames (may be NULL): one bit for each opcode that
- * came */
+/*
+ * Discards everything received. *opcodes (may be NULL) gets one bit for each opcode that came, *nak (may be
+ * NULL) the code of a NAK.
+ */
 enum raw_end raw_expect_end(int fd, int timeout_ms, uint64_t *opcodes, uint16_t *nak);
 
 #endif /* RAW_H */

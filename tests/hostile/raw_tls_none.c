@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* raw_tls_none.c -- built without OpenSSL, as the server then is */
+/* raw_tls_none.c -- for builds without OpenSSL, in which the server has no TLS either */
 
 #include <errno.h>
 

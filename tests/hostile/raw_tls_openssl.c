@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* raw_tls_openssl.c -- TLS of attackers, by OpenSSL */
+/* raw_tls_openssl.c -- TLS of attackers that have credentials */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 /* more descriptors than an attacker opens */
 #define FDS_MAX 4096
 
-/* TLS_AES_128_GCM_SHA256, the one cipher of attackers (RFC 8446) */
+/* TLS_AES_128_GCM_SHA256, the only cipher that attackers use (RFC 8446) */
 #define CIPHER "TLS_AES_128_GCM_SHA256"
 #define SECRET_SIZE 32
 #define NAME_SIZE 128
@@ -35,9 +35,9 @@
 
 struct stream {
 	SSL *ssl;                    /* NULL: plain */
-	BIO *out;                    /* of one that creeps: what OpenSSL has written */
+	BIO *out;                    /* of a creeping handshake: what OpenSSL has written */
 	uint64_t records;            /* sent since the handshake */
-	uint8_t secret[SECRET_SIZE]; /* that the keys for sending come from */
+	uint8_t secret[SECRET_SIZE]; /* from which the keys for sending are derived */
 };
 
 static struct stream streams[FDS_MAX]; /* by descriptor */
@@ -60,7 +60,7 @@ file_of(const char *variable)
 	return path;
 }
 
-/* CLIENT_TRAFFIC_SECRET_0 <random> <secret>, in hexadecimal, as for a sniffer */
+/* keeps the secret of a line of the key log: CLIENT_TRAFFIC_SECRET_0 <random> <secret>, in hexadecimal */
 static void
 keep_secret(const SSL *ssl, const char *line)
 {
@@ -85,7 +85,7 @@ must(bool done)
 	exit(1);
 }
 
-/* the file with the key: <name>:<hexadecimal digits> */
+/* reads the file with the key: <name>:<hexadecimal digits> */
 static size_t
 read_key(char name[static NAME_SIZE], uint8_t key[static SECRET_SIZE])
 {
@@ -102,7 +102,7 @@ read_key(char name[static NAME_SIZE], uint8_t key[static SECRET_SIZE])
 	return len;
 }
 
-/* a key that both sides have counts as a session */
+/* OpenSSL treats a pre-shared key as a session */
 static int
 offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *len, SSL_SESSION **session)
 {
@@ -126,7 +126,7 @@ new_context(void)
 {
 	SSL_CTX *ctx;
 
-	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes as it likes */
+	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
 	ctx = SSL_CTX_new(TLS_client_method());
 	must(ctx && SSL_CTX_set_ciphersuites(ctx, CIPHER) == 1);
 	if (getenv("SOFTRDMA_TLS_PSK"))
@@ -163,7 +163,7 @@ context_without_certificate(void)
 	return ctx;
 }
 
-/* what a call that has not succeeded means, as errno; *events: what it waits for */
+/* translates the failure of a call into errno; *events: what it waits for */
 static ssize_t
 failed(SSL *ssl, int ret, short *events)
 {
@@ -189,7 +189,7 @@ failed(SSL *ssl, int ret, short *events)
 	}
 }
 
-/* a stream of this socket that has said nothing yet; NULL: none */
+/* a new TLS stream of this socket; or NULL */
 static SSL *
 new_stream(int fd, SSL_CTX *ctx)
 {
@@ -276,7 +276,7 @@ raw_tls_recv(int fd, void *bytes, size_t len, short *events)
 	return n > 0 ? n : failed(streams[fd].ssl, n, events);
 }
 
-/* --- byte by byte --- */
+/* --- handshakes byte by byte --- */
 
 bool
 raw_tls_creep_begin(int fd)
@@ -322,13 +322,13 @@ raw_tls_hello(const char *group, uint8_t bytes[static RAW_TLS_HELLO_MAX])
 
 	must(ssl && in && out && SSL_set1_groups_list(ssl, group) == 1);
 	SSL_set_bio(ssl, in, out);
-	(void)SSL_connect(ssl); /* it waits for an answer */
+	(void)SSL_connect(ssl); /* it stops where it waits for the server's answer */
 	len = BIO_read(out, bytes, RAW_TLS_HELLO_MAX);
 	SSL_free(ssl);
 	return len > 0 ? (size_t)len : 0;
 }
 
-/* --- records by hand --- */
+/* --- records made by hand --- */
 
 struct raw_tls_sealer {
 	uint8_t secret[SECRET_SIZE];
@@ -337,7 +337,7 @@ struct raw_tls_sealer {
 	EVP_CIPHER_CTX *cipher;
 };
 
-/* HKDF-Expand-Label without a context (RFC 8446, 7.1), of no more than one digest */
+/* HKDF-Expand-Label without a context (RFC 8446, 7.1), of at most one digest */
 static void
 expand(const uint8_t secret[static SECRET_SIZE], const char *label, uint8_t *out, size_t len)
 {
@@ -346,7 +346,7 @@ expand(const uint8_t secret[static SECRET_SIZE], const char *label, uint8_t *out
 	const int written = snprintf((char *)info + 3, sizeof(info) - 3, "tls13 %s", label);
 
 	info[2] = (uint8_t)written;
-	/* behind the label: the length of the context, which is 0, and the number of the block */
+	/* after the label: the length of the context, which is 0, and the number of the block */
 	info[3 + written] = 0;
 	info[4 + written] = 1;
 	must(HMAC(EVP_sha256(), secret, SECRET_SIZE, info, (size_t)written + 5, digest, NULL) != NULL);

@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * server.c -- what the hostile peers attack: a server as an application writes it, over librpma
+ * server.c -- the server that hostile peers attack: written over librpma as an application would be
  *
- * Each connection gets a slot of memory of its own, whose descriptor is the private data of the acceptance. A
- * region with the same rights is given to nobody. When standard input ends the server looks whether that one
- * is as it was.
+ * Each connection gets a slot of memory of its own; the slot's descriptor is the private data of the
+ * acceptance. Another region with the same rights is granted to no client. When standard input ends, the
+ * server checks that this region is unchanged.
  */
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "pair.h"
 #include "pattern.h"
 
-/* more than pending requests may become before those who withdraw them are gone */
+/* more than the pending connections can become before the withdrawn ones are gone */
 #define CLIENTS_MAX 1024
 #define EVENTS_MAX 64
 #define USAGE \
@@ -41,7 +41,7 @@ struct client {
 };
 
 static struct client clients[CLIENTS_MAX];
-static struct rpma_conn_req *held[PENDING_MAX]; /* requests that get no answer before it is asked for */
+static struct rpma_conn_req *held[PENDING_MAX]; /* without a response until REQUEST_TO_RELEASE comes */
 static size_t held_count;
 static int epoll_fd;
 
@@ -100,8 +100,7 @@ end_client(struct client *c)
 
 	if (rpma_conn_get_event_fd(c->conn, &fd) == 0)
 		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	if (c->established) /* else there is nothing to disconnect, and a line in the log for each that
-			       withdraws */
+	if (c->established) /* for the others it fails, with a line in the log */
 		(void)rpma_conn_disconnect(c->conn);
 	must("delete a connection", rpma_conn_delete(&c->conn));
 }
@@ -119,7 +118,7 @@ release_held(void)
 		(void)rpma_conn_req_delete(&held[--held_count]);
 }
 
-/* what a request says that is none of a client's; true: it was dealt with */
+/* handles a request that is a command of a test; true if it was one */
 static bool
 do_as_told(struct rpma_conn_req *req)
 {
@@ -150,7 +149,7 @@ accept_client(struct rpma_ep *ep)
 	int fd;
 
 	if (rpma_ep_next_conn_req(ep, NULL, &req))
-		return; /* given up meanwhile, or none */
+		return; /* there is no request, or it was withdrawn */
 	if (do_as_told(req))
 		return;
 	while (c < clients + CLIENTS_MAX && c->conn)
@@ -159,7 +158,7 @@ accept_client(struct rpma_ep *ep)
 		(void)rpma_conn_req_delete(&req);
 		return;
 	}
-	memset(c->slot, 0, SLOT_SIZE); /* what one client has written is not for the next one */
+	memset(c->slot, 0, SLOT_SIZE); /* hides what one client has written from the next one */
 	must("size of a descriptor", rpma_mr_get_descriptor_size(c->mr, &len));
 	must("descriptor", rpma_mr_get_descriptor(c->mr, descriptor));
 	const struct rpma_conn_private_data pdata = { descriptor, (uint8_t)len };

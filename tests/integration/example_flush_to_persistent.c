@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* example_flush_to_persistent.c -- the example as a user runs it: what it prints, and what it believes */
+/*
+ * example_flush_to_persistent.c -- the example run as a user runs it: its output, and how it treats a lying
+ * server
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +54,7 @@ expect_end(struct proc *p, int status)
 	proc_kill(p);
 }
 
-/* a port that is free may be taken before the server listens on it: then another one is tried */
+/* another process may take the free port before the server listens on it; then another port is tried */
 static void
 start_server(const char *path, const char *direct_write)
 {
@@ -110,7 +113,7 @@ persistent(void **state)
 	start_server("server.pmem", NULL);
 	start_client("client.pmem", NULL);
 	expect_greeting("Hello world!", "¡Hola Mundo!");
-	/* both have kept what they had */
+	/* both have kept their content */
 	start_server("server.pmem", "on");
 	start_client("client.pmem", NULL);
 	expect_greeting("¡Hola Mundo!", "Hello world!");
@@ -136,13 +139,13 @@ old_value(void **state)
 	expect_line(&server, "listening");
 	start_client(NULL, NULL);
 	expect_end(&client, 0);
-	/* standard output is a pipe here, so it comes at the end */
+	/* standard output is a pipe here, so it is written only when the server ends */
 	expect_line(&server, "Old value: Hello world!");
 	expect_line(&server, "New value: Hello world!");
 	expect_end(&server, 0);
 }
 
-/* memory that cannot be made durable: the client says so and makes do with less */
+/* memory that cannot be made durable: the client reports this and uses the weaker flush */
 static void
 volatile_memory(void **state)
 {
@@ -197,7 +200,7 @@ unfit_files(void **state)
 	expect_end(&client, 1);
 }
 
-/* a server of the test's own, which tells the client whatever it likes */
+/* a server of the test itself, which sends the client these private data */
 static void
 lie_to_client(struct rpma_ep *ep, uint8_t *bytes, uint8_t len)
 {
@@ -218,7 +221,7 @@ lie_to_client(struct rpma_ep *ep, uint8_t *bytes, uint8_t len)
 }
 
 /*
- * offset, lengths and descriptors that would lead out of the private data, or out of the memory that they
+ * offset, lengths and descriptors that point outside the private data, or outside the memory that they
  * describe: the client gives up and does nothing else
  */
 static void
@@ -231,14 +234,14 @@ lies_about_the_memory(void **state)
 		uint8_t value;
 	} lies[] = {
 		{ 2, 0 },   /* no descriptor */
-		{ 2, 20 },  /* a byte too few */
+		{ 2, 20 },  /* one byte too few */
 		{ 2, 25 },  /* more than there is room for */
 		{ 2, 255 }, /* far more */
-		{ 3, 4 },   /* together a byte too many */
-		{ 3, 255 }, /* together far too many, and more than 255 */
-		{ 0, 16 },  /* the data begin at the end of the memory */
-		{ 1, 255 }, /* and far behind it */
-		{ 0, 4 },   /* less room than the text needs */
+		{ 3, 4 },   /* one byte too many in total */
+		{ 3, 255 }, /* far too many in total, and more than 255 */
+		{ 0, 16 },  /* the data begins at the end of the memory */
+		{ 1, 255 }, /* far after the end */
+		{ 0, 4 },   /* less memory than the text needs */
 		{ 24, 0 },  /* memory without any right */
 	};
 	struct ibv_context *ctx;
@@ -264,7 +267,7 @@ lies_about_the_memory(void **state)
 	lie_to_client(ep, bytes, 27);
 	lie_to_client(ep, bytes, 0);
 	/*
-	 * all of it well-formed, and yet a key that nobody gave out: the write fails, and the client says so
+	 * everything is well-formed, but no region has this key: the write fails, and the client reports it
 	 */
 	lie_to_client(ep, bytes, sizeof(bytes));
 	assert_int_equal(rpma_ep_shutdown(&ep), 0);

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * example_strangers.c -- the examples with another side that does not keep to the rules
+ * example_strangers.c -- the examples with a peer that breaks the rules
  *
- * What comes from there must neither lead out of any memory nor be taken for right: the program ends with
- * status 1, or, if it serves many, goes on for the others.
+ * A program must not follow wrong data out of its memory, nor accept it. It ends with status 1, or, if it
+ * serves many, continues for the others.
  */
 
 #include <setjmp.h>
@@ -58,7 +58,7 @@ expect_line(const char *expected)
 		fail_msg("no line with: %s", expected);
 }
 
-/* a port that is free may be taken before the server listens on it: then another one is tried */
+/* another process may take the free port before the server listens on it; then another port is tried */
 static void
 start_server(const char *path, const char *arg)
 {
@@ -123,14 +123,14 @@ send_bytes(struct rpma_conn *conn, const void *bytes, size_t len)
 	assert_int_equal(rpma_send(conn, len ? mr : NULL, 0, len, RPMA_F_COMPLETION_ON_ERROR, NULL), 0);
 }
 
-/* a client of the test's own connects, sends this message, and the server ends with status 1 */
+/* a client of the test itself connects and sends this message; the server must end with status 1 */
 static void
 server_refuses(const char *path, const void *bytes, size_t len)
 {
 	start_server(path, NULL);
 	struct rpma_conn *conn = connect_with(NULL, 0, RPMA_CONN_ESTABLISHED);
 	send_bytes(conn, bytes, len);
-	/* it does not wait for this side to end the connection */
+	/* it must not wait until this side ends the connection */
 	assert_int_equal(next_event(conn), RPMA_CONN_CLOSED);
 	disconnect(&conn);
 	expect_end(1);
@@ -150,7 +150,7 @@ messages_of_a_wrong_length(void **state)
 	}
 }
 
-/* immediate data: announced wrongly, not at all, or not sent */
+/* immediate data: announced with a wrong value, not announced, or not sent */
 static void
 immediate_data(void **state)
 {
@@ -182,7 +182,7 @@ immediate_data(void **state)
 	disconnect(&conn);
 	expect_end(1);
 
-	/* a message where a write was to come */
+	/* a message instead of a write */
 	start_server(WRITE_IMM, NULL);
 	conn = connect_with(NULL, 0, RPMA_CONN_ESTABLISHED);
 	assert_int_equal(rpma_send_with_imm(conn, NULL, 0, 0, RPMA_F_COMPLETION_ON_ERROR, 0, NULL), 0);
@@ -192,7 +192,7 @@ immediate_data(void **state)
 }
 
 #ifdef GPSPM
-/* requests to make durable what is not there; in bytes of protobuf: tag 8 offset, tag 16 length */
+/* requests to flush memory that does not exist; in bytes of protobuf: tag 8 offset, tag 16 length */
 static void
 flush_requests(void **state)
 {
@@ -200,15 +200,15 @@ flush_requests(void **state)
 		uint8_t bytes[32];
 		size_t len;
 	} requests[] = {
-		{ { 0x08, 0x81, 0x08 }, 3 },             /* offset 1025, one behind the end */
+		{ { 0x08, 0x81, 0x08 }, 3 },             /* offset 1025, one past the end */
 		{ { 0x10, 0x81, 0x08 }, 3 },             /* length 1025 */
-		{ { 0x08, 0x01, 0x10, 0x80, 0x08 }, 5 }, /* one byte too many from 1 on */
-		{ { 0x08, 0x80, 0x08, 0x10, 0x01 }, 5 }, /* and from the end on */
+		{ { 0x08, 0x01, 0x10, 0x80, 0x08 }, 5 }, /* one byte too many, from offset 1 */
+		{ { 0x08, 0x80, 0x08, 0x10, 0x01 }, 5 }, /* one byte, from the end */
 		{ { 0x08, 0x10, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 },
 			13 }, /* wraps */
 		{ { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x10, 0x01 }, 13 },
 		{ { 0x08 }, 1 },             /* cut off */
-		{ { 0xff, 0xff, 0xff }, 3 }, /* no protobuf at all */
+		{ { 0xff, 0xff, 0xff }, 3 }, /* not protobuf at all */
 	};
 
 	(void)state;
@@ -217,7 +217,7 @@ flush_requests(void **state)
 }
 #endif
 
-/* what a server says about its memory: offset 0, a descriptor, no configuration */
+/* the description of a server's memory: offset 0, a descriptor, no configuration */
 static void
 describe_memory(uint8_t bytes[static 28])
 {
@@ -230,7 +230,10 @@ describe_memory(uint8_t bytes[static 28])
 	assert_int_equal(rpma_mr_get_descriptor(mr, bytes + 4), 0);
 }
 
-/* a server of the test's own, which gives the client these private data, and waits until it has gone */
+/*
+ * a server of the test itself, which sends the client these private data, and waits until the client has
+ * ended
+ */
 static void
 serve_client(char *const argv[], const uint8_t *bytes, uint8_t len)
 {
@@ -248,7 +251,7 @@ serve_client(char *const argv[], const uint8_t *bytes, uint8_t len)
 	assert_int_equal(rpma_ep_shutdown(&ep), 0);
 }
 
-/* a log that claims to be longer than there is room for */
+/* a log that claims to be longer than its memory */
 static void
 used_of_a_log(void **state)
 {
@@ -264,12 +267,12 @@ used_of_a_log(void **state)
 		serve_client(argv, bytes, sizeof(bytes));
 		expect_line("no valid log");
 		expect_end(1);
-		/* and nothing was written anywhere */
+		/* nothing was written */
 		for (size_t at = sizeof(used[i]); at < MEMORY; at++)
 			assert_int_equal(memory[at], 0x5a);
 	}
 
-	/* a region where the log does not fit any more */
+	/* a region with too little room for the log */
 	bytes[0] = 0xf9;
 	bytes[1] = 0x0b; /* from 3065 on: 1031 bytes, and 1032 are needed */
 	serve_client(argv, bytes, sizeof(bytes));
@@ -277,7 +280,7 @@ used_of_a_log(void **state)
 	expect_end(1);
 }
 
-/* a text without an end, and with what a terminal would obey */
+/* a text without a terminating zero, and with control sequences of terminals */
 static void
 text_for_a_terminal(void **state)
 {
@@ -299,7 +302,7 @@ text_for_a_terminal(void **state)
 	expect_end(0);
 }
 
-/* clients that break the rules lose their connection, and the others go on */
+/* clients that break the rules lose their connection; the others are still served */
 static void
 one_of_many(void **state)
 {
@@ -320,7 +323,7 @@ one_of_many(void **state)
 	assert_int_equal(next_event(bad), RPMA_CONN_CLOSED);
 	disconnect(&bad);
 
-	/* nothing is there for the answers to go to, and the messages go on all the same */
+	/* the client has posted no receive for the answers; its messages continue all the same */
 	bad = connect_with(NULL, 0, RPMA_CONN_ESTABLISHED);
 	memcpy(memory, numbers, sizeof(numbers));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -339,7 +342,7 @@ one_of_many(void **state)
 	proc_kill(&program);
 }
 
-/* a name from memory that is shorter than a name, and a description that is none */
+/* a name in memory that is too short, and an invalid description */
 static void
 names(void **state)
 {
@@ -351,11 +354,11 @@ names(void **state)
 	memset(memory, 'n', MEMORY);
 	describe_memory(bytes);
 	bytes[0] = 0xfd;
-	bytes[1] = 0x0f; /* from 4093 on: 3 bytes, without an end */
+	bytes[1] = 0x0f; /* from 4093 on: 3 bytes, without a terminating zero */
 	conn = connect_with(bytes, sizeof(bytes), RPMA_CONN_ESTABLISHED);
 	assert_int_equal(next_event(conn), RPMA_CONN_CLOSED);
 	disconnect(&conn);
-	/* lengths that lead out of it */
+	/* lengths that end outside the private data */
 	bytes[2] = 0xff;
 	conn = connect_with(bytes, sizeof(bytes), RPMA_CONN_ESTABLISHED);
 	assert_int_equal(next_event(conn), RPMA_CONN_CLOSED);

@@ -2,7 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * injected_faults.c -- a program of the library under SOFTRDMA_FAULTS: what it is told, and what is there
+ * injected_faults.c -- a program of the library under SOFTRDMA_FAULTS: what it is told, and what reaches the
+ * memory
  *
  * Both ends are in this process: the client's is connection 1, the server's is connection 2.
  */
@@ -48,7 +49,7 @@ keep_log(enum rpma_log_level level, const char *file, const int line, const char
 	va_end(ap);
 }
 
-/* --- a client that writes into the memory of a server, and flushes it --- */
+/* --- a client that writes to the memory of a server and flushes it --- */
 
 struct store {
 	struct pair pair;
@@ -188,7 +189,7 @@ told_in_the_log(void **state)
 	const char *first = strstr(log_text, "faults are injected");
 	assert_non_null(first);
 	assert_non_null(strstr(first, "delay=1ms@2,seed=5"));
-	assert_null(strstr(first + 1, "faults are injected")); /* once */
+	assert_null(strstr(first + 1, "faults are injected")); /* only once */
 	for (unsigned n = 0; n < 4; n++)
 		write_slot(&s, n);
 	for (unsigned n = 0; n < 4; n++)
@@ -228,7 +229,7 @@ silence(void **state)
 	expect_slot(&s, 3, false);
 	expect_closed(s.pair.client.conn);
 	expect_closed(s.pair.server.conn);
-	s.pair.client.cq = s.pair.server.cq = NULL; /* no other end is to be waited for */
+	s.pair.client.cq = s.pair.server.cq = NULL; /* so that store_forget() does not wait for another end */
 	store_forget(&s);
 }
 
@@ -274,7 +275,7 @@ flushes(void **state)
 	store_forget(&s);
 }
 
-/* one client of three is turned away, and the server never hears of it */
+/* one client of three is rejected, and the server never sees its request */
 static void
 rejections(void **state)
 {
@@ -303,7 +304,7 @@ rejections(void **state)
 	unsetenv(VARIABLE);
 }
 
-/* which of the writes of ten connections fails first: the same for the same seed */
+/* which write of each of ten connections fails first: the same for the same seed */
 static void
 outcomes(const char *faults, unsigned failed_at[static 10])
 {
@@ -320,7 +321,7 @@ outcomes(const char *faults, unsigned failed_at[static 10])
 		failed_at[i] = wc.status == IBV_WC_SUCCESS ? 0 : n;
 		store_forget(&s);
 	}
-	struct ibv_context *ctx; /* asked for without the variable: the next time counts from the beginning */
+	struct ibv_context *ctx; /* opening the device without the variable resets its count of connections */
 	assert_int_equal(rpma_utils_get_ibv_context(addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx), 0);
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* replicated_log.c -- apps/replicated-log as a user runs it: three replicas, writers, readers, and what happens
- * to them */
+/*
+ * replicated_log.c -- apps/replicated-log run as a user runs it: three replicas, writers, readers, and their
+ * failures
+ */
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,7 +36,7 @@ static struct proc replicas[REPLICAS];
 static char ports[REPLICAS][16];
 static struct proc writer;
 static const char *addr = "127.0.0.1";
-static char last_words[4096]; /* of the last program whose end was waited for, in case that a test fails */
+static char last_words[4096]; /* output of the last program waited for, shown if a test fails */
 
 /* --- files --- */
 
@@ -57,7 +59,7 @@ write_file(const char *path, const void *bytes, size_t len)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* so many lines, each another one; from > 0 leaves out the first ones */
+/* writes the lines from `from` to `to` - 1, all different */
 static void
 write_lines(const char *path, unsigned from, unsigned to)
 {
@@ -69,7 +71,7 @@ write_lines(const char *path, unsigned from, unsigned to)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* a shell command with the names of files and programs as $1, $2, ...; its exit status */
+/* runs a shell command with the names of files and programs as $1, $2, ...; returns its exit status */
 static int
 shell(const char *command, const char *one, const char *two, const char *three)
 {
@@ -91,7 +93,7 @@ same_file(const char *a, const char *b)
 
 /* --- replicas --- */
 
-/* the first time on any free port, then on the same again */
+/* the first time on any free port, later on the same one */
 static void
 start_replica(unsigned i)
 {
@@ -120,7 +122,7 @@ kill_replicas(void)
 		proc_kill(&replicas[i]);
 }
 
-/* a replica that must not start, and says why */
+/* a replica that must not start, and must give this reason */
 static void
 expect_no_start(const char *why, const char *size)
 {
@@ -135,18 +137,18 @@ expect_no_start(const char *why, const char *size)
 	proc_kill(&p);
 }
 
-/* because of its file, which stays as it is */
+/* it refuses its file, which stays unchanged */
 static void
 expect_refused(const char *why)
 {
 	assert_int_equal(shell("cp \"$1\" \"$2\"", log_of(0), "before", NULL), 0);
 	expect_no_start(why, SIZE);
 	assert_true(same_file(log_of(0), "before"));
-	/* the reader knows as well */
+	/* the reader refuses it as well */
 	assert_int_equal(shell("\"$1\" -q \"$2\" 2>/dev/null", READER, log_of(0), NULL), 1);
 }
 
-/* what a reader prints of the log is exactly that file */
+/* the output of a reader of this log is exactly that file */
 static void
 expect_log(unsigned i, const char *path)
 {
@@ -177,7 +179,7 @@ list(void)
 	return text;
 }
 
-/* input NULL: a pipe that the test writes to */
+/* input NULL: the input is a pipe that the test writes to */
 static void
 start_writer_with(struct proc *p, const char *input, const char *options)
 {
@@ -204,7 +206,9 @@ expect_line(struct proc *p, const char *text)
 		fail_msg("no line with: %s", text);
 }
 
-/* the writer has that to say of a replica, which is not to be taken for what it says of another one */
+/*
+ * waits for a line of the writer about this replica; the port in it tells it from lines about other replicas
+ */
 static void
 expect_word_of(unsigned i, const char *what)
 {
@@ -232,7 +236,7 @@ expect_end(struct proc *p, int status)
 		fail_msg("status %d instead of %d: %s", ended_with, status, last_words);
 }
 
-/* the writer that has ended said so of a replica */
+/* the writer that has ended printed this about a replica */
 static void
 expect_told(unsigned i, const char *what)
 {
@@ -276,7 +280,7 @@ wait_acks(uint64_t wanted)
 	}
 }
 
-/* on at least a majority, every acknowledged record is there, and the log is a part of the input */
+/* At least a majority holds every acknowledged record, as a beginning of the input. Every log is sound. */
 static void
 expect_acknowledged(const char *input)
 {
@@ -287,7 +291,7 @@ expect_acknowledged(const char *input)
 
 	(void)read_acks(&records, &bytes);
 	for (unsigned i = 0; i < REPLICAS; i++) {
-		/* sound, whatever it holds */
+		/* sound, whatever it contains */
 		assert_int_equal(shell("\"$1\" -q \"$2\" 2>/dev/null", READER, log_of(i), NULL), 0);
 		snprintf(command, sizeof(command),
 			"\"$1\" -n %" PRIu64 " \"$2\" 2>/dev/null | head -c %" PRIu64 " | cmp -n %" PRIu64
@@ -298,7 +302,7 @@ expect_acknowledged(const char *input)
 	assert_true(complete >= REPLICAS / 2 + 1);
 }
 
-/* --- logs made by hand --- */
+/* --- logs made by the test --- */
 
 struct crafted {
 	uint64_t log_id;
@@ -371,7 +375,7 @@ a_second_run_appends(void **state)
 	write_log("first", "");
 	write_log("second", "");
 	expect_logs("both");
-	/* nothing to append is no error */
+	/* an empty input is not an error */
 	write_log("/dev/null", "");
 	expect_logs("both");
 }
@@ -397,7 +401,7 @@ ipv6(void **state)
 	expect_logs("input");
 }
 
-/* a majority is enough; who comes back is brought up to date while the writer is at work */
+/* a majority is enough; a replica that returns is brought up to date while the writer works */
 static void
 a_replica_dies_and_comes_back(void **state)
 {
@@ -426,7 +430,7 @@ a_replica_dies_and_comes_back(void **state)
 	expect_logs("input");
 }
 
-/* its file is gone, as after the loss of a disk: a new one is filled */
+/* a replica without its file, as after the loss of a disk, gets a new one, which is filled */
 static void
 a_replica_loses_its_file(void **state)
 {
@@ -483,7 +487,7 @@ the_writer_does_not_wait_for_ever(void **state)
 	expect_end(&writer, 1);
 }
 
-/* what one of three has is not acknowledged, however long it is there */
+/* a record that only one of three has is never acknowledged */
 static void
 one_replica_is_not_enough(void **state)
 {
@@ -505,7 +509,7 @@ one_replica_is_not_enough(void **state)
 	assert_true(read_acks(&records, &bytes));
 	assert_int_equal(records, 1);
 	assert_int_equal(bytes, 4);
-	/* though it is there, and so it comes to light when it is recovered */
+	/* but the record exists, so a recovery brings it up */
 	write_file("input", "one\ntwo\n", 8);
 	expect_log(1, "input");
 	start_replica(0);
@@ -544,10 +548,10 @@ a_second_writer_is_rejected(void **state)
 	expect_line(&second, "refused");
 	expect_end(&second, 1);
 	expect_line(&replicas[0], "second writer");
-	/* the first one did not notice */
+	/* the first writer is not disturbed */
 	assert_int_equal(proc_write(&writer, "two\n", 4), 0);
 	wait_acks(2);
-	/* and when it dies, the next one is welcome */
+	/* after the first writer has died, the next one is accepted */
 	proc_kill(&writer);
 	write_file("three", "three\n", 6);
 	write_log("three", "");
@@ -555,7 +559,7 @@ a_second_writer_is_rejected(void **state)
 	expect_logs("input");
 }
 
-/* a replica that is busy says so when it rejects; a port where nobody listens says nothing */
+/* a busy replica rejects with that reason; a port without a listener gives none */
 static void
 a_busy_replica_is_told_from_one_that_is_gone(void **state)
 {
@@ -587,7 +591,7 @@ a_full_log_is_an_error(void **state)
 	start_writer("input", "-b 1000");
 	expect_line(&writer, "log is full");
 	expect_end(&writer, 1);
-	/* what fitted is there: 1024 bytes for each record */
+	/* the log holds all that fit: 1024 bytes for each record */
 	assert_true(read_acks(&records, &bytes));
 	assert_int_equal(records, (SIZE_BYTES - LOG_HEADER_SIZE) / 1024);
 	assert_int_equal(bytes, records * 1000);
@@ -625,16 +629,16 @@ foreign_short_and_damaged_files_are_refused(void **state)
 	craft_log(0, &log);
 	flip_byte(log_of(0), LOG_HEADER_SIZE + 32 * 3 + 24);
 	expect_refused("record 3");
-	/* and a good one is served: nothing of that was the test's own fault */
+	/* an intact log is served, so the refusals above were not caused by the test itself */
 	craft_log(0, &log);
 	start_replica(0);
-	/* by one process at a time, and only in its size */
+	/* only one process may serve it, and only with its own size */
 	expect_no_start("another process", SIZE);
 	proc_kill(&replicas[0]);
 	expect_no_start("its size is", "8M");
 }
 
-/* what a recovered log must be, whichever replica holds what */
+/* recovers these logs, and checks the result */
 static void
 check_recovery(const struct crafted logs[REPLICAS], const char *expected)
 {
@@ -653,7 +657,7 @@ check_recovery(const struct crafted logs[REPLICAS], const char *expected)
 static void
 the_right_log_is_recovered(void **state)
 {
-	/* the longest of those of the newest epoch, however long an older one is */
+	/* the longest log of the newest epoch wins, even over a longer one of an older epoch */
 	static const struct crafted older_is_longer[] = {
 		{ 9, REPLICAS, 2, "abcdefgh" },
 		{ 9, REPLICAS, 3, "abX" },
@@ -669,7 +673,7 @@ the_right_log_is_recovered(void **state)
 		{ 9, REPLICAS, 2, "abc" },
 		{ .records = NULL },
 	};
-	/* only one was reached by the newest writer: its log is that of the one before */
+	/* the newest writer reached only one replica: its log is that of the writer before */
 	static const struct crafted newest_is_alone[] = {
 		{ 9, REPLICAS, 2, "abcd" },
 		{ 9, REPLICAS, 5, "abc" },
@@ -683,7 +687,7 @@ the_right_log_is_recovered(void **state)
 	check_recovery(newest_is_alone, "abc");
 }
 
-/* damage that came after the replica was started, in the log that would be taken over */
+/* damage to the log that would be taken over, after its replica has started */
 static void
 a_damaged_log_is_not_taken_over(void **state)
 {
@@ -703,7 +707,7 @@ a_damaged_log_is_not_taken_over(void **state)
 	expect_logs("expected");
 }
 
-/* two of three would be a majority, but one of them may have lost what the third one knows */
+/* two of three would be a majority, but the empty one may have lost what the third one has */
 static void
 an_empty_replica_is_no_witness(void **state)
 {
@@ -824,7 +828,7 @@ main(int argc, char *argv[])
 		TEST(a_replica_ends_cleanly),
 	};
 
-	/* one test of the table by its name */
+	/* an argument selects one test of the table by its name */
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ put_u64(uint8_t *dst, uint64_t value, size_t len)
 		dst[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* a log with so many records, whose lengths are 0, 1, 2, ...; returns its tail */
+/* makes a log with this number of records, whose lengths are 0, 1, 2, ...; returns its tail */
 static size_t
 fill(uint64_t count)
 {
@@ -79,7 +79,7 @@ header_has_this_layout(void **state)
 	assert_memory_equal(file + 320, "\x00\x10\x00\x00\x00\x00", 6);
 }
 
-/* whichever bit of the header changes, it is no good header any more */
+/* the header is refused after a change of any of its bits */
 static void
 every_flipped_bit_of_the_header_is_found(void **state)
 {
@@ -116,7 +116,7 @@ wrong_headers_are_told_apart(void **state)
 	assert_int_equal(header.size, 77);
 }
 
-/* words with a good check, and yet nonsense together */
+/* words whose check is right, but which contradict each other */
 static void
 impossible_words_are_refused(void **state)
 {
@@ -148,7 +148,7 @@ word_round_trip(void **state)
 		log_word_encode(buf, LOG_WORD_EPOCH, values[i]);
 		assert_true(log_word_decode(buf, LOG_WORD_EPOCH, &value));
 		assert_int_equal(value, values[i]);
-		/* in the place of another word it is none */
+		/* it is not valid in the place of another word */
 		assert_false(log_word_decode(buf, LOG_WORD_TAIL, &value));
 	}
 	memset(buf, 0, sizeof(buf));
@@ -199,7 +199,7 @@ scan_finds_all_records(void **state)
 	assert_int_equal(log_scan_all(&scan), LOG_OK);
 }
 
-/* and the scan stops exactly before the record that is damaged */
+/* the scan stops exactly before the damaged record */
 static void
 every_flipped_bit_of_a_record_is_found(void **state)
 {
@@ -216,7 +216,7 @@ every_flipped_bit_of_a_record_is_found(void **state)
 	}
 }
 
-/* a tail in the middle of a record: the scan finds that it is none */
+/* a tail in the middle of a record: the scan reports it */
 static void
 every_wrong_tail_is_found(void **state)
 {
@@ -244,12 +244,12 @@ records_in_the_wrong_order_are_refused(void **state)
 	(void)state;
 	log_header_encode(file, SIZE);
 	log_record_encode(file + LOG_HEADER_SIZE, 24, &record);
-	/* the same number again */
+	/* the same sequence number again */
 	log_record_encode(second, 24, &record);
 	log_scan_init(&scan, file, LOG_HEADER_SIZE + 48);
 	assert_int_equal(log_scan_all(&scan), LOG_DAMAGED_RECORD);
 	assert_int_equal(scan.records, 1);
-	/* an older writer */
+	/* the epoch of an older writer */
 	record = (struct log_record){ .sequence = 1, .epoch = 4 };
 	log_record_encode(second, 24, &record);
 	log_scan_init(&scan, file, LOG_HEADER_SIZE + 48);
@@ -260,7 +260,7 @@ records_in_the_wrong_order_are_refused(void **state)
 	assert_int_equal(log_scan_all(&scan), LOG_OK);
 }
 
-/* lengths that lie, with nothing readable behind the buffer */
+/* wrong lengths, with unreadable memory after the buffer */
 static void
 lengths_are_not_trusted(void **state)
 {
@@ -300,7 +300,7 @@ boundaries(void **state)
 	assert_int_equal(log_boundary_before(file, SIZE, tail), tail);
 }
 
-/* the input in pieces of any size gives the same records */
+/* the input gives the same records, whatever the size of the pieces in which it arrives */
 static void
 check_input(const char *text, size_t record_size, size_t piece, const char *const *expected)
 {
@@ -360,7 +360,7 @@ histogram(void **state)
 	assert_in_range(latency_permille(&l, 500), 48500000, 50000000);
 	assert_in_range(latency_permille(&l, 990), 96000000, 99000000);
 	assert_in_range(latency_permille(&l, 1000), 97000000, 100000000);
-	/* nothing is out of range */
+	/* values of any size can be recorded */
 	latency_add(&l, 0, 1);
 	latency_add(&l, UINT64_MAX, 1000000);
 	assert_in_range(latency_permille(&l, 990), UINT64_MAX / 32 * 31, UINT64_MAX);

@@ -2,15 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * beside_original.c -- what operations take over the guest's RDMA device, by a program of the original's API
+ * beside_original.c -- measures operations over the guest's RDMA device, in a program written for the
+ * original's API
  *
- *	beside_original MILLISECONDS       of each measurement, after a fifth of it to warm up
+ *	beside_original MILLISECONDS       for each measurement, after a fifth of that to warm up
  *
- * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
- * place (original.h says what is checked). TWO_ADDR is the device's address, LAB_DEVDAX the target's memory.
+ * It is compiled with the header and linked to the library of the distribution; LD_LIBRARY_PATH replaces that
+ * by ours (original.h has the checks). TWO_ADDR is the device's address, LAB_DEVDAX the target's memory.
  *
- * The target's application sleeps, the initiator's polls. Prints a line for each measurement: its name, and
- * the median in microseconds of an operation.
+ * The target's application sleeps, the initiator's polls. The program prints a line for each measurement: its
+ * name, and the median time of an operation in microseconds.
  */
 
 #include <sched.h>
@@ -22,7 +23,7 @@
 #define READ_SEED 7u
 
 #define SAMPLES_MAX 1000000
-#define MILLISECONDS_MAX 1000 /* no operation takes less than a microsecond */
+#define MILLISECONDS_MAX 1000 /* an operation takes at least a microsecond, so the samples suffice */
 
 #define DEVICE_PROCESSOR 0u
 #define POLLER_PROCESSOR 1u
@@ -33,9 +34,9 @@
 #define BATCH 16
 #define SAMPLE_WRITES 256
 #define QUEUE_SIZE 128
-#define MESSAGE_SIZE 64 /* as two_accept() has it */
+#define MESSAGE_SIZE 64 /* as in two_accept() */
 
-/* what is where in the target's memory, and in the initiator's copy; each operation takes the next slot */
+/* places in the target's memory, and in the initiator's copy of it; each operation takes the next slot */
 struct area {
 	size_t offset;
 	size_t slots;
@@ -46,16 +47,16 @@ static const struct area write_area = { 0, 64, SMALL };
 static const struct area rate_area = { 4096, 64, SMALL };
 static const struct area flush_area = { 8192, 8, BLOCK };
 static const struct area read_area = { 40960, 64, SMALL };
-#define WRITTEN_SIZE 40960 /* all before read_area */
+#define WRITTEN_SIZE 40960 /* everything before read_area */
 #define READ_SIZE 4096
 
 static bool yields;
 static uint64_t measured_ns;
 
 /*
- * Who polls leaves its processor to nobody before its time slice is over. So the kernel's part, which is the
- * device, has the other one (guest-beside-original sees to it), together with the target. Where there is but
- * one it is given away between two polls.
+ * A polling thread keeps its processor until its time slice is over. So the kernel's part, which is the
+ * device, runs on the other processor together with the target (guest-beside-original sets that up). With
+ * only one processor, the poller yields it between two polls.
  */
 static void
 run_on(size_t processor)
@@ -180,7 +181,7 @@ post_write_and_flush(const struct side *side, const struct area *area, uint64_t 
 		RPMA_F_COMPLETION_ALWAYS, side));
 }
 
-/* polls, without sleeping, until at least one is there */
+/* polls without sleeping until at least one completion is there */
 static int
 collect(const struct side *side)
 {
@@ -225,7 +226,7 @@ print_median(const char *name, struct samples *samples)
 	printf("%s %.2f\n", name, samples->us[samples->count / 2]);
 }
 
-/* one after the other for so long, and until each slot was used; a sample for each */
+/* one operation at a time, for `duration` ns and until each slot was used; a sample for each operation */
 static void
 one_by_one(const struct side *side, post_fn post, const struct area *area, uint64_t duration,
 	struct samples *samples)
@@ -242,7 +243,10 @@ one_by_one(const struct side *side, post_fn post, const struct area *area, uint6
 	}
 }
 
-/* as many under way as may be, for so long, a sample for each SAMPLE_WRITES; until all are complete */
+/*
+ * keeps IN_FLIGHT writes in flight for `duration` ns, then waits for the rest; a sample for each
+ * SAMPLE_WRITES writes
+ */
 static void
 many_at_once(const struct side *side, uint64_t duration, struct samples *samples)
 {
@@ -303,7 +307,7 @@ initiator(const char *port)
 	run_on(POLLER_PROCESSOR);
 	struct rpma_peer *peer = two_peer(RPMA_UTIL_IBV_CONTEXT_REMOTE);
 	unsigned char *mem = aligned_alloc(BLOCK, TWO_SIZE);
-	char messages[2 * MESSAGE_SIZE]; /* one comes, one goes */
+	char messages[2 * MESSAGE_SIZE]; /* one to receive, one to send */
 	struct side side;
 	struct rpma_mr_local *message_mr;
 	TRUE(mem);
@@ -348,6 +352,7 @@ main(int argc, char **argv)
 	const int milliseconds = atoi(argv[1]);
 	TRUE(milliseconds > 0 && milliseconds <= MILLISECONDS_MAX);
 	measured_ns = (uint64_t)milliseconds * 1000000;
-	setvbuf(stdout, NULL, _IOLBF, 0); /* if the deadline ends it, one sees how far it came */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* so that the output is complete up to the point where a
+					   * deadline ends the program */
 	return two_run(target, initiator);
 }

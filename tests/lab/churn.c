@@ -2,14 +2,15 @@
 /* Copyright the librpma authors */
 
 /*
- * churn.c -- connections come and go, and what they used is given back
+ * churn.c -- connections come and go, and everything that they used is released
  *
  *	churn ADDR CYCLES REJECTED [DEVICE]
  *
- * A cycle is: connect, register, write, flush, disconnect. A rejected client connects, and the target drops
- * its request. Both roles are processes; the target's memory is of the device DAX (or of a file of 2 MiB),
- * or anonymous. Looked at, after some first cycles and at the end: the resources of the RDMA device as the
- * kernel counts them, and in both processes descriptors, threads, memory in use and resident memory.
+ * In each cycle a client connects, registers, writes, flushes and disconnects. A rejected client connects,
+ * and the target drops its request. Each role is a process. The target's memory is that of the device DAX (or
+ * a file of 2 MiB), or anonymous. Resources are compared after some first cycles and at the end: those of the
+ * RDMA device as the kernel counts them; and descriptors, threads, memory in use and resident memory of both
+ * processes.
  */
 
 #include <inttypes.h>
@@ -34,19 +35,19 @@
 #define SIZE ((size_t)65536)
 /* a device DAX is mapped in units of this */
 #define MAPPED ((size_t)2 << 20)
-/* one in ten, until every cache and pool of the libraries below has what it keeps */
+/* one cycle in ten, within these limits, so that all caches and pools of the libraries below are filled */
 #define FIRST_CYCLES_MIN 20
 #define FIRST_CYCLES_MAX 500
-/* the software device starts them when flushes come together */
+/* the software device may start these when flushes come at the same time */
 #define FLUSH_THREADS 4
-/* what is made once, when it is first needed; one byte in each cycle is more, where there are many */
+/* bytes allocated once, at first use; a leak of one byte per cycle exceeds this if there are many cycles */
 #define HEAP_GROWTH_MAX 4096
-/* the allocator's own way of keeping things: some pages, and never one per cycle */
+/* pages that the allocator keeps; a leak of one page per cycle exceeds this */
 #define RSS_GROWTH_MAX (512 << 10)
 #define RES_LEN 512
 #define RES_TRIES 50
 
-/* what one process holds */
+/* the resources of one process */
 struct held {
 	int fds;
 	int threads;
@@ -56,7 +57,7 @@ struct held {
 
 enum order { CONNECT, REJECT, LOOK, END };
 
-/* ---- what is held ---- */
+/* ---- resources ---- */
 
 static size_t
 resident(void)
@@ -100,8 +101,8 @@ is_same(const char *whose, const struct held *before, const struct held *after)
 }
 
 /*
- * of all devices, as one text; the kernel's own users are in it, they do not change. The software device has
- * nothing in the kernel but descriptors.
+ * The resources of all devices, as one text. It includes those of the kernel itself, which do not change. The
+ * software device uses nothing in the kernel but descriptors.
  */
 static void
 rdma_resources(char text[RES_LEN])
@@ -201,7 +202,7 @@ obey(struct target *t)
 		case END:
 			return;
 		}
-		/* it has nothing in its hands */
+		/* everything of this order is released */
 		tell(t->orders, &order, sizeof(order));
 	}
 }
@@ -249,9 +250,7 @@ await_done(struct initiator *in)
 	hear(in->orders, &o, sizeof(o));
 }
 
-/*
- * the target declares that writes reach its memory directly: devices without a flush of their own want that
- */
+/* the target declares that writes reach its memory directly, which devices without a native flush need */
 static void
 declare_direct_write(struct rpma_conn *conn)
 {
@@ -343,7 +342,7 @@ all_is_back(struct initiator *in, const struct view *before)
 	struct view after;
 
 	look_at_all(in, &after);
-	/* the kernel ends some of it in the background */
+	/* the kernel releases some of it in the background */
 	for (int i = 0; i < RES_TRIES && strcmp(before->res, after.res); i++)
 		rdma_resources(after.res);
 	printf("before: %safter:  %s", before->res, after.res);

@@ -2,14 +2,15 @@
 /* Copyright the librpma authors */
 
 /*
- * failed_write_back.c -- what this kernel says of a failed write-back, and what later stores are worth, all
- * without librpma
+ * failed_write_back.c -- how this kernel reports a failed write-back, and whether later stores reach the
+ * disk; without librpma
  *
  *	failed_write_back MKFS MOUNT-OPTIONS IMAGE-MIB BACKING-MIB
  *
- * A thin disk is full while data are written to new blocks, then it has room again. Exit status: 0; 1 if the
- * kernel does not report as the software device relies on (doc/durability.md, "A medium that fails"); 77 if
- * nothing can be mounted. What the file has after the next mount is told and not judged.
+ * A thin disk is full while data is written to new blocks; then it has room again. Exit status: 0; 1 if the
+ * kernel does not report the failure as the software device needs it (doc/durability.md, "A medium that
+ * fails"); 77 if nothing can be mounted. The content of the file after the next mount is printed but not
+ * checked.
  */
 
 #include <errno.h>
@@ -36,7 +37,7 @@ must(bool done, const char *what)
 	exit(EXIT_FAILURE);
 }
 
-/* the application's description and mapping, and a mapping of another description */
+/* a file with the application's description and mapping, and a mapping through another description */
 struct file {
 	const char *name;
 	int fd;
@@ -58,7 +59,7 @@ begin(struct file *file)
 	file->fd = open_file(file, O_RDWR | O_CREAT);
 	must(ftruncate(file->fd, SIZE) == 0, "ftruncate");
 	file->mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
-	/* as softrdma_description_open() does: no access, and no descriptor */
+	/* like softrdma_description_open(): no access, and the descriptor is closed */
 	int fd = open_file(file, O_RDWR);
 	file->own = mmap(NULL, SIZE, PROT_NONE, MAP_SHARED, fd, 0);
 	must(file->mem != MAP_FAILED && file->own != MAP_FAILED, "mmap");
@@ -118,7 +119,10 @@ content(const char *data)
 	}
 }
 
-/* where mkfs has written there is room, and a write would fit partly, which guest-failed-write-back tries */
+/*
+ * uses up the blocks that mkfs has written: a write there would partly succeed, which guest-failed-write-back
+ * covers
+ */
 static void
 use_old_room(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* guest.c -- what the lab's programs share */
+/* guest.c -- functions that the lab's programs share */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # what the scripts that source this use
+# shellcheck disable=SC2034 # variables for the scripts that source this
 
 # machine.sh -- the virtual machines of the lab; to be sourced by the scripts that start some
 #
-# A machine has a folder on the host, which is /results in the guest. Its orders are files there: kernel, mode, command,
-# and perhaps address and has-disk (a disk, in place of RDMA device and NVDIMMs). What it leaves are versions, status,
-# kernel.log, output.log.
+# A machine has a folder on the host, which is /results in the guest. The files in it are its orders: kernel, mode,
+# command, and perhaps address and has-disk (a disk instead of the RDMA device and the NVDIMMs). The machine adds
+# versions, status, kernel.log, output.log.
 
 readonly exit_skipped=77 exit_deadline=124 exit_lab=125
 
@@ -48,7 +48,7 @@ is_number()
 	[[ $1 =~ ^[1-9][0-9]{0,8}$ ]]
 }
 
-# lock_lab: nobody else uses it until this script ends; a script of the lab that starts another one has it already
+# lock_lab: locks the lab until this script ends; a script that another script of the lab starts inherits the lock
 lock_lab()
 {
 	local reason
@@ -65,7 +65,7 @@ lock_lab()
 	fi
 }
 
-# open_lab <kernel...>: all that machines with these kernels need
+# open_lab <kernel...>: prepares everything that machines with these kernels need
 open_lab()
 {
 	local kernel
@@ -88,7 +88,7 @@ open_lab()
 	done
 }
 
-# new_run <name>: a folder for what comes out of it, in $run; the last ones are kept
+# new_run <name>: makes a folder for the results, in $run; only the newest ones are kept
 new_run()
 {
 	mkdir -p "$cache/runs"
@@ -106,13 +106,14 @@ write_orders()
 	printf '%q ' "$@" >"$out/command"
 }
 
-# find_accelerator <folder> <kernel>: the emulator with KVM if that works here, in $accelerator: the device node may be there
-# and the emulator abort on it, or stop when the kernel unpacks itself; so this very kernel is started, up to its first process
+# find_accelerator <folder> <kernel>: chooses the emulator's accelerator, in $accelerator: KVM if that works here. The
+# device node may exist although the emulator aborts, or hangs when the kernel unpacks itself. So this very kernel is
+# started, up to its first process.
 find_accelerator()
 {
 	local out=$1 kernel=$2
 	((${#accelerator[@]} == 0)) || return 0
-	# the shell would tell of its end
+	# otherwise the shell would report that it was killed
 	{ timeout --signal=KILL 2 qemu-system-x86_64 -accel kvm -cpu host -machine pc -m 1G -nodefaults -no-user-config \
 		-display none -no-reboot -kernel "$cache/kernels/$kernel/vmlinuz" \
 		-initrd "$cache/kernels/$kernel/initramfs" -append 'console=ttyS0 panic=-1 quiet lab.trial' \
@@ -125,23 +126,24 @@ find_accelerator()
 	rm -f "$out/trial.log"
 }
 
-# count_instructions: one processor, whose clock is the number of its instructions, a nanosecond each. What takes time is
-# what is executed, whatever else goes on at this machine.
+# count_instructions: one processor, whose clock counts its instructions, a nanosecond each. Time then depends only on
+# the instructions executed, not on the load of this host.
 count_instructions()
 {
 	accelerator=(-accel 'tcg,thread=single' -icount 'shift=0,sleep=off' -cpu max)
 	processors=1
 }
 
-# describe_machine <folder> <kernel> <options...>: the emulator's arguments in $machine, for all machines alike; memory,
-# network and devices are the options. The guest's console is the emulator's standard input and output.
+# describe_machine <folder> <kernel> <options...>: sets the emulator's arguments in $machine, with those that all
+# machines share. The options give memory, network and devices. The guest's console is the emulator's standard input and
+# output.
 describe_machine()
 {
 	local out=$1 kernel=$2
 	shift 2
 	find_accelerator "$out" "$kernel"
 	# shellcheck disable=SC2054 # the commas are the emulator's
-	# no_timer_check: a busy host lets the guest's kernel miss ticks of its timer, and it would panic
+	# no_timer_check: on a busy host the guest's kernel may miss timer ticks, and would panic
 	machine=(
 		qemu-system-x86_64 "${accelerator[@]}" -nodefaults -no-user-config -display none -no-reboot
 		-kernel "$cache/kernels/$kernel/vmlinuz" -initrd "$cache/kernels/$kernel/initramfs"
@@ -160,7 +162,7 @@ describe_machine()
 describe_rdma_machine()
 {
 	local out=$1 kernel=$2 netdev=$3 card=${4+,$4} options i
-	# no label area: with one the region is misaligned and refused for fsdax
+	# without a label area, because with one the region is misaligned and refused for fsdax
 	options=(-machine "pc,nvdimm=on" -smp "$processors" -m "2G,slots=2,maxmem=8G" -netdev "$netdev,id=net"
 		-device "virtio-net-pci,netdev=net,romfile=$card")
 	for i in 0 1; do
@@ -171,8 +173,8 @@ describe_rdma_machine()
 	describe_machine "$out" "$kernel" "${options[@]}"
 }
 
-# tell_still <folder>: for how long the guest stood still, if that was longer than connections wait for their peer (4 s). Its
-# clock goes on while its emulator is stopped, or gets no processor, and deadlines run out.
+# tell_still <folder>: prints how long the guest stood still, if that was longer than connections wait for their peer (4
+# s). A guest's clock continues while its emulator is stopped or gets no processor, so deadlines run out.
 tell_still()
 {
 	local seconds
@@ -182,8 +184,7 @@ tell_still()
 	fi
 }
 
-# verdict <folder> <status of the emulator>: tells how it went with this machine; its status is what the script is to end
-# with
+# verdict <folder> <status of the emulator>: prints the result of this machine; returns the exit status for the script
 verdict()
 {
 	local out=$1 emulator=$2 status complaints
@@ -215,7 +216,7 @@ verdict()
 	return $exit_lab
 }
 
-# machines that are up end with the script
+# machines that are still running end with the script
 emulators=()
 end_machines()
 {

@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * odp.c -- does SoftRoCE write where it was told, in memory that was registered on demand?
+ * odp.c -- checks that SoftRoCE writes to the right place in memory that was registered on demand
  *
  *	odp [FILE]
  *
- * One queue pair, connected to itself, writes into anonymous memory, or into a mapping of FILE; then the
- * processor looks where the bytes are. Plain verbs, so that the answer is the kernel's. Exit status 0:
- * everything is where it should be; 1: bytes are elsewhere; 77: the device has no on-demand paging; 2: the
- * program failed.
+ * One queue pair, connected to itself, writes to anonymous memory, or to a mapping of FILE. Then the
+ * processor checks where the bytes are. It uses plain verbs, so the result is that of the kernel. Exit status
+ * 0: all bytes are where they should be; 1: some are elsewhere; 77: the device has no on-demand paging; 2:
+ * the program failed.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct loop {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *src;
-	uint8_t *buf; /* LEN bytes: what is written, then what is read back */
+	uint8_t *buf; /* LEN bytes: those to be written, then those read back */
 };
 
 static void
@@ -59,7 +59,7 @@ on_demand(struct ibv_context *ctx)
 		(attr.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
 }
 
-/* the IPv4-mapped address, which is routed to the device itself */
+/* the index of the IPv4-mapped address, which is routed to the device itself */
 static int
 gid_index(struct ibv_context *ctx, union ibv_gid *gid)
 {
@@ -166,14 +166,14 @@ transfer(struct loop *l, enum ibv_wr_opcode opcode, const struct ibv_mr *dst, si
 	need(n == 1 && wc.status == IBV_WC_SUCCESS, "the operation failed");
 }
 
-/* byte i of what is written: no two places of a page alike, unlike a short text that repeats */
+/* byte i of the payload: different at each place of a page, unlike a short text that repeats */
 static uint8_t
 payload(size_t i)
 {
 	return (uint8_t)(1 + i % 251);
 }
 
-/* writes len bytes at offset at; tells where they are, true if where they belong */
+/* writes len bytes at offset `at`, and prints where they went; true if that is where they belong */
 static bool
 try(struct loop *l, const char *what, uint8_t *mem, const struct ibv_mr *mr, size_t at, size_t len)
 {
@@ -236,7 +236,7 @@ main(int argc, char *argv[])
 	uint8_t *mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, flags, fd, 0);
 	need(mem != MAP_FAILED, "mmap");
 
-	/* if this is wrong, the program is */
+	/* if pinned memory fails, the program itself is wrong */
 	need(try_all(&l, "pinned", mem, 0), "pinned memory");
 	return try_all(&l, "on demand", mem, IBV_ACCESS_ON_DEMAND) ? EXIT_SUCCESS : EXIT_WRONG;
 }

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# others.awk -- the table of others: reads "others-differences", then <column>/<suite>.results of the columns soft and rxe
+# others.awk -- makes the table of others: reads "others-differences", then <column>/<suite>.results of the columns soft
+# and rxe
 #
-# The variable table names the file for all rows; shown are how many there are, and those that are not alike. Exit status 1 if a
-# test passes over SoftRoCE and not on the software device, and "others-differences" does not say why.
+# The file named by the variable table gets all rows; the output has their number, and the rows that differ. Exit status
+# 1 if a test passes over SoftRoCE and not on the software device, and "others-differences" has no reason.
 
 function matches(text, glob,	re)
 {
@@ -20,7 +21,7 @@ function kind(text)
 	return text
 }
 
-# the number of the line that explains it, or 0
+# the number of the line that explains the difference, or 0
 function explained(suite, test, says,	i)
 {
 	for (i = 1; i <= lines; i++)

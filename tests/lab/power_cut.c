@@ -2,19 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * power_cut.c -- records in a file of a machine that loses its power, and a list of those that were
- * acknowledged
+ * power_cut.c -- writes records to a file of a machine that loses its power, and lists the acknowledged ones
  *
  *	power_cut target ADDR PORT FILE
- *		the machine's part: lets one writer write into the file
+ *	  on the machine: lets one writer write to the file
  *	power_cut writer ADDR PORT SEED LIST [no-flush]
- *		writes records until the machine is gone
+ *	  writes records until the machine is gone
  *	power_cut check FILE SEED LIST
- *		is each record of the list in the file? Status 3: no
+ *	  is each record of the list in the file? Status 3: no
  *
- * The writer runs where the power stays. A record is on its list when the completion of its flush has come;
- * with "no-flush" when that of its write has. Another seed gives other records, so what an earlier writer
- * left behind counts as lost.
+ * The writer runs on a machine that keeps its power. It lists a record after the completion of its flush, or
+ * with "no-flush" after that of its write. Each seed gives other records, so records that an earlier writer
+ * left behind count as lost.
  */
 
 #include <inttypes.h>
@@ -28,10 +27,10 @@
 #include "wait.h"
 
 #define FILE_SIZE ((size_t)16 << 20)
-/* no divisor of a page: what one record dirties belongs to others as well */
+/* not a divisor of a page: a record's pages also hold parts of other records */
 #define RECORD_SIZE ((size_t)1504)
 #define RECORDS (FILE_SIZE / RECORD_SIZE)
-/* records on their way */
+/* records in flight */
 #define WINDOW 8
 
 #define EXIT_LOST 3
@@ -97,7 +96,7 @@ context_of(size_t record)
 	return (void *)(uintptr_t)(record + 1);
 }
 
-/* the result of the call that failed: the connection may be gone at any time */
+/* returns the result of the call that failed, since the connection may be gone at any time */
 static int
 post_record(struct writer *w)
 {
@@ -117,7 +116,7 @@ post_record(struct writer *w)
 	return ret;
 }
 
-/* false when the machine is gone */
+/* false if the machine is gone */
 static bool
 take_completion(struct writer *w)
 {
@@ -178,7 +177,9 @@ write_until_the_end(const char *addr, const char *port, unsigned long seed, cons
 	fflush(stdout);
 
 	write_records(&w);
-	/* all that fits is written, or the machine is gone, and then the event is here or comes soon */
+	/*
+	 * Either all records that fit are written, or the machine is gone. The event has come, or comes soon.
+	 */
 	must("end", wait_event(w.conn, &event, WAIT_MS));
 	printf("%zu records acknowledged, %zu posted; then: %s\n", w.acknowledged, w.posted,
 		rpma_utils_conn_event_2str(event));
@@ -194,7 +195,7 @@ write_until_the_end(const char *addr, const char *port, unsigned long seed, cons
 
 /* ---- check ---- */
 
-/* read() and not a mapping: it must fit what a copy of the file has */
+/* read() instead of a mapping, because the file is a copy of the target's */
 static uint8_t *
 read_file(const char *path)
 {

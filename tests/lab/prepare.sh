@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 # shellcheck shell=bash
-# shellcheck disable=SC2154,SC2034 # what the script that sources this has set, and what it uses
+# shellcheck disable=SC2154,SC2034 # variables of the script that sources this, and for it
 
-# prepare.sh -- the guest's root file system, its kernels and the build in it; to be sourced by machine.sh
+# prepare.sh -- makes the guest's root file system, its kernels and the build in it; to be sourced by machine.sh
 #
-# All of it is in $cache, made once. Packages of other suites come through apt with lists of its own: nothing is
-# added to the machine's.
+# Everything is in $cache and made once. Packages of other Debian suites come through apt with lists of its own, so the
+# machine's lists do not change.
 
 guest_suite=trixie
-# whose librpma is another one than the guest's
+# a Debian suite with another version of librpma
 older_suite=bookworm
 declare -A kernel_suites=([6.1]=bookworm [6.12]=trixie [newest]=trixie-backports)
 
-# in the guest: to build the project, to make devices, to look at them
+# packages of the guest: to build the project, to make devices, to inspect them
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
 	libssl-dev libisal-dev libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils
 	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb
 	dmsetup xfsprogs btrfs-progs)
 
-# what the initramfs loads, to reach the root file system; all else is loaded from there
+# modules that the initramfs loads to reach the root file system; all others are loaded from there
 initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
 
-# a line of the kernel's log that fails a run
+# lines of the kernel's log that fail a run
 kernel_complaints='\b(BUG|WARNING):|\bOops\b|[Ll]ockup|general protection|Kernel panic|blocked for more than|'
 kernel_complaints+='detected stall|UBSAN|KASAN'
 
-# reason_not_to_run: nothing if the lab can run here
+# reason_not_to_run: prints nothing if the lab can run here
 reason_not_to_run()
 {
 	if ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
@@ -36,14 +36,14 @@ reason_not_to_run()
 	fi
 }
 
-# in_root <command...>: in the guest's root file system, by this machine's kernel
+# in_root <command...>: runs it in the guest's root file system, on this machine's kernel
 in_root()
 {
 	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"
 }
 
-# become_in_root <command...>: this shell goes on as a program of the guest's root, run by this machine's kernel, over the
-# software device. That asks /proc about memory.
+# become_in_root <command...>: replaces this shell by a program of the guest's root, run on this machine's kernel over
+# the software device. The software device needs /proc to learn about memory.
 become_in_root()
 {
 	# shellcheck disable=SC2016 # for the inner shell
@@ -51,14 +51,14 @@ become_in_root()
 		sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
 }
 
-# logged <what> <command...>: what takes long is told; its output is shown only if it fails
+# logged <what> <command...>: announces a long step; its output is shown only if it fails
 logged()
 {
 	local what=$1 start=$SECONDS log status=0
 	shift
 	log=$cache/${what//[^a-z0-9.]/-}.log
 	printf 'tests/lab: %s ... ' "$what"
-	# in the background, because -e does not count in a condition
+	# in the background, because bash ignores -e in a condition
 	(
 		set -e
 		renice -n 19 "$BASHPID"
@@ -73,7 +73,7 @@ logged()
 	echo "$((SECONDS - start)) s"
 }
 
-# source_line <suite>: of apt's one-line format
+# source_line <suite>: in apt's one-line format
 source_line()
 {
 	local uri
@@ -102,7 +102,7 @@ install_in_root()
 	in_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "$@"
 }
 
-# prepare_others: also what tests/others runs; only the script "others" needs it, so it comes into the root when that runs
+# prepare_others: adds the packages of tests/others to the root; only the script "others" needs them
 prepare_others()
 {
 	local stamp=$root/.others
@@ -112,7 +112,7 @@ prepare_others()
 	fi
 }
 
-# apt_of <suite> <apt program> <arguments...>: apt that sees this suite only
+# apt_of <suite> <apt program> <arguments...>: runs apt so that it sees this suite only
 apt_of()
 {
 	local dir=$cache/apt/$1 program=$2
@@ -122,7 +122,7 @@ apt_of()
 		-o APT::Sandbox::User=root "$@"
 }
 
-# open_suite <suite>: apt_of knows what it has
+# open_suite <suite>: gets the package lists of the suite for apt_of
 open_suite()
 {
 	mkdir -p "$cache/apt/$1"/{none,state/lists/partial,cache/archives/partial}
@@ -130,13 +130,13 @@ open_suite()
 	apt_of "$1" apt-get update -o APT::Update::Error-Mode=any
 }
 
-# can_fetch: is there a network, and are there packages in it?
+# can_fetch: true if there is a network with packages
 can_fetch()
 {
 	open_suite "$guest_suite" >"$cache/network.log" 2>&1
 }
 
-# fetch_kernel <suite> <folder>: the packages of its kernel image; in how many parts it comes differs by release
+# fetch_kernel <suite> <folder>: gets the packages of its kernel image; their number differs by release
 fetch_kernel()
 {
 	local suite=$1 dir=$2 packages
@@ -167,7 +167,7 @@ unpack_kernel()
 	echo "$version" >"$dir/version"
 }
 
-# make_initramfs <folder as the guest root has it>: modules in dependency order, busybox, and initramfs-init
+# make_initramfs <folder as seen from the guest's root>: modules in dependency order, busybox, and initramfs-init
 make_initramfs()
 {
 	local dir=$1 tree=$root$1/initramfs-tree version path
@@ -207,7 +207,7 @@ make_kernel()
 	touch "$cache/kernels/$name/made"
 }
 
-# the project as it is now, in the guest root, without what is built here; times are kept for incremental builds
+# copies the project into the guest's root, without its builds; keeps times for incremental builds
 copy_project()
 {
 	rm -rf "$root/project"
@@ -215,19 +215,19 @@ copy_project()
 	tar -C "$project" --exclude='./build*' --exclude=./.git --exclude=.cache -c . | tar -C "$root/project" -x
 }
 
-# all that there is, unless the script that sources this needs only some targets
+# everything, unless the script that sources this needs only some targets
 build_targets=(all)
 
 build_project()
 {
-	# what another compiler warns of is not what the lab is for
+	# warnings of another compiler are not the lab's concern
 	in_root cmake -S /project -B /build -DBUILD_TESTS=ON -DBUILD_EXAMPLES=ON -DDEVELOPER_WARNINGS=OFF
 	in_root cmake --build /build -j "$(nproc)" --target "${build_targets[@]}"
 	# for the guest's ctest, see guest-init
 	mkdir -p "$root/build/Testing"
 }
 
-# make_older_original: library and header of the distribution before, in the guest's /original
+# make_older_original: library and header of the previous distribution, in the guest's /original
 make_older_original()
 {
 	local suite=$1 dir=$cache/original package
@@ -244,7 +244,7 @@ make_older_original()
 	mv "$root/original.new" "$root/original"
 }
 
-# the programs that run over the original and over ours are compiled against either
+# the programs that run over the original and over ours are compiled with the header of either original
 prepare_originals()
 {
 	[[ -e $root/original/version ]] || logged "librpma of $older_suite" make_older_original "$older_suite"
@@ -256,7 +256,7 @@ is_prepared()
 		! $lab/initramfs-init -nt $cache/kernels/$1/made ]]
 }
 
-# prepare_kernel <kernel>: made once, and again if its first process is another
+# prepare_kernel <kernel>: made once, and again if initramfs-init has changed
 prepare_kernel()
 {
 	local kernel=$1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# tables.awk -- the tables of tables: reads "differences", then the driver's output for each column
+# tables.awk -- makes the tables of "tables": reads "differences", then the driver's output for each column
 #
-# Exit status 1 if something failed, is missing in a column, or was skipped for a reason that "differences" does not give for
-# this column and scenario.
+# Exit status 1 if a scenario failed, is missing in a column, or was skipped for a reason that "differences" does not
+# list for this column and scenario.
 
 function matches(text, glob,	re)
 {
@@ -22,7 +22,7 @@ function is_explained(col, scenario, why,	i)
 	return 0
 }
 
-# a letter for each reason; the driver has it from both roles, perhaps
+# a letter for each reason; the driver may have received the reason from both roles
 function letter(why)
 {
 	if (!(why in letters)) {
@@ -94,7 +94,7 @@ FNR == 1 {
 	}
 }
 
-# the driver came to its end
+# the driver completed
 /^1\.\.[0-9]+$/ {
 	ended[column] = 1
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copyright the librpma authors
 
-// calls.c -- calls that programs make which are not packaged: a loopback of two queue pairs by hand, as the
-// binding for Rust tests it, and the backend of libevpl: a parent domain, 31 pieces, a shared receive queue
-// that is filled again, depths from the event of the connection. Both sides are in this process, one thread
-// each.
+// calls.c -- calls of programs that are not packaged. One test is a loopback of two queue pairs connected by
+// hand, as in the tests of the Rust binding. The other follows the backend of libevpl: a parent domain, 31
+// SGEs, a shared receive queue that is refilled, depths taken from the connection event. Both sides are in
+// this process, with one thread each.
 //
 //	calls <address>		writes "<test> | pass", or "skip: <reason>", "fail: <reason>"
 
@@ -47,7 +47,7 @@ is_filled(const unsigned char *bytes, size_t n, unsigned int seed)
 	return true;
 }
 
-// the next completion, of a work request that succeeded; within 20 seconds
+// gets the next completion; false if its work request failed, or if none comes within 20 seconds
 static bool
 completes(struct ibv_cq *cq, struct ibv_wc *wc)
 {
@@ -207,14 +207,14 @@ mapped_gid(void)
 	return "no GID is this machine's IPv4 address";
 }
 
-// --- the connection manager: one side listens, the other calls ---
+// --- the connection manager: one side listens, the other connects ---
 
 struct domain {
 	struct ibv_td *td;
 	struct ibv_pd *pd, *parent;
 };
 
-// where the device has no thread domains, a protection domain takes the place of the parent domain
+// if the device has no thread domains, a protection domain replaces the parent domain
 static const char *
 make_domain(struct ibv_context *verbs, struct domain *d)
 {
@@ -291,8 +291,7 @@ post_to_srq(struct side *s, unsigned int buffer)
 	return NULL;
 }
 
-// all that a queue pair needs, in a parent domain, with pieces of which nobody has asked how many there may
-// be
+// makes everything that a queue pair needs, in a parent domain, without asking how many SGEs are allowed
 static const char *
 equip(struct side *s)
 {
@@ -333,8 +332,7 @@ strip(struct side *s)
 static struct side passive, active;
 static struct rdma_cm_id *listener;
 
-// what the other side may have in flight is told in the event: 16 reads to be answered here, 3 to be sent by
-// it
+// the event has the numbers of reads that may be in flight: 3 that this side answers, 16 that it may send
 static const char *
 answer(void)
 {
@@ -436,7 +434,7 @@ connection(void)
 	NEED(pthread_create(&thread, NULL, run_passive, NULL) == 0);
 	const char *wrong = call((struct sockaddr *)&at);
 	if (wrong != NULL)
-		return wrong; // the other side waits for ever: the process ends
+		return wrong; // the other side may wait for ever: the end of the process ends its thread
 	NEED(pthread_join(thread, &wrong_there) == 0);
 	if (wrong_there != NULL)
 		return wrong_there;

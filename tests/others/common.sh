@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # those who source it use what is not used here
+# shellcheck disable=SC2034 # variables for the scripts that source this
 
-# common.sh -- what the driver and the suites share: folders, our libraries, the device, the sources of others; to be sourced
+# common.sh -- shared by the driver and the suites: folders, our libraries, the device, the sources of others; to be
+# sourced
 #
-# The environment may tell, as the lab does: OTHERS_DEVICE, soft (the software device, by libsoftrdma.so; the default) or rxe
-# (SoftRoCE, at $LAB_ADDRESS); OTHERS_BUILD, where our libraries are built; OTHERS_CACHE, where programs of others are built;
-# OTHERS_PATIENCE, by which the deadlines are multiplied.
+# The environment may set, as the lab does: OTHERS_DEVICE, soft (the software device, by libsoftrdma.so; the default) or
+# rxe (SoftRoCE, at $LAB_ADDRESS); OTHERS_BUILD, the folder of our built libraries; OTHERS_CACHE, the folder in which
+# programs of others are built; OTHERS_PATIENCE, a factor for the deadlines.
 
 project=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
 cache=${OTHERS_CACHE:-$project/.cache/others}
@@ -18,7 +19,7 @@ patience=${OTHERS_PATIENCE:-1}
 # shellcheck source=SCRIPTDIR/../../utils/install-packages.sh
 . "$project/utils/install-packages.sh"
 
-# the verbs device, its address, what is to be preloaded for it, and its name in RPMA_DEVICE
+# the verbs device, its address, the library to preload for it, and its name in RPMA_DEVICE
 case ${OTHERS_DEVICE:-soft} in
 soft)
 	device=softrdma0
@@ -94,7 +95,7 @@ on_device()
 	env ${preload:+"$preload"} "$@"
 }
 
-# within <seconds> <command...>: on the device, and ended if it takes longer
+# within <seconds> <command...>: runs it on the device, and ends it after that time
 within()
 {
 	local seconds=$(($1 * patience))
@@ -102,14 +103,15 @@ within()
 	timeout --kill-after=1 "$seconds" env ${preload:+"$preload"} "$@"
 }
 
-# listens <port>: for streams, as the software device and programs that connect by hand do, or for the connection manager
+# listens <port>: true if a program listens there for streams, as the software device and programs that connect by hand
+# do, or for the connection manager
 listens()
 {
 	[[ -n $(ss -Hltn "sport = :$1") ]] ||
 		{ [[ $device == rxe0 ]] && rdma resource show cm_id | grep -q "state LISTEN.*:$1 "; }
 }
 
-# await_listener <port> <pid>: false if the process ends before that, or not within 20 s
+# await_listener <port> <pid>: false if the process ends first, or if it does not listen within 20 s
 await_listener()
 {
 	local end=$((SECONDS + 20 * patience))
@@ -119,8 +121,8 @@ await_listener()
 	done
 }
 
-# pair <test> <port> <check> <server...> -- <client...>: both end with 0 on the device, and the check, which gets what
-# the client has said on standard input, is content
+# pair <test> <port> <check> <server...> -- <client...>: passes if both end with 0 on the device, and if the check,
+# which gets the output of the client on standard input, succeeds
 pair()
 {
 	local test=$1 port=$2 check=$3 server=() server_pid client_status=0 server_status=0
@@ -150,7 +152,7 @@ pair()
 	fi
 }
 
-# in_work_folder: a folder that goes when the suite ends
+# in_work_folder: changes to a folder that is removed when the suite ends
 in_work_folder()
 {
 	work=$(mktemp -d "${TMPDIR:-/var/tmp}/others-XXXXXX")
@@ -160,8 +162,9 @@ in_work_folder()
 
 # --- the sources of others ---
 
-# fetch_source <package>: the upstream archive of a Debian source package, checked by apt, in $cache/src. It comes from where
-# the machine has its Debian; its release is the machine's, or Debian 13 where the file of that is not there
+# fetch_source <package>: gets the upstream archive of a Debian source package, checked by apt, into $cache/src. It
+# comes from the machine's own Debian mirror; the release is that of the machine, or Debian 13 if the file is missing
+# there
 fetch_source()
 {
 	local package=$1 uri release apt=$cache/apt options
@@ -182,7 +185,7 @@ fetch_source()
 }
 
 # build_once <name> <package> <function>: the function builds in the unpacked sources, and installs into $cache/<name>.
-# Where suites run there is no network: a suite is called with --build before that, and then does nothing else
+# Suites run without a network, so a suite is called with --build before that, and then does nothing else
 build_once()
 {
 	local name=$1 package=$2 how=$3
@@ -200,7 +203,7 @@ build_once()
 	[[ $results != --build ]] || exit 0
 }
 
-# is_built <suite>: does it build something of others?
+# is_built <suite>: true if it builds a program of others
 is_built()
 {
 	[[ $1 == fio-librpma || $1 == fabtests-* || $1 == original ]]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# compare.awk -- what a suite was expected to give, and what it gave
+# compare.awk -- compares the results of a suite with the expected ones
 #
-# Both files: a line for each test, "<name> | pass", "<name> | skip: <reason>", "<name> | fail: <whose, reason>". Names may
-# not have " | " in them. In the list lines that begin with # are comments, and "either: <whose, reason>" is a race that is
-# known: the test must run, and may fail. Only the words are compared: the reason is for readers. Exit status 1 if anything
-# differs.
+# Both files have a line for each test: "<name> | pass", "<name> | skip: <reason>", "<name> | fail: <whose, reason>". A
+# name must not contain " | ". In the list of expected results, lines that begin with # are comments, and "either:
+# <whose, reason>" is a known race: the test must run, and may fail. Only the words are compared; the reason is for
+# readers. Exit status 1 if anything differs.
 
 function outcome(line) { sub(/^.* \| /, "", line); sub(/:.*$/, "", line); return line }
 function name(line) { sub(/ \| .*$/, "", line); return line }

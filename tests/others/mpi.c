@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copyright the librpma authors
 
-// mpi.c -- two processes: messages of all sizes there and back, sums over both, and memory that the other
-// writes and reads
+// mpi.c -- two processes: messages of all sizes in both directions, sums over both processes, and memory that
+// the other process writes and reads
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ is_filled(const unsigned char *bytes, size_t n, unsigned int seed)
 	return true;
 }
 
-// both say what they saw; one line for both is printed
+// combines the results of both processes, and prints one line for them
 static bool
 tell(const char *test, bool good)
 {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-"""pyverbs_results.py -- runs pyverbs' tests in this folder, and writes what each gives into the file that is named
+"""pyverbs_results.py -- runs pyverbs' tests in this folder, and writes their results to the named file
 
-A process runs them all. If a test crashes it, or has not ended after SECONDS_OF_A_TEST (60), another one goes on with the next
-test.
+One process runs them all. If a test crashes it, or has not ended after SECONDS_OF_A_TEST (60), another process continues with
+the next test.
 """
 
 import mmap
@@ -58,13 +58,13 @@ def flat(tests):
             yield test
 
 
-from args_parser import parser  # noqa: E402, it is beside the tests
+from args_parser import parser  # noqa: E402, it is in the folder of the tests
 
 tests = SourceFileLoader('tests', './__init__.py').load_module()
 parser.parse_args()
 order = list(flat(unittest.defaultTestLoader.loadTestsFromModule(tests)))
 number = {id(test): i for i, test in enumerate(order)}
-started = mmap.mmap(-1, 4)  # the number of the last test that was started, for the parent
+started = mmap.mmap(-1, 4)  # the number of the last test started, for the parent process
 first = 0
 while first < len(order):
     child = os.fork()

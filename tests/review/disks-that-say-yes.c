@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * Two disks that kernels report success for too early, without a WARNING: an ext4 without a journal, whose
- * inode some do not write in msync(), and a loop device, where some take a write that fits only in part for
- * one that is done. Each is warned of, once.
+ * On two disks kernels report success too early, and there was no WARNING. On an ext4 without a journal, some
+ * kernels do not write the inode in msync(). On a loop device, some count a write that fits only partly as
+ * done. The library must warn of each, once.
  */
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ lend_file(const char *name)
 	lending_end(&lending);
 }
 
-/* false: no such disk can be made here */
+/* false if such a disk cannot be made here */
 static bool
 lend_from(const char *mkfs)
 {

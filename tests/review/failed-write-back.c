@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * A medium that failed was forgotten when the memory was registered again, and an fsync() of the application
- * took the failure away before the client's flush could see it. Both times a flush reported success for data
- * that was not on the disk.
+ * The failure of a medium was forgotten when the memory was registered again. And an fsync() of the
+ * application took the failure away before the client's flush could see it. Both times a flush reported
+ * success for data that was not on the disk.
  *
- * The disk is an image in a tmpfs. While the tmpfs is full, what the file system writes to the disk fails.
+ * The disk is an image in a tmpfs. While the tmpfs is full, the file system's writes to the disk fail.
  */
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static int
 setup(void **state)
 {
 	(void)state;
-	/* a file that has failed once stays so in this process: each test has its own */
+	/* a file that has failed once remains failed in this process, so each test has a file of its own */
 	static unsigned number;
 	snprintf(name, sizeof(name), "lent-%u", ++number);
 	medium_path(&medium, name, path);
@@ -44,7 +44,10 @@ setup(void **state)
 	return 0;
 }
 
-/* the file stays: in its blocks, which the image has room for by now, the next one would not fail */
+/*
+ * The file stays. If its blocks, for which the image now has room, were reused, the next write would not
+ * fail.
+ */
 static int
 teardown(void **state)
 {
@@ -53,7 +56,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* the control of the disk itself: it takes what it has room for */
+/* the control of the disk itself: data that fits is written */
 static void
 test_working_disk(void **state)
 {
@@ -63,8 +66,8 @@ test_working_disk(void **state)
 	assert_int_equal(lending_write(&lending, 'w'), IBV_WC_SUCCESS);
 	assert_int_equal(lending_flush(&lending), IBV_WC_SUCCESS);
 	/*
-	 * Without a journal msync() leaves the inode behind on 6.1 (doc/durability.md). The status is not
-	 * looked at: it may tell of an earlier test's failure.
+	 * Without a journal msync() does not write the inode on 6.1 (doc/durability.md). The status is not
+	 * checked, because it may report the failure of an earlier test.
 	 */
 	(void)syncfs(lending.fd);
 	medium_cut(&medium);
@@ -86,7 +89,7 @@ let_a_flush_fail(void)
 	medium_make_room(&medium);
 }
 
-/* the same mapping, for the next client */
+/* the same mapping is registered again for the next client */
 static void
 test_registered_again(void **state)
 {
@@ -107,7 +110,7 @@ test_mapped_again(void **state)
 	assert_int_equal(lending_lend(&lending), RPMA_E_PROVIDER);
 }
 
-/* it has the memory of its parent, and opens a description that was not told of anything */
+/* a child has the memory of its parent, and opens a description that has not seen the failure */
 static void
 test_child(void **state)
 {
@@ -128,7 +131,7 @@ test_child(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* the write-back fails while no memory of the file is registered, and the application is told */
+/* the write-back fails while no memory of the file is registered, and the application sees the failure */
 static void
 test_failed_in_between(void **state)
 {
@@ -147,7 +150,7 @@ static void
 ask_fsync(void)
 {
 	assert_int_equal(fsync(lending.fd), -1);
-	assert_int_equal(fsync(lending.fd), 0); /* as the kernel tells once only */
+	assert_int_equal(fsync(lending.fd), 0); /* the kernel reports a failure only once */
 }
 
 static void
@@ -217,7 +220,7 @@ test_another_process_before(void **state)
 	ask_before_the_flush(ask_in_another_process);
 }
 
-/* a child has the application's mapping, and must not have the device's description */
+/* a child has the application's mapping, but must not have the device's description */
 static void
 test_children(void **state)
 {
@@ -228,7 +231,7 @@ test_children(void **state)
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* all that it has mapped, whatever it is of */
+		/* syncs every mapping of the file that the child has, through whichever description */
 		FILE *maps = fopen("/proc/self/maps", "re");
 		unsigned long start, end;
 		char line[512];
@@ -247,7 +250,7 @@ int
 main(void)
 {
 	deadline_start("failed-write-back", 100);
-	/* a journal would fail with the data, and end all work on the disk */
+	/* a journal would fail together with the data, and end all work on the disk */
 	if (!medium_open(&medium, "mkfs.ext4 -q -O ^has_journal", NULL, 64, 32))
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = {

@@ -2,15 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * flipped-bits.c -- a byte that a network card, a switch or a driver damages was stored and acknowledged
+ * flipped-bits.c -- a byte that was damaged by a network card, a switch or a driver was stored and
+ * acknowledged
  *
  *	flipped-bits [--flips N] [--seed S] [--control N]
  *
- * A proxy between client and server flips one random bit of the stream of each connection, in one direction
- * or the other, from the first byte of the handshake to the last of the end. Each connection makes every
- * operation. With CRC32C no success may have a wrong byte: in memory (also where nobody has written),
- * immediate data, length, result of an atomic, private data. The control goes without CRC32C, in which
- * successes with wrong bytes must be seen: else this test would be blind.
+ * A proxy between client and server flips one random bit in the stream of each connection. The bit may be
+ * anywhere in either direction, from the first byte of the handshake to the last byte. Each connection makes
+ * every operation. With CRC32C a success must not have a wrong byte: in memory (written or not), immediate
+ * data, length, result of an atomic, private data. The control runs without CRC32C and must see successes
+ * with wrong bytes; otherwise this test would be blind.
  */
 
 #include <arpa/inet.h>
@@ -38,14 +39,14 @@
 #define ADDRESS "127.0.0.1"
 #define FLIPS 300
 #define CONTROL_FLIPS 1000
-#define CONTROL_ENOUGH 20 /* successes with wrong bytes */
+#define CONTROL_ENOUGH 20 /* successes with wrong bytes, after which the control stops */
 
-/* without CRC32C a damaged length makes one side wait for what never comes */
+/* without CRC32C a damaged length makes one side wait for bytes that never come */
 #define CONTROL_WAIT_MS 200
 
 #define SIZE (128u * 1024)
 
-/* what each operation is about, in the memory of both sides */
+/* the places of the operations in the memory of both sides */
 enum {
 	ATOMIC_WRITE_AT = 1024,
 	SWAP_AT = 1032,
@@ -68,7 +69,7 @@ enum operation { WRITE, BIG, WRITE_IMM, SEND, READ, ATOMIC_WRITE, SWAP, ADD, FLU
 /* --- the proxy: one connection at a time --- */
 
 struct flip {
-	int way; /* 0: what the client sends; 1: the server; -1: nothing is flipped */
+	int way; /* 0: in the client's bytes; 1: in the server's; -1: no flip */
 	uint64_t at;
 	int bit;
 };
@@ -80,7 +81,7 @@ static struct {
 	int listener;
 	struct sockaddr_in server;
 	struct flip flip;
-	uint64_t passed[2]; /* bytes of the last connection */
+	uint64_t passed[2]; /* bytes of the last connection, by direction */
 	uint64_t flipped;
 } proxy = { .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .listener = -1 };
 
@@ -91,7 +92,7 @@ give_up(const char *what)
 	exit(1);
 }
 
-/* false: this direction is over */
+/* forwards bytes; false if this direction has ended */
 static bool
 pass_on(int from, int to, int way)
 {
@@ -144,7 +145,7 @@ run_proxy(void *arg)
 		int client = accept(proxy.listener, NULL, NULL);
 		if (client < 0)
 			return arg;
-		pthread_mutex_lock(&proxy.lock); /* what the other thread has said before it connected */
+		pthread_mutex_lock(&proxy.lock); /* orders this after the other thread's writes */
 		pthread_mutex_unlock(&proxy.lock);
 		int server = socket(AF_INET, SOCK_STREAM, 0);
 		if (connect(server, (struct sockaddr *)&proxy.server, sizeof(proxy.server)) != 0)
@@ -214,7 +215,7 @@ static struct {
 	unsigned long rounds, wrong, failed, stuck, damage;
 } result;
 
-/* a success with a wrong byte */
+/* counts and reports a success with a wrong byte */
 __attribute__((format(printf, 1, 2))) static void
 wrong(const char *format, ...)
 {
@@ -268,7 +269,10 @@ put_word(uint8_t *at, uint64_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
-/* the memory of both sides, and what the server's becomes; the client has what it sends where that goes */
+/*
+ * Fills the memory of both sides, and computes the server's final content. The client keeps the bytes that it
+ * sends at the offsets where they go.
+ */
 static void
 fill_memory(uint64_t seed)
 {
@@ -299,11 +303,11 @@ struct sides {
 	uint64_t seed;
 	struct rpma_conn *client, *server;
 	unsigned posted;
-	bool done[OPERATIONS]; /* with success */
+	bool done[OPERATIONS]; /* successfully */
 	bool received_imm, received, answered;
 };
 
-/* the request that has come, with its receives; the client is told yes */
+/* accepts the next request, after posting its receives */
 static bool
 accept_client(struct sides *sides)
 {
@@ -315,14 +319,14 @@ accept_client(struct sides *sides)
 	enum rpma_conn_event event;
 	if (rpma_ep_get_fd(ep, &fd))
 		give_up("no descriptor");
-	/* or the client's attempt has failed */
+	/* the client's attempt may also fail */
 	int client_fd;
 	rpma_conn_get_event_fd(sides->client, &client_fd);
 	struct pollfd pfd[2] = { { .fd = fd, .events = POLLIN }, { .fd = client_fd, .events = POLLIN } };
 	if (poll(pfd, 2, wait_ms) == 0)
 		result.stuck++;
 	if (!(pfd[0].revents & POLLIN)) {
-		/* how it has ended is not looked at: it has */
+		/* only the fact that it has ended matters */
 		wait_event(sides->client, &event, 0);
 		return false;
 	}
@@ -332,7 +336,7 @@ accept_client(struct sides *sides)
 		!is_private_data(&pdata, sides->seed + 1, ASK_LEN))
 		wrong("a request with other private data");
 	pattern_fill(answer, sizeof(answer), sides->seed + 2, 0);
-	/* for the message, and for the write that announces itself */
+	/* for the message, and for the write with immediate */
 	for (int i = 0; i < 2; i++) {
 		if (rpma_conn_req_recv(req, server_mr, RECEIVE_AT, 1024, NULL))
 			give_up("no receives");
@@ -407,7 +411,7 @@ post(struct sides *sides, enum operation op)
 	}
 }
 
-/* of the client: an operation, or the server's message */
+/* handles a completion of the client: of an operation, or of the server's message */
 static void
 client_completion(struct sides *sides, const struct ibv_wc *wc)
 {
@@ -447,7 +451,7 @@ server_completion(struct sides *sides, const struct ibv_wc *wc)
 		wrong("a message to the server with other bytes, length or immediate data");
 }
 
-/* so many completions, or as many as come */
+/* takes `count` completions, or fewer if others do not come in time */
 static void
 collect(struct sides *sides, struct rpma_conn *conn, unsigned count,
 	void (*take)(struct sides *sides, const struct ibv_wc *wc))
@@ -471,15 +475,16 @@ work(struct sides *sides)
 	struct rpma_cq *cq;
 	struct ibv_wc wc;
 	unsigned answers = 0;
-	/* the answer goes from where nothing is written */
+	/* the server's message comes from a place that is never written to */
 	if (rpma_send_with_imm(sides->server, server_mr, SEND_AT, SEND_LEN, RPMA_F_COMPLETION_ALWAYS,
 		    IMM_OF_ANSWER, context_of(0)) == 0)
 		answers++;
 	for (enum operation op = 0; op < OPERATIONS; op++)
 		sides->posted += post(sides, op) == 0;
 	collect(sides, sides->client, sides->posted + 1, client_completion);
-	/* two receives, and the answer; those of a connection that has ended are flushed when it is ended
-	 * here */
+	/*
+	 * two receives and the message; if the connection has ended, they are flushed when it is deleted here
+	 */
 	if (rpma_conn_get_cq(sides->server, &cq))
 		give_up("no completion queue");
 	bool over = !sides->done[FLUSH] || !sides->answered;
@@ -489,7 +494,9 @@ work(struct sides *sides)
 		server_completion(sides, &wc);
 }
 
-/* no byte is another one than before or after, and where an operation had success it is that of after */
+/*
+ * each byte must be that of before or of after; if an operation succeeded, its bytes must be those of after
+ */
 static void
 look_at_memory(const struct sides *sides)
 {
@@ -550,7 +557,7 @@ make_round(const struct flip *flip, uint64_t seed)
 			break;
 		}
 	}
-	/* a request of a client that is not there any more */
+	/* a request of a client that has gone */
 	struct rpma_conn_req *req;
 	while (wait_conn_req(ep, cfg, &req, 0) == 0)
 		rpma_conn_req_delete(&req);
@@ -579,11 +586,14 @@ flip_bits(const char *crc, unsigned long flips, unsigned long enough)
 		give_up("without a flip not all is well");
 	const uint64_t length[2] = { proxy.passed[0], proxy.passed[1] };
 	proxy.flipped = 0;
-	/* what is sent differs a little from time to time, so that a byte near the end may not come */
+	/* the bytes sent differ a little each time, so a byte near the end may not come */
 	for (unsigned long i = 0; proxy.flipped < flips && i < 2 * flips && result.wrong < enough; i++) {
-		/* the server says less, and each of its bytes as much: half of the flips are its own */
+		/*
+		 * the server sends less, but each of its bytes matters as much: half of the flips are in its
+		 * direction
+		 */
 		struct flip flip = { .way = (int)by_chance(2), .bit = (int)by_chance(8) };
-		/* half of them where the short messages are */
+		/* half of them among the short messages */
 		const uint64_t most = by_chance(2) ? length[flip.way] : 2000;
 		flip.at = by_chance(most < length[flip.way] ? most : length[flip.way]);
 		if (by_chance(4) == 0)

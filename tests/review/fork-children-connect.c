@@ -4,7 +4,7 @@
 /*
  * fork-children-connect.c -- a process listens, forks four children, and each of them connects to it
  *
- * The epoll of the software device was shared with the children: the progress thread of the parent got the
+ * The epoll of the software device was shared with the children. So the progress thread of the parent got the
  * children's pointers from it, and jumped to address 0.
  *
  *	fork-children-connect [--rounds N]
@@ -79,7 +79,7 @@ seed_of(unsigned long round, int child)
 	return round * CHILDREN + (uint64_t)child + 1;
 }
 
-/* what is written is durable before it is read back, and is what was written */
+/* the bytes must be durable before they are read back, and must be those that were written */
 static void
 write_and_read_back(struct rpma_conn *conn, struct rpma_peer *peer, struct rpma_mr_remote *remote, int child,
 	uint64_t seed)
@@ -124,7 +124,7 @@ be_a_child(const char *port, int child, uint64_t seed)
 	must(rpma_mr_remote_delete(&remote) == 0, "rpma_mr_remote_delete");
 	must(rpma_conn_delete(&conn) == 0, "rpma_conn_delete");
 	must(rpma_peer_delete(&peer) == 0, "rpma_peer_delete");
-	exit(0); /* and leak checkers look */
+	exit(0); /* exit() also runs leak checkers */
 }
 
 /* --- the parent --- */
@@ -186,8 +186,8 @@ run_round(unsigned long round)
 	must(rpma_mr_reg(peer, mem, sizeof(mem), USAGE, &mr) == 0, "rpma_mr_reg");
 	must(pair_listen(peer, ADDR, port, &ep) == 0, "rpma_ep_listen");
 	/*
-	 * The children begin together. The address sanitizer does not release the locks of its allocator in a
-	 * child, so the progress thread must have nothing to do while the parent forks.
+	 * The children begin together. In a child the address sanitizer does not release the locks of its
+	 * allocator, so the progress thread must have nothing to do while the parent forks.
 	 */
 	int start[2];
 	must(pipe(start) == 0, "pipe");

@@ -2,11 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * fork-objects-of-the-parent.c -- a child calls every function that takes an object, with its parent's
+ * fork-objects-of-the-parent.c -- a child calls every function that takes an object, with an object of its
+ * parent
  *
- * Such calls used the sockets and the events of the parent, or waited for ever: for a lock that was held by a
- * thread of the parent, for an event, for a thread that the child does not have. Each of them is
- * RPMA_E_PROVIDER, within a second, and the parent notices nothing.
+ * Such calls used the sockets and the events of the parent. Or they waited for ever: for a lock held by a
+ * thread of the parent, for an event, for a thread that the child does not have. Now each returns
+ * RPMA_E_PROVIDER within a second, and the parent is not affected.
  */
 
 #include <librpma.h>
@@ -33,7 +34,7 @@
 		RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV | \
 		RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 
-/* what the parent has made, and the child finds in its memory */
+/* objects that the parent has made, which the child finds in its memory */
 static struct {
 	struct pair pair;
 	struct pair shared; /* its completion queues share a channel */
@@ -178,7 +179,7 @@ use_what_is_memory_only(void)
 	expect("rpma_mr_remote_delete", rpma_mr_remote_delete(&own.remote), 0);
 }
 
-/* they clear the pointer as always */
+/* deletions, which clear the pointer as always */
 static void delete (void)
 {
 	struct rpma_conn *conn;
@@ -211,11 +212,11 @@ be_a_child(void)
 	wait_and_poll();
 	use_what_is_memory_only();
 	delete ();
-	/* and it can have its own */
+	/* the child can make objects of its own */
 	struct pair pair;
 	must(pair_open(&pair, ADDR, NULL, NULL) == 0, "a connection of the child");
 	pair_close(&pair);
-	exit(failures > 0); /* and leak checkers look */
+	exit(failures > 0); /* exit() also runs leak checkers */
 }
 
 /* --- the parent --- */
@@ -232,7 +233,7 @@ write_once(struct pair *pair, uint64_t seed)
 	must(pattern_check(own.dst, LEN, seed, 0) < 0, "what it has written");
 }
 
-/* what another thread of the parent is at while it forks: waiting, with all that is taken for that */
+/* another thread of the parent, which waits during the fork and holds all the locks that waiting takes */
 static void *
 wait_for_a_completion(void *arg)
 {
@@ -297,7 +298,7 @@ main(void)
 	must(waitpid(pid, &status, 0) == pid, "waitpid");
 	must(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the end of the child");
 
-	/* neither an event of the parent was taken, nor a byte of its connection */
+	/* the child took neither an event of the parent nor a byte of its connection */
 	must(rpma_cq_wait_timed(own.pair.client.cq, LONG_MS) == 0, "the event of before the fork");
 	write_once(&own.pair, 2);
 	must(rpma_send(own.pair.client.conn, own.local, 0, LEN, RPMA_F_COMPLETION_ON_ERROR, NULL) == 0,

@@ -4,9 +4,9 @@
 /*
  * fork-while-threads-work.c -- a process forks a hundred times, while its threads post and poll
  *
- * Whatever a child did with the software device, it did to its parent's: both had one epoll, one table of
- * connections and the same sockets. And locks that a thread of the parent had held were held for ever in the
- * child.
+ * A child that used the software device used that of its parent: they shared an epoll, the table of
+ * connections and the sockets. And locks that a thread of the parent had held stayed locked in the child for
+ * ever.
  */
 
 #include <librpma.h>
@@ -24,7 +24,7 @@
 
 #define ADDR "127.0.0.1"
 #define FORKS 100
-#define CONNECT_EVERY 10 /* such a child makes connections of its own; the others end at once */
+#define CONNECT_EVERY 10 /* each tenth child makes connections of its own; the others end at once */
 #define WORKERS 2
 #define LEN 4096
 #define TEST_S 100
@@ -41,7 +41,7 @@ struct worker {
 	struct rpma_mr_remote *remote;
 	uint8_t src[LEN], dst[LEN];
 	pthread_t thread;
-	bool waits; /* for its completions; false: it polls */
+	bool waits; /* true: it waits for its completions; false: it polls */
 	unsigned long written;
 };
 
@@ -71,7 +71,7 @@ open_worker(struct worker *worker)
 	must(rpma_mr_remote_from_descriptor(desc, size, &worker->remote) == 0, "the remote region");
 }
 
-/* the connection is as it was: no event came, and it can be ended in order */
+/* the connection is unaffected: no event came, and it can be ended in an orderly way */
 static void
 close_worker(struct worker *worker)
 {
@@ -113,7 +113,7 @@ work(void *arg)
 	return NULL;
 }
 
-/* only this thread has come along, and the workers are the parent's */
+/* the child has only this thread, and the workers are the parent's */
 static _Noreturn void
 be_a_child(bool connects)
 {

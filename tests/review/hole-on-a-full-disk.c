@@ -4,14 +4,14 @@
 /*
  * hole-on-a-full-disk.c -- an accepted peer ended the target's process by SIGBUS
  *
- * Memory of a sparse file was registered, and the peer had filled the disk by its writes. The page of a hole
- * reads well and cannot be stored to. Atomic operations looked by a load; so did plain writes where a sandbox
- * forbids process_vm_writev().
+ * The target had registered memory of a sparse file, and the peer had filled the disk by its writes. The page
+ * of a hole can then be read, but not stored to. Atomic operations tested a page by a load; so did plain
+ * writes where a sandbox forbids process_vm_writev().
  *
- * Here each kind of request goes to memory that has no page and can have none: a hole on a full disk, a hole
- * on a full tmpfs, what was cut off a file, and huge pages of which there are none. It goes by TCP,
- * with CRC32C and without, by TLS and between processes of one host, to a target with and without a sandbox.
- * The client is told by a remote operation error. The target serves what comes after that.
+ * Here each kind of request goes to memory whose page is missing and cannot be made: a hole on a full disk, a
+ * hole on a full tmpfs, the truncated part of a file, and huge pages without a pool. The requests go over
+ * TCP, with CRC32C and without, over TLS, and between processes of one host, to a target with and without a
+ * sandbox. The client must get a remote operation error, and the target must serve the next connections.
  */
 
 #include <errno.h>
@@ -51,7 +51,9 @@
 #define TMPFS_MIB 4
 #define SPARSE (256 * MIB)
 
-/* what a client fills, one piece after the other, and where the holes are that it never writes to before */
+/*
+ * the range that a client fills, one segment after the other, and the holes, which it never writes to before
+ */
 #define FILL_FROM MIB
 #define HOLES_FROM (128 * MIB)
 #define HOLE_STEP (4 * MIB)
@@ -129,7 +131,7 @@ static const struct test_case cases[] = {
 	{ HUGE_SYSV, TLS, NONE },
 };
 
-/* of this process: what it says when it fails */
+/* the role and the case of this process, for messages of failures */
 static const char *role = "test";
 static char about[256];
 
@@ -184,7 +186,7 @@ enter_sandbox(enum sandbox sandbox)
 		GIVE(SECCOMP_RET_ALLOW),
 		GIVE(SECCOMP_RET_ERRNO | EPERM),
 	};
-	/* what a kernel before 5.14 says */
+	/* the result of a kernel before 5.14 */
 	struct sock_filter without_populate[] = {
 		LOAD(nr),
 		UNLESS(SYS_madvise, 3),
@@ -207,8 +209,8 @@ static char tmpfs[MEDIUM_PATH_LEN], psk[MEDIUM_PATH_LEN];
 struct target {
 	struct rpma_peer *peer;
 	struct rpma_ep *ep;
-	struct rpma_mr_local *holes; /* of the place */
-	struct rpma_mr_local *usual; /* memory as any other */
+	struct rpma_mr_local *holes; /* the memory with the holes */
+	struct rpma_mr_local *usual; /* ordinary memory */
 };
 
 static bool
@@ -223,14 +225,14 @@ size_of(enum place place)
 	return is_huge(place) ? 4 * MIB : SPARSE;
 }
 
-/* huge pages are so few that each kind has the same */
+/* there are so few huge pages that all kinds share one */
 static size_t
 hole_of(enum place place, enum kind kind)
 {
 	return is_huge(place) ? 0 : HOLES_FROM + (size_t)kind * HOLE_STEP;
 }
 
-/* what is cut has no need of a disk that is full */
+/* a truncated file does not need a full disk */
 static const char *
 path_of(enum place place, char path[MEDIUM_PATH_LEN])
 {
@@ -259,7 +261,7 @@ map_huge(enum place place)
 	return map;
 }
 
-/* the first page of a file has been written, and is there */
+/* the first page of a file is written, so it exists */
 static void *
 map_file(enum place place)
 {
@@ -285,7 +287,7 @@ cut_file(void)
 
 #define USAGE (RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_RECV)
 
-/* each kind of request has a connection of its own; the client says which it will be */
+/* each kind of request has a connection of its own; the client announces the kind */
 static void
 serve_one(struct target *target, enum place place)
 {
@@ -443,7 +445,7 @@ expect(enum kind kind, const char *where, enum ibv_wc_status status, enum ibv_wc
 			ibv_wc_status_str(wanted));
 }
 
-/* until it is refused */
+/* writes until a write is refused */
 static void
 fill(struct client *client, enum place place)
 {
@@ -459,7 +461,10 @@ fill(struct client *client, enum place place)
 		expect(WRITE_LONG, "the end of the room", status, IBV_WC_REM_OP_ERR);
 }
 
-/* a page that a load does not find either; a long one is sent in pieces, of which the first may have left */
+/*
+ * the expected status: reads of a hole succeed on the disk only; elsewhere the page is missing for loads as
+ * well
+ */
 static enum ibv_wc_status
 wanted_of(enum place place, enum kind kind)
 {
@@ -481,7 +486,7 @@ reach_for_holes(struct client *client, enum place place)
 	}
 }
 
-/* the page that is there: written and read back, and counted up in it */
+/* uses the page that exists: writes it, reads it back, and counts up in it */
 static void
 use_first_page(struct client *client, enum sandbox sandbox)
 {
@@ -514,7 +519,7 @@ be_client(const struct test_case *test, const char *port)
 		     RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_READ_DST, &client.mr),
 		"rpma_mr_reg");
 	fill(&client, test->place);
-	sync(); /* what the file system had set aside and did not need is free then, and taken by the next */
+	sync(); /* frees blocks reserved in vain, which the next call uses up */
 	fill(&client, test->place);
 	reach_for_holes(&client, test->place);
 	if (!is_huge(test->place))
@@ -569,7 +574,10 @@ run(const struct test_case *test)
 	must_do(client >= 0, "fork");
 	if (client == 0)
 		be_client(test, port);
-	/* what the target died of is worth more than what the client saw of it */
+	/*
+	 * waits for the client, but reports the target first: the cause of its end tells more than the
+	 * client's error
+	 */
 	siginfo_t ended;
 	must_do(waitid(P_PID, (id_t)client, &ended, WEXITED | WNOWAIT) == 0, "waitid");
 	close(orders[1]);
@@ -589,7 +597,7 @@ make_psk(void)
 	close(fd);
 }
 
-/* has the library been built with TLS? Asked in a child, so that no thread is there before the others */
+/* true if the library was built with TLS; asked in a child, so that this process has no thread yet */
 static bool
 has_tls(void)
 {
@@ -609,7 +617,7 @@ has_tls(void)
 	return status == 0;
 }
 
-/* a pool of huge pages would give what is missing here */
+/* true if there is a pool of huge pages, which would supply the missing ones */
 static bool
 has_huge_pages(void)
 {
@@ -622,7 +630,7 @@ has_huge_pages(void)
 		fclose(meminfo);
 	FILE *overcommit = fopen("/proc/sys/vm/nr_overcommit_hugepages", "re");
 	if (overcommit == NULL || fscanf(overcommit, "%lu", &more) != 1)
-		pages++; /* there is no such kind of memory */
+		pages++; /* the kernel has no huge pages */
 	if (overcommit)
 		fclose(overcommit);
 	return pages + more > 0;

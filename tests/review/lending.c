@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* lending.c -- a program that lends a mapped file and its client, in one process, for tests by cmocka */
+/* lending.c -- a program that lends a mapped file, and its client, in one process, for cmocka tests */
 
 #include <setjmp.h>
 #include <stdarg.h>

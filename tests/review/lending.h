@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* lending.h -- a program that lends a mapped file and its client, in one process, for tests by cmocka */
+/* lending.h -- a program that lends a mapped file, and its client, in one process, for cmocka tests */
 
 #ifndef TEST_REVIEW_LENDING_H
 #define TEST_REVIEW_LENDING_H
@@ -15,32 +15,36 @@
 #define LENDING_SIZE ((size_t)1 << 20)
 
 struct lending {
-	int fd; /* of the file; the test's own */
+	int fd; /* of the file; owned by the test */
 	char *mem;
 	struct pair pair;
 	struct rpma_mr_local *lent; /* NULL: not registered */
 	struct rpma_mr_local *src;
-	struct rpma_mr_remote *remote; /* as the client knows it */
-	char data[LENDING_SIZE];       /* what the client has written last */
+	struct rpma_mr_remote *remote; /* the client's view of it */
+	char data[LENDING_SIZE];       /* the bytes that the client wrote last */
 };
 
-/* maps LENDING_SIZE bytes of the file, which gets this size, and connects a client */
+/* gives the file LENDING_SIZE bytes, maps them, and connects a client */
 void lending_begin(struct lending *lending, int fd);
 void lending_end(struct lending *lending);
 
 /*
- * registers the memory for persistent flush and hands its descriptor to the client; the result of rpma_mr_reg
+ * registers the memory for persistent flush and gives its descriptor to the client; returns the result of
+ * rpma_mr_reg
  */
 int lending_lend(struct lending *lending);
 
-/* deregisters, and takes the connection down; and the next client comes, with nothing lent to it yet */
+/*
+ * deregisters the memory and ends the connection; then the next client connects, with no memory lent to it
+ * yet
+ */
 void lending_disconnect(struct lending *lending);
 void lending_connect(struct lending *lending);
 
 /* true if the client may flush the memory persistently */
 bool lending_is_persistent(const struct lending *lending);
 
-/* the client writes all of the memory, or flushes it persistently: what it is told */
+/* the client writes all of the memory, or flushes it persistently; return the status of its completion */
 enum ibv_wc_status lending_write(struct lending *lending, char value);
 enum ibv_wc_status lending_flush(struct lending *lending);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* medium.c -- a disk of the test's own: an image file in a tmpfs, a loop device, a file system */
+/* medium.c -- a disk for a test: an image file in a tmpfs, a loop device, a file system */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,9 @@
 
 #define COMMAND_LEN 1024
 
-/* the programs for disks are not in every user's path; no sanitizer's runtime is preloaded into them */
+/*
+ * the programs for disks are not in every user's path; a sanitizer's runtime must not be preloaded into them
+ */
 #define PREFIX "export PATH=$PATH:/usr/sbin:/sbin; unset LD_PRELOAD; "
 
 __attribute__((format(printf, 1, 2))) static bool
@@ -55,7 +57,7 @@ medium_open(struct medium *medium, const char *mkfs, const char *options, unsign
 {
 	char size[32];
 	*medium = (struct medium){ .base = "/tmp/medium-XXXXXX" };
-	/* the command's first word is a program that must be there */
+	/* the command's first word is a program that must exist */
 	if (!run("command -v \"$(set -- %s; echo $1)\" losetup >/dev/null", mkfs))
 		return skip("the program that makes the file system is not installed");
 	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
@@ -132,7 +134,7 @@ medium_cut(struct medium *medium)
 void
 medium_uncut(struct medium *medium)
 {
-	/* the loop device lets go of the copy later: its room is given back at once */
+	/* the loop device releases the copy later, so its space is released here at once */
 	must(run("umount %s && rmdir %s && truncate -s 0 %s.cut && rm %s.cut", medium->cut, medium->cut,
 		     medium->image, medium->image),
 		"unmounting what a power cut has left");

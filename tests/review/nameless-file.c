@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * A file without a name was offered as persistent memory. Flushes of it succeeded, and nothing was left when
- * the process had ended: a file of O_TMPFILE, one that was unlinked, one that another file was renamed over.
+ * A file without a name was offered as persistent memory. Flushes of it succeeded, but the file was gone
+ * after the process had ended. Such files are made by O_TMPFILE, by unlink(), and by renaming another file
+ * over one.
  */
 
 #include <setjmp.h>
@@ -50,7 +51,7 @@ is_not_offered(void)
 	assert_int_equal(rpma_flush(lending.pair.client.conn, lending.remote, 0, LENDING_SIZE,
 				 RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS, NULL),
 		RPMA_E_NOSUPP);
-	/* all else works */
+	/* everything else works */
 	assert_int_equal(lending_write(&lending, 'n'), IBV_WC_SUCCESS);
 	assert_memory_equal(lending.mem, lending.data, LENDING_SIZE);
 	lending_end(&lending);
@@ -116,7 +117,7 @@ test_renamed_over_later(void **state)
 	test_lost_later(rename_over);
 }
 
-/* another name will do */
+/* a second name is enough */
 static void
 test_two_names(void **state)
 {

@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * A file system of a server (FUSE, virtiofs) gives neither a device nor a time of birth, and its server may
- * give two files one inode number. They were taken for one: the flush of the second file made the first one
- * durable, and succeeded.
+ * A file system with a server (FUSE, virtiofs) has neither a device nor a time of birth, and its server may
+ * give two files the same inode number. The library took them for one file: the flush of the second file made
+ * the first one durable, and succeeded.
  *
- * The server is a child of the test. It keeps what was written to a file apart from what an fsync() has found
- * written, which is what a power cut would leave behind.
+ * The server is a child of the test. For each file it keeps the bytes written, and separately those that an
+ * fsync() has made durable, which a power cut would leave behind.
  */
 
 #include <setjmp.h>
@@ -39,14 +39,14 @@
 #define FILES 4
 #define FIRST_NODE (FUSE_ROOT_ID + 1U) /* the kernel's own number of the first file; it differs for each */
 #define MAX_WRITE (128U << 10)
-#define BUFFER_SIZE (LENDING_SIZE + 4096) /* any read or write of a file, and the headers */
+#define BUFFER_SIZE (LENDING_SIZE + 4096) /* for any read or write of a file, and the headers */
 
-/* what stat() and /proc/self/maps show */
+/* the inode numbers that stat() and /proc/self/maps show */
 static const uint64_t inodes[FILES] = { 42, 42, 43, 44 };
 static const char *const names[FILES] = { "one", "same", "another", "different" };
 enum { ONE, SAME, ANOTHER, DIFFERENT };
 
-/* all of this size, always */
+/* the size is fixed */
 struct content {
 	char written[LENDING_SIZE];
 	char synced[LENDING_SIZE];
@@ -64,7 +64,7 @@ struct request {
 	size_t answer_len;
 };
 
-/* of a request for a file; NULL: it is for something else */
+/* the file of a request; NULL if it is for something else */
 static struct content *
 content_of(const struct request *request)
 {
@@ -121,7 +121,7 @@ serve_lookup(struct request *request)
 	return ENOENT;
 }
 
-/* no attribute changes: the test only sets the size that the files have */
+/* attributes never change: the test only sets the size that the files already have */
 static int
 serve_attr(struct request *request)
 {
@@ -189,7 +189,7 @@ serve_statfs(struct request *request)
 	return 0;
 }
 
-/* 0 or an errno value */
+/* returns 0 or an errno value */
 static int
 serve_request(struct request *request)
 {
@@ -215,7 +215,7 @@ serve_request(struct request *request)
 	case FUSE_RELEASE:
 		return 0;
 	default:
-		return ENOSYS; /* with FUSE_STATX, which could tell a time of birth */
+		return ENOSYS; /* also for FUSE_STATX, which could return a time of birth */
 	}
 }
 
@@ -226,14 +226,14 @@ wants_answer(const struct request *request)
 	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT;
 }
 
-/* until the file system is unmounted */
+/* serves until the file system is unmounted */
 static void
 serve(int fd)
 {
 	static _Alignas(8) char in[BUFFER_SIZE], out[BUFFER_SIZE];
 	for (;;) {
 		const ssize_t len = read(fd, in, sizeof(in));
-		if (len < 0 && (errno == ENOENT || errno == EINTR)) /* ENOENT: a request was taken back */
+		if (len < 0 && (errno == ENOENT || errno == EINTR)) /* ENOENT: a request was withdrawn */
 			continue;
 		if (len < (ssize_t)sizeof(struct fuse_in_header))
 			return;
@@ -283,7 +283,7 @@ mount_server(int fd)
 	return skipped("mounting is not permitted");
 }
 
-/* ends with the test, however that ends */
+/* ends with the test, in whatever way the test ends */
 static void
 run_server(int fd, pid_t test)
 {
@@ -319,7 +319,7 @@ start_server(void)
 	mounted.server = fork();
 	if (mounted.server == 0)
 		run_server(fd, test);
-	/* only the server holds it: after the server has died, requests fail and do not wait */
+	/* only the server holds it: after the server has died, requests fail instead of waiting */
 	close(fd);
 	if (mounted.server > 0)
 		return true;
@@ -345,7 +345,7 @@ lend(int file)
 	assert_true(lending_is_persistent(lending));
 }
 
-/* what was flushed is what the server found written when it was asked for an fsync() of this very file */
+/* at a flush the server must get an fsync() of this very file, which finds the new bytes written */
 static void
 flush(int file, char value)
 {
@@ -355,7 +355,7 @@ flush(int file, char value)
 	assert_memory_equal(contents[file].synced, lendings[file].data, LENDING_SIZE);
 }
 
-/* the file that is lent first is the one whose description the other one got */
+/* the second file wrongly got the description of the file that was lent first */
 static void
 lend_and_flush(int first, int second)
 {
@@ -368,7 +368,7 @@ lend_and_flush(int first, int second)
 	lending_end(&lendings[second]);
 }
 
-/* the control of the server itself */
+/* the control of the server itself: two inode numbers */
 static void
 test_two_numbers(void **state)
 {
@@ -383,7 +383,7 @@ test_one_number(void **state)
 	lend_and_flush(ONE, SAME);
 }
 
-/* what the device remembers of a file after it was lent must not be used for the other file either */
+/* the device must not use for one file what it remembers of the other one, which was lent before */
 static void
 test_other_way_round(void **state)
 {

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * Two files of btrfs with one inode number, in two subvolumes (every snapshot has such files), were taken for
- * one. When one of them was cut short, the size of the other one was looked at, and a flush succeeded.
+ * Two files of btrfs with the same inode number, in two subvolumes (every snapshot has such files), were
+ * taken for one. When one of them was truncated, the library checked the size of the other one, and a flush
+ * succeeded.
  */
 
 #include <setjmp.h>
@@ -73,7 +74,7 @@ test_two_files(void **state)
 		lending_end(&lendings[i]);
 }
 
-/* the path of the mapped file leads to the other one, which has the same numbers */
+/* the path of the mapped file now leads to the other one, which has the same numbers */
 static void
 test_mounted_over(void **state)
 {

@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * A file of an overlay file system whose upper layer is in memory counted as one of a disk, without a
- * WARNING. What is below an overlay cannot be seen, so each one is warned of, once.
+ * A file of an overlay file system whose upper layer is in memory was treated as one on a disk, without a
+ * WARNING. The file system below an overlay cannot be determined, so the library must warn of each, once.
  */
 
 #include <setjmp.h>

@@ -2,9 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * peer-deleted-first -- rpma_peer_delete() before what was made from the peer was a use after free in each
- * later call. Here a server's six objects are deleted in every order, and by several threads at once. No call
- * may crash, each has the result that the order asks for, and nothing is left (the leak sanitizer sees that).
+ * peer-deleted-first -- after rpma_peer_delete(), each call for an object made from the peer was a use after
+ * free. Here a server's six objects are deleted in every order, and by several threads at once. No call may
+ * crash, each must have the result that the order requires, and nothing may leak (the leak sanitizer checks
+ * that).
  */
 
 #include <pthread.h>
@@ -42,10 +43,10 @@
 		} \
 	} while (0)
 
-/* the server's objects, by the letters of an order */
+/* the server's objects; an order is printed as their letters */
 enum object { PEER, REGION, SHARED_QUEUE, ENDPOINT, REQUEST, CONNECTION, OBJECTS };
 static const char letters[] = "pmserc";
-static char order[OBJECTS + 2]; /* the one that is tried, for messages */
+static char order[OBJECTS + 2]; /* the order being tried, for messages */
 
 /*
  * The request and the connection take receives from the shared queue. The client has a peer of its own, two
@@ -105,7 +106,7 @@ make(struct world *w)
 	CHECK_IS(0, rpma_conn_cfg_delete(&cfg));
 }
 
-/* the client's objects after its peer, or before it */
+/* deletes the client's objects after its peer, or before it */
 static void
 delete_client(struct world *w, bool peer_first)
 {
@@ -128,7 +129,7 @@ delete_peer(struct world *w)
 	CHECK(w->peer == NULL);
 }
 
-/* what is still there may be used */
+/* the objects that still exist may be used */
 static void
 delete_region(struct world *w)
 {
@@ -163,7 +164,7 @@ delete_endpoint(struct world *w)
 	CHECK_IS(0, rpma_ep_shutdown(&w->ep));
 }
 
-/* a request ends by its deletion, or it is accepted and the connection is deleted */
+/* the request is deleted, or accepted and its connection is deleted */
 static void
 delete_request(struct world *w, bool accept)
 {
@@ -238,7 +239,7 @@ swap(enum object *a, enum object *b)
 	*b = kept;
 }
 
-/* the order that is next by size of its numbers; false: it was the last one */
+/* makes the next order by numerical size; false if this was the last one */
 static bool
 next_order(enum object *objects)
 {
@@ -255,7 +256,7 @@ next_order(enum object *objects)
 	return true;
 }
 
-/* ---- at once ---- */
+/* ---- concurrent deletion ---- */
 
 struct deleter {
 	struct world *w;
@@ -271,7 +272,7 @@ delete_at_once(void *arg)
 	int ret = 0;
 	pthread_barrier_wait(d->start);
 	switch (d->object) {
-	case PEER: /* the others may be faster or not */
+	case PEER: /* depends on whether the other threads are faster */
 		ret = rpma_peer_delete(&w->peer);
 		CHECK(ret == 0 || ret == RPMA_E_PROVIDER);
 		break;

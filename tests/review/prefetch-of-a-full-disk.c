@@ -3,8 +3,8 @@
 
 /*
  * prefetch-of-a-full-disk -- rpma_mr_advise() was refused for every kind of memory, so programs of the
- * original that map a file ended. Now it fetches the pages. Pages that the disk has no room for are an error
- * of the call, and no SIGBUS.
+ * original that map a file ended. Now it fetches the pages. If the disk has no room for a page, the call
+ * fails, without a SIGBUS.
  */
 
 #include <fcntl.h>
@@ -40,14 +40,14 @@ fetch(struct rpma_mr_local *mr, size_t offset, size_t len, int advice)
 	return rpma_mr_advise(mr, offset, len, advice, IBV_ADVISE_MR_FLAG_FLUSH);
 }
 
-/* a sparse file that is larger than its disk */
+/* the advice on a sparse file that is larger than its disk */
 static void
 fill_by_advice(struct rpma_mr_local *mr, unsigned char *mem, int fd)
 {
 	struct stat st;
 	CHECK(fstat(fd, &st) == 0 && st.st_blocks == 0);
 
-	/* holes are read as zeros, and stay holes */
+	/* holes read as zeros, and remain holes */
 	CHECK(fetch(mr, 0, FILE_SIZE, IBV_ADVISE_MR_ADVICE_PREFETCH) == 0);
 	CHECK(fetch(mr, 0, FILE_SIZE, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) == 0);
 
@@ -59,12 +59,12 @@ fill_by_advice(struct rpma_mr_local *mr, unsigned char *mem, int fd)
 	CHECK(strstr(rpma_errormsg(), "a full disk"));
 	CHECK(offset > STEP);
 
-	/* what was fetched has its blocks: a store there needs no room */
+	/* a fetched page has its blocks, so a store needs no room */
 	memset(mem, 0x5A, STEP);
 	CHECK(msync(mem, STEP, MS_SYNC) == 0);
 	CHECK(fstat(fd, &st) == 0 && st.st_blocks > 0);
 
-	/* the file ends sooner than its mapping */
+	/* the file is shorter than its mapping */
 	CHECK(ftruncate(fd, (off_t)STEP) == 0);
 	CHECK(fetch(mr, 0, STEP, IBV_ADVISE_MR_ADVICE_PREFETCH) == 0);
 	CHECK(fetch(mr, STEP, STEP, IBV_ADVISE_MR_ADVICE_PREFETCH) == RPMA_E_INVAL);
@@ -85,7 +85,7 @@ main(void)
 	unsigned char *mem = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(mem != MAP_FAILED);
 
-	/* Linux 5.14; before it the advice is a hint without an answer */
+	/* since Linux 5.14; before that the advice is a hint without a result */
 	if (madvise(mem, 1, 22 /* MADV_POPULATE_READ */)) {
 		printf("SKIPPED: the kernel has no MADV_POPULATE_READ\n");
 		medium_close(&medium);

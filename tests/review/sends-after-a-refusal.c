@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * sends-after-a-refusal.c -- a stranger was refused and went on sending; the progress thread read all of it
+ * sends-after-a-refusal.c -- a stranger was refused and continued to send; the progress thread read all of it
  *
- * Each stranger is a process with plain sockets. It sends a request of a version that does not exist, and
- * then bytes without end, until the connection is closed. A connection that was refused may take what the
- * kernel's buffers hold and a bounded rest; it took gigabytes, and no other connection was served meanwhile.
- * An honest client reads and checks what it gets all the time.
+ * Each stranger is a process with plain sockets. It sends a request with an unknown version, and then bytes
+ * without end, until the connection is closed. A refused connection may accept what the kernel's buffers
+ * hold, and a bounded rest. Instead it accepted gigabytes, and no other connection was served meanwhile. All
+ * the time an honest client reads and checks what it gets.
  */
 
 #include <arpa/inet.h>
@@ -28,9 +28,12 @@
 #define CONNECTIONS 60 /* of each */
 #define SIZE ((size_t)4096)
 
-/* more than the buffers of two sockets hold (tcp_wmem and tcp_rmem: 4 and 6 MiB), far less than was read */
+/*
+ * more than the buffers of two sockets hold (tcp_wmem and tcp_rmem: 4 and 6 MiB), far less than the server
+ * read
+ */
 #define TAKEN_MAX ((uint64_t)16 << 20)
-/* where a stranger gives up, for a second or two of reading shows enough */
+/* the bytes after which a stranger stops; a second or two of reading shows enough */
 #define SENT_MAX ((uint64_t)512 << 20)
 
 #define REQUIRE(condition) \
@@ -41,7 +44,7 @@
 		} \
 	} while (0)
 
-/* what one connection takes after a request that is refused */
+/* returns the bytes that one connection accepts after a refused request */
 static uint64_t
 send_on(uint16_t port)
 {
@@ -62,7 +65,7 @@ send_on(uint16_t port)
 	return taken;
 }
 
-/* waits for the port, attacks it, and tells whether a connection took more than it should */
+/* a process that waits for the port, attacks it, and reports whether a connection accepted too much */
 static void
 start_stranger(int port_fd)
 {
@@ -139,7 +142,7 @@ main(void)
 	signal(SIGPIPE, SIG_IGN);
 	REQUIRE(pipe(port_fds) == 0);
 	for (int i = 0; i < STRANGERS; i++)
-		start_stranger(port_fds[0]); /* before there is a device */
+		start_stranger(port_fds[0]); /* before there is a device in this process */
 	honest_init(&h);
 	honest_read(&h, 0);
 	const uint16_t port = (uint16_t)atoi(h.pair.port);

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * signal-ends-a-wait -- librpma(7) said that only handlers without SA_RESTART end a wait. Waiting is poll(2),
- * which is never restarted: with the software device, and in the forms with a timeout, every handler ends it.
+ * signal-ends-a-wait -- librpma(7) wrongly said that only handlers without SA_RESTART end a wait. Waiting is
+ * poll(2), which is never restarted: with the software device, and in the forms with a timeout, every handler
+ * ends it.
  */
 
 #include <pthread.h>
@@ -65,8 +66,8 @@ wait_for_either(int timeout_ms)
 
 static const struct {
 	const char *name;
-	int (*wait)(int timeout_ms); /* less than 0: the form without a timeout */
-	int ret;                     /* after a signal */
+	int (*wait)(int timeout_ms); /* negative: the form without a timeout */
+	int ret;                     /* the result after a signal */
 } waits[] = {
 	{ "rpma_ep_next_conn_req", wait_for_request, RPMA_E_NO_EVENT },
 	{ "rpma_conn_next_event", wait_for_event, RPMA_E_NO_EVENT },
@@ -100,7 +101,7 @@ run_waiter(void *arg)
 	return NULL;
 }
 
-/* signals until the wait is over: one that comes before the wait begins ends nothing */
+/* sends signals until the wait is over, because one that comes before the wait begins does not end it */
 static void
 try_one(size_t which, int timeout_ms)
 {

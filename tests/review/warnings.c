@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* warnings.c -- the WARNINGs of the library, for tests by cmocka that count them */
+/* warnings.c -- counts the WARNINGs of the library, for cmocka tests */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 static struct {
 	char texts[KEPT_MAX][1024];
 	unsigned count;
-	pthread_mutex_t lock; /* the device's threads warn as well */
+	pthread_mutex_t lock; /* the device's threads also log */
 } kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 __attribute__((format(printf, 5, 6))) static void
@@ -58,6 +58,6 @@ warnings_like(const char *pattern)
 	for (unsigned i = 0; i < all && i < KEPT_MAX; i++)
 		count += fnmatch(pattern, kept.texts[i], 0) == 0;
 	pthread_mutex_unlock(&kept.lock);
-	assert_in_range(all, 0, KEPT_MAX); /* none was lost */
+	assert_in_range(all, 0, KEPT_MAX); /* all were kept */
 	return count;
 }

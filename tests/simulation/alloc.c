@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* alloc.c -- memory that is not there when the seed says so, and what has not been given back */
+/* alloc.c -- allocations that fail as the seed decides, and a count of those that were not freed */
 
 #include <errno.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "alloc.h"
 #include "sim.h"
 
-/* a power of two, more than the device ever has at a time here */
+/* a power of two, larger than the number of allocations that the device has at a time here */
 #define PIECES_MAX 1024
 
 void *__real_malloc(size_t size);
@@ -25,7 +25,7 @@ void __wrap_free(void *p);
 static struct {
 	unsigned per_mille;
 	size_t count;
-	const void *pieces[PIECES_MAX]; /* in no order */
+	const void *pieces[PIECES_MAX]; /* unordered */
 } heap;
 
 void
@@ -50,7 +50,7 @@ got(void *p)
 	return p;
 }
 
-/* what the C library has given by itself (getline) is not among them */
+/* memory that the C library allocated by itself (getline) is not in the list */
 static void
 lost(const void *p)
 {

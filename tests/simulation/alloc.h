@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* alloc.h -- memory that is not there when the seed says so, and what has not been given back */
+/* alloc.h -- allocations that fail as the seed decides, and a count of those that were not freed */
 
 #ifndef TEST_SIMULATION_ALLOC_H
 #define TEST_SIMULATION_ALLOC_H
 
 #include <stddef.h>
 
-/* so often of a thousand calls there is none, from now on */
+/* from now on, allocations fail this number of times in a thousand */
 void alloc_begin(unsigned per_mille);
-/* pieces that have been asked for and not given back */
+/* allocations that have not been freed */
 size_t alloc_count(void);
 
 #endif /* TEST_SIMULATION_ALLOC_H */

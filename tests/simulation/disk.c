@@ -26,8 +26,8 @@
 struct disk {
 	uint8_t *memory;
 	ino_t inode;
-	uint8_t clean[DISK_SIZE];   /* what the kernel believes to be on the medium */
-	uint8_t durable[DISK_SIZE]; /* what is there */
+	uint8_t clean[DISK_SIZE];   /* what the kernel takes to be on the medium */
+	uint8_t durable[DISK_SIZE]; /* what is on the medium */
 	bool dead;
 	bool failed;
 };
@@ -37,7 +37,7 @@ static struct {
 	struct disk disks[DISK_MACHINES];
 } all;
 
-/* a file in memory that looks like one of a disk: see the wraps below */
+/* makes a file in memory that looks like one on a disk: see the wraps below */
 void
 disk_init(void)
 {
@@ -50,7 +50,10 @@ disk_init(void)
 			"no file for a disk");
 		disk->memory = mmap(NULL, DISK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		SIM_CHECK(disk->memory != MAP_FAILED, "no memory for a disk");
-		/* the descriptor stays: the device looks for the file behind the memory among them */
+		/*
+		 * the descriptor stays open, because the device searches the descriptors for the file of the
+		 * memory
+		 */
 		disk->inode = st.st_ino;
 	}
 }
@@ -107,7 +110,7 @@ disk_cut_power(unsigned machine)
 	disk->dead = true;
 }
 
-/* --- the kernel's side --- */
+/* --- the part of the kernel --- */
 
 int __real_close(int fd);
 int __real_msync(void *addr, size_t len, int flags);
@@ -166,7 +169,7 @@ sync_disk(struct disk *disk, size_t start, size_t len)
 	return fails ? -1 : 0;
 }
 
-/* a mapping of a disk's file, which need not be the application's: the device has one of its own */
+/* a mapping of a disk's file; not only the application's, because the device has one of its own */
 struct mapping {
 	const void *addr;
 	uint64_t inode;
@@ -204,7 +207,7 @@ __wrap_msync(void *addr, size_t len, int flags)
 int __real_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description);
 int __wrap_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description);
 
-/* without the thread with descriptors of its own: all threads are one here */
+/* without a thread that has descriptors of its own, because all threads are one here */
 int
 __wrap_softrdma_description_open(int path_fd, size_t len, struct softrdma_description *description)
 {
@@ -233,13 +236,16 @@ __wrap_fstatfs(int fd, struct statfs *fs)
 	return ret;
 }
 
-/* it has a name and is not DAX, as its file system tells; its length may be too short */
+/* the file has a name and is not DAX, according to its file system; it may be too short */
 int
 __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *stx)
 {
 	int ret = __real_statx(fd, path, flags, mask | STATX_INO, stx);
 
-	/* who asks for nothing else gives the file up: without a name it is forgotten, for the next seed */
+	/*
+	 * a query for the number of names alone comes before the device drops the file: 0 makes it forget it
+	 * for the next seed
+	 */
 	if (mask != STATX_NLINK)
 		stx->stx_nlink = 1;
 	stx->stx_attributes_mask |= STATX_ATTR_DAX;

@@ -4,9 +4,9 @@
 /*
  * disk.h -- mapped files of two machines, and what a power cut leaves of them
  *
- * Memory is as it is mapped; what msync() has brought to the medium is an image beside it. As in the kernel,
- * a line of 64 bytes that could not be written counts as written all the same, so that whoever asks again is
- * told that all is well; and any line may reach the medium by itself, at any time.
+ * The memory is the mapping; an image beside it holds what msync() has brought to the medium. As in the
+ * kernel, a line of 64 bytes that could not be written counts as written afterwards, so the next msync()
+ * reports success. And each line may reach the medium by itself, at any time.
  */
 
 #ifndef TEST_SIMULATION_DISK_H
@@ -20,27 +20,27 @@
 #define DISK_SIZE ((size_t)4 * 4096)
 
 struct disk_plan {
-	uint64_t delay_ns;  /* msync() takes so long at most */
-	unsigned interrupt; /* of a thousand calls */
+	uint64_t delay_ns;  /* the longest time that msync() takes */
+	unsigned interrupt; /* in a thousand calls of msync(), those that a signal interrupts */
 	unsigned error;
-	unsigned shrink; /* of a thousand looks at its size, the file is too short */
+	unsigned shrink; /* in a thousand queries of the file's size, those that find it too short */
 };
 
-/* maps them, once */
+/* maps the files, once */
 void disk_init(void);
-/* all is 0 and durable, and the media are without fault */
+/* everything is 0 and durable, and the media have no faults */
 void disk_begin(void);
-/* until they are like this */
+/* from now on the media have these faults */
 void disk_set_plan(const struct disk_plan *plan);
 
 uint8_t *disk_memory(unsigned machine);
 
-/* from now on nothing reaches the medium but a chance choice of what was on its way */
+/* from now on nothing reaches the medium, except a random part of what was on its way */
 void disk_cut_power(unsigned machine);
-/* what whoever switches it on again finds */
+/* the content after the machine is switched on again */
 const uint8_t *disk_durable(unsigned machine);
 
-/* has msync() failed, or has the file been too short? */
+/* true if msync() has failed or the file has been too short */
 bool disk_has_failed(unsigned machine);
 
 #endif /* TEST_SIMULATION_DISK_H */

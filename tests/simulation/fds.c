@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* fds.c -- descriptors that exist nowhere else: which there are, those that count, and waiting for them */
+/* fds.c -- simulated descriptors: the table, eventfd, and waiting */
 
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "fiber.h"
 #include "sim.h"
 
-/* a waiter is interrupted in the end: who waits for what never comes goes on all the same */
+/* a wait is interrupted after this time, so a wait for an event that never comes also continues */
 #define POLL_NS_MAX (2 * SIM_S)
 
 struct fd fds[FDS_MAX];
@@ -56,7 +56,7 @@ fds_count(void)
 	return count;
 }
 
-/* --- descriptors that count --- */
+/* --- eventfd --- */
 
 int __wrap_eventfd(unsigned count, int flags);
 ssize_t __real_read(int number, void *buf, size_t len);
@@ -135,13 +135,13 @@ __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
 		return 0;
 	fd->mask = ev->events;
 	fd->data = ev->data.ptr;
-	/* what is there already is reported once more */
+	/* an event that is there already is reported again */
 	if (fds_events(fd) & (fd->mask | EPOLLERR | EPOLLHUP))
 		fds_wake(fd);
 	return 0;
 }
 
-/* what an epoll tells of it now */
+/* the events that an epoll reports of this descriptor now */
 static uint32_t
 news_of(const struct fd *fd, int epoll)
 {
@@ -191,7 +191,7 @@ __wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_m
 		return -1;
 	if (timeout_ms == 0)
 		fiber_yield();
-	/* one at a time, or all: both are right */
+	/* one at a time, or all: both are allowed */
 	if (sim_chance(300))
 		max = 1;
 	while ((count = report(number, events, max)) == 0 && sim.now_ns < end_ns)
@@ -210,7 +210,7 @@ look(struct pollfd *pfds, nfds_t count)
 			continue;
 		/* the values are those of epoll */
 		uint32_t wanted = (uint32_t)(uint16_t)pfds[i].events | EPOLLERR | EPOLLHUP;
-		/* a waiter may find what it polls closed by another thread, and be told so */
+		/* another thread may close a descriptor that is being polled; the waiter then sees that */
 		const struct fd *fd = &fds[pfds[i].fd - FD_FIRST];
 		uint32_t now = fd->kind == KIND_NONE ? EPOLLHUP | EPOLLIN : fds_events(fd);
 		pfds[i].revents = (short)(now & wanted);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* fds.h -- descriptors that exist nowhere else: sockets (net.c), epoll and eventfd (fds.c) */
+/* fds.h -- simulated descriptors: sockets (net.c), epoll and eventfd (fds.c) */
 
 #ifndef TEST_SIMULATION_FDS_H
 #define TEST_SIMULATION_FDS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* where no real descriptor is */
+/* above all real descriptors */
 #define FD_FIRST (1 << 20)
 #define FDS_MAX 16
 
@@ -27,11 +27,11 @@ struct fd {
 	int flags;
 	/* KIND_SOCKET */
 	unsigned side;
-	int error; /* behind what has arrived */
+	int error; /* reported after everything that has arrived is read */
 	bool read_shut;
-	bool wants_room; /* somebody was told that there is none */
+	bool wants_room; /* a send has found no room */
 	unsigned timeout_ms;
-	/* watched by an epoll, which may itself be */
+	/* watched by an epoll; an epoll may itself be watched */
 	bool watched;
 	int epoll;
 	bool news; /* an edge since the last report */
@@ -39,23 +39,23 @@ struct fd {
 	void *data;
 };
 
-/* whoever waits for one waits for all of them (fiber_wait), and looks again */
+/* a fiber that waits for one of them waits for all (fiber_wait), and checks its own when it is woken */
 extern struct fd fds[FDS_MAX];
 
 struct fd *fds_get(int number);
 int fds_number(const struct fd *fd);
 struct fd *fds_open(enum kind kind);
-/* those that are open */
+/* the number of open ones */
 unsigned fds_count(void);
 
-/* what poll(2) would say now; its values are those of epoll */
+/* the result of poll(2) now; the values are those of epoll */
 uint32_t fds_events(const struct fd *fd);
-/* has this epoll something to report? */
+/* true if this epoll has something to report */
 bool fds_has_report(const struct fd *epoll);
-/* something is new there */
+/* an edge: wakes the waiters and marks it for its epoll */
 void fds_wake(struct fd *fd);
 
-/* does a signal come first? then errno is set */
+/* true if a signal interrupts this call; then errno is set */
 bool fds_is_interrupted(void);
 
 #endif /* TEST_SIMULATION_FDS_H */

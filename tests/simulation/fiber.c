@@ -18,14 +18,14 @@
 #define FIBERS_MAX 16
 #define STACK_SIZE ((size_t)1 << 20)
 
-/* what a step costs: the clock never stands still */
+/* the longest time of a step: the clock never stands still */
 #define STEP_NS_MAX 2000
 
 enum fiber_state {
 	FIBER_NONE,
 	FIBER_READY,
 	FIBER_WAITING,
-	FIBER_ENDED, /* a thread that nobody has joined yet */
+	FIBER_ENDED, /* a thread that has not been joined */
 };
 
 struct fiber {
@@ -57,7 +57,7 @@ static struct {
 	uint64_t steps_max;
 } all;
 
-/* the sanitizer must know on which stack the thread is; without it there is nothing to say */
+/* the address sanitizer must know the current stack; without it these do nothing */
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void **fake_stack, const void *bottom, size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom,
 	size_t *size);
@@ -94,7 +94,7 @@ fibers_begin(unsigned preemption, unsigned no_thread, uint64_t steps_max)
 	all.steps_max = steps_max;
 }
 
-/* the running fiber stops here until it is its turn again */
+/* stops the running fiber until it is its turn again */
 static void
 switch_to_scheduler(void)
 {
@@ -171,7 +171,7 @@ run_fiber(struct fiber *fiber)
 	all.running = NULL;
 }
 
-/* those whose time has come; the result is when the next one's comes */
+/* wakes fibers whose time has come; returns the time of the next one */
 static uint64_t
 wake_sleepers(void)
 {
@@ -349,7 +349,9 @@ __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	return __wrap_pthread_mutex_lock(mutex);
 }
 
-/* all of them, of whom all but one are woken for nothing, as POSIX allows: no step for a choice */
+/*
+ * wakes all waiters, all but one of them spuriously, as POSIX allows: choosing one would cost a random step
+ */
 int
 __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {

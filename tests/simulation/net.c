@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* net.c -- two sockets and the bytes between them */
+/* net.c -- two simulated sockets and the bytes between them */
 
 #include <assert.h>
 #include <errno.h>
@@ -30,37 +30,37 @@
 /* section 2 */
 #define RECORD_HEADER 12
 
-/* keep-alive of a connection on which nothing comes back, and when nothing else was said */
+/* the keep-alive time of a connection on which nothing comes back, if no other timeout was set */
 #define SILENCE_MS 10000
 
-/* one direction; positions are those of the stream */
+/* one direction; positions count bytes of the stream */
 struct pipe {
 	uint8_t bytes[ROOM_MAX];
 	uint64_t written, arrived, read;
 	bool fin_written, fin_arrived;
-	bool swallows; /* what is written goes nowhere, and nobody notices */
-	/* the protocol's frames, to know if the stream ends inside of one */
+	bool swallows; /* what is written is lost, unnoticed by the writer */
+	/* the protocol's frames, which tell if the stream ends inside one */
 	uint8_t header[FRAME_HEADER];
 	size_t header_len;
 	uint32_t payload_left;
 	bool torn, disconnected;
-	/* the records around them, if there are any */
+	/* the records around them, if the stream has records */
 	uint8_t record_header[RECORD_HEADER];
 	size_t record_header_len;
 	uint32_t record_left;
-	uint64_t damage_at; /* SIM_NEVER: nowhere */
-	uint64_t next_ns;   /* the next piece arrives */
+	uint64_t damage_at; /* SIM_NEVER: no damage */
+	uint64_t next_ns;   /* when the next piece arrives */
 	uint64_t cut_at;
 	enum net_cut cut_how;
 };
 
 static struct {
 	struct net_plan plan;
-	struct pipe pipes[NET_SIDES]; /* by who writes */
+	struct pipe pipes[NET_SIDES]; /* by writer */
 	bool cut;
-	bool reset;                          /* by a side that did not read all */
-	uint64_t silence_ends_ns[NET_SIDES]; /* TCP gives up; SIM_NEVER: it has no reason to */
-	uint64_t stuck_ns[NET_SIDES];        /* since when what was sent has had no room; 0: it has */
+	bool reset;                          /* by a side that had not read everything */
+	uint64_t silence_ends_ns[NET_SIDES]; /* when TCP gives up; SIM_NEVER: it has no reason to */
+	uint64_t stuck_ns[NET_SIDES];        /* since when sent bytes have had no room; 0: they have room */
 } net;
 
 static struct fd *
@@ -126,7 +126,7 @@ room_of(const struct pipe *pipe)
 	return net.plan.room - (pipe->written - pipe->read);
 }
 
-/* what poll(2) would say now */
+/* the result of poll(2) now */
 uint32_t
 fds_events(const struct fd *fd)
 {
@@ -196,7 +196,7 @@ expect_arrival(struct pipe *pipe)
 	pipe->next_ns = sim.now_ns + sim_delay_ns(max_ns);
 }
 
-/* nothing comes back, which TCP notices after its time */
+/* from now on nothing comes back, which TCP notices after its timeout */
 static void
 fall_silent(void)
 {
@@ -227,7 +227,7 @@ cut(struct pipe *pipe, enum net_cut how)
 		pipe->fin_arrived = true;
 		pipe->swallows = true;
 		pipe->next_ns = SIM_NEVER;
-		/* whoever sends what is not read any more is told some time */
+		/* TCP tells a sender some time later that the other side has stopped reading */
 		net.silence_ends_ns[pipe - net.pipes] = sim.now_ns + SILENCE_MS * SIM_MS;
 		if (socket_of((unsigned)(1 - (pipe - net.pipes))))
 			fds_wake(socket_of((unsigned)(1 - (pipe - net.pipes))));
@@ -286,7 +286,7 @@ arrive(unsigned side)
 	uint64_t piece = 1 + sim_below(net.plan.piece_max);
 
 	pipe->next_ns = SIM_NEVER;
-	if (piece < backlog / 32) /* byte by byte, but not for ever */
+	if (piece < backlog / 32) /* byte by byte, but not endlessly */
 		piece = backlog / 32;
 	if (piece > backlog || sim_chance(200))
 		piece = backlog;
@@ -300,10 +300,10 @@ arrive(unsigned side)
 		cut(pipe, pipe->cut_how);
 		return;
 	}
-	/* the end comes with the last bytes, or behind them */
+	/* the end of the stream comes with the last bytes, or after them */
 	if (pipe->fin_written && pipe->arrived == pipe->written && (piece == 0 || sim_chance(500)))
 		pipe->fin_arrived = true;
-	if (fd == NULL) { /* it is closed: nobody takes this */
+	if (fd == NULL) { /* the socket is closed: the bytes are discarded */
 		pipe->read = pipe->arrived;
 		if (piece > 0)
 			set_error(side, ECONNRESET);
@@ -318,7 +318,7 @@ look_at_timers(unsigned side, uint64_t *next_ns)
 {
 	const struct fd *fd = socket_of(side);
 
-	/* a peer whose window stays closed is dead after the same time (TCP_USER_TIMEOUT) */
+	/* a peer whose window stays closed counts as dead after the same time (TCP_USER_TIMEOUT) */
 	if (fd && net.stuck_ns[side] && net.silence_ends_ns[side] == SIM_NEVER) {
 		uint64_t end_ns = net.stuck_ns[side] + fd->timeout_ms * SIM_MS;
 		if (end_ns <= sim.now_ns) {
@@ -364,7 +364,7 @@ fds_is_interrupted(void)
 	return true;
 }
 
-/* nothing comes behind the last frame */
+/* no frame may follow DISCONNECT */
 static void
 check_frame(struct pipe *pipe, uint8_t opcode)
 {
@@ -378,7 +378,7 @@ get32(const uint8_t *at)
 	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* which frames are sent */
+/* follows the frames that are sent */
 static void
 parse_frames(struct pipe *pipe, const uint8_t *at, size_t len)
 {
@@ -403,7 +403,7 @@ parse_frames(struct pipe *pipe, const uint8_t *at, size_t len)
 	}
 }
 
-/* which records are sent, and the frames in them */
+/* follows the records that are sent, and the frames in them */
 static void
 parse_records(struct pipe *pipe, const uint8_t *at, size_t len)
 {
@@ -439,7 +439,7 @@ parse(struct pipe *pipe, const uint8_t *at, size_t len)
 		parse_frames(pipe, at, len);
 }
 
-/* the bytes from this position of the stream on are received */
+/* damages the received bytes, which begin at this position of the stream */
 static void
 damage(struct pipe *pipe, uint64_t position, uint8_t *bytes, uint64_t len)
 {
@@ -480,7 +480,7 @@ __wrap_sendmsg(int number, const struct msghdr *msg, int flags)
 		return -1;
 	}
 	uint64_t len = total < room ? total : room;
-	if (sim_chance(100)) /* less, for want of memory */
+	if (sim_chance(100)) /* fewer, as if memory were short */
 		len = 1 + sim_random() % len;
 	uint64_t left = len;
 	for (size_t i = 0; left > 0; i++) {
@@ -595,7 +595,7 @@ __wrap_shutdown(int number, int how)
 	return 0;
 }
 
-/* what has not been read makes it a reset, which overtakes what is on its way to the other side */
+/* unread bytes make the close a reset, which overtakes bytes on their way to the other side */
 static void
 close_socket(struct fd *fd)
 {

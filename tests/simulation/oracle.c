@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* oracle.c -- what must come of requests, by a model that knows nothing of how the device does it */
+/* oracle.c -- the required results of requests, from a model that does not know how the device works */
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "sim.h"
 #include "world.h"
 
-/* the timer of a receiver that is not ready */
+/* the RNR timer */
 #define RNR_MS 655
 
 struct troubles troubles;
@@ -51,7 +51,7 @@ is_local_reason(enum ibv_wc_status status)
 	return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_LEN_ERR;
 }
 
-/* the receive that it takes, if that one has been posted */
+/* the receive that it takes, if that has been posted */
 static const struct recv *
 recv_of(const struct side *side, const struct op *op)
 {
@@ -68,7 +68,7 @@ is_too_long(const struct side *side, const struct op *op)
 	return is_send(op) && recv && op->len > recv->len;
 }
 
-/* its region has gone while it was on its way */
+/* its region may have been deregistered while it was on its way */
 static bool
 may_miss_memory(const struct side *side, const struct op *op)
 {
@@ -87,7 +87,10 @@ has_bad_op(const struct side *side)
 	return false;
 }
 
-/* what makes the connection fail, on which side ever: but for this side's own mistakes, and an orderly end */
+/*
+ * true if an event on either side makes the connection fail, other than this side's own mistakes and an
+ * orderly end
+ */
 static bool
 is_broken(const struct side *side)
 {
@@ -133,7 +136,7 @@ get(const uint8_t *at)
 	return value;
 }
 
-/* executes it on an image */
+/* executes a request on an image */
 static void
 apply(const struct side *side, const struct op *op, uint8_t *image, size_t len)
 {
@@ -162,7 +165,7 @@ apply(const struct side *side, const struct op *op, uint8_t *image, size_t len)
 	}
 }
 
-/* the same memory, of the mapped one and of an image; true where all is equal */
+/* compares the real memory with an image; true if all is equal */
 static bool
 matches(const struct side *side, const uint8_t *image)
 {
@@ -173,8 +176,8 @@ matches(const struct side *side, const uint8_t *image)
 }
 
 /*
- * The beginning of a write has arrived, up to the first byte that is not its own. The scratch image has it
- * then too: what comes next is the whole of it.
+ * True if the beginning of a write has arrived, up to the first byte that differs. The scratch image then has
+ * the beginning as well; the whole write follows later.
  */
 static bool
 matches_in_part(struct side *side, const struct op *op)
@@ -192,7 +195,7 @@ matches_in_part(struct side *side, const struct op *op)
 	return matches(side, side->scratch);
 }
 
-/* where it is not what it should be */
+/* the offset of the first wrong byte */
 static size_t
 first_difference(const struct side *side, const uint8_t *image)
 {
@@ -220,7 +223,10 @@ oracle_check_target(struct side *side)
 		const struct op *op = &side->ops[i];
 		if (i >= side->executed && matches_in_part(side, op))
 			return;
-		/* that its answer has no place here is found out when it comes: the other side goes on */
+		/*
+		 * this side's memory for a response is checked only when the response comes, so the other
+		 * side continues
+		 */
 		SIM_CHECK(op->verdict == IBV_WC_SUCCESS ||
 				(op->kind == OP_READ && op->verdict == IBV_WC_LOC_PROT_ERR),
 			"memory of %s has changed though request %u was refused (byte %zu)",
@@ -238,8 +244,8 @@ oracle_region_gone(struct side *side, struct region *region)
 }
 
 /*
- * Is that what the memory named by request i held when it was its turn, or what later ones have made of it?
- * With image_at == i. Behind a fence none is executed before the answer is there.
+ * Checks that the bytes are those of request i's memory at its turn, or what later requests have made of
+ * them; image_at is i. If a fence follows, no later request is executed before the response has come.
  */
 static void
 check_bytes(struct side *side, unsigned i, const uint8_t *bytes, bool until_fence, const char *what)
@@ -267,7 +273,7 @@ check_bytes(struct side *side, unsigned i, const uint8_t *bytes, bool until_fenc
 			what, i, side->name, at);
 }
 
-/* --- what has succeeded --- */
+/* --- successes --- */
 
 static void
 expect_local(struct side *side, const struct op *op, const void *bytes, size_t len)
@@ -332,7 +338,10 @@ opcode_of(const struct op *op)
 	return (enum ibv_wc_opcode)opcodes[op->kind];
 }
 
-/* a mistake of this side that is found here, before or while it leaves, which flushes what is not answered */
+/*
+ * a mistake of this side that is found here before or while it disconnects, which flushes requests without a
+ * response
+ */
 static bool
 has_local_mistake(const struct side *side, unsigned from)
 {
@@ -354,8 +363,8 @@ may_be_first(const struct side *side, unsigned i, enum ibv_wc_status status)
 		return is_disturbed(side) || has_local_mistake(side, i);
 	case IBV_WC_RETRY_EXC_ERR:
 		/*
-		 * a refusal, or DISCONNECT, is lost where the other side had begun to send what it could not
-		 * go on with, or gave its queue pair up before all had left
+		 * A refusal, or DISCONNECT, is lost if the other side stopped in the middle of a frame that
+		 * it could not complete, or destroyed its queue pair before everything was sent.
 		 */
 		return is_broken(side) || side->other->qp == NULL || net_is_torn(side->other->number);
 	case IBV_WC_REM_ACCESS_ERR:
@@ -517,7 +526,7 @@ oracle_is_complete(const struct side *side)
 	return true;
 }
 
-/* what a failed request or receive was to fill may hold anything */
+/* the place of a failed request or receive may hold anything */
 static void
 allow_local(struct side *side)
 {

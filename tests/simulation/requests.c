@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* requests.c -- what an application asks for: made up, right or wrong, and posted */
+/* requests.c -- makes random requests of an application, valid and invalid ones, and posts them */
 
 #include <errno.h>
 #include <string.h>
@@ -47,7 +47,7 @@ is_message(enum op_kind kind)
 	return kind == OP_SEND || kind == OP_SEND_IMM;
 }
 
-/* where an operation of this kind is allowed */
+/* a region where this kind of operation is allowed */
 static enum region_id
 good_region(enum op_kind kind)
 {
@@ -62,7 +62,7 @@ good_region(enum op_kind kind)
 	return any[sim_below(4)];
 }
 
-/* and where it is not */
+/* a region where it is not */
 static enum region_id
 bad_region(enum op_kind kind)
 {
@@ -99,13 +99,13 @@ choose_place(struct side *side, struct op *op)
 		op->len = random_len(SLOT_SIZE);
 		op->offset = is_message(op->kind) ? 0 : sim_below((uint32_t)(size - op->len) + 1);
 	}
-	/* where others have been, so that they meet */
+	/* at a place that other requests use too, so that they overlap */
 	if (sim_chance(300) && size > 256)
 		op->offset &= 0xf8;
 	op->key = side->other->regions[op->region].key;
 }
 
-/* a long one, of several frames */
+/* makes it a long one, of several frames */
 static void
 make_big(struct side *side, struct op *op)
 {
@@ -119,7 +119,7 @@ make_big(struct side *side, struct op *op)
 	op->local_room = BIG_SIZE;
 }
 
-/* what has just been changed is made durable, as applications do */
+/* makes it a flush of the bytes changed just before, as applications do */
 static void
 make_flush(struct side *side, struct op *op, const struct op *before)
 {
@@ -132,7 +132,7 @@ make_flush(struct side *side, struct op *op, const struct op *before)
 	op->key = side->other->regions[REGION_DISK].key;
 }
 
-/* one mistake */
+/* makes one mistake */
 static void
 spoil(struct side *side, struct op *op)
 {
@@ -159,7 +159,7 @@ spoil(struct side *side, struct op *op)
 		op->lkey += OTHER_KEY;
 		op->verdict = IBV_WC_LOC_PROT_ERR;
 	} else if (way == 6 && remote && !is_atomic(op->kind)) {
-		/* the end of the range is beyond the end of all addresses */
+		/* the range ends after the highest address */
 		op->offset = SIZE_MAX - (uintptr_t)side->other->regions[op->region].memory - op->len / 2;
 	} else if (way == 7 && op->kind == OP_WRITE) {
 		op->len = TOO_LONG;
@@ -179,7 +179,7 @@ make_operands(struct side *side, struct op *op)
 	op->imm = (uint32_t)sim_random();
 }
 
-/* the next request, which is not posted yet */
+/* makes the next request, without posting it */
 static void
 make_op(struct side *side, unsigned i, bool last)
 {
@@ -203,7 +203,7 @@ make_op(struct side *side, unsigned i, bool last)
 	if (sim_chance(side->plan.bad))
 		spoil(side, op);
 	else if (op->len == 0 && sim_chance(500))
-		op->key += OTHER_KEY; /* nobody looks at it */
+		op->key += OTHER_KEY; /* the key of an empty request is not checked */
 	if (op->verdict == IBV_WC_SUCCESS && op->len > 0 && !is_message(op->kind) &&
 		side->other->regions[op->region].gone)
 		op->verdict = IBV_WC_REM_ACCESS_ERR;
@@ -216,13 +216,13 @@ make_op(struct side *side, unsigned i, bool last)
 	}
 }
 
-/* its pieces of local memory; the last one has the rest */
+/* its SGEs in local memory; the last one gets the rest */
 static int
 make_pieces(const struct op *op, struct ibv_sge sges[static PIECES_MAX])
 {
 	uint64_t at = (uintptr_t)op->local;
 	size_t left = op->len;
-	/* of an atomic nothing else is allowed */
+	/* an atomic may have only one */
 	unsigned count = is_atomic(op->kind) || op->len == TOO_LONG ? 1 : op->pieces;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -248,7 +248,7 @@ flags_of(const struct op *op)
 		(op->solicited ? IBV_SEND_SOLICITED : 0u) | (op->is_inline ? IBV_SEND_INLINE : 0u);
 }
 
-/* it has been accepted; inline data belongs to the application again */
+/* the request was accepted; its inline data belongs to the application again */
 static void
 posted(struct side *side)
 {
@@ -270,8 +270,8 @@ posted(struct side *side)
 }
 
 /*
- * Requests count as posted from before the call, for they may be executed, and even complete, while it has
- * not returned yet; what it did not take is taken back.
+ * Requests count as posted from before the call, because they may be executed, and even complete, before the
+ * call returns. This takes back those that the call did not accept.
  */
 static void
 unpost(struct side *side, unsigned count)
@@ -311,7 +311,7 @@ fill_wr(const struct side *side, const struct op *op, struct ibv_send_wr *wr, st
 	}
 }
 
-/* may there be no room for one more? what nobody has heard of may still be there */
+/* checks that the queue may really be full; requests without a completion may still take places */
 static void
 check_full(const struct side *side, int ret)
 {
@@ -322,7 +322,7 @@ check_full(const struct side *side, int ret)
 		side->plan.send_wr_max, side->op_count - side->op_next);
 }
 
-/* by ibv_post_send, which takes what fits */
+/* posts with ibv_post_send, which accepts as many as fit */
 static void
 post_list(struct side *side, unsigned count)
 {
@@ -336,7 +336,7 @@ post_list(struct side *side, unsigned count)
 	}
 	uint8_t inline_data[BATCH_MAX][INLINE_MAX];
 	for (unsigned i = 0; i < count; i++) {
-		/* posted() writes over what the call is still to read */
+		/* posted() overwrites bytes that the call has yet to read */
 		struct op *op = &side->ops[first + i];
 		if (op->is_inline) {
 			memcpy(inline_data[i], op->local, op->len);
@@ -410,7 +410,10 @@ name_data(struct ibv_qp_ex *ex, const struct op *op)
 	ex->wr_set_inline_data_list(ex, (size_t)count, bufs);
 }
 
-/* by ibv_wr_*, which takes all or nothing; the link is locked, so nothing completes before it is known */
+/*
+ * posts with ibv_wr_*, which accepts all or none; the link is locked, so none completes before the result is
+ * known
+ */
 static void
 post_batch(struct side *side, unsigned count)
 {
@@ -453,7 +456,7 @@ requests_post(struct side *side)
 	else
 		post_batch(side, count);
 	if (side->op_count < before + count && big_before < side->big_count)
-		side->big_count = side->plan.big; /* their places have been written to */
+		side->big_count = side->plan.big; /* their places have been written to, so they are used up */
 }
 
 void

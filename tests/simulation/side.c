@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* side.c -- one of the two applications: its memory, what it asks for, and what has become of that */
+/* side.c -- one of the two applications: its memory, its requests, and their results */
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,14 +26,14 @@
 #define SEND_SGE_MAX PIECES_MAX
 #define CQE_MAX (OPS_MAX + RECVS_MAX)
 
-/* longer than any flush, stall or timer; then it is for ever */
+/* longer than any flush, stall or timer; a longer wait counts as endless */
 #define PATIENCE_S 2000
 
 #define ALL_RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | SOFTRDMA_ACCESS_FLUSH_GLOBAL)
 
-/* no place is a multiple of a page or of a cache line, all are of 8 */
+/* no offset is a multiple of a page or a cache line; all are multiples of 8 */
 static const struct {
 	size_t offset, size;
 	int access;
@@ -119,9 +119,9 @@ side_begin(struct side *side, const struct side_plan *plan)
 	memset(side->local_expected, 0xee, side->local_len);
 }
 
-/* --- what it holds of the device --- */
+/* --- objects of the device --- */
 
-/* what is made must be made, or tell that there is no memory, and then be made at another try */
+/* the call must succeed, or fail for want of memory and succeed at a later try */
 #define MAKE(what, call) \
 	do { \
 		errno = 0; \
@@ -207,7 +207,7 @@ side_open(struct side *side)
 	if (side->plan.shared_queue)
 		make_srq(side);
 	make_qp(side);
-	/* the first image of what this side's requests change */
+	/* the first image of the memory that this side's requests change */
 	memcpy(side->image, disk_memory(side->other->number), DISK_SIZE);
 	memcpy(side->image + DISK_SIZE, side->other->plain, side->other->plain_len);
 }
@@ -269,7 +269,7 @@ give_back(struct side *side)
 
 /* --- completions --- */
 
-/* what is there, up to a few, without or with the device's help */
+/* takes the completions that are there, up to a few, with or without the device's work */
 static unsigned
 take(struct side *side, struct ibv_cq *cq)
 {
@@ -305,7 +305,7 @@ check_armed(const struct side *side, struct ibv_cq *ibv_cq)
 		side->name);
 }
 
-/* arms the queues, looks once more, and waits */
+/* arms the queues, polls once more, and waits */
 static void
 wait_for_event(struct side *side)
 {
@@ -333,14 +333,14 @@ collect_or_wait(struct side *side)
 		return;
 	if (side->channel && side->qp && sim_chance(700))
 		wait_for_event(side);
-	else /* longer and longer, while nothing happens */
+	else /* waits grow longer while nothing happens */
 		fiber_sleep_ns(sim_delay_ns(sim_chance(100) ? SIM_S : side->plan.pause_ns) +
 			(sim.now_ns - side->progress_ns) / 32);
 }
 
 /* --- the end --- */
 
-/* as rdma_disconnect() */
+/* does the same as rdma_disconnect() */
 static void
 disconnect(struct side *side)
 {
@@ -422,7 +422,7 @@ work(struct side *side)
 			disconnect(side);
 		}
 	}
-	/* for ever is only what waits for a receive that is not posted */
+	/* only a message without a receive may wait for ever */
 	SIM_CHECK(!is_stuck(side) || troubles.bad_recvs,
 		"%s waits for ever: %u of %u requests have completed", side->name, side->op_next,
 		side->op_count);
@@ -436,7 +436,7 @@ has_all(const struct side *side)
 		side->disconnected > 0;
 }
 
-/* whoever has ended a connection is told of the end of all that it has asked for */
+/* a side that has ended its connection must get the completions of all its requests */
 static void
 drain(struct side *side)
 {
@@ -448,7 +448,7 @@ drain(struct side *side)
 			side->op_next, side->op_count, side->recv_next, side->recv_count,
 			side->disconnected ? "disconnected" : "still connected");
 		collect_or_wait(side);
-		/* what comes behind the end is flushed as well */
+		/* requests posted after the end are flushed as well */
 		if (sim_chance(20))
 			requests_post_recv(side);
 		if (sim_chance(20))

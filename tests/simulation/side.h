@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * side.h -- one of the two applications: its memory, what it asks for, and what has become of that
+ * side.h -- one of the two applications: its memory, its requests, and their results
  *
- * Each request has a place of its own in local memory, and a pattern of its own, so that content tells whose
- * it is. What remote memory must hold follows from the requests of the other side alone.
+ * Each request has a place of its own in local memory and a pattern of its own, so that content identifies
+ * its request. The required content of remote memory follows from the requests of the other side alone.
  */
 
 #ifndef TEST_SIMULATION_SIDE_H
@@ -30,39 +30,39 @@
 
 #define BIGS_MAX 2
 
-/* between regions, and behind each place in local memory: nobody's */
+/* unused bytes between regions, and after each place in local memory */
 #define GAP 64
 
-/* memory without what is long */
+/* the memory without the long places */
 #define PLAIN_SMALL ((size_t)20480)
 #define LOCAL_STEP (SLOT_SIZE + GAP)
 #define LOCAL_SMALL ((size_t)(OPS_MAX + RECVS_MAX) * LOCAL_STEP + GAP)
 
-/* bit of wr_id: of a receive */
+/* the bit of wr_id that marks a receive */
 #define WR_RECV ((uint64_t)1 << 40)
 
-/* memory of a side, in this order; bytes between regions are nobody's */
+/* the memory of a side, in this order; the bytes between regions belong to none */
 enum region_id {
 	REGION_ALL,      /* every right but persistent flushes */
-	REGION_READ,     /* remote read alone */
-	REGION_WRITE,    /* remote write alone */
+	REGION_READ,     /* remote read only */
+	REGION_WRITE,    /* remote write only */
 	REGION_FLEETING, /* as REGION_ALL, until it is deregistered */
 	REGION_FOREIGN,  /* as REGION_ALL, in another protection domain */
-	REGION_BIG,      /* as REGION_ALL; of some seeds only */
-	REGION_DISK,     /* every right; of a file */
-	REGION_LOCAL,    /* for sends, receives and answers */
+	REGION_BIG,      /* as REGION_ALL; for some seeds only */
+	REGION_DISK,     /* every right; memory of a file */
+	REGION_LOCAL,    /* for sends, receives and responses */
 	REGION_COUNT,
 };
 
 struct region {
 	uint8_t *memory; /* mapped */
-	size_t image;    /* the same in an image */
+	size_t image;    /* its offset in an image */
 	size_t size;
 	int access;
 	struct ibv_mr *mr;
 	uint32_t key;
 	bool leaving; /* deregistration has begun */
-	bool gone;    /* and ended */
+	bool gone;    /* deregistration has ended */
 };
 
 enum op_kind {
@@ -83,7 +83,7 @@ struct op {
 	enum op_kind kind;
 	bool signaled, fenced, solicited, is_inline;
 	enum region_id region;
-	size_t offset; /* in the region; beyond it on purpose */
+	size_t offset; /* in the region; beyond its end on purpose */
 	size_t len;
 	uint32_t key;
 	uint64_t operand[2];
@@ -92,8 +92,8 @@ struct op {
 	size_t local_room;
 	uint32_t lkey;
 	unsigned pieces;
-	enum ibv_wc_status verdict; /* what it must come to by itself */
-	unsigned consumer;          /* which receive it takes */
+	enum ibv_wc_status verdict; /* the status it must have if nothing else fails */
+	unsigned consumer;          /* the number of the receive it takes */
 	uint64_t posted_ns;
 	bool succeeded;
 };
@@ -107,9 +107,9 @@ struct recv {
 
 /* how the application learns of completions */
 enum collecting {
-	COLLECT_POLL, /* ibv_poll_cq, which does the device's work too */
+	COLLECT_POLL, /* ibv_poll_cq, which also does the device's work */
 	COLLECT_WAIT, /* a completion channel */
-	COLLECT_IDLE, /* neither: the progress thread must do all of it */
+	COLLECT_IDLE, /* neither: the progress thread must do all the work */
 	COLLECT_WAYS,
 };
 
@@ -120,12 +120,12 @@ struct side_plan {
 	unsigned send_wr_max, recv_wr_max;
 	unsigned rd_atom_max;
 	unsigned rnr_retry;
-	unsigned big;      /* requests that are longer than a segment */
-	unsigned bad;      /* of a thousand requests, and of receives */
-	bool leaves_early; /* disconnects in the middle */
-	bool destroys;     /* its queue pair, instead */
+	unsigned big;      /* number of requests longer than a segment */
+	unsigned bad;      /* in a thousand requests and receives, those with a mistake */
+	bool leaves_early; /* disconnects before it is done */
+	bool destroys;     /* destroys its queue pair instead */
 	bool deregisters;
-	uint64_t pause_ns; /* between what it does */
+	uint64_t pause_ns; /* between two actions */
 };
 
 struct side {
@@ -134,60 +134,58 @@ struct side {
 	struct side *other;
 	char name[8];
 
-	uint8_t *plain;   /* all regions but the disk's and the local one */
-	size_t plain_len; /* of it in use */
+	uint8_t *plain;   /* all regions except the disk's and the local one */
+	size_t plain_len; /* bytes of it in use */
 	uint8_t *local;
 	size_t local_len;
 	uint8_t *local_expected;
 	struct region regions[REGION_COUNT];
 
-	/* what it holds of the device */
+	/* objects of the device */
 	struct ibv_pd *pd, *foreign_pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq;
-	struct softrdma_qp *qp; /* NULL: destroyed */
+	struct softrdma_qp *qp; /* NULL after it was destroyed */
 	uint32_t qp_num;
-	unsigned events; /* of completion, not acknowledged yet */
+	unsigned events; /* completion events that are not acknowledged yet */
 	unsigned ready, disconnected;
 
 	struct op ops[OPS_MAX];
 	unsigned op_count; /* posted */
-	unsigned op_next;  /* has not completed yet */
+	unsigned op_next;  /* the first that has not completed */
 	bool op_failed;
-	unsigned reasons; /* that failed with another status than "flushed" */
+	unsigned reasons; /* those that failed with another status than "flushed" */
 	unsigned big_count;
-	unsigned consumers[OPS_MAX]; /* those that take a receive */
+	unsigned consumers[OPS_MAX]; /* the requests that take a receive */
 	unsigned consumer_count;
 
 	struct recv recvs[RECVS_MAX];
 	unsigned recv_count, recv_next, recv_ok;
 	bool recv_failed;
 
-	bool closing;         /* it disconnects or destroys */
-	bool destroyed;       /* the queue pair has been, before its time */
-	bool done;            /* all that it has to ask for has been answered */
-	bool ended;           /* it holds nothing of the device any more */
-	uint64_t progress_ns; /* when something has completed last */
+	bool closing;         /* it disconnects or destroys its queue pair */
+	bool destroyed;       /* the queue pair was destroyed early */
+	bool done;            /* all its requests have their results */
+	bool ended;           /* it has released all objects of the device */
+	uint64_t progress_ns; /* time of the last completion */
 
-	/*
-	 * what the other side's memory holds when the first image_at requests of this one have been executed
-	 */
+	/* The content that the other side's memory has after the first image_at requests of this side. */
 	uint8_t *image;
 	uint8_t *scratch;
 	unsigned image_at;
-	unsigned executed; /* so many are known to have been */
+	unsigned executed; /* requests known to have been executed */
 };
 
-/* its memory, once */
+/* maps its memory, once */
 void side_init(struct side *side, unsigned number, struct side *other);
 void side_begin(struct side *side, const struct side_plan *plan);
 
-/* makes what it needs of the device; while memory fails, it tries again */
+/* makes its objects of the device; retries while allocations fail */
 void side_open(struct side *side);
-/* with the number of the other side's first request */
+/* connects its queue pair over this socket, from the sequence number of the other side's first request on */
 void side_connect(struct side *side, int fd, bool active, bool records);
-/* a fiber: posts, collects, disconnects, gives everything back */
+/* a fiber: posts, collects, disconnects, releases everything */
 void side_run(void *arg);
 
 #endif /* TEST_SIMULATION_SIDE_H */

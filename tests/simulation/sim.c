@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* sim.c -- what is left of chance and time: one seed decides all of it */
+/* sim.c -- chance and time, all decided by one seed */
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #define HASH_BEGIN 0xcbf29ce484222325u
 #define HASH_PRIME 0x100000001b3u
 
-/* the clock begins here: nothing may take 0 for a time */
+/* the clock starts here, so that 0 is never a valid time */
 #define EPOCH_NS (1000 * SIM_S)
 
 struct sim sim;
@@ -59,7 +59,7 @@ sim_chance(unsigned per_mille)
 uint64_t
 sim_delay_ns(uint64_t max_ns)
 {
-	/* each size is as likely as the next larger one */
+	/* all powers of two up to the limit are equally likely */
 	unsigned shift = sim_below(40);
 	uint64_t limit = ((uint64_t)1 << shift) < max_ns ? (uint64_t)1 << shift : max_ns;
 

@@ -2,13 +2,13 @@
 /* Copyright the librpma authors */
 
 /*
- * sim.h -- what is left of chance and time: one seed decides all of it
+ * sim.h -- chance and time, all decided by one seed
  *
- * The software device runs here as it is, its progress thread and its workers too, on what looks to it like
- * an operating system (by --wrap of the linker) and is none: threads are fibers of one thread that change
- * where they would wait and, if the seed wants it, at each lock (fiber.c); sockets are pipes of bytes in
- * memory (net.c); the medium is an image of what has been made durable (disk.c); the clock moves when nobody
- * can. Whatever one run of a seed does, the next one does again.
+ * The unchanged software device runs here, with its progress thread and its workers, on a simulated operating
+ * system (by --wrap of the linker). Threads are fibers of one thread, which switch where they would wait and,
+ * if the seed decides it, at locks (fiber.c). Sockets are pipes of bytes in memory (net.c). The medium is an
+ * image of the durable bytes (disk.c). The clock advances when no fiber can run. Each run of a seed does the
+ * same as the one before.
  */
 
 #ifndef TEST_SIMULATION_SIM_H
@@ -23,13 +23,13 @@
 #define SIM_MS (1000 * SIM_US)
 #define SIM_S (1000 * SIM_MS)
 
-/* of the seed that is being run */
+/* the state of the current seed */
 struct sim {
 	uint64_t seed;
 	uint64_t random;
 	uint64_t now_ns;
 	uint64_t steps;
-	bool tracing; /* each line goes into the hash */
+	bool tracing; /* each line is added to the hash */
 	bool printing;
 	uint64_t hash;
 };
@@ -39,16 +39,18 @@ extern struct sim sim;
 void sim_begin(uint64_t seed, bool tracing, bool printing);
 
 uint64_t sim_random(void);
-/* 0 to limit - 1 */
+/* a number from 0 to limit - 1 */
 uint32_t sim_below(uint32_t limit);
-/* true so often of a thousand times */
+/* true per_mille times in a thousand */
 bool sim_chance(unsigned per_mille);
-/* mostly short, up to a limit */
+/* a random delay, mostly short, up to a limit */
 uint64_t sim_delay_ns(uint64_t max_ns);
 void sim_random_bytes(void *buf, size_t len);
 
-/* what happens, for those who read it, and for the hash; no addresses, no keys but as far as the seed makes
- * them */
+/*
+ * A line about an event, for the reader and for the hash. It must not contain addresses, nor keys that do not
+ * follow from the seed.
+ */
 #define SIM_TRACE(...) \
 	do { \
 		if (sim.tracing) \
@@ -57,7 +59,7 @@ void sim_random_bytes(void *buf, size_t len);
 
 void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* says what, and how to see it again, and ends the program */
+/* prints the message and how to reproduce it, and ends the program */
 _Noreturn void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define SIM_CHECK(condition, ...) \

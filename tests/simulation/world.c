@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* world.c -- one seed from its plan to its end */
+/* world.c -- runs one seed from its plan to its end */
 
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 #define STEPS_MAX 3000000
 
-/* a seed in so many of a thousand has nothing happen to it, and all must go well */
+/* in a thousand seeds, those without trouble, in which everything must succeed */
 #define CALM 350
 #define TROUBLE 180
 
@@ -24,12 +24,12 @@ struct side world_sides[SIDES];
 
 static struct {
 	struct disk_plan disk;
-	bool records; /* the stream goes in records with check sums */
+	bool records; /* the stream consists of records with checksums */
 	unsigned no_memory;
-	uint64_t power_ns; /* a machine loses it so long after the beginning; SIM_NEVER: none does */
+	uint64_t power_ns; /* when a machine loses its power, after the beginning; SIM_NEVER: none does */
 } plan;
 
-/* --- what the device sees --- */
+/* --- what the device uses --- */
 
 static uint64_t
 now_ns(void)
@@ -44,7 +44,7 @@ give_random(void *buf, size_t len)
 	return 0;
 }
 
-/* the device remembers across seeds what it has said often enough, so that is no part of a seed's trace */
+/* the device suppresses repeated messages across seeds, so they cannot be part of a seed's trace */
 static void
 ignore_log(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text)
 {
@@ -120,7 +120,7 @@ plan_net(bool calm, bool big)
 		.records = plan.records,
 	};
 
-	if (big) { /* in reasonable time */
+	if (big) { /* keeps the run short */
 		net.room = 1u << 16;
 		net.piece_max = 1u << 16;
 		net.delay_ns = 20 * SIM_US;
@@ -192,7 +192,7 @@ live(void *arg)
 	for (unsigned i = 0; i < SIDES; i++)
 		side_open(&world_sides[i]);
 	SIM_CHECK(softrdma_io_start() == 0, "the device cannot be started");
-	alloc_begin(0); /* without memory there is no connection, and nothing to look at */
+	alloc_begin(0); /* without memory there would be no connection, and nothing to check */
 	connect_sides();
 	alloc_begin(plan.no_memory);
 	disk_set_plan(&plan.disk);
@@ -215,12 +215,12 @@ world_run(void)
 	make_plan(sides);
 	disk_begin();
 	for (unsigned i = 0; i < SIDES; i++) {
-		world_sides[i].plan = sides[i]; /* of both, before either begins */
+		world_sides[i].plan = sides[i]; /* both plans are set before either side begins */
 		world_sides[1 - i].plan = sides[1 - i];
 	}
 	for (unsigned i = 0; i < SIDES; i++)
 		side_begin(&world_sides[i], &sides[i]);
-	/* without a worker a flush holds up all connections, and TCP gives them up if it takes too long */
+	/* without a worker a flush holds up all connections, and TCP ends them if it takes too long */
 	fibers_begin(sim_chance(500) ? 1u << sim_below(9) : 0, plan.disk.delay_ns < 10 * SIM_S ? 100 : 0,
 		STEPS_MAX);
 	fiber_start("main", live, NULL);

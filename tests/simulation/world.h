@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* world.h -- one seed from its plan to its end */
+/* world.h -- runs one seed from its plan to its end */
 
 #ifndef TEST_SIMULATION_WORLD_H
 #define TEST_SIMULATION_WORLD_H
@@ -12,7 +12,7 @@ extern struct side world_sides[SIDES];
 
 void world_init(void);
 
-/* runs what sim_begin() has named; the result is how many operations were posted */
+/* runs the seed of sim_begin(); returns the number of operations posted */
 unsigned world_run(void);
 
 #endif /* TEST_SIMULATION_WORLD_H */
