@@ -374,14 +374,9 @@ run_simulation()
 	cd build/tests/tests/simulation && ./simulation --seeds 100000 --resume simulation.state
 }
 
-cuts()
-{
-	cd build/tests/tests/cuts && ./cuts "$@"
-}
-
 run_cuts()
 {
-	measured cuts '^(seed [0-9]|[0-9]+ runs, )' cuts "$@"
+	measured cuts '^(seed [0-9]|[0-9]+ runs, )' torture --cut "$@"
 }
 
 run_cuts_sample()
@@ -393,7 +388,7 @@ run_cuts_sample()
 cuts_of_tls()
 {
 	local with_certificates=$PWD/tests/lib/with-certificates
-	cd build/tests/tests/cuts && "$with_certificates" --psk ./cuts "$@"
+	cd build/tests/tests/torture && "$with_certificates" --psk ./torture --cut "$@"
 }
 
 run_cuts_of_tls()

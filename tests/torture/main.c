@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cuts.h"
 #include "deadline.h"
 #include "options.h"
 #include "torture.h"
@@ -69,6 +70,7 @@ static const char usage_text[] =
 	"               [--sample N [--seconds T]]\n"
 	"               [--all [--max-call K] | --pairs] [--resume FILE]\n"
 	"               [--call K [--and L] [--mode once|from]]\n"
+	"       torture --cut ...: the TCP stream fails instead of a call; --cut --help has its options\n"
 	"Runs each scenario again and again, each time with another call of the library failing: N random ones\n"
 	"of each scenario, at most for T seconds.\n"
 	"--all: every call, once and with all that follow (a thousand of those that make more).\n"
@@ -445,6 +447,8 @@ main(int argc, char **argv)
 	struct settings s = { 0 };
 	struct totals t = { 0 };
 
+	if (argc > 1 && !strcmp(argv[1], "--cut"))
+		return cuts_main(argc - 1, argv + 1);
 	parse(&s, argc, argv);
 	s.end = now_ms() + (int64_t)s.seconds * 1000;
 	if (!documented_read(TORTURE_HEADER)) {

@@ -11,8 +11,8 @@
  * later ones are left alone.
  */
 
-#ifndef TEST_CUTS_PROXY_H
-#define TEST_CUTS_PROXY_H
+#ifndef TORTURE_PROXY_H
+#define TORTURE_PROXY_H
 
 #include <stdbool.h>
 
@@ -33,4 +33,4 @@ void proxy_start(const struct cut *cut);
 /* resets what there is */
 void proxy_stop(void);
 
-#endif /* TEST_CUTS_PROXY_H */
+#endif /* TORTURE_PROXY_H */

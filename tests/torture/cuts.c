@@ -60,8 +60,8 @@ static struct entry entries[SCENARIOS_MAX];
 static size_t entry_count;
 
 static const char usage_text[] =
-	"usage: cuts [--list] [--only PATTERN[|PATTERN...]] [--how PATTERN[|PATTERN...]] [--dir DIRECTORY]\n"
-	"            [--all [--resume FILE] | --seconds T | --byte N] [--seed S]\n"
+	"usage: torture --cut [--list] [--only PATTERN[|PATTERN...]] [--how PATTERN[|PATTERN...]] [--dir DIRECTORY]\n"
+	"                     [--all [--resume FILE] | --seconds T | --byte N] [--seed S]\n"
 	"Runs each scenario again and again, each time with its TCP stream ending behind another byte: by a reset,\n"
 	"by silence, or by the end of one direction; counted in the direction to the server or to the client.\n"
 	"Without --all it is a sample, of 20 seconds unless --seconds says otherwise.\n"
@@ -157,7 +157,7 @@ add(const struct torture_scenario *inner, const struct scenario *conformance, co
 	struct entry *e = &entries[entry_count];
 
 	if (entry_count == SCENARIOS_MAX) {
-		fprintf(stderr, "cuts: more scenarios than there is room for\n");
+		fprintf(stderr, "torture: more scenarios than there is room for\n");
 		exit(EXIT_FAILURE);
 	}
 	*e = (struct entry){ .inner = inner, .conformance = conformance, .usable = true };
@@ -321,7 +321,7 @@ name_run(char *line, size_t size)
 	struct stat st;
 
 	if (stat("/proc/self/exe", &st)) {
-		perror("cuts: /proc/self/exe");
+		perror("torture: /proc/self/exe");
 		exit(EXIT_FAILURE);
 	}
 	snprintf(line, size, "cuts %ju %jd.%09ld", (uintmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec,
@@ -359,7 +359,7 @@ resume(struct settings *s, struct totals *t)
 		return;
 	f = fopen(s->resume, "we");
 	if (!f || fprintf(f, "%s seed %u\n", expected, s->seed) < 0 || fclose(f)) {
-		perror("cuts: --resume");
+		perror("torture: --resume");
 		exit(EXIT_FAILURE);
 	}
 }
@@ -370,7 +370,7 @@ remember(const struct settings *s, const struct entry *e, unsigned how, unsigned
 	FILE *f = fopen(s->resume, "ae");
 
 	if (!f || fprintf(f, "%s %s %lu\n", e->name, how_names[how], runs) < 0 || fclose(f)) {
-		perror("cuts: --resume");
+		perror("torture: --resume");
 		exit(EXIT_FAILURE);
 	}
 }
@@ -458,14 +458,14 @@ say(const struct totals *t)
 }
 
 int
-main(int argc, char **argv)
+cuts_main(int argc, char **argv)
 {
 	struct settings s = { 0 };
 	struct totals t = { 0 };
 
 	parse(&s, argc, argv);
 	if (!documented_read(TORTURE_HEADER)) {
-		perror("cuts: " TORTURE_HEADER);
+		perror("torture: " TORTURE_HEADER);
 		return EXIT_FAILURE;
 	}
 	add_all(&s);
