@@ -16,9 +16,11 @@ option_number(const char *text, unsigned long min, unsigned long max, unsigned l
 {
 	char *end;
 
+	if (text[0] < '0' || text[0] > '9')
+		return false;
 	errno = 0;
 	*value = strtoul(text, &end, 0);
-	return !errno && !*end && end != text && *value >= min && *value <= max;
+	return !errno && !*end && *value >= min && *value <= max;
 }
 
 bool

@@ -185,6 +185,8 @@ options_are_read(void **state)
 	assert_int_equal(value, 16);
 	assert_false(option_number("", 0, 100, &value));
 	assert_false(option_number("7s", 0, 100, &value));
+	assert_false(option_number("-1", 0, ULONG_MAX, &value));
+	assert_false(option_number(" 7", 0, 100, &value));
 	assert_false(option_number("6", 7, 8, &value));
 	assert_false(option_number("9", 7, 8, &value));
 	assert_false(option_number("99999999999999999999", 0, ULONG_MAX, &value));

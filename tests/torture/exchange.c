@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "cuts.h"
+#include "mode.h"
 #include "fault.h"
 #include "pattern.h"
 
