@@ -1,114 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* main.c -- which seeds, and how far they have come */
+/* main.c -- which seeds run, and how far they have come */
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "deadline.h"
-#include "options.h"
+#include "driver.h"
 #include "sim.h"
 #include "world.h"
 
-#define SEEDS_DEFAULT 1000
-/* one of so many seeds is run twice, and must do the same */
+/* every seed that this divides runs twice, and must do the same both times */
 #define TWICE 50
 #define SAVE_EVERY 500
-/* real seconds: a seed takes a few milliseconds */
+/* real seconds; a seed takes a few milliseconds */
 #define SEED_S 60
 
-struct settings {
-	unsigned long seeds, from;
-	unsigned long seed;
-	bool one, trace;
-	const char *resume; /* the file that says how far it has come; NULL: none */
+static unsigned long seeds = 1000, first = 1, only_seed;
+static bool trace;
+
+static const struct driver_option options[] = {
+	{ "seeds", "N", "number of seeds", .number = &seeds, .min = 1, .max = ULONG_MAX },
+	{ "from", "S", "the first of them", .number = &first, .max = ULONG_MAX },
+	{ DRIVER_RESUME, .help = "keep in FILE how many seeds are done, and go on from there" },
+	{ "seed", "S", "only this seed", .number = &only_seed, .max = ULONG_MAX },
+	{ "trace", NULL, "with --seed: print each step, and a hash of the trace that is the same in each run",
+		.flag = &trace },
+	{ 0 },
 };
 
-struct totals {
-	unsigned long seeds;
-	uint64_t operations;
-};
-
-static const char usage_text[] =
-	"usage: simulation [--seeds N] [--from S] [--resume FILE]\n"
-	"       simulation --seed S [--trace]\n"
-	"Runs two applications and the software device between them in a world that the seed decides: order of the\n"
-	"threads, pieces of the stream, broken streams, memory, media, power cuts.\n"
-	"--seeds: so many (1000), from S on (1).\n"
-	"--resume: FILE keeps how far it has come, so that a run that is stopped goes on there.\n"
-	"--seed: this one; --trace tells what happens, and a hash of it that is the same each time.\n";
-
-static _Noreturn void
-usage(int status)
-{
-	fputs(usage_text, status ? stderr : stdout);
-	exit(status);
-}
-
-static unsigned long
-number(const char *text, unsigned long min)
-{
-	unsigned long value;
-
-	if (!option_number(text, min, UINT64_MAX, &value))
-		usage(2);
-	return value;
-}
+static const struct driver_program simulation = { "simulation",
+	"Runs two applications and the software device between them in a world that one seed determines: the order\n"
+	"of the threads, pieces of the stream, broken streams, memory, media, power cuts.",
+	options };
 
 static void
-parse(struct settings *s, int argc, char **argv)
+parse(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "seeds", required_argument, NULL, 'n' },
-		{ "from", required_argument, NULL, 'f' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "trace", no_argument, NULL, 't' },
-		{ "resume", required_argument, NULL, 'r' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int opt;
-
-	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (opt) {
-		case 'n':
-			s->seeds = number(optarg, 1);
-			break;
-		case 'f':
-			s->from = number(optarg, 0);
-			break;
-		case 's':
-			s->seed = number(optarg, 0);
-			s->one = true;
-			break;
-		case 't':
-			s->trace = true;
-			break;
-		case 'r':
-			s->resume = optarg;
-			break;
-		default:
-			usage(opt == 'h' ? 0 : 2);
-		}
-	}
-	if (optind < argc || (s->trace && !s->one) || (s->resume && s->one))
-		usage(2);
+	driver_parse(&simulation, argc, argv);
+	driver_needs("trace", "seed");
+	driver_excludes("seed", "seeds|from|resume");
 }
 
 /* --- seeds --- */
 
-/*
- * an assertion of the device, or worse, or a seed that has no end: which one it was is worth more than a core
- */
+/* printed if a seed ends in an assertion or another signal, or does not end: the seed is worth more than a core */
 static char last_words[160];
 
 static void
@@ -119,7 +62,7 @@ say_seed(int number_of_signal)
 	_exit(EXIT_FAILURE);
 }
 
-/* the address sanitizer ends the program in its own way */
+/* the address sanitizer ends the process without a signal */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 static void
@@ -165,113 +108,65 @@ run_twice(unsigned long seed)
 	return operations;
 }
 
-static void
-show_progress(const struct settings *s, const struct totals *t)
-{
-	static int64_t last;
-
-	if (!isatty(STDERR_FILENO) || now_ms() - last < 100)
-		return;
-	last = now_ms();
-	const int width = 40;
-	int done = (int)(t->seeds * (unsigned long)width / s->seeds);
-	fprintf(stderr, "\r[%.*s%*s] %lu of %lu seeds ", done, "########################################",
-		width - done, "", t->seeds, s->seeds);
-}
-
-static void
-clear_progress(void)
-{
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r%*s\r", 90, "");
-}
-
 /* --- a run that is stopped goes on --- */
 
-/* what was done holds for this program, and these seeds */
 static void
-name_run(const struct settings *s, char *line, size_t size)
+load(unsigned long *done, uint64_t *operations)
 {
-	struct stat st;
-
-	if (stat("/proc/self/exe", &st)) {
-		perror("simulation: /proc/self/exe");
-		exit(EXIT_FAILURE);
-	}
-	snprintf(line, size, "simulation %ju %jd.%09ld from %lu\n", (uintmax_t)st.st_size,
-		(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, s->from);
-}
-
-static void
-load(const struct settings *s, struct totals *t)
-{
-	char expected[128], line[128];
-	FILE *f = s->resume ? fopen(s->resume, "re") : NULL;
+	char rest[DRIVER_LINE_MAX];
+	FILE *f = driver_open_resume(rest, "simulation %s from %lu", driver_build(), first);
 
 	if (f == NULL)
 		return;
-	name_run(s, expected, sizeof(expected));
-	if (!fgets(line, sizeof(line), f) || strcmp(line, expected) != 0 ||
-		fscanf(f, "%lu %" SCNu64, &t->seeds, &t->operations) != 2)
-		*t = (struct totals){ 0 };
+	if (strcmp(rest, "\n") != 0 || fscanf(f, "%lu %" SCNu64, done, operations) != 2)
+		*done = *operations = 0;
 	fclose(f);
 }
 
-/* whole or not at all: this program may be stopped meanwhile */
 static void
-save(const struct settings *s, const struct totals *t)
+save(unsigned long done, uint64_t operations)
 {
-	char line[128], name[4096];
-
-	if (s->resume == NULL)
-		return;
-	name_run(s, line, sizeof(line));
-	snprintf(name, sizeof(name), "%s.new", s->resume);
-	FILE *f = fopen(name, "we");
-	if (!f || fprintf(f, "%s%lu %" PRIu64 "\n", line, t->seeds, t->operations) < 0 || fclose(f) ||
-		rename(name, s->resume)) {
-		perror("simulation: --resume");
-		exit(EXIT_FAILURE);
-	}
+	driver_save("simulation %s from %lu\n%lu %" PRIu64 "\n", driver_build(), first, done, operations);
 }
 
-static void
-run_seeds(const struct settings *s)
+static int
+run_seeds(void)
 {
-	struct totals t = { 0 };
+	unsigned long done = 0;
+	uint64_t operations = 0;
 
-	load(s, &t);
-	while (t.seeds < s->seeds) {
-		unsigned long seed = s->from + t.seeds;
-		show_progress(s, &t);
-		t.operations += seed % TWICE ? run_seed(seed, false, false) : run_twice(seed);
-		if (++t.seeds % SAVE_EVERY == 0)
-			save(s, &t);
+	load(&done, &operations);
+	while (done < seeds) {
+		unsigned long seed = first + done;
+
+		driver_progress(done, seeds, "seeds");
+		operations += seed % TWICE ? run_seed(seed, false, false) : run_twice(seed);
+		if (++done % SAVE_EVERY == 0)
+			save(done, operations);
 	}
-	save(s, &t);
-	clear_progress();
-	printf("%lu seeds, %" PRIu64 " operations, 0 failures\n", t.seeds, t.operations);
+	save(done, operations);
+	return driver_close(true, "%lu seeds, %" PRIu64 " operations, 0 failures", done, operations);
+}
+
+static int
+run_one(void)
+{
+	unsigned operations = run_seed(only_seed, trace, trace);
+
+	if (trace)
+		printf("hash %016" PRIx64 "\n", sim.hash);
+	return driver_close(true, "1 seeds, %u operations, 0 failures", operations);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct settings s = { .seeds = SEEDS_DEFAULT, .from = 1 };
-
-	parse(&s, argc, argv);
-	/* to go on looking for more costs steps, and there is nothing to win in a world without time */
+	parse(argc, argv);
+	/* nothing is gained by polling for more in a world without time, and it costs steps */
 	setenv("SOFTRDMA_SPIN_US", "0", 1);
 	unsetenv("SOFTRDMA_FAULTS");
 	unsetenv("SOFTRDMA_READ_FLUSHES");
 	catch_signals();
 	world_init();
-	if (!s.one) {
-		run_seeds(&s);
-		return 0;
-	}
-	unsigned operations = run_seed(s.seed, s.trace, s.trace);
-	if (s.trace)
-		printf("hash %016" PRIx64 "\n", sim.hash);
-	printf("1 seeds, %u operations, 0 failures\n", operations);
-	return 0;
+	return driver_given("seed") ? run_one() : run_seeds();
 }
