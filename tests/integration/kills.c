@@ -2,26 +2,24 @@
 /* Copyright the librpma authors */
 
 /*
- * kills.c -- the replicated log under kill -9, of replicas, of the writer and of both, at any moment
+ * kills.c -- a replicated log whose replicas and writer are killed with -9 at random moments
  *
- * Each round lets a writer stream into three replicas, kills some of the four processes in the middle of it,
- * looks at what is in the files, and starts them again. The page cache survives a kill, so a power cut is
- * played as well: where the writer is dead, what no acknowledgement covers is damaged before the next start.
- * Then:
+ * In each round a writer streams into three replicas. The test kills some of the four processes, checks the
+ * files, and starts the processes again. The page cache survives a kill, so the test also imitates a power
+ * cut: if the writer is dead, it damages those bytes of a log that no acknowledgement covers. It checks:
  *
  *	- every log is sound from its beginning to its tail: no record is torn
- *	- what is in a log is the input, in its order, and nothing else
+ *	- a log contains the input, in order, and nothing else
  *	- each acknowledged record is in the logs of a majority
- *	- the next writer recovers it and goes on, and at the end all logs are the whole input
+ *	- the next writer recovers the log and continues it; at the end each log is the whole input
  *
- * With --power-cut, on a medium that can be cut (tests/lossy), the same is asked of what the medium has:
- * after each kill whoever is left is stopped, the power is cut, and the logs in what remains must be sound,
- * and have each acknowledged record on a majority.
+ * With --power-cut the test runs on a medium whose power can be cut (tests/lossy). After each kill it stops
+ * the processes that are alive and cuts the power. The logs that are left on the medium must be sound, and a
+ * majority of them must contain each acknowledged record.
  */
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -35,8 +33,8 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "driver.h"
 #include "log_format.h"
-#include "options.h"
 #include "power_cut.h"
 #include "process.h"
 
@@ -46,7 +44,7 @@
 #define LOG_SIZE ((size_t)4 << 20)
 #define LINES 30000
 #define LINE_MAX_LEN 256
-/* a log that has so many records is finished, and another one is begun */
+/* once this many records are acknowledged, the log is completed and the next one begins */
 #define LINES_ENOUGH 25000
 #define TIME_MS 60000
 #define ROUND_S 120
@@ -57,16 +55,16 @@
 static struct proc replicas[REPLICAS];
 static char ports[REPLICAS][16];
 static struct proc writer;
-static pid_t feeder;         /* writes to its standard input */
-static char *power_cut;      /* the command, or NULL */
-static bool after_power_cut; /* what is looked at is what one has left */
+static pid_t feeder; /* writes to the writer's standard input */
+static const char *power_cut;
+static bool after_power_cut; /* true while the logs on the medium are checked after a cut */
 
 static char *input;
 static size_t input_len;
-static size_t ends[LINES + 1]; /* of the first n lines */
+static size_t ends[LINES + 1]; /* ends[n]: length of the first n lines */
 
+static unsigned long rounds = 200;
 static struct {
-	unsigned seed;
 	unsigned long rounds, replicas, writers, damaged, logs, power_cuts;
 	uint64_t acknowledged; /* records, of all logs */
 	int64_t ms;
@@ -75,8 +73,8 @@ static struct {
 static void
 fail(const char *what, unsigned replica)
 {
-	fprintf(stderr, "FAILED: %s%s (replica %u, round %lu, seed %u)%s\n",
-		after_power_cut ? "after a power cut: " : "", what, replica, total.rounds, total.seed,
+	fprintf(stderr, "FAILED: %s%s (replica %u, round %lu, seed %lu)%s\n",
+		after_power_cut ? "after a power cut: " : "", what, replica, total.rounds, driver.seed,
 		power_cut ? "" : "; the files are kept");
 	exit(1);
 }
@@ -107,13 +105,14 @@ try_replica(unsigned i, char line[static LINE_MAX_LEN])
 	while (proc_read_line(&replicas[i], line, LINE_MAX_LEN, TIME_MS) >= 0)
 		if (strstr(line, "listening"))
 			return true;
-	proc_kill(&replicas[i]); /* line holds its last words */
+	proc_kill(&replicas[i]); /* line holds the last line it printed */
 	return false;
 }
 
 /*
- * The first time on any free port, then on the same again. The port is none of those that the kernel gives to
- * connections: while a replica is dead its port would go to one, and it could not come back.
+ * The first time a replica takes any free port, afterwards always the same. The port lies outside the range
+ * that the kernel assigns to outgoing connections: otherwise a connection could take it while the replica is
+ * dead.
  */
 static void
 start_replica(unsigned i)
@@ -142,8 +141,10 @@ start_dead_replicas(void)
 			start_replica(i);
 }
 
-/* what is known at once, the rest in small pieces: as fast as it can a writer would be through before it is
- * killed */
+/*
+ * Writes the first `known` bytes at once and the rest in small pieces: at full speed a writer would finish
+ * before the test kills it.
+ */
 static _Noreturn void
 feed(int fd, size_t known)
 {
@@ -175,9 +176,9 @@ start_writer(uint64_t known)
 	char command[512];
 
 	/*
-	 * Killed before anything was acknowledged, a log may be on one replica alone, and the others look as
-	 * if they had lost it: that they have not, the writer must be told. Its words do not go to a pipe
-	 * that nobody reads.
+	 * If the writer was killed before the first acknowledgement, the log may exist on one replica only.
+	 * The others then look as if they had lost it; --trust-empty tells the writer that they have not.
+	 * The output goes to a file, because no process reads a pipe of it.
 	 */
 	snprintf(command, sizeof(command),
 		"exec '%s' -a acks --resume %s 127.0.0.1:%s,127.0.0.1:%s,127.0.0.1:%s >writer.out 2>&1",
@@ -193,7 +194,7 @@ start_writer(uint64_t known)
 	proc_close_in(&writer);
 }
 
-/* it ends by itself as soon as its writer has */
+/* the feeder ends by itself once its writer has ended */
 static void
 await_feeder(void)
 {
@@ -247,14 +248,14 @@ wait_acknowledged(uint64_t wanted)
 
 	while (acknowledged() < wanted) {
 		if (now_ms() > end)
-			fail("nothing is acknowledged any more", 0);
+			fail("no record was acknowledged in time", 0);
 		nanosleep(&pause, NULL);
 	}
 }
 
 /*
- * the records of a log in a folder, each of which must be the input's; boundary: the offset behind the first
- * wanted ones
+ * Checks that each record of a log in the folder is the input's, and returns their number. *boundary is the
+ * offset of the end of the first `wanted` records.
  */
 static uint64_t
 check_log(const char *folder, unsigned i, uint64_t wanted, size_t *boundary)
@@ -269,7 +270,7 @@ check_log(const char *folder, unsigned i, uint64_t wanted, size_t *boundary)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return 0; /* killed before it had made its file */
+		return 0; /* the replica was killed before it had made its file */
 	if (read(fd, log, sizeof(log)) != (ssize_t)sizeof(log))
 		fail("a log has lost its size", i);
 	close(fd);
@@ -297,8 +298,8 @@ put(int fd, const void *bytes, size_t len, size_t offset, unsigned i)
 }
 
 /*
- * What a power cut may leave of writes that nobody has acknowledged: the tail is where it was before, and
- * behind it lie zeros, anything, or records that look good and are none.
+ * Imitates what a power cut may leave of writes that were not acknowledged: the tail is where it was before,
+ * and after it lie zeros, random bytes, or bytes that look like records.
  */
 static void
 damage(unsigned i, size_t boundary)
@@ -327,7 +328,7 @@ damage(unsigned i, size_t boundary)
 	log_word_encode(word, LOG_WORD_TAIL, boundary);
 	put(fd, word, sizeof(word), LOG_WORD_TAIL, i);
 	put(fd, bytes, len, boundary, i);
-	/* it is on the medium, not in a cache that another power cut takes away */
+	/* a real power cut (--power-cut) must not undo the damage */
 	if (fdatasync(fd) || close(fd))
 		fail("the damage cannot be done", i);
 	total.damaged++;
@@ -335,8 +336,7 @@ damage(unsigned i, size_t boundary)
 
 /* --- power cuts --- */
 
-/* all threads have stopped when this returns: from then on nothing is acknowledged; a process that has ended
- * is left to its waiter */
+/* Returns when all threads have stopped: from then on nothing is acknowledged. Does not reap the process. */
 static void
 stop(const struct proc *p)
 {
@@ -355,7 +355,7 @@ go_on(const struct proc *p)
 		fail("a process cannot be continued", 0);
 }
 
-/* a log whose file did not come to be before the power was cut has no record */
+/* a log whose file did not exist yet when the power was cut counts as one without records */
 static void
 check_what_is_left(const char *folder, uint64_t records)
 {
@@ -400,7 +400,7 @@ check_logs(void)
 	unsigned complete = 0;
 
 	for (unsigned i = 0; i < REPLICAS; i++) {
-		/* under a writer a log changes while it is read; it is looked at when that one is dead */
+		/* a living writer changes the log while it is read: it is checked once the writer is dead */
 		if (writer.pid && replicas[i].pid)
 			continue;
 		uint64_t have = check_log(".", i, records, &boundaries[i]);
@@ -414,7 +414,7 @@ check_logs(void)
 
 /* --- rounds --- */
 
-/* what is cut off by a kill must be as random as can be */
+/* varies the operation that a kill interrupts */
 static void
 random_pause(void)
 {
@@ -423,7 +423,7 @@ random_pause(void)
 	nanosleep(&pause, NULL);
 }
 
-/* one replica, several, all, the writer, or any of them and the writer, before or behind them */
+/* any of the replicas, and perhaps the writer, before or after them; at least one process */
 static void
 kill_something(void)
 {
@@ -450,11 +450,12 @@ one_round(void)
 	const uint64_t before = acknowledged();
 	if (writer.pid == 0)
 		start_writer(before);
-	/* sometimes while it still recovers, or while a replica is brought up to date */
+	/* in one round of four, kill while the writer still recovers or updates a replica */
 	if (random_below(4))
 		wait_acknowledged(before + (uint64_t)random_below(600));
 	kill_something();
 	total.rounds++;
+	driver_progress(total.rounds, rounds, "rounds");
 	if (power_cut)
 		cut_power();
 	check_logs();
@@ -463,9 +464,8 @@ one_round(void)
 }
 
 static void
-one_log(unsigned long rounds)
+one_log(void)
 {
-	const unsigned long end = total.rounds + rounds;
 	size_t boundary;
 
 	for (unsigned i = 0; i < REPLICAS; i++)
@@ -473,18 +473,17 @@ one_log(unsigned long rounds)
 	unlink("acks");
 	memset(ports, 0, sizeof(ports));
 	start_dead_replicas();
-	while (total.rounds < end && acknowledged() < LINES_ENOUGH)
+	while (total.rounds < rounds && acknowledged() < LINES_ENOUGH)
 		one_round();
 
-	/* a writer does not wait for a replica that is late when it has done its work: the next one brings it
-	 * the rest */
+	/* A writer ends without waiting for a replica that is late. The next writer sends it the rest. */
 	deadline_start("the end of a log", ROUND_S);
 	bool complete = false;
 	for (int tries = 0; tries < FINISHERS_MAX && !complete; tries++) {
 		if (writer.pid == 0)
 			start_writer(LINES);
 		if (proc_wait(&writer, TIME_MS) != 0)
-			fail("the writer does not come to its end (writer.out)", 0);
+			fail("the writer does not end (see writer.out)", 0);
 		proc_kill(&writer);
 		await_feeder();
 		complete = true;
@@ -522,125 +521,82 @@ make_input(void)
 }
 
 static void
-load(const char *path)
+load(void)
 {
-	FILE *f = path ? fopen(path, "r") : NULL;
+	char line[DRIVER_LINE_MAX];
+	FILE *f = driver_open_resume(line, "%s", "");
 
 	if (f == NULL)
 		return;
-	if (fscanf(f, "%lu %lu %lu %lu %lu %" SCNu64 " %" SCNd64, &total.rounds, &total.replicas,
+	if (sscanf(line, "%lu %lu %lu %lu %lu %" SCNu64 " %" SCNd64, &total.rounds, &total.replicas,
 		    &total.writers, &total.damaged, &total.logs, &total.acknowledged, &total.ms) != 7)
 		fail("the state cannot be read", 0);
 	fclose(f);
 }
 
-/* whole or not at all: this program may be stopped as well */
 static void
-save(const char *path)
+save(void)
 {
-	char name[4096];
+	driver_save("%lu %lu %lu %lu %lu %" PRIu64 " %" PRId64 "\n", total.rounds, total.replicas,
+		total.writers, total.damaged, total.logs, total.acknowledged, total.ms);
+}
 
-	if (path == NULL)
+static void
+remove_dir(char *dir)
+{
+	static struct proc p;
+	char *rm[] = { "rm", "-rf", dir, NULL };
+
+	if (chdir("..") || proc_start(&p, rm, NULL))
 		return;
-	snprintf(name, sizeof(name), "%s.new", path);
-	FILE *f = fopen(name, "w");
-	if (f == NULL ||
-		fprintf(f, "%lu %lu %lu %lu %lu %" PRIu64 " %" PRId64 "\n", total.rounds, total.replicas,
-			total.writers, total.damaged, total.logs, total.acknowledged, total.ms) < 0 ||
-		fclose(f) || rename(name, path))
-		fail("the state cannot be written", 0);
+	(void)proc_wait(&p, TIME_MS);
+	proc_kill(&p);
 }
 
-static int
-usage(void)
-{
-	fprintf(stderr,
-		"usage: kills [--rounds N] [--seed S] [--seconds T] [--resume FILE] [--power-cut COMMAND]\n"
-		"N rounds in all, those of the FILE included; in T seconds at the most\n");
-	return 2;
-}
+static const struct driver_option options[] = {
+	{ "rounds", "N", "number of rounds, with those of the resume file", .number = &rounds, .min = 1,
+		.max = UINT32_MAX },
+	{ DRIVER_SEED },
+	{ DRIVER_SECONDS, .help = "begin no log after T seconds" },
+	{ DRIVER_RESUME, .help = "keep the figures in FILE after each log, and go on from there" },
+	{ "power-cut", "COMMAND", "command that cuts the power of the medium of this directory (tests/lossy)",
+		.text = &power_cut },
+	{ 0 },
+};
+
+static const struct driver_program kills = { "kills",
+	"Kills replicas and the writer of a replicated log with -9, and looks for lost and torn records.",
+	options };
 
 int
 main(int argc, char *argv[])
 {
-	static const struct option options[] = {
-		{ "rounds", required_argument, NULL, 'n' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "seconds", required_argument, NULL, 't' },
-		{ "resume", required_argument, NULL, 'r' },
-		{ "power-cut", required_argument, NULL, 'c' },
-		{ NULL, 0, NULL, 0 },
-	};
-	const int64_t begin = now_ms();
-	unsigned long rounds = 200;
-	unsigned long seed = (unsigned long)begin & UINT32_MAX;
-	unsigned long seconds = 0;
-	char *state = NULL;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		bool good = true;
-		switch (option) {
-		case 'n':
-			good = option_number(optarg, 1, UINT32_MAX, &rounds);
-			break;
-		case 's':
-			good = option_number(optarg, 0, UINT32_MAX, &seed);
-			break;
-		case 't':
-			good = option_number(optarg, 1, UINT32_MAX, &seconds);
-			break;
-		case 'r':
-			state = optarg;
-			break;
-		case 'c':
-			power_cut = optarg;
-			break;
-		default:
-			good = false;
-		}
-		if (!good)
-			return usage();
-	}
-	if (optind != argc)
-		return usage();
-
-	char path[4096] = "";
-	if (state && state[0] != '/') {
-		if (getcwd(path, sizeof(path) - strlen(state) - 2) == NULL)
-			fail("no working directory", 0);
-		strcat(strcat(path, "/"), state);
-		state = path;
-	}
 	char dir[] = "kills.XXXXXX";
+	int64_t begin, before_ms;
+
+	driver_parse(&kills, argc, argv);
 	if (mkdtemp(dir) == NULL || chdir(dir))
 		fail("no directory", 0);
-	total.seed = (unsigned)seed;
-	srandom(total.seed);
-	load(state);
-	printf("seed %u, from round %lu on\n", total.seed, total.rounds);
+	srandom((unsigned)driver.seed);
+	load();
+	printf("seed %lu, from round %lu on\n", driver.seed, total.rounds);
 	fflush(stdout);
 	make_input();
-	const int64_t before_ms = total.ms;
-	while (total.rounds < rounds && (seconds == 0 || now_ms() - begin < (int64_t)seconds * 1000)) {
-		one_log(rounds - total.rounds);
+	begin = now_ms();
+	before_ms = total.ms;
+	while (total.rounds < rounds && !driver_is_time_over()) {
+		one_log();
 		total.ms = before_ms + now_ms() - begin;
-		save(state);
+		save();
 	}
-	printf("%lu rounds: %lu replicas and %lu writers killed, %lu logs damaged behind what was acknowledged; "
-	       "%" PRIu64 " records in %lu logs, none lost, none torn; %" PRId64 " s\n",
-		total.rounds, total.replicas, total.writers, total.damaged, total.acknowledged, total.logs,
-		total.ms / 1000);
 	if (power_cut)
 		printf("%lu power cuts: each acknowledged record was left on a majority, and no log was torn\n",
 			total.power_cuts);
 	free(input);
-	if (chdir("..") == 0) {
-		static struct proc p;
-		char *rm[] = { "rm", "-rf", dir, NULL };
-		if (proc_start(&p, rm, NULL) == 0)
-			(void)proc_wait(&p, TIME_MS);
-		proc_kill(&p);
-	}
-	return 0;
+	remove_dir(dir);
+	return driver_close(true,
+		"%lu rounds: %lu replicas and %lu writers killed, %lu logs damaged behind what was acknowledged; "
+		"%" PRIu64 " records in %lu logs, none lost, none torn; %" PRId64 " s",
+		total.rounds, total.replicas, total.writers, total.damaged, total.acknowledged, total.logs,
+		total.ms / 1000);
 }
