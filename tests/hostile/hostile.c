@@ -2,20 +2,19 @@
 /* Copyright the librpma authors */
 
 /*
- * hostile.c -- one attack after the other against a server, while an honest client uses it
+ * hostile.c -- attacks a server, one attack after the other, while an honest client uses it
  *
- * Server, client and attacker are processes of their own. There are two servers, each with its client: one
- * that listens, and one whose queue pairs are connected by hand. During each attack the client must connect,
- * and read back what it has written, and no operation may take longer than a second; the server must hold no
- * more descriptors than its caps allow, give all of them back, and touch no memory of others. With --measure
- * also other times and memory count: the client connects within a second, 99 of 100 of its operations take
- * less than ten times of what they take without an attack, and the server's memory stays where its caps put
- * it.
+ * Server, client and attacker are separate processes. There are two servers, each with its client: one
+ * listens, the other connects its queue pairs by hand. During each attack the client must be able to connect
+ * and to read back what it has written, and each of its operations must end within a second. The server must
+ * keep within its cap of descriptors, close all of them afterwards, and leave other memory untouched.
+ *
+ * --measure checks more: the client connects within a second, 99 % of its operations take less than ten times
+ * as long as without an attack, and the server's memory stays within its cap.
  */
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,28 +27,26 @@
 
 #include "attacks.h"
 #include "deadline.h"
+#include "driver.h"
 #include "figures.h"
 #include "hostile.h"
-#include "options.h"
 #include "process.h"
 
 #define TIME_MS 30000
 #define SAMPLE_MS 20
 #define NICE_OF_ATTACKS 19
 
-/* what the server may have: see check_server() */
+/* caps of the server: see check_server() */
 #define CLIENTS_MAX 1024
 #define FDS_OF_A_CLIENT 4
-/* a pending connection takes less than 4 KiB, an established one less than 64 KiB; the rest is the
- * allocator's */
+/* less than 4 KiB for a pending connection and 64 KiB for an established one, and a reserve for the allocator */
 #define MEMORY_MAX_KIB (PENDING_MAX * 4 + CLIENTS_MAX * 64 + 8192)
 
 #define CONNECT_MAX_US 1000000
-/* none of the client's operations may take longer, on a busy machine and in any build: that is no load, but a
- * stall */
+/* An operation of the client that takes longer has stalled: load alone does not explain it, in any build. */
 #define OPERATION_MAX_S 1
 #define SLOWDOWN_MAX 10
-/* a measurement is made again before it counts: the machine has other things to do as well */
+/* a measurement that is too slow is repeated: other work on the machine may be the reason */
 #define MEASUREMENTS_MAX 3
 
 struct honest {
@@ -57,30 +54,25 @@ struct honest {
 	unsigned longest_us, p50_us, p99_us, longest_operation_us;
 };
 
-/* who is attacked */
+/* a server that is attacked, and its honest client */
 struct victim {
 	const char *program, *client;
 	bool by_hand;
-	unsigned fds; /* that it may have under an attack beside those before */
+	unsigned fds; /* descriptors that an attack may add */
 };
 
 static const struct victim victims[] = {
 	{ SERVER, HONEST, false, PENDING_MAX + CLIENTS_MAX *FDS_OF_A_CLIENT },
-	/* strangers may take half of what it may have; nothing else is asked for */
+	/* its port gives strangers half of its descriptors; the honest client needs few */
 	{ HAND_SERVER, HAND_HONEST, true, HAND_FILES * 3 / 4 },
 };
 
 static const struct victim *victim;
 static struct proc server;
 static struct target target;
-static unsigned client_port; /* where the client goes */
+static unsigned client_port; /* the port that the client connects to */
 static unsigned failures;
-static struct {
-	const char *only;
-	unsigned long seconds; /* of each attack */
-	unsigned long seed;
-	bool measure;
-} settings = { .seconds = 1 };
+static bool measure;
 
 static void
 fail(const char *what, const char *detail)
@@ -126,7 +118,7 @@ struct usage {
 	unsigned fds, kib;
 };
 
-/* its log is read, or it would wait for that in the end */
+/* also reads the server's log: the server would block on a full pipe */
 static struct usage
 server_usage(void)
 {
@@ -189,15 +181,16 @@ end_server(void)
 {
 	proc_close_in(&server);
 	if (proc_wait_line(&server, "untouched", NULL, 0, TIME_MS))
-		fail("memory of the server that it gave to nobody was touched, or it has died", NULL);
+		fail("memory of the server was touched that it has not registered for clients, or the server has died",
+			NULL);
 	if (proc_wait(&server, TIME_MS) != 0)
-		fail("the server does not end as it should", NULL);
+		fail("the server does not end with status 0", NULL);
 	proc_kill(&server);
 }
 
 /* --- one attack --- */
 
-/* it says when it has prepared itself, and then has so long */
+/* Returns once the attack has prepared itself; it then goes on for `ms`. */
 static pid_t
 start_attack(const struct attack *attack, int64_t ms)
 {
@@ -210,10 +203,10 @@ start_attack(const struct attack *attack, int64_t ms)
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ready[0]);
-		srandom((unsigned)settings.seed);
+		srandom((unsigned)driver.seed);
 		if (attack->prepare && attack->prepare(&target))
 			_exit(1);
-		/* it stands for another machine, and shall not win by taking the processor away */
+		/* the attacker stands for another machine: it must not win by using this processor */
 		(void)!nice(NICE_OF_ATTACKS);
 		if (write(ready[1], &byte, 1) != 1)
 			_exit(1);
@@ -221,7 +214,7 @@ start_attack(const struct attack *attack, int64_t ms)
 		_exit(attack->run(&target, now_ms() + ms));
 	}
 	close(ready[1]);
-	/* at its end without a byte it has failed, which its status tells */
+	/* the end of the pipe without a byte means that the attack has failed; its status tells so */
 	while (pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
 		;
 	close(ready[0]);
@@ -239,7 +232,7 @@ await_attack(pid_t pid)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* the honest client for so long; what the server holds meanwhile goes to most */
+/* Runs the honest client for `ms`. *most becomes the most that the server has held meanwhile. */
 static bool
 visit(unsigned long ms, struct honest *honest, struct usage *most)
 {
@@ -274,7 +267,7 @@ print(const char *name, const struct honest *h, const struct usage *most, const 
 	fflush(stdout);
 }
 
-/* all that the attack has left must go by itself: deadlines, and ends of streams */
+/* Waits until the server has closed what the attack has left: by deadlines and ends of streams. */
 static struct usage
 settle(const struct usage *before)
 {
@@ -296,9 +289,9 @@ check_server(const struct usage *before, const struct usage *most, const struct 
 {
 	if (most->fds > before->fds + victim->fds)
 		fail("the server has more descriptors than its caps allow", NULL);
-	if (settings.measure && most->kib > before->kib + MEMORY_MAX_KIB)
+	if (measure && most->kib > before->kib + MEMORY_MAX_KIB)
 		fail("the server has more memory than its caps allow", NULL);
-	if (settings.measure && after->kib > before->kib + MEMORY_MAX_KIB / 2)
+	if (measure && after->kib > before->kib + MEMORY_MAX_KIB / 2)
 		fail("the server keeps memory", NULL);
 }
 
@@ -307,32 +300,32 @@ is_slow(const struct honest *honest, const struct honest *idle)
 {
 	if (honest->longest_operation_us > deadline_scaled(OPERATION_MAX_S) * 1000000)
 		return true;
-	return settings.measure &&
+	return measure &&
 		(honest->longest_us > CONNECT_MAX_US || honest->p99_us > SLOWDOWN_MAX * idle->p99_us);
 }
 
-/* false: the honest client was slow in it */
+/* false if the honest client was slow */
 static bool
 attack_once(const struct attack *attack, const struct honest *idle, const struct usage *before)
 {
 	struct honest honest;
 	struct usage most = *before;
-	const unsigned long ms = settings.seconds * 1000;
+	const unsigned long ms = driver.seconds * 1000;
 
-	deadline_start(attack->name, (unsigned)settings.seconds + 120);
+	deadline_start(attack->name, (unsigned)driver.seconds + 120);
 	pid_t pid = start_attack(attack, (int64_t)ms);
 	if (pid < 0) {
-		fail("no process for an attack", NULL);
+		fail("fork failed for an attack", NULL);
 		return true;
 	}
 	if (!visit(ms, &honest, &most)) {
-		fail("the honest client has suffered", attack->name);
+		fail("the honest client failed", attack->name);
 		kill(pid, SIGKILL);
 		(void)await_attack(pid);
 		return true;
 	}
 	if (!await_attack(pid))
-		fail("the attack was let pass, or not carried out", attack->name);
+		fail("the server let the attack pass, or the attack could not be made", attack->name);
 	const struct usage after = settle(before);
 	print(attack->name, &honest, &most, &after);
 	check_server(before, &most, &after);
@@ -349,7 +342,7 @@ attack_server(const struct attack *attack, const struct honest *idle, const stru
 	fail("the honest client had to wait too long", attack->name);
 }
 
-/* what one attack has broken is not the next one's */
+/* a failure of one attack must not affect the next one */
 static bool
 renew_server(struct usage *before)
 {
@@ -361,56 +354,24 @@ renew_server(struct usage *before)
 }
 
 static bool
-options(int argc, char *argv[])
-{
-	static const struct option names[] = {
-		{ "seconds", required_argument, NULL, 't' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "only", required_argument, NULL, 'o' },
-		{ "measure", no_argument, NULL, 'm' },
-		{ NULL, 0, NULL, 0 },
-	};
-	bool good = true;
-	int option;
-
-	while (good && (option = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		switch (option) {
-		case 't':
-			good = option_number(optarg, 1, 86400, &settings.seconds);
-			break;
-		case 's':
-			good = option_number(optarg, 0, UINT32_MAX, &settings.seed);
-			break;
-		case 'o':
-			settings.only = optarg;
-			break;
-		case 'm':
-			settings.measure = true;
-			break;
-		default:
-			good = false;
-		}
-	}
-	return good && optind == argc;
-}
-
-static bool
 is_chosen(const struct attack *attack)
 {
 	const bool certificates = getenv("SOFTRDMA_TLS_CERT"), key = getenv("SOFTRDMA_TLS_PSK");
 	const bool possible = attack->needs == ATTACK_NEEDS_NOTHING || certificates ||
 		(key && attack->needs == ATTACK_NEEDS_TLS);
 
-	return possible && attack->by_hand == victim->by_hand && option_matches(settings.only, attack->name);
+	return possible && attack->by_hand == victim->by_hand && driver_admits(attack->name);
 }
 
-static bool
-is_any_chosen(void)
+/* the attacks on this victim that --only and the environment admit */
+static size_t
+count_chosen(void)
 {
+	size_t count = 0;
+
 	for (const struct attack *attack = attacks; attack->name; attack++)
-		if (is_chosen(attack))
-			return true;
-	return false;
+		count += is_chosen(attack);
+	return count;
 }
 
 static void
@@ -418,13 +379,13 @@ attack_victim(void)
 {
 	struct honest idle;
 
-	deadline_start("before the attacks", (unsigned)settings.seconds + 60);
+	deadline_start("before the attacks", (unsigned)driver.seconds + 60);
 	if (!start_server())
 		return;
 	struct usage before = server_usage();
 	struct usage most = before;
-	if (!visit(settings.seconds * 1000, &idle, &most)) {
-		fail("the honest client has suffered without an attack", NULL);
+	if (!visit(driver.seconds * 1000, &idle, &most)) {
+		fail("the honest client failed without an attack", NULL);
 		return;
 	}
 	before = settle(&before);
@@ -442,21 +403,36 @@ attack_victim(void)
 	deadline_stop();
 }
 
+static const struct driver_option options[] = {
+	{ DRIVER_SECONDS, .help = "seconds that each attack lasts" },
+	{ DRIVER_SEED },
+	{ DRIVER_ONLY },
+	{ "measure", NULL, "check latencies and memory too; for a machine with nothing else to do",
+		.flag = &measure },
+	{ 0 },
+};
+
+static const struct driver_program hostile = { "hostile",
+	"Attacks a server, one attack after the other, while an honest client uses it. Attacks over TLS need\n"
+	"SOFTRDMA_TLS_* in the environment (tests/lib/with-certificates).",
+	options };
+
 int
 main(int argc, char *argv[])
 {
-	settings.seed = (unsigned long)now_ms() & UINT32_MAX;
-	if (!options(argc, argv)) {
-		fprintf(stderr,
-			"usage: hostile [--seconds T] [--seed S] [--only PATTERN[|PATTERN...]] [--measure]\n"
-			"T seconds for each attack\n");
-		return 2;
-	}
-	printf("seed %lu\n", settings.seed);
-	for (victim = victims; victim < victims + sizeof(victims) / sizeof(victims[0]); victim++)
-		if (is_any_chosen())
+	const struct victim *const end = victims + sizeof(victims) / sizeof(victims[0]);
+	size_t chosen = 0;
+
+	driver.seconds = 1;
+	driver_parse(&hostile, argc, argv);
+	for (victim = victims; victim < end; victim++)
+		chosen += count_chosen();
+	driver_refuse_if_none(chosen, "attack that can be made here");
+	driver_print_seed();
+	for (victim = victims; victim < end; victim++)
+		if (count_chosen())
 			attack_victim();
-	if (failures == 0)
-		printf("all attacks were withstood\n");
-	return failures ? 1 : 0;
+	if (failures)
+		return driver_close(false, "%u failures", failures);
+	return driver_close(true, "all attacks were withstood");
 }
