@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * client.c -- operations of all kinds and sizes, one connection after the other
+ * client.c -- a client of the soak: operations of all kinds and sizes, on one connection after the other
  *
- * What was written is read back, what was sent comes back, and a counter is what was added to it. Each post
- * completes once, in the order of its queue. Some connections have faults injected: these may break, at any
- * point, but not lie.
+ * The client reads back each write, gets back each message, and checks the sum of what it has added to a
+ * counter. Each post must complete once, in the order of its queue. Faults are injected into some connections:
+ * these may break at any point, but a success must still be true.
  */
 
 #include <stdbool.h>
@@ -21,23 +21,23 @@
 #include "soak.h"
 #include "wait.h"
 
-/* however long a window is */
+/* ms, in a window of any length */
 #define CONNECTION_MS_MAX 60000
-/* of the warm-up: as many connections meet there as in hours of the others */
+/* ms, in the warm-up: its connections coincide as often as those of hours afterwards */
 #define WARM_UP_CONNECTION_MS_MAX 1000
 #define BURST 32
-#define SMALL ((size_t)4096) /* what latencies are taken of */
+#define SMALL ((size_t)4096) /* latencies are taken of at most this many bytes */
 #define FLUSHED_MAX ((size_t)64 << 10)
 
-/* where things are in the client's own memory */
+/* offsets in the client's own memory */
 #define SOURCE_AT ((size_t)0)
 #define BACK_AT SOAK_WRITE_MAX
 #define NUMBER_AT (2 * SOAK_WRITE_MAX)
 #define MEMORY (NUMBER_AT + 4096)
 
-#define RECEIVED ((uintptr_t)1 << 63) /* in the context of a receive */
+#define RECEIVED ((uintptr_t)1 << 63) /* marks the context of a receive */
 
-/* one connection in so many has the next one of these */
+/* one connection of this many gets one of the faults below */
 #define FAULTY_ONE_IN 4
 static const char *const faults[] = { "disconnect-after=300", "drop-after=2000,retry-timeout=200ms",
 	"delay=1ms@2%", "wc-error=rem_access@500", "disconnect=700ms", "wc-error=general@0.1%,seed=3" };
@@ -54,12 +54,12 @@ struct visit {
 	struct rpma_mr_remote *remote;
 	bool faulty;
 	bool broken;
-	uint64_t posted, completed; /* of the send queue: contexts are counted */
+	uint64_t posted, completed; /* of the send queue; the count is the context */
 	uint64_t receives, received;
-	uint64_t counter; /* the server's, by its last answer */
+	uint64_t counter; /* value of the server's counter, from its last response */
 };
 
-/* the last range that was read back: the next connection finds it as it was */
+/* the last range that was read back: the next connection must read the same */
 static struct {
 	size_t at, len; /* 0: none */
 	uint64_t seed;
@@ -103,7 +103,7 @@ next_context(const struct visit *v)
 	return (void *)(uintptr_t)v->posted;
 }
 
-/* true: it was posted */
+/* true if it was posted */
 static bool
 posted(struct visit *v, const char *what, int ret)
 {
@@ -133,7 +133,7 @@ count(struct visit *v, const struct ibv_wc *wc)
 	v->broken = true;
 }
 
-/* all that is under way; true: all has succeeded */
+/* Collects the completions of all that was posted. True if all have succeeded. */
 static bool
 complete(struct visit *v)
 {
@@ -141,7 +141,7 @@ complete(struct visit *v)
 
 	while (v->completed < v->posted || v->received < v->receives) {
 		if (v->broken && v->completed == v->posted)
-			break; /* a receive is flushed at the disconnect only */
+			break; /* a receive is flushed only at the disconnect */
 		soak_must("a completion", wait_wc(v->cq, &wc, WAIT_MS));
 		count(v, &wc);
 	}
@@ -160,7 +160,7 @@ read_back(struct visit *v, size_t at, size_t len, uint64_t seed)
 		!complete(v))
 		return false;
 	if (pattern_check(memory + BACK_AT, len, seed, at) >= 0)
-		soak_fail("what was written is not there");
+		soak_fail("a read returns other bytes than the write has written");
 	return true;
 }
 
@@ -170,7 +170,7 @@ write_and_read(struct visit *v)
 	const size_t len = any_size(SOAK_WRITE_MAX);
 	const size_t at = SOAK_DATA_AT + any(SOAK_SLOT - SOAK_DATA_AT - len + 1);
 	const uint64_t seed = any(UINT64_MAX);
-	/* often at first, so that flushes of all clients meet, and the threads for them are there */
+	/* often in the warm-up: flushes of all clients coincide there, so all threads for them are started */
 	const bool flushed = len <= FLUSHED_MAX && any(window < SOAK_WARM_UP ? 2 : 16) == 0;
 	const uint64_t begin = now_ns();
 	int ret;
@@ -193,7 +193,7 @@ write_and_read(struct visit *v)
 	kept.seed = seed;
 }
 
-/* many under way at once: 32 pieces next to each other are one range at the end */
+/* posts 32 writes at a time to adjacent pieces, and reads them back as one range */
 static void
 write_burst(struct visit *v)
 {
@@ -215,7 +215,7 @@ write_burst(struct visit *v)
 		report->bytes += 2 * BURST * piece;
 }
 
-/* there and back */
+/* sends a message, and receives it back */
 static void
 exchange(struct visit *v)
 {
@@ -293,7 +293,7 @@ begin(struct visit *v, struct rpma_peer *peer, const char *port, uint8_t who)
 	report->connections++;
 }
 
-/* nothing but receives that were not used may come behind the end */
+/* after the end of the connection only the unused receives may complete */
 static void
 finish(struct visit *v)
 {
@@ -307,7 +307,7 @@ finish(struct visit *v)
 		count(v, &wc);
 	}
 	if (rpma_cq_get_wc(v->cq, 1, &wc, NULL) != RPMA_E_NO_COMPLETION)
-		soak_fail("a completion of nothing");
+		soak_fail("a completion without a post");
 	report->broken += v->broken;
 	soak_must("delete the connection", rpma_conn_delete(&v->conn));
 	soak_must("delete the description", rpma_mr_remote_delete(&v->remote));
@@ -349,7 +349,7 @@ visit(struct rpma_peer *peer, const char *port, uint8_t who, const char *fault, 
 	finish(&v);
 }
 
-/* connections of half a second to a minute (in the warm-up, to a second), until the window is over */
+/* connections of half a second to a minute (to a second in the warm-up), until the window is over */
 static void
 work(struct rpma_peer *peer, const char *port, uint8_t who, int64_t end)
 {
@@ -361,7 +361,7 @@ work(struct rpma_peer *peer, const char *port, uint8_t who, int64_t end)
 
 		if (any(FAULTY_ONE_IN) == 0) {
 			fault = faults[any(sizeof(faults) / sizeof(faults[0]))];
-			until = now_ms() + 2000; /* those that nothing happens to */
+			until = now_ms() + 2000; /* if the fault does not happen */
 		}
 		visit(peer, port, who, fault, until < end ? until : end);
 	}
@@ -375,7 +375,8 @@ soak_be_client(struct soak_shared *shared, unsigned index, uint64_t seed, unsign
 	struct ibv_context *ctx;
 
 	report = &shared->clients[index];
-	memset(report, 0, sizeof(*report)); /* memory that it has from the beginning */
+	memset(report, 0,
+		sizeof(*report)); /* touches its pages now, so that they do not count as growth later */
 	chance = seed + index;
 	memory = aligned_alloc(4096, MEMORY);
 	if (memory == NULL)

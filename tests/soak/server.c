@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* server.c -- memory of a file for each client, and an echo for its messages */
+/* server.c -- the server of the soak: a part of a file for each client, and an echo of its messages */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 	(RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | \
 		RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
-/* one message is answered while the next one may come */
+/* receives of a connection: one message is echoed while the next one may arrive */
 #define MESSAGES 2
-#define ANSWERED ((uintptr_t)1 << 32) /* in the context of what is sent */
+#define ANSWERED ((uintptr_t)1 << 32) /* marks the context of a send */
 
 static struct soak_shared *shared;
 static struct rpma_peer *peer;
@@ -38,7 +38,7 @@ struct guest {
 	struct rpma_mr_local *mr;
 };
 
-static char path[4096]; /* of the file behind the memory, so that a flush has something to do */
+static char path[4096]; /* of the mapped file: a flush of it reaches a disk */
 
 static void
 map_memory(const char *dir)
@@ -57,7 +57,7 @@ map_memory(const char *dir)
 		soak_must("register", rpma_mr_reg(peer, memory + i * SOAK_SLOT, SOAK_SLOT, USAGE, &slots[i]));
 }
 
-/* false: the connection is in error, and its end comes as an event */
+/* false if the connection is in error: its end then arrives as an event */
 static bool
 answer(struct guest *g)
 {
@@ -79,7 +79,7 @@ answer(struct guest *g)
 	return true;
 }
 
-/* true: established, or nothing new */
+/* false if the connection has ended */
 static bool
 look_for_end(struct guest *g)
 {
@@ -158,7 +158,7 @@ accept_guest(struct rpma_conn_req *req, struct rpma_mr_local *slot)
 		soak_fail("no thread");
 }
 
-/* the client says which one it is */
+/* the private data of the request is the number of the client */
 static void
 look_who_asks(struct rpma_conn_req *req)
 {
@@ -169,7 +169,7 @@ look_who_asks(struct rpma_conn_req *req)
 	if (index < SOAK_CLIENTS_MAX)
 		accept_guest(req, slots[index]);
 	else
-		soak_fail("a request of nobody");
+		soak_fail("a request from no client of the soak");
 }
 
 void
@@ -185,7 +185,7 @@ soak_serve(struct soak_shared *s, const char *dir, int ready_fd)
 	map_memory(dir);
 	soak_must("listen", pair_listen(peer, "127.0.0.1", s->port, &ep));
 	if (write(ready_fd, "", 1) != 1)
-		soak_fail("nobody waits for the server");
+		soak_fail("the soak does not wait for the server");
 	close(ready_fd);
 	while (s->window < SOAK_WINDOWS || s->connected) {
 		int ret = wait_conn_req(ep, NULL, &req, 100);

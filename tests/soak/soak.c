@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* soak.c -- starts the processes, counts what they have when they are at rest, and judges: see soak.h */
+/* soak.c -- starts the processes, measures them when they are at rest, and judges the figures: see soak.h */
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,22 +20,17 @@
 #include <librpma.h>
 
 #include "deadline.h"
-#include "options.h"
+#include "driver.h"
 #include "soak.h"
 
-/* memory of so short a run says nothing about an hour */
-#define MEASURED_SECONDS_MIN 600
-#define GROWTH_MAX 0.5 /* percent an hour */
-#define DRIFT_MAX 10.0 /* percent of p99, from the first third to the last */
+/* a shorter run says nothing about the growth of memory in an hour */
+#define MEASURED_SECONDS_MIN 600 /* --help names these three as well */
+#define GROWTH_MAX 0.5           /* percent an hour */
+#define DRIFT_MAX 10.0           /* percent of p99, from the first third to the last */
 #define PROCESSES_MAX (1 + SOAK_CLIENTS_MAX)
 
-struct settings {
-	unsigned long seconds;
-	unsigned long clients;
-	unsigned long seed;
-	bool measure;
-	const char *dir;
-};
+static unsigned long client_count = 2;
+static bool measure;
 
 struct rest {
 	unsigned long rss_kib, fds, threads;
@@ -80,7 +74,7 @@ soak_bucket_ns(unsigned bucket)
 	return (uint64_t)(64 + bucket % 64) << (bucket / 64 - 1);
 }
 
-/* ---- what a process has ---- */
+/* ---- memory, descriptors and threads of a process ---- */
 
 static unsigned long
 number_behind(const char *text, const char *name)
@@ -113,7 +107,7 @@ look_at(pid_t pid)
 	struct rest rest = { 0 };
 	char path[64], text[8192];
 
-	/* counted page by page: what "status" says of it may be off by some pages of each processor */
+	/* exact: VmRSS of "status" may be off by some pages for each processor */
 	read_proc(pid, "smaps_rollup", text, sizeof(text));
 	rest.rss_kib = number_behind(text, "\nRss:");
 	read_proc(pid, "status", text, sizeof(text));
@@ -128,7 +122,7 @@ look_at(pid_t pid)
 	return rest;
 }
 
-/* ---- the course of it ---- */
+/* ---- processes ---- */
 
 static pid_t
 start(void)
@@ -144,7 +138,7 @@ start(void)
 }
 
 static void
-start_all(const struct settings *s)
+start_all(void)
 {
 	int ready[2];
 	char byte;
@@ -154,17 +148,18 @@ start_all(const struct settings *s)
 	pids[0] = start();
 	if (pids[0] == 0) {
 		close(ready[0]);
-		soak_serve(shared, s->dir, ready[1]);
+		soak_serve(shared, driver.dir, ready[1]);
 		exit(0);
 	}
 	close(ready[1]);
 	if (read(ready[0], &byte, 1) != 1)
 		soak_fail("the server has not come up");
 	close(ready[0]);
-	for (unsigned i = 0; i < s->clients; i++) {
+	for (unsigned i = 0; i < client_count; i++) {
 		pids[1 + i] = start();
 		if (pids[1 + i] == 0) {
-			soak_be_client(shared, i, s->seed, (unsigned)(s->seconds * 1000 / SOAK_WINDOWS));
+			soak_be_client(shared, i, driver.seed,
+				(unsigned)(driver.seconds * 1000 / SOAK_WINDOWS));
 			exit(0);
 		}
 	}
@@ -178,14 +173,14 @@ stop_all(void)
 			kill(pids[i], SIGKILL);
 }
 
-/* nobody ends before the last window */
+/* a process that ends before the last window is a failure */
 static void
-await_rest(const struct settings *s)
+await_rest(void)
 {
 	const struct timespec moment = { .tv_nsec = 10000000 };
 	int status;
 
-	while (shared->resting < s->clients || shared->connected) {
+	while (shared->resting < client_count || shared->connected) {
 		if (waitpid(-1, &status, WNOHANG) > 0) {
 			stop_all();
 			soak_fail("a process has ended");
@@ -195,11 +190,11 @@ await_rest(const struct settings *s)
 }
 
 static bool
-wait_for_all(const struct settings *s)
+wait_for_all(void)
 {
 	bool good = true;
 
-	for (unsigned i = 0; i < 1 + s->clients; i++) {
+	for (unsigned i = 0; i < 1 + client_count; i++) {
 		int status;
 
 		if (waitpid(pids[i], &status, 0) != pids[i] || status != 0) {
@@ -214,15 +209,15 @@ wait_for_all(const struct settings *s)
 /* ---- judging ---- */
 
 static double
-p99_us(const struct settings *s, unsigned window)
+p99_us(unsigned window)
 {
 	uint64_t total = 0, seen = 0;
 
-	for (unsigned c = 0; c < s->clients; c++)
+	for (unsigned c = 0; c < client_count; c++)
 		for (unsigned b = 0; b < SOAK_BUCKETS; b++)
 			total += shared->clients[c].latencies[window].count[b];
 	for (unsigned b = 0; b < SOAK_BUCKETS; b++) {
-		for (unsigned c = 0; c < s->clients; c++)
+		for (unsigned c = 0; c < client_count; c++)
 			seen += shared->clients[c].latencies[window].count[b];
 		if (seen * 100 > total * 99)
 			return (double)soak_bucket_ns(b) / 1000;
@@ -231,16 +226,16 @@ p99_us(const struct settings *s, unsigned window)
 }
 
 static double
-mean_p99(const struct settings *s, unsigned from, unsigned to)
+mean_p99(unsigned from, unsigned to)
 {
 	double sum = 0;
 
 	for (unsigned i = from; i < to; i++)
-		sum += p99_us(s, i);
+		sum += p99_us(i);
 	return sum / (to - from);
 }
 
-/* how much the line of least squares through the windows behind the warm-up rises in an hour, in percent */
+/* slope of the least squares line through the windows after the warm-up: percent an hour */
 static double
 growth(const struct rest *windows, double window_s)
 {
@@ -270,10 +265,10 @@ complain(const char *format, ...)
 }
 
 static bool
-judge_process(const struct settings *s, unsigned process)
+judge_process(unsigned process)
 {
 	const struct rest *windows = rests[process];
-	const double grows = growth(windows, (double)s->seconds / SOAK_WINDOWS);
+	const double grows = growth(windows, (double)driver.seconds / SOAK_WINDOWS);
 	const char *who = process ? "client" : "server";
 	bool good = true;
 
@@ -288,124 +283,89 @@ judge_process(const struct settings *s, unsigned process)
 		if (windows[i].fds != windows[SOAK_WARM_UP].fds)
 			good = complain("%s: another number of descriptors at rest: %lu", who,
 				windows[i].fds);
-	if (windows[SOAK_WINDOWS - 1].threads > windows[SOAK_WARM_UP].threads + 4) /* those for flushes */
+	if (windows[SOAK_WINDOWS - 1].threads > windows[SOAK_WARM_UP].threads + 4) /* threads for flushes */
 		good = complain("%s: threads become more: %.0f", who,
 			(double)windows[SOAK_WINDOWS - 1].threads);
-	if (s->seconds >= MEASURED_SECONDS_MIN && grows > GROWTH_MAX)
+	if (driver.seconds >= MEASURED_SECONDS_MIN && grows > GROWTH_MAX)
 		good = complain("%s: memory grows by %.2f %% an hour", who, grows);
 	return good;
 }
 
-static bool
-judge(const struct settings *s)
+static int
+judge(bool good)
 {
 	unsigned long operations = 0, connections = 0, broken = 0, bytes = 0;
-	const double first = mean_p99(s, SOAK_WARM_UP, SOAK_WARM_UP + 3);
-	const double last = mean_p99(s, SOAK_WINDOWS - 3, SOAK_WINDOWS);
+	const double first = mean_p99(SOAK_WARM_UP, SOAK_WARM_UP + 3);
+	const double last = mean_p99(SOAK_WINDOWS - 3, SOAK_WINDOWS);
 	const double drift = first > 0 ? (last / first - 1) * 100 : 0;
-	bool good = true;
 
-	for (unsigned i = 0; i < s->clients; i++) {
+	for (unsigned i = 0; i < client_count; i++) {
 		operations += shared->clients[i].operations;
 		connections += shared->clients[i].connections;
 		broken += shared->clients[i].broken;
 		bytes += shared->clients[i].bytes;
 	}
-	for (unsigned i = 0; i < 1 + s->clients; i++)
-		good &= judge_process(s, i);
+	for (unsigned i = 0; i < 1 + client_count; i++)
+		good &= judge_process(i);
 	printf("p99 of small writes and reads: %.1f us, at the end %.1f us: %+.1f %%\n", first, last, drift);
-	if (s->measure && drift > DRIFT_MAX)
+	if (measure && drift > DRIFT_MAX)
 		good = complain("p99 rises by %.1f %%", drift);
-	printf("%lu seconds, %lu operations, %.1f GB, %lu connections, %lu of them broken by faults\n",
-		s->seconds, operations, (double)bytes / 1e9, connections, broken);
-	return good;
+	return driver_close(good,
+		"%lu seconds, %lu operations, %.1f GB, %lu connections, %lu of them broken by faults",
+		driver.seconds, operations, (double)bytes / 1e9, connections, broken);
 }
 
 /* ---- the command ---- */
 
-static _Noreturn void
-usage(int status)
-{
-	fprintf(status ? stderr : stdout,
-		"usage: soak [--seconds N] [--clients N] [--seed S] [--dir DIRECTORY] [--measure]\n"
-		"A server and some clients (2) work for N seconds (6): nothing may be lost, come twice, or be other\n"
-		"than it was written, while some connections are broken by faults; descriptors of processes at rest\n"
-		"are constant. From %d seconds on memory may grow by %.1f %% an hour.\n"
-		"--measure: p99 may rise by %.0f %%; for a machine that has nothing else to do.\n",
-		MEASURED_SECONDS_MIN, GROWTH_MAX, DRIFT_MAX);
-	exit(status);
-}
+static const struct driver_option options[] = {
+	{ DRIVER_SECONDS, .help = "seconds of work; from 600 on memory may grow by at most 0.5 % an hour" },
+	{ "clients", "N", "number of client processes", .number = &client_count, .min = 1,
+		.max = SOAK_CLIENTS_MAX },
+	{ DRIVER_SEED },
+	{ DRIVER_DIR, .help = "directory for the server's file" },
+	{ "measure", NULL, "p99 may rise by at most 10 %; for a machine with nothing else to do",
+		.flag = &measure },
+	{ 0 },
+};
+
+static const struct driver_program soak = { "soak",
+	"A server and its clients work while faults break some connections. Nothing may be lost, arrive twice or\n"
+	"differ from what was written, and the descriptors of processes at rest must stay the same.",
+	options };
 
 static void
-parse(int argc, char *argv[], struct settings *s)
-{
-	static const struct option options[] = { { "seconds", required_argument, NULL, 's' },
-		{ "clients", required_argument, NULL, 'c' }, { "seed", required_argument, NULL, 'e' },
-		{ "dir", required_argument, NULL, 'd' }, { "measure", no_argument, NULL, 'm' },
-		{ "help", no_argument, NULL, 'h' }, { 0 } };
-	bool good = true;
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-			good &= option_number(optarg, 1, 86400, &s->seconds);
-			break;
-		case 'c':
-			good &= option_number(optarg, 1, SOAK_CLIENTS_MAX, &s->clients);
-			break;
-		case 'e':
-			good &= option_number(optarg, 0, UINT32_MAX, &s->seed);
-			break;
-		case 'd':
-			s->dir = optarg;
-			break;
-		case 'm':
-			s->measure = true;
-			break;
-		default:
-			usage(c == 'h' ? 0 : 2);
-		}
-	}
-	if (!good || optind != argc)
-		usage(2);
-}
-
-static void
-show_progress(const struct settings *s, unsigned window)
+show_progress(unsigned window)
 {
 	unsigned long operations = 0;
 
-	if (!isatty(STDERR_FILENO))
-		return;
-	for (unsigned i = 0; i < s->clients; i++)
+	for (unsigned i = 0; i < client_count; i++)
 		operations += shared->clients[i].operations;
-	fprintf(stderr, "\r%u of %d windows, %lu operations ", window, SOAK_WINDOWS, operations);
-	if (window == SOAK_WINDOWS)
-		fputc('\n', stderr);
+	driver_progress(window, SOAK_WINDOWS, "windows, %lu operations", operations);
 }
 
 int
 main(int argc, char *argv[])
 {
-	struct settings s = { .seconds = 6, .clients = 2, .seed = (uint32_t)time(NULL), .dir = "." };
+	bool good;
 
-	parse(argc, argv, &s);
-	printf("seed %lu\n", s.seed);
+	driver.seconds = 6;
+	driver_parse(&soak, argc, argv);
+	driver_print_seed();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		soak_fail("no memory");
-	deadline_start("soak", (unsigned)s.seconds + 120);
-	start_all(&s);
+	deadline_start("soak", (unsigned)driver.seconds + 120);
+	start_all();
 	for (unsigned window = 0; window < SOAK_WINDOWS; window++) {
-		await_rest(&s);
-		for (unsigned i = 0; i < 1 + s.clients; i++)
+		await_rest();
+		for (unsigned i = 0; i < 1 + client_count; i++)
 			rests[i][window] = look_at(pids[i]);
-		show_progress(&s, window + 1);
+		show_progress(window + 1);
 		shared->resting = 0;
 		shared->window++;
 	}
-	bool good = wait_for_all(&s);
+	driver_clear_progress();
+	good = wait_for_all();
 	deadline_stop();
-	return judge(&s) && good ? 0 : 1;
+	return judge(good);
 }
