@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* beyond.c -- scenarios of what the original library did not have */
+/* beyond.c -- scenarios of functions that the original library does not have */
 
 #include <string.h>
 
@@ -15,9 +15,9 @@
 #define ON_ERROR RPMA_F_COMPLETION_ON_ERROR
 #define MORE RPMA_F_MORE
 #define PIECES 4
-/* so long a connection is given that must not be made */
+/* bound on a connection that must not be made */
 #define TIMEOUT_MS 100
-/* and a wait that must not be in vain */
+/* bound on a wait that must succeed */
 #define WAIT_MS 10000
 
 #define SERVER_USAGE \
@@ -66,7 +66,7 @@ over(struct world *w)
 	return world_disconnect(w, &w->client);
 }
 
-/* a post that may be held back needs a list when it is the first; the header says so at the flag */
+/* the first post with RPMA_F_MORE allocates a list, and may fail: the header documents it at the flag */
 static bool
 judge_held(const char *function, int ret)
 {
@@ -112,7 +112,7 @@ do_readv(struct world *w)
 		completed(w) && arrived(w, &w->client) && over(w);
 }
 
-/* what is not registered, and is gone when the call returns */
+/* inline data need not be registered, and may change once the call has returned */
 static void
 overwrite(struct world *w)
 {
@@ -156,7 +156,7 @@ do_send_inline(struct world *w)
 
 /* ---- durable writes ---- */
 
-/* the region has no right to be made durable if a fault hid its file */
+/* if a fault has hidden the file of a region, the region has no right to be flushed */
 static bool
 can_flush(struct world *w)
 {
@@ -187,7 +187,7 @@ do_write_flush(struct world *w)
 		judge("rpma_write_flush", write_flush(w, ALWAYS)) && completed(w) && over(w);
 }
 
-/* both parts fail, and are one completion */
+/* the write and the flush both fail, and give one completion */
 static bool
 do_write_flush_refused(struct world *w)
 {
@@ -271,7 +271,7 @@ do_batch(struct world *w)
 		arrived(w, &w->server) && over(w);
 }
 
-/* rung by a post, which is behind a fence */
+/* a post with a fence submits the posts that were held back */
 static bool
 do_batch_fenced(struct world *w)
 {
@@ -293,7 +293,7 @@ do_batch_dropped(struct world *w)
 
 /* ---- waits with a timeout ---- */
 
-/* a signal or a fault may end the wait early; without one it has nothing else to wait for */
+/* a fault may end the wait without a completion */
 static bool
 wait_timed(struct world *w)
 {
@@ -351,7 +351,7 @@ do_event_timed(struct world *w)
 	ret = rpma_conn_next_event_timed(w->client.conn, 0, &event);
 	if (event != RPMA_CONN_UNDEFINED) {
 		if (ret || !fault_used())
-			wrong("rpma_conn_next_event_timed() makes an event of nothing");
+			wrong("rpma_conn_next_event_timed() returns an event that did not happen");
 		w->client.ended = true;
 		return false;
 	}

@@ -4,9 +4,9 @@
 /*
  * conformance.c -- scenarios of the conformance table under faults
  *
- * They know of no faults, so a check that fails after one may mean that the fault was reported as it should
- * be. That ends the run. Never right, with a fault or without, are: an error that is not documented, a wait
- * in vain, payload that differs or lies where none belongs, a completion too many.
+ * These scenarios do not expect faults. A check that fails after a fault may mean that the library has reported
+ * the fault, as it must: the run then ends, and passes. These are wrong with a fault, too: an error that is not
+ * documented, a wait without end, payload that differs or lies in the wrong place, a completion too many.
  */
 
 #include <fcntl.h>
@@ -25,19 +25,19 @@
 #include "groups.h"
 #include "torture.h"
 
-/* how long a scenario goes on by itself after a fault; then deadlines pass fast, so that it ends by them */
+/* ms of a scenario after a fault; then time is made to pass faster, so that deadlines end it */
 #define PATIENCE_MS 1500
 #define SKIP_MS 1000
 #define SKIP_EVERY_MS 50
 
-/* for the other role to say why it ends */
+/* ms for the other role to report why it ends */
 #define ORPHAN_MS 200
 #define LISTEN_MS 100
 
 static _Thread_local struct role *current;
 static struct role *last_bound;
 
-/* ---- what check.h says, for a world with faults ---- */
+/* ---- the functions of check.h, with faults ---- */
 
 void
 check_bind(struct role *r)
@@ -69,7 +69,7 @@ never_right(const char *why)
 		if (strstr(why, parts[i]))
 			return true;
 	}
-	/* one that says that something has failed is how a fault is reported */
+	/* a failed completion may report the fault */
 	return strstr(why, "a completion too many") && strstr(why, ibv_wc_status_str(IBV_WC_SUCCESS));
 }
 
@@ -100,10 +100,10 @@ check_ret(const char *file, int line, const char *text, int ret, int expected)
 	if (ret && fault_used() && !strncmp(function, "rpma_", 5) && !documented(function, ret))
 		wrong("%s() returns %d (%s), which the header does not say", function, ret,
 			rpma_err_2str(ret));
-	/* a request that a fault has refused does not come; whoever made it has been told */
+	/* a fault may have refused the request, and then the client was told */
 	if (!strcmp(function, "wait_conn_req") && fault_used())
 		stopped();
-	/* these wait as long as anything may take */
+	/* these wait longer than anything may take */
 	if (!strncmp(function, "wait_", 5) && (ret == RPMA_E_NO_EVENT || ret == RPMA_E_NO_COMPLETION))
 		wrong("%s() waits in vain", function);
 	check_failed(file, line, "%s: \"%s\" (%d), not \"%s\"", text, rpma_err_2str(ret), ret,
@@ -120,7 +120,7 @@ check_eq(const char *file, int line, const char *text, intmax_t value, intmax_t 
 void
 check_orphaned(void)
 {
-	/* it has come to its end, or is about to end the process and to say how */
+	/* the other role has ended, or is about to report a failure and to end the process */
 	poll(NULL, 0, ORPHAN_MS);
 	if (!fault_used())
 		wrong("the other role has ended");
@@ -142,13 +142,11 @@ check_skipped_by_other(const char *why)
 	skipped();
 }
 
-/* ---- what the roles say to each other ---- */
+/* ---- messages between the roles ---- */
 
-/*
- * one role waits for a word that the other, which has met the fault, does not come to say: both do in the end
- */
+/* After a fault both roles may wait for a message of the other: that ends the run. */
 static int control[2];
-static int listening; /* roles that wait for a word */
+static int listening; /* roles that wait for a message */
 
 int __real_wait_readable(int fd, int timeout_ms);
 int __wrap_wait_readable(int fd, int timeout_ms);
@@ -165,7 +163,7 @@ __wrap_wait_readable(int fd, int timeout_ms)
 	__atomic_fetch_add(&listening, 1, __ATOMIC_SEQ_CST);
 	do {
 		ready = __real_wait_readable(fd, LISTEN_MS);
-		/* a word on its way would have come by now */
+		/* a message that was sent would have arrived by now */
 		if (!ready && fault_used() && __atomic_load_n(&listening, __ATOMIC_SEQ_CST) == 2 &&
 			!__real_wait_readable(control[0], 0) && !__real_wait_readable(control[1], 0))
 			stopped();
@@ -190,7 +188,7 @@ role_main(void *arg)
 	return NULL;
 }
 
-/* until the descriptor is readable: the other end was closed */
+/* makes time pass faster after a fault, until the other end of the pipe is closed */
 static void *
 hurry(void *arg)
 {
@@ -245,9 +243,9 @@ conformance_run(const struct scenario *s, const char *dir)
 	close(control[1]);
 }
 
-/* ---- which ---- */
+/* ---- the scenarios ---- */
 
-/* seconds each, about what a fault does by itself, or a thread that waits for another one of the same role */
+/* left out: they take seconds, are about a fault of their own, or have threads that wait for each other */
 static bool
 suits(const struct scenario *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* connections.c -- scenarios of connections being made and ending */
+/* connections.c -- scenarios that make and end connections */
 
 #include "torture.h"
 
@@ -22,7 +22,7 @@ connect(struct world *w)
 	return world_pair(w, 0, 0) && world_disconnect(w, who(w));
 }
 
-/* no disconnect: the objects are deleted right away, which the other side must be told */
+/* deletes the connection without a disconnect: the other side must get the event of its end */
 static bool
 connect_and_delete(struct world *w)
 {
@@ -48,7 +48,7 @@ reject(struct world *w)
 		world_event(w, &w->client, RPMA_CONN_REJECTED);
 }
 
-/* the end comes while the request waits, at world_close() */
+/* world_close() deletes the objects while the request waits */
 static bool
 pending(struct world *w)
 {
@@ -77,7 +77,7 @@ outlive_endpoint(struct world *w)
 		world_connect(w, &w->server) && world_established(w) && world_disconnect(w, &w->client);
 }
 
-/* the endpoint took the port, and is gone */
+/* the port is one whose endpoint is deleted */
 static bool
 nobody_listens(struct world *w)
 {

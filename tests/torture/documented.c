@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* documented.c -- which errors the public header says that a function returns */
+/* documented.c -- the errors that the public header documents for each function */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const struct {
 
 static struct function {
 	char name[NAME_LEN];
-	unsigned errors; /* bits, by index of the above */
+	unsigned errors; /* bit i stands for errors[i] */
 } functions[FUNCTIONS_MAX];
 static size_t function_count;
 
@@ -55,9 +55,7 @@ word_length(const char *text)
 	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
 
-/*
- * the errors that a comment names, and those of the functions that it refers to ("as rpma_send", "As that")
- */
+/* the errors that a comment names, and those of the functions that it names */
 static unsigned
 errors_in(const char *comment, const char *end)
 {
@@ -85,7 +83,7 @@ errors_in(const char *comment, const char *end)
 	return bits;
 }
 
-/* a prototype at line, "int rpma_...", with the comment that ends right above it */
+/* takes the prototype at line, "int rpma_...", and the comment right above it */
 static void
 take_prototype(const char *text, const char *line)
 {

@@ -2,13 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * exchange.c -- operations that are all under way at once, and what becomes of each
+ * exchange.c -- scenarios with several operations at a time, which account for each of them
  *
- * A scenario is a list of operations by letters (post()). The client posts them all; operation i has a slot
- * of its own in both memories, between guards. Then, whatever happens to the stream: the completions come in
- * order, each once, successes before errors; what has completed with success is where it belongs, what has
- * not may be there in part, and nothing else has changed; receives complete once, as messages or as flushed;
- * both sides hear of the end of the connection; and behind all that there is nothing more.
+ * A scenario is a list of operations, written as letters (see post()). The client posts all of them. Operation
+ * i has its own slot in both memories, with a guard after it. With any cut of the stream these must hold:
+ *
+ *	- the completions come in order, each once, successes before errors
+ *	- the payload of an operation that has succeeded is in its place
+ *	- the payload of one that has failed may be there in part; no other byte has changed
+ *	- each receive completes once, with a message or as flushed
+ *	- both sides get the event of the connection's end, and no completion afterwards
  */
 
 #include <string.h>
@@ -19,17 +22,17 @@
 
 #define OPS_MAX 16
 #define SEED 0x51
-/* behind each slot; what is in a slot before has another value */
+/* guard after each slot; the slot itself begins with BEFORE_BYTE */
 #define GUARD_LEN 64
 #define GUARD_BYTE 0xa5
 #define BEFORE_BYTE 0x3b
-/* of a slot with its guard, unless the scenario has long ones */
+/* bytes of a slot with its guard, unless the scenario sets a size */
 #define SLOT_LEN (128 + GUARD_LEN)
 #define INLINE_LEN 64
 #define IMM 0x600d
 #define ATOMIC_BEFORE 5
 #define ATOMIC_AFTER 7
-/* turns of patience before an operation that does not complete is wrong: seconds */
+/* turns of world_wait_any(), 30 or 200 ms each, before an operation that does not complete is wrong */
 #define TURNS 270
 
 #define SERVER_USAGE \
@@ -37,9 +40,9 @@
 		RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 #define CLIENT_USAGE (RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND)
 
-/* completions of one side: numbers from 0 on, in order */
+/* completions of one queue; the context of the n-th post is n, from 0 */
 struct account {
-	bool silent[OPS_MAX]; /* completes only if it fails */
+	bool silent[OPS_MAX]; /* true if it completes only on failure */
 	bool succeeded[OPS_MAX];
 	unsigned posted;
 	unsigned next;
@@ -51,7 +54,7 @@ struct exchange {
 	const char *ops;
 	size_t slot, len;
 	struct account sends, receives;
-	unsigned receiver[OPS_MAX]; /* which operation the receive is for */
+	unsigned receiver[OPS_MAX]; /* the operation whose message the receive gets */
 };
 
 static const void *
@@ -77,7 +80,7 @@ store(uint8_t *at, uint64_t value)
 
 /* ---- memory ---- */
 
-/* does it fetch to the client? */
+/* true if the operation moves data to the client */
 static bool
 fetches(char op)
 {
@@ -96,7 +99,7 @@ takes_receive(char op)
 	return op == 's' || op == 'S' || op == 'i';
 }
 
-/* what only makes durable what others have written */
+/* true for a flush, which has no payload of its own */
 static bool
 moves_nothing(char op)
 {
@@ -137,14 +140,14 @@ prepare_memory(struct exchange *x)
 	}
 }
 
-/* where the operation puts what it moves */
+/* the destination of the operation */
 static const uint8_t *
 target_of(const struct exchange *x, unsigned i)
 {
 	return (fetches(x->ops[i]) ? x->w->client.mem : x->w->server.mem) + i * x->slot;
 }
 
-/* it has completed with success: then its payload is there */
+/* operation i has succeeded, so its payload must be there */
 static void
 check_done(const struct exchange *x, unsigned i)
 {
@@ -158,7 +161,7 @@ check_done(const struct exchange *x, unsigned i)
 	}
 }
 
-/* whatever has become of it: each byte is as it was or as it should become */
+/* success or not: each byte must be the old or the new one */
 static void
 check_any(const struct exchange *x, unsigned i)
 {
@@ -192,7 +195,7 @@ check_guards(const struct exchange *x)
 		if (pattern_check_byte(x->w->server.mem + at, len, GUARD_BYTE) >= 0 ||
 			pattern_check_byte(x->w->client.mem + at, len, GUARD_BYTE) >= 0)
 			wrong("memory behind operation %u has changed", i);
-		/* what is read from stays as it is */
+		/* the source of an operation must not change */
 		const uint8_t *src = (fetches(x->ops[i]) ? x->w->server.mem : x->w->client.mem) + i * x->slot;
 		if (pattern_check(src, fetched, SEED, i * x->slot) >= 0)
 			wrong("the source of operation %u has changed", i);
@@ -271,8 +274,8 @@ function_of(char op)
 
 enum detail {
 	ALL_SAY_SO,
-	LAST_SAYS_SO, /* the others complete only if they fail */
-	HELD,         /* and leave together */
+	LAST_SAYS_SO, /* the others complete only on failure */
+	HELD,         /* likewise, and the posts are held back (RPMA_F_MORE) */
 };
 
 static void
@@ -293,7 +296,7 @@ post_all(struct exchange *x)
 	}
 }
 
-/* in the order of the operations that take them */
+/* in the order of the operations that consume them */
 static bool
 post_receives(struct exchange *x)
 {
@@ -320,7 +323,7 @@ take_completion(struct exchange *x, struct account *a, const struct ibv_wc *wc)
 	bool success = wc->status == IBV_WC_SUCCESS;
 	bool is_send = a == &x->sends;
 
-	/* those that were not to say so have succeeded */
+	/* silent operations before this one have succeeded */
 	for (; a->next < wc->wr_id && a->next < a->posted; a->next++) {
 		if (a->failed || !a->silent[a->next])
 			wrong("completion %u is missing", a->next);
@@ -329,7 +332,7 @@ take_completion(struct exchange *x, struct account *a, const struct ibv_wc *wc)
 	if (wc->wr_id != a->next || a->next >= a->posted)
 		wrong("completion %llu instead of %u", (unsigned long long)wc->wr_id, a->next);
 	if (success && a->failed)
-		wrong("completion %u is a success behind a failure", a->next);
+		wrong("completion %u is a success after a failure", a->next);
 	if (!success && !fault_used())
 		wrong("completion %u: \"%s\" without a cut", a->next, ibv_wc_status_str(wc->status));
 	a->succeeded[a->next] = success;
@@ -363,7 +366,7 @@ static void
 take_event(struct side *s)
 {
 	world_take_event(s);
-	/* the receives stay until this side ends too */
+	/* the receives are flushed once this side has disconnected, too */
 	if (s->ended)
 		judge("rpma_conn_disconnect", rpma_conn_disconnect(s->conn));
 }
@@ -386,13 +389,12 @@ give_up(struct side *s)
 	s->gave_up = true;
 }
 
-/* nothing has happened for a while: silence, or a message that will not come, and both programs wait no
- * longer */
+/* Nothing has happened for a turn. If the stream may be silent, both programs give up. */
 static void
 wait_longer(struct exchange *x, int turns)
 {
 	if (turns == TURNS)
-		wrong("%u of %u operations and %u of %u receives complete, no more", x->sends.next,
+		wrong("only %u of %u operations and %u of %u receives complete", x->sends.next,
 			x->sends.posted, x->receives.next, x->receives.posted);
 	if (x->w->plan.silence && fault_used()) {
 		give_up(&x->w->client);
@@ -423,7 +425,7 @@ settle(struct exchange *x)
 	}
 }
 
-/* each side is told once, and no more completions come */
+/* each side gets the event of the end, and no further completion */
 static void
 end(struct exchange *x)
 {

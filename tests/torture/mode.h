@@ -13,8 +13,10 @@
 
 #include "torture.h"
 
-/* The number of fallible calls, and of bytes, differs a little from run to run: the last one has been found
- * if this many in a row are not reached. */
+/*
+ * The number of fallible calls and of bytes differs a little from run to run: the last one has been found if
+ * this many in a row are not reached.
+ */
 #define UNREACHED 3
 /* ways to cut a stream: three kinds, in two directions */
 #define CUTS 6

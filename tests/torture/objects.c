@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* objects.c -- scenarios without a connection: each call that makes something */
+/* objects.c -- scenarios without a connection: each call that makes an object */
 
 #include "torture.h"
 
@@ -120,7 +120,7 @@ listen_on(struct world *w)
 static bool
 request(struct world *w)
 {
-	/* nobody is asked before rpma_conn_req_connect() */
+	/* any port: no message is sent before rpma_conn_req_connect() */
 	w->port[0] = '1';
 	return world_peer(w, &w->client) && world_cfg(w, &w->client) && world_req_new(w, &w->client);
 }

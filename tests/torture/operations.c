@@ -34,7 +34,7 @@ completed(struct world *w)
 	return world_completion(w, &w->client, w->client.cq, 7, &wc);
 }
 
-/* what has completed with success is there */
+/* the payload of an operation that has succeeded must be there */
 static bool
 arrived(const struct world *w, const struct side *s)
 {
@@ -126,7 +126,7 @@ do_send_imm(struct world *w)
 		completed(w) && received(w) && arrived(w, &w->server) && over(w);
 }
 
-/* the message is there first, the receive comes later */
+/* the message arrives before the receive is posted */
 static bool
 do_send_early(struct world *w)
 {
@@ -170,7 +170,7 @@ do_flush(struct world *w)
 		arrived(w, &w->server) && over(w);
 }
 
-/* the region was registered without the right to be made durable if its file could not be found */
+/* if a fault has hidden the file of a region, the region has no right to be flushed */
 static bool
 do_flush_persistent(struct world *w)
 {
@@ -190,7 +190,7 @@ do_flush_persistent(struct world *w)
 		over(w);
 }
 
-/* enough for the poller to get the socket to itself, and to give it back when it waits */
+/* polls often enough to own the socket, which the wait afterwards returns */
 static bool
 do_poll(struct world *w)
 {
@@ -202,7 +202,7 @@ do_poll(struct world *w)
 		int ret = rpma_cq_get_wc(w->client.cq, 1, &wc, NULL);
 
 		if (ret != RPMA_E_NO_COMPLETION && judge("rpma_cq_get_wc", ret))
-			wrong("a completion of nothing");
+			wrong("a completion without a post");
 	}
 	return post_write(w) && completed(w) && arrived(w, &w->server) && over(w);
 }
@@ -227,7 +227,7 @@ do_many_writes(struct world *w)
 	return arrived(w, &w->server) && over(w);
 }
 
-/* nobody waits for the operation: the connection is deleted under it */
+/* the connection is deleted while the operation is under way */
 static bool
 do_write_and_leave(struct world *w)
 {
@@ -243,7 +243,7 @@ do_dereg_under_write(struct world *w)
 		judge("rpma_mr_dereg", rpma_mr_dereg(&w->client.mr)) && over(w);
 }
 
-/* the file is cut under the memory: the writer is told, nobody dies */
+/* the file of the memory is truncated: the write must fail, and no process may die */
 static bool
 do_write_truncated(struct world *w)
 {
@@ -262,7 +262,7 @@ do_write_truncated(struct world *w)
 		world_wait(fd, "the completion of a write into a truncated file");
 		(void)rpma_cq_wait(w->client.cq);
 	}
-	/* without process_vm_writev() the bytes go through a pipe, which shows the same */
+	/* if a fault disables process_vm_writev(), the bytes go through a pipe, with the same result */
 	if (wc.status == IBV_WC_SUCCESS)
 		wrong("a write into a truncated file has succeeded");
 	return true;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* proxy.c -- stands between the two sides of the software device: one thread, as many connections as there
- * are */
+/* proxy.c -- forwards and cuts the TCP connections of the software device, in one thread */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,24 +25,24 @@
 /* one direction of a connection */
 struct flow {
 	uint8_t buf[BUF_SIZE];
-	size_t begin, end; /* received and not sent on yet */
-	bool counted;      /* the direction that the cut is about */
-	bool cut_due;      /* when the buffer is empty */
-	bool finished;     /* nothing more is sent on */
-	bool discards;     /* nor taken seriously */
+	size_t begin, end; /* received and not forwarded yet */
+	bool counted;      /* true if the bytes of this direction are counted */
+	bool cut_due;      /* true if the cut follows once the buffer is empty */
+	bool finished;     /* true if nothing more is forwarded */
+	bool discards;     /* true if what is received is dropped */
 };
 
 /* a connection; fd[0] is the client's side of it, and flow[0] goes to the server */
 struct wire {
-	int listener; /* until the client has come, or -1 */
+	int listener; /* until the client has connected, then -1 */
 	int fd[2];
 	struct flow flow[2];
-	int64_t silent_until; /* now_ms(), 0: not silent */
+	int64_t silent_until; /* a now_ms() value; 0: until the end */
 	bool silent;
 };
 
 static struct {
-	pthread_mutex_t lock; /* the wires that are made in connect() */
+	pthread_mutex_t lock; /* guards `wires` and `count`: connect() of the product adds wires */
 	pthread_t thread;
 	int wake;
 	bool stopping;
@@ -77,7 +76,7 @@ wire_reset(struct wire *w)
 	w->listener = w->fd[0] = w->fd[1] = -1;
 }
 
-/* both sides have ended it: nobody has to be told */
+/* both sides have ended the connection, so no reset is needed */
 static void
 wire_close(struct wire *w)
 {
@@ -118,7 +117,7 @@ cut_now(struct wire *w, int to)
 	}
 }
 
-/* how many of the bytes pass; *cut: behind them it happens */
+/* the number of bytes that pass; *cut is true if the cut follows them */
 static size_t
 count_bytes(size_t len, bool *cut)
 {
@@ -148,7 +147,7 @@ receive(struct wire *w, int to)
 	}
 	if (n == 0) {
 		if (f->finished)
-			f->discards = false; /* heard of it on both sides */
+			f->discards = false; /* both sides have seen the end */
 		else
 			finish(w, to);
 		return;
@@ -163,8 +162,7 @@ static void
 send_on(struct wire *w, int to)
 {
 	struct flow *f = &w->flow[to];
-	/* the end of the direction comes in one segment with its last bytes: the receiver hears of both at
-	 * once */
+	/* the FIN goes into the segment of the last bytes, so that the receiver sees both at once */
 	int more = f->cut_due && proxy.cut.kind == CUT_FIN ? MSG_MORE : 0;
 	ssize_t n =
 		send(w->fd[!to], f->buf + f->begin, f->end - f->begin, MSG_DONTWAIT | MSG_NOSIGNAL | more);
@@ -172,7 +170,7 @@ send_on(struct wire *w, int to)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		/* that side is gone: as without a proxy, what it is sent is answered by a reset */
+		/* that side is gone: without a proxy, too, the sender would get a reset */
 		wire_reset(w);
 		return;
 	}
@@ -197,7 +195,7 @@ accept_client(struct wire *w)
 
 /* ---- the thread ---- */
 
-/* what the connection waits for: its listener, or its two sockets; the number of entries */
+/* fills in what the connection waits for, its listener or its two sockets; the number of entries */
 static nfds_t
 wanted(const struct wire *w, struct pollfd pfd[2])
 {
@@ -213,7 +211,7 @@ wanted(const struct wire *w, struct pollfd pfd[2])
 
 		pfd[side] = (struct pollfd){ .fd = w->fd[side],
 			.events = (short)((reads ? POLLIN : 0) | (out->begin < out->end ? POLLOUT : 0)) };
-		/* a socket that is only in error would be reported for ever */
+		/* poll() would report a socket in error again and again */
 		if (pfd[side].events == 0)
 			pfd[side].fd = -1;
 	}
@@ -242,7 +240,7 @@ serve(struct wire *w, const struct pollfd *pfd)
 		wire_close(w);
 }
 
-/* ms until a silent connection is to be reset, -1: none is */
+/* resets connections whose silence is over; ms until the next one is due, or -1 */
 static int
 end_silence(unsigned count)
 {
@@ -307,7 +305,7 @@ wake(void)
 		wrong("the proxy cannot be woken");
 }
 
-/* ---- what the library's connect() meets ---- */
+/* ---- connect() of the product ---- */
 
 static socklen_t
 length_of(const struct sockaddr *addr)
@@ -315,7 +313,7 @@ length_of(const struct sockaddr *addr)
 	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-/* a connection to where the library wants to; -1: nobody is there, which it shall see for itself */
+/* connects to the address that the product wants; -1 if no one listens: then the product may find out itself */
 static int
 connect_on(const struct sockaddr *to)
 {
@@ -331,7 +329,7 @@ connect_on(const struct sockaddr *to)
 	return fd;
 }
 
-/* on any port of the same address */
+/* listens on any port of the same address */
 static int
 listen_for(const struct sockaddr *to, struct sockaddr_storage *via)
 {

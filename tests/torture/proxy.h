@@ -2,13 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * proxy.h -- stands between the two sides of the software device, and ends their TCP connection when so many
- * bytes have passed
+ * proxy.h -- a proxy between the two sides of the software device, which cuts a TCP connection after a byte
  *
- * Every connection that the library opens leads here and from here on to where it wanted (fault_redirect()).
- * The bytes of one direction are counted as a fallible call each, FAULT_STREAM of fault.h: so fault_arm()
- * says after which of them something happens. It happens once, to the connection that has passed that byte;
- * later ones are left alone.
+ * fault_redirect() leads every connection of the library to the proxy, which connects to the address that the
+ * library wanted. Each byte of one direction counts as a fallible call of FAULT_STREAM (fault.h), so
+ * fault_arm() chooses the byte after which the cut happens. It happens once, to the connection that the byte
+ * belongs to; later connections are not cut.
  */
 
 #ifndef TORTURE_PROXY_H
@@ -18,7 +17,7 @@
 
 enum cut_kind {
 	CUT_RESET, /* RST to both sides */
-	CUT_STALL, /* silence, both ways */
+	CUT_STALL, /* silence in both directions */
 	CUT_FIN,   /* the end of the counted direction; the other one goes on */
 	CUT_KINDS,
 };
@@ -26,11 +25,11 @@ enum cut_kind {
 struct cut {
 	enum cut_kind kind;
 	bool to_client; /* the direction that is counted */
-	int stall_ms;   /* after so long a silent connection is reset; 0: never */
+	int stall_ms;   /* ms until a silent connection is reset; 0: never */
 };
 
 void proxy_start(const struct cut *cut);
-/* resets what there is */
+/* resets all connections that are left */
 void proxy_stop(void);
 
 #endif /* TORTURE_PROXY_H */

@@ -4,9 +4,9 @@
 /*
  * run.c -- one scenario with one fault, in a process of its own
  *
- * The child runs the scenario with the fault, looks whether anything is left behind, and runs it again
- * without one. What it finds goes into memory that it shares with the driver, which also ends a child that
- * hangs. The driver never calls librpma, so it may fork at any time.
+ * The child runs the scenario with the fault, checks that nothing is left behind, and runs it again without a
+ * fault. It reports through memory that it shares with its parent. The parent ends a child that hangs; it
+ * never calls librpma, so it may fork at any time.
  */
 
 #include <errno.h>
@@ -31,9 +31,9 @@
 #include "torture.h"
 
 #define DEADLINE_S 40
-/* what a child gets to say where it hangs */
+/* ms for a child that hangs to report where */
 #define LAST_WORDS_MS 1000
-/* threads leave /proc a moment after they were joined */
+/* ms: threads leave /proc a moment after they were joined */
 #define SETTLE_MS 2000
 #define LOG_SHOWN 6000
 #define LEAKS_MAX 4
@@ -48,7 +48,7 @@ enum exit_code {
 static struct shared {
 	unsigned long calls;
 	bool used;
-	bool again; /* in the second attempt, which has no fault */
+	bool again; /* true in the second attempt, which has no fault */
 	char call[32];
 	int error;
 	char why[1024];
@@ -80,7 +80,7 @@ wrong(const char *format, ...)
 	static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 	va_list ap;
 
-	pthread_mutex_lock(&first); /* for ever: one thread has the word */
+	pthread_mutex_lock(&first); /* never released: only one thread reports */
 	va_start(ap, format);
 	if (shared)
 		vsnprintf(shared->why, sizeof(shared->why), format, ap);
@@ -137,7 +137,7 @@ log_to_stderr(enum rpma_log_level level, const char *file, const int line, const
 	fprintf(stderr, "  | %s:%d %s: %s", file ? file : "", line, function, text);
 }
 
-/* what the environment says of TLS is kept until it says something else; then nothing of it is left either */
+/* The device keeps the credentials of the environment until it changes: so release them before counting. */
 static void
 forget_credentials(void)
 {
@@ -152,7 +152,7 @@ forget_credentials(void)
 		unsetenv(names[i]);
 	}
 	if (softrdma_credentials_of_environment(&none) || none)
-		wrong("there are credentials for TLS that nobody has asked for");
+		wrong("there are credentials for TLS without an environment that names them");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (values[i])
 			setenv(names[i], values[i], 1);
@@ -208,7 +208,7 @@ child_main(const struct run *run, int log)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(log, STDERR_FILENO);
 	setvbuf(stderr, NULL, _IONBF, 0);
-	/* a thread that looks for work again and again makes calls in numbers that differ from run to run */
+	/* a thread that polls makes a different number of calls in each run */
 	setenv("SOFTRDMA_SPIN_US", "0", 1);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		signal(signals[i], on_signal);
@@ -226,7 +226,7 @@ child_main(const struct run *run, int log)
 	_exit(EXIT_SUCCESS);
 }
 
-/* ---- the driver ---- */
+/* ---- the parent ---- */
 
 static void
 show_frames(const char *title, void *const *frames, int count)
@@ -236,7 +236,7 @@ show_frames(const char *title, void *const *frames, int count)
 	int len = snprintf(command, sizeof(command), "addr2line -sfpie /proc/%d/exe", (int)getpid());
 	FILE *f;
 
-	/* the call that a frame returns to is before that address */
+	/* the call instruction ends right before the return address */
 	for (int i = 0; i < count && len < (int)sizeof(command) - 32; i++)
 		len += snprintf(command + len, sizeof(command) - (size_t)len, " %p",
 			(void *)((char *)frames[i] - 1));
@@ -301,7 +301,7 @@ ended(int pidfd, int timeout_ms)
 	return n > 0;
 }
 
-/* its end; false: it had to be ended */
+/* waits for the child; false if it was killed because it did not end in time */
 static bool
 await(pid_t pid, int *status)
 {

@@ -4,13 +4,19 @@
 /*
  * torture.h -- scenarios in which one call fails
  *
- * A scenario goes on as long as its steps succeed and says when one does not. Whatever happens, these hold of
- * every step: its result is 0 or an error that include/librpma.h documents for the function; without a fault
- * it is 0; outputs of a step that failed are as they were. And of the whole: what is waited for comes, as
- * success or as an error, in bounded time; everything can be deleted; nothing is left behind then; and the
- * same scenario succeeds in the same process when nothing fails any more.
+ * A scenario goes on while its steps succeed, and returns false when one has failed. With any fault these hold
+ * for every step:
  *
- * What does not hold ends the process at once, with the reason on the report.
+ *	- it returns 0 or an error that include/librpma.h documents for the function; without a fault, 0
+ *	- the outputs of a step that has failed are unchanged
+ *
+ * These hold for the whole scenario:
+ *
+ *	- each wait ends in bounded time, with success or with an error
+ *	- everything can be deleted, and then no thread, descriptor or memory is left
+ *	- the same scenario succeeds afterwards in the same process, without a fault
+ *
+ * If one of them does not hold, the process ends at once and reports the reason: see wrong().
  */
 
 #ifndef TORTURE_H
@@ -24,7 +30,7 @@
 
 #include "net.h"
 
-/* of one scenario's payload; larger than a frame and than the socket's buffers in sum */
+/* bytes of the largest payload; more than a frame, and more than the buffers of both sockets */
 #define PAYLOAD_MAX ((size_t)1 << 20)
 
 enum memory_kind {
@@ -33,22 +39,22 @@ enum memory_kind {
 	MEMORY_MEMFD,
 };
 
-/* what differs between scenarios that are otherwise the same; zero members mean the usual */
+/* parameters of a scenario; a member that is 0 stands for the default in its comment */
 struct plan {
 	const char *addr;        /* 127.0.0.1 */
-	const char *device;      /* RPMA_DEVICE: soft */
-	enum memory_kind memory; /* of the server */
-	size_t size;             /* of the payload: 64 bytes */
-	uint8_t pdata;           /* bytes of private data, each way */
+	const char *device;      /* value of RPMA_DEVICE: soft */
+	enum memory_kind memory; /* of the server: anonymous */
+	size_t size;             /* bytes of the payload: 64 */
+	uint8_t pdata;           /* bytes of private data in each direction */
 	bool rcq, shared, srq, srq_without_rcq;
-	uint32_t max_sge;     /* of the client's connection; 0: the library's default, likewise below */
-	uint32_t inline_size; /* bytes, likewise */
-	int connect_timeout;  /* ms, of both connections */
-	bool faulty_verbs;    /* the library over a device whose every verb may fail */
-	bool read_flushes;    /* that device has no flush of its own */
-	bool silence;         /* the fault may be that the other side says nothing any more */
-	const char *ops;      /* operations by letters, of scenarios that have many kinds of them */
-	int detail;           /* what the scenario makes of it */
+	uint32_t max_sge;     /* of the client's connection: the library's default */
+	uint32_t inline_size; /* bytes, of the client's connection: the library's default */
+	int connect_timeout;  /* ms, of both connections: the library's default */
+	bool faulty_verbs;    /* true if the device is one whose every verb may fail */
+	bool read_flushes;    /* true if that device has no native flush */
+	bool silence;         /* true if the fault may be that the other side falls silent */
+	const char *ops;      /* operations, written as letters: exchange.c */
+	int detail;           /* a parameter whose meaning the scenario defines */
 };
 
 struct scenario;
@@ -57,10 +63,10 @@ typedef bool scenario_function(struct world *w);
 
 struct torture_scenario {
 	const char *name;
-	/* false: a step has failed, which was looked at already */
+	/* returns false if a step has failed, which the step has already judged */
 	scenario_function *run;
 	struct plan plan;
-	/* NULL, or one of the conformance table, which is run instead */
+	/* a scenario of the conformance table that runs instead, or NULL */
 	const struct scenario *conformance;
 };
 
@@ -73,11 +79,11 @@ struct side {
 	struct rpma_conn *conn;
 	struct rpma_cq *cq, *rcq;
 	bool established;
-	bool ended;   /* the event of the connection's end has been seen */
-	bool gave_up; /* this side has ended the connection, for the other one was silent */
+	bool ended;   /* true once the event of the connection's end was taken */
+	bool gave_up; /* true if this side has disconnected because the other one was silent */
 	uint8_t *mem;
 	int fd;
-	char *path; /* of its file, which must have a name to be durable; NULL: none */
+	char *path; /* of the file of the memory, which needs a name to be durable; or NULL */
 	struct rpma_mr_local *mr;
 	struct rpma_mr_remote *remote; /* the other side's memory */
 };
@@ -85,7 +91,7 @@ struct side {
 struct world {
 	struct plan plan;
 	const char *dir;
-	unsigned domains; /* whose calls may fail */
+	unsigned domains; /* enum fault_domain: which calls may fail */
 	struct side server, client;
 	struct rpma_ep *ep;
 	char port[NET_PORT_LEN];
@@ -102,45 +108,45 @@ enum run_result {
 struct run {
 	const struct torture_scenario *scenario;
 	unsigned long k;    /* the call that fails; 0: none */
-	unsigned long also; /* a later one that fails too; 0: none */
-	bool from;          /* it and all that follow */
-	unsigned seed;      /* of how it fails */
+	unsigned long also; /* a later call that fails too; 0: none */
+	bool from;          /* true if all calls after k fail too */
+	unsigned seed;      /* chooses the error */
 	const char *dir;
 	/* results */
 	unsigned long calls;
 	bool used;
 };
 
-/* explains on stdout what did not hold */
+/* prints what did not hold to stdout */
 enum run_result run_one(struct run *run);
 
-/* what does not hold; ends the process */
+/* reports what does not hold, and ends the process */
 _Noreturn void wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* the scenario has come to an end that it may come to, and leaves things behind; ends the process */
+/* ends the process of a scenario that a fault has stopped, as it may; it leaves its objects behind */
 _Noreturn void stopped(void);
-/* it cannot run here */
+/* ends the process of a scenario that cannot run here */
 _Noreturn void skipped(void);
 
 /* ---- conformance.c ---- */
 
-/* both roles, as threads; comes back if no check of them has failed */
+/* runs both roles as threads; returns only if all checks have passed */
 void conformance_run(const struct scenario *s, const char *dir);
-/* the next one that runs in one process and is small enough, NULL at the end; after NULL: the first */
+/* the scenario after s, or the first after NULL, that suits one process and is small; NULL at the end */
 const struct scenario *conformance_next(const struct scenario *s);
 const char *conformance_name(const struct scenario *s);
 
 /* ---- documented.c ---- */
 
-/* reads what the header says of each function; false with errno: it cannot be read */
+/* reads the errors that the header documents; false with errno if it cannot be read */
 bool documented_read(const char *path);
-/* may the function return this error? */
+/* true if the header documents this error for the function */
 bool documented(const char *function, int error);
 
-/* ---- world.c: steps. false: the step has failed, as it may ---- */
+/* ---- world.c: steps; they return false if they have failed, as they may after a fault ---- */
 
 void world_open(struct world *w, const struct plan *plan, const char *dir);
-/* deletes everything; the client must have heard of its connection's end */
+/* deletes everything; fails if the client does not get the event of its connection's end */
 void world_close(struct world *w);
 
 bool world_context(struct world *w, bool is_server, struct ibv_context **ctx);
@@ -154,45 +160,44 @@ bool world_req_recv(struct world *w, struct side *s, uint64_t ctx);
 bool world_connect(struct world *w, struct side *s);
 /* takes the client's request */
 bool world_next_req(struct world *w);
-/* client, server, and the client's request */
+/* makes server and client, and sends the client's request */
 bool world_ask(struct world *w);
-/* the next event of one of the connections; false also if it is none that belongs to a working connection */
+/* takes the next event of a connection; false also if another event came because the connection has failed */
 bool world_event(struct world *w, struct side *s, enum rpma_conn_event expected);
-/* both ways: ESTABLISHED on both sides */
+/* takes ESTABLISHED on both sides */
 bool world_established(struct world *w);
 /* all of the above */
 bool world_pair(struct world *w, int server_usage, int client_usage);
-/* disconnected by s, seen by both */
+/* disconnects s, and takes CLOSED on both sides */
 bool world_disconnect(struct world *w, struct side *s);
-/* one completion with this context; *wc is it */
+/* waits for one completion, which must have this context, and stores it in *wc */
 bool world_completion(struct world *w, struct side *s, struct rpma_cq *cq, uint64_t ctx, struct ibv_wc *wc);
-/* waits for the descriptor; false: a scenario that waits in vain is wrong */
+/* waits until the descriptor is readable; a wait without end is wrong() */
 void world_wait(int fd, const char *what);
 
-/* the index of the first of at most four descriptors that is readable; -1: none is in so many turns of
- * patience */
+/* the index of the first readable one of at most four descriptors; -1 after skips_max turns without one */
 int world_wait_any(const int *fds, int count, int skips_max);
-/* of the connection's events, until its end has been told; -1: it has, or there is no connection */
+/* descriptor of the connection's events; -1 if it has ended, or if there is no connection */
 int world_event_fd(const struct side *s);
-/* whatever the event is: the connection is known to have come to its end, or not */
+/* takes an event of any kind, and sets `established` or `ended` accordingly */
 void world_take_event(struct side *s);
 
-/* a call of the library: true: it has succeeded. What it may not return is wrong. */
+/* judges the return value of a call: true if it has succeeded; an undocumented error is wrong() */
 bool judge(const char *function, int ret);
-/* the same, of a call that has an output, which is still the sentinel if it has failed */
+/* the same for a call with an output, which must be unchanged if the call has failed */
 bool judge_output(const char *function, int ret, bool untouched);
 
-/* an output before the call: nobody returns it */
+/* value of an output before the call; no call returns it */
 extern char sentinel_object;
 #define SENTINEL ((void *)&sentinel_object)
 
-/* calls function(..., &out), keeps what it makes in place; true: it has succeeded */
+/* judges function(..., &out) and moves the output to `place`; true if it has succeeded */
 #define MAKES(function, ret, out, place) \
 	(judge_output(function, ret, (void *)(out) == SENTINEL) ? ((place) = (out), true) : false)
 
 /* ---- verbs.c ---- */
 
-/* a peer of the software device through a table in which every call may fail */
+/* makes a peer of the software device, through a table in which every call may fail */
 int faulty_peer_new(struct ibv_context *ctx, bool read_flushes, struct rpma_peer **peer);
 
 /* ---- tables ---- */

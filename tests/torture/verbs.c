@@ -4,8 +4,8 @@
 /*
  * verbs.c -- the software device behind a table in which every call may fail
  *
- * What takes something fails before it is done. What gives something back is done all the same and then
- * reported as failed, so that nothing is left behind whose loss would be the device's fault.
+ * A call that takes a resource fails before it takes it. A call that releases a resource releases it and then
+ * reports a failure: otherwise the device itself would cause a leak.
  */
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 static const struct rdma_api *soft;
 
-/* a failure by errno; 0 keeps errno as it is */
+/* -1 with this errno, or 0 for no error */
 static int
 by_errno(int error)
 {
@@ -296,7 +296,7 @@ faulty_qp_to_qp_ex(struct ibv_qp *ibv_qp)
 	return qp;
 }
 
-/* without the flush of its own, as hardware is */
+/* like hardware without native flush and atomic write */
 static int
 plain_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr)

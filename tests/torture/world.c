@@ -16,12 +16,12 @@
 #include "pattern.h"
 #include "torture.h"
 
-/* how long something may be under way before time is made to pass faster, and how much of it then passes */
+/* after this many ms without an event the product's clock jumps ahead, by SKIP_MS each time */
 #define PATIENCE_MS 200
 #define SKIP_MS 5000
-/* so long in all; the longest deadline of the device is a minute */
+/* ms of a whole wait; with the jumps longer than the longest deadline of the device, a minute */
 #define PATIENCE_IN_ALL_MS 8000
-/* where the other side may have fallen silent, nothing is lost by acting on that early */
+/* ms until a side gives up if the other one may be silent; an early end is harmless there */
 #define PATIENCE_IN_SILENCE_MS 30
 
 #define DEPTH 16
@@ -37,7 +37,7 @@ judge(const char *function, int ret)
 	if (!documented(function, ret))
 		wrong("%s() returns %d (%s), which the header does not say", function, ret,
 			rpma_err_2str(ret));
-	/* the arguments are all sound */
+	/* all arguments are valid */
 	if (ret == RPMA_E_INVAL)
 		wrong("%s() says that an argument is wrong", function);
 	if (!fault_used())
@@ -73,7 +73,7 @@ world_wait_any(const int *fds, int count, int skips_max)
 					return i;
 			}
 		}
-		/* deadlines are for peers that do not answer; without a fault all of them do */
+		/* without a fault every peer responds, so no deadline need pass */
 		if (fault_used())
 			fault_skip_time(SKIP_MS);
 	}
@@ -129,7 +129,7 @@ world_open(struct world *w, const struct plan *plan, const char *dir)
 	side_open(&w->client);
 }
 
-/* a delete consumes whatever it returns; without faults of the device itself it has no reason to fail */
+/* A delete always consumes its object. It may fail only if a verb of the device has failed. */
 static void
 deleted(const struct world *w, const char *function, int ret, bool consumed)
 {
@@ -189,7 +189,7 @@ world_take_event(struct side *s)
 	if (ret && event != RPMA_CONN_UNDEFINED)
 		wrong("rpma_conn_next_event() fails and has touched its output");
 	if (ret && !judge("rpma_conn_next_event", ret) && ret != RPMA_E_NO_EVENT)
-		s->ended = true; /* the program has been told that it will not work */
+		s->ended = true; /* the error is the report of the end */
 	if (ret == 0 && event == RPMA_CONN_ESTABLISHED)
 		s->established = true;
 	else if (ret == 0)
@@ -197,8 +197,8 @@ world_take_event(struct side *s)
 }
 
 /*
- * A peer that says nothing any more may live, so the device waits for it; a program ends the connection when
- * it likes. While the connection is being made there are deadlines.
+ * The device waits for a silent peer, because it may be alive; a program may disconnect at any time. While the
+ * connection is being made, the device has deadlines.
  */
 static bool
 may_give_up(const struct world *w, const struct side *s)
@@ -206,7 +206,7 @@ may_give_up(const struct world *w, const struct side *s)
 	return w->plan.silence && s->established && !s->gave_up;
 }
 
-/* as long as nothing has happened to the stream it waits on */
+/* not before the fault has happened: until then the peer is only slow */
 static void
 give_up(const struct world *w, struct side *s)
 {
@@ -226,7 +226,7 @@ await_event(const struct world *w, struct side *s, const char *what)
 	world_wait(fd, what);
 }
 
-/* the other side is gone altogether: that must be told */
+/* the other side is deleted, so the event of the end must come */
 static void
 await_end(const struct world *w, struct side *s)
 {
@@ -378,7 +378,7 @@ world_listen(struct world *w)
 	struct rpma_ep *out = SENTINEL;
 	int ret;
 
-	/* a port from the kernel is not reserved; that somebody else takes it just then is no fault */
+	/* a port from the kernel is not reserved: another process may take it first */
 	for (int attempt = 0; attempt < 20; attempt++) {
 		if (net_free_port(w->plan.addr, w->port))
 			wrong("no free port: %s", strerror(errno));
@@ -441,9 +441,9 @@ world_next_req(struct world *w)
 		case 0:
 			break;
 		case 1:
-			/* the request has not come through */
+			/* the request has failed */
 			if (world_event(w, &w->client, RPMA_CONN_ESTABLISHED))
-				wrong("a connection is established that nobody has accepted");
+				wrong("a connection is established that the server has not accepted");
 			return false;
 		default:
 			wrong("neither the request nor an event of its end comes");
@@ -474,7 +474,7 @@ world_event(struct world *w, struct side *s, enum rpma_conn_event expected)
 			wrong("rpma_conn_next_event() fails and has touched its output");
 	} while (ret == RPMA_E_NO_EVENT && fault_used());
 	if (!judge("rpma_conn_next_event", ret)) {
-		s->ended = true; /* the program knows that it cannot go on */
+		s->ended = true; /* the error is the report of the end */
 		return false;
 	}
 	if (event == RPMA_CONN_ESTABLISHED)
@@ -513,7 +513,7 @@ world_established(struct world *w)
 			fds[i] = sides[i]->established ? -1 : world_event_fd(sides[i]);
 		i = wait_any(fds, 2);
 		if (i < 0)
-			wrong("the %s hears nothing of its connection",
+			wrong("the %s gets no event of its connection",
 				w->client.established ? "server" : "client");
 		struct side *s = sides[i == 1];
 		if (!world_event(w, s, RPMA_CONN_ESTABLISHED))
@@ -548,7 +548,7 @@ world_disconnect(struct world *w, struct side *s)
 
 /* ---- completions ---- */
 
-/* something has happened to the completion queue, or to the connection; false: waiting has failed */
+/* waits for an event of the completion queue or of the connection; false if the wait has failed */
 static bool
 wait_for_completion(struct world *w, struct side *s, struct rpma_cq *cq)
 {
@@ -576,7 +576,7 @@ wait_for_completion(struct world *w, struct side *s, struct rpma_cq *cq)
 		return (ret == RPMA_E_NO_COMPLETION && fault_used()) || judge("rpma_cq_wait", ret);
 	case 1:
 		world_take_event(s);
-		/* the receives stay until this side ends too */
+		/* the receives are flushed once this side has disconnected, too */
 		return !s->ended || judge("rpma_conn_disconnect", rpma_conn_disconnect(s->conn));
 	default:
 		if (may_give_up(w, s)) {
