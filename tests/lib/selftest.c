@@ -11,12 +11,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "count.h"
 #include "deadline.h"
+#include "driver.h"
 #include "fault.h"
 #include "net.h"
 #include "options.h"
@@ -197,6 +199,84 @@ options_are_read(void **state)
 	assert_false(option_matches("", "write"));
 }
 
+static unsigned long driver_count = 3;
+static const char *driver_mode;
+static const struct driver_option driver_options[] = {
+	{ DRIVER_SEED },
+	{ DRIVER_ONLY },
+	{ DRIVER_RESUME, .help = "a file" },
+	{ "count", "N", "a number", .number = &driver_count, .min = 1, .max = 9 },
+	{ "mode", "once|from", "a choice", .text = &driver_mode, .is_choice = true },
+	{ 0 },
+};
+static const struct driver_program driver_program = { "selftest", "Tests the driver.", driver_options };
+
+/* the exit status of a program that takes this command line, and admits the name "write" only */
+static int
+status_of(char *first, char *second)
+{
+	char *argv[] = { "selftest", first, second, NULL };
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+			_exit(EXIT_FAILURE);
+		driver_parse(&driver_program, second ? 3 : 2, argv);
+		driver_needs("mode", "count");
+		driver_refuse_if_none(driver_admits("write"), "name");
+		_exit(driver.seed == 5 || driver_count == 9 ? 5 : 6);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void
+driver_takes_and_refuses_options(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of("--help", NULL), 0);
+	assert_int_equal(status_of("--seed", "5"), 5);
+	assert_int_equal(status_of("--count=9", NULL), 5);
+	assert_int_equal(status_of("--only", "read|wr*"), 6);
+	assert_int_equal(status_of("--only", "read"), DRIVER_REFUSED);
+	assert_int_equal(status_of("--count", "x"), DRIVER_REFUSED);
+	assert_int_equal(status_of("--count", "10"), DRIVER_REFUSED);
+	assert_int_equal(status_of("--count", NULL), DRIVER_REFUSED);
+	assert_int_equal(status_of("--mode", "from"), DRIVER_REFUSED);
+	assert_int_equal(status_of("--mode=never", "--count=9"), DRIVER_REFUSED);
+	assert_int_equal(status_of("--mode=from", "--count=9"), 5);
+	assert_int_equal(status_of("--unknown", NULL), DRIVER_REFUSED);
+	assert_int_equal(status_of("stray", NULL), DRIVER_REFUSED);
+}
+
+/* a resume file counts only if it begins as the caller expects */
+static void
+driver_goes_on_from_its_file(void **state)
+{
+	char path[] = "selftest-XXXXXX", rest[DRIVER_LINE_MAX], line[DRIVER_LINE_MAX];
+	char *argv[] = { "selftest", "--resume", path, NULL };
+	int fd = mkstemp(path);
+	FILE *f;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	driver_parse(&driver_program, 3, argv);
+	assert_null(driver_open_resume(rest, "run %d", 1));
+	driver_save("run %d of 7\n", 1);
+	driver_append("done %d\n", 2);
+	assert_null(driver_open_resume(rest, "run %d", 2));
+	f = driver_open_resume(rest, "run %d", 1);
+	assert_non_null(f);
+	assert_string_equal(rest, " of 7\n");
+	assert_non_null(fgets(line, sizeof(line), f));
+	assert_string_equal(line, "done 2\n");
+	fclose(f);
+	unlink(path);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -209,6 +289,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(deadline_names_the_test),
 		cmocka_unit_test(faults_hit_what_they_are_to_hit),
 		cmocka_unit_test(options_are_read),
+		cmocka_unit_test(driver_takes_and_refuses_options),
+		cmocka_unit_test(driver_goes_on_from_its_file),
 	};
 
 	(void)argv;
