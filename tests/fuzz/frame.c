@@ -9,7 +9,7 @@
 #include "softrdma/softrdma.h"
 #include "softrdma/wire.h"
 
-/* what the machines behind the decoder rely on */
+/* what the requester and the responder rely on after decoding */
 static void
 check_promises(const struct softrdma_frame *frame)
 {

@@ -12,9 +12,7 @@
 #include "softrdma/crc.h"
 #include "softrdma/softrdma.h"
 
-/*
- * freed memory is kept from being used again by the address sanitizer: more of it than this only costs time
- */
+/* The address sanitizer keeps freed memory from being used again. A larger quarantine only costs time. */
 const char *__asan_default_options(void);
 
 const char *

@@ -4,8 +4,8 @@
 /*
  * fuzz.h -- targets that take any bytes
  *
- * A target is a function of the name that libFuzzer calls. With clang it is linked with libFuzzer, which
- * makes inputs up; with any compiler it is linked with replay.c, which takes them from files.
+ * A target is a function with the name that libFuzzer calls. With clang it is linked with libFuzzer, which
+ * makes up the inputs; with any compiler it is linked with replay.c, which reads them from files.
  */
 
 #ifndef TEST_FUZZ_H
@@ -17,21 +17,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* what must hold whatever the bytes are; ends the process */
+/* checks what must hold for any input; ends the process if it does not */
 #define FUZZ_CHECK(expr) ((expr) ? (void)0 : fuzz_failed(__FILE__, __LINE__, #expr))
 _Noreturn void fuzz_failed(const char *file, int line, const char *what);
 
-/* the target cannot run on this machine: status 77 */
+/* ends the process with status 77: the target cannot run on this machine */
 _Noreturn void fuzz_skip(const char *why);
 
-/* the library and the device say nothing: a refusal is no news here, and a line for each costs more than the
- * rest */
+/*
+ * Turns the logs of the library and of the device off. Refusals are expected here, and logging each of them
+ * would cost more time than all the rest.
+ */
 void fuzz_quieten(void);
 
-/* gives a message of the handshake, as far as it is there, the check sums that it must have */
+/* writes the right check sums into a handshake message; a part that the input does not have is left out */
 void fuzz_put_sums(uint8_t *message, size_t len);
 
-/* what is left of an input; its end gives zeros, so that each prefix of an input is one too */
+/* The rest of an input. Past its end all values are 0, so each prefix of an input is an input as well. */
 struct fuzz_input {
 	const uint8_t *at;
 	size_t left;

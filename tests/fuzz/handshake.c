@@ -44,7 +44,7 @@ decode(const uint8_t *data)
 	}
 }
 
-/* as it is, and with the right check sum, which no fuzzer finds by itself */
+/* Decodes the input as it is, and with the right check sum, which no fuzzer finds by itself. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

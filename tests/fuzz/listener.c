@@ -2,13 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * listener.c -- what a listening program gets to see of a client that sends any bytes
+ * listener.c -- what a listening program sees of a client that sends any bytes
  *
- * The whole way in: a socket, the handshake, a request, its private data, and after it was accepted the
- * stream. An input is a byte that says what the program does with a request, a byte that says where the
- * client's bytes are cut in two, and the bytes. The first bytes of a client are more than a handshake needs,
- * so nothing waits for deadlines: the client ends its stream, and the listener has nothing to wait for any
- * more.
+ * This covers the whole way in: a socket, the handshake, a request, its private data, and the stream after
+ * the request has been accepted. An input is a byte that says what the program does with a request, a byte
+ * that says where the client's bytes are cut in two, and the client's bytes. If these are no complete
+ * request, the client ends its stream, so the listener never has to wait for a deadline.
  */
 
 #include <arpa/inet.h>
@@ -52,7 +51,7 @@ set_up(void)
 	FUZZ_CHECK(rpma_ep_get_fd(ep, &fd) == 0);
 }
 
-/* The clock of libFuzzer is a signal, which ends the call and not what it has begun. */
+/* connect() to the end: libFuzzer's timer signal interrupts the call, and the kernel goes on connecting */
 static bool
 is_connected(int fd, const struct sockaddr_in *to)
 {
@@ -85,7 +84,7 @@ static int
 connect_client(void)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	/* closing resets: ports are free again at once */
+	/* closing resets the connection, so its port is free again at once */
 	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -95,7 +94,7 @@ connect_client(void)
 	return fd;
 }
 
-/* the listener may have closed the connection already */
+/* stops without an error if the listener has already closed the connection */
 static void
 send_bytes(int fd, const uint8_t *bytes, size_t len)
 {
@@ -111,7 +110,7 @@ send_bytes(int fd, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* true: nothing comes from the listener any more, false: a request has come */
+/* true if the listener sends nothing further, false if a request has arrived */
 static bool
 await_end_or_request(int fd)
 {
@@ -142,7 +141,7 @@ check_request(struct rpma_conn_req *req, const uint8_t *bytes, size_t len)
 	FUZZ_CHECK(pdata.len == 0 || memcmp(pdata.ptr, bytes + 32, pdata.len) == 0);
 }
 
-/* whatever the client's stream is, the connection comes to its end when the stream does */
+/* accepts the request; whatever the client's stream holds, the connection must end when the stream does */
 static void
 accept_request(struct rpma_conn_req *req, int fd)
 {
@@ -170,7 +169,7 @@ answer(int fd, unsigned how, const uint8_t *bytes, size_t len)
 	struct rpma_conn_req *req = NULL;
 	int ret = rpma_ep_next_conn_req(ep, NULL, &req);
 
-	/* the client's end may have come before */
+	/* the client may have closed its end earlier, so the call may fail */
 	FUZZ_CHECK((ret == 0) == (req != NULL));
 	if (ret)
 		return;
@@ -186,7 +185,7 @@ answer(int fd, unsigned how, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* a message that is complete makes a request, whatever follows */
+/* a complete message is a request, whatever follows it */
 static bool
 is_request(const uint8_t *bytes, size_t len)
 {
@@ -205,7 +204,7 @@ be_client(unsigned how, size_t cut, const uint8_t *bytes, size_t len)
 	send_bytes(fd, bytes, len < cut ? len : cut);
 	if (len > cut)
 		send_bytes(fd, bytes + cut, len - cut);
-	if (!is_request(bytes, len)) /* the end of the stream ends it */
+	if (!is_request(bytes, len)) /* the end of the stream ends the wait */
 		shutdown(fd, SHUT_WR);
 	if (!await_end_or_request(fd))
 		answer(fd, how, bytes, len);

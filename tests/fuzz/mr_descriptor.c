@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* mr_descriptor.c -- the descriptor of a memory region, as it comes from another machine */
+/* mr_descriptor.c -- the descriptor of a memory region, as it arrives from another machine */
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ le(const uint8_t *at, size_t bytes)
 	return value;
 }
 
-/* is it one? Written down anew, not as the decoder does it */
+/* True if the bytes are a valid descriptor. Written independently of the decoder. */
 static bool
 is_sound(const uint8_t *desc, size_t size)
 {
@@ -40,7 +40,10 @@ check_decoded(const uint8_t *desc, size_t size, const struct mr_descriptor *mr)
 	bool tagged = size >= MR_DESCRIPTOR_SIZE && (desc[21] & 0xF0) == 0xA0;
 
 	FUZZ_CHECK(mr->has_caps == tagged && (tagged || mr->caps == 0));
-	/* what was accepted is made again, byte for byte; the original's has a byte less */
+	/*
+	 * encoding an accepted descriptor again gives the same bytes; the original library's has one byte
+	 * less
+	 */
 	whole.has_caps = true;
 	rpmai_mr_descriptor_encode(&whole, again);
 	FUZZ_CHECK(memcmp(again, desc, tagged ? MR_DESCRIPTOR_SIZE : MR_DESCRIPTOR_SIZE_MIN) == 0);
@@ -67,7 +70,7 @@ check_decoding(const uint8_t *desc, size_t size)
 		FUZZ_CHECK(same(&mr, &before));
 }
 
-/* any region that can be: what is encoded is decoded */
+/* any possible region: encoding and decoding it gives the same region */
 static void
 check_encoding(struct fuzz_input in)
 {
@@ -89,7 +92,7 @@ check_encoding(struct fuzz_input in)
 	FUZZ_CHECK(same(&decoded, &mr));
 }
 
-/* the function that an application gives the bytes to */
+/* checks the public function, which an application calls with the bytes */
 static void
 check_public(const uint8_t *desc, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* peer_cfg.c -- the descriptor of a peer's configuration, as it comes from another machine */
+/* peer_cfg.c -- the descriptor of a peer's configuration, as it arrives from another machine */
 
 #include <librpma.h>
 
@@ -19,7 +19,7 @@ check_codec(const uint8_t *desc, size_t size)
 		return;
 	rpmai_peer_cfg_descriptor_encode(direct, again);
 	FUZZ_CHECK(rpmai_peer_cfg_descriptor_decode(again, sizeof(again), &decoded) && decoded == direct);
-	/* any value but 0 is a yes, and we say 1 */
+	/* the decoder takes any value but 0 as true, and the encoder writes 1 */
 	if (desc[0] <= 1)
 		FUZZ_CHECK(again[0] == desc[0]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* private_data.c -- private data with and without its length in it */
+/* private_data.c -- private data with and without a trailer that holds its length */
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "private_data.h"
 
-/* what a connection manager has brought */
+/* private data as the connection manager delivers it */
 static void
 check_arrived(const uint8_t *data, uint8_t len)
 {
@@ -21,7 +21,7 @@ check_arrived(const uint8_t *data, uint8_t len)
 	FUZZ_CHECK(pdata.len <= len && (pdata.len == 0) == (pdata.ptr == NULL));
 	FUZZ_CHECK(pdata.len == 0 || memcmp(pdata.ptr, data, pdata.len) == 0);
 	if (pdata.len < len) {
-		/* shorter means that a trailer said so: the same is made of it again */
+		/* it is shorter because of a trailer, so padding it gives the same bytes again */
 		FUZZ_CHECK(len - pdata.len >= PRIVATE_DATA_TRAILER);
 		FUZZ_CHECK(rpmai_private_data_pad(&pdata, again, len) == len);
 		FUZZ_CHECK(memcmp(again, data, len) == 0);
@@ -30,7 +30,7 @@ check_arrived(const uint8_t *data, uint8_t len)
 	FUZZ_CHECK(pdata.ptr == NULL && pdata.len == 0);
 }
 
-/* what an application sends, in a buffer that takes max bytes */
+/* private data as an application sends it, in a buffer of max bytes */
 static void
 check_sent(const uint8_t *data, uint8_t len, uint8_t max)
 {
@@ -39,12 +39,12 @@ check_sent(const uint8_t *data, uint8_t len, uint8_t max)
 	uint8_t buf[UINT8_MAX];
 
 	if (len > max)
-		return; /* refused before it comes so far */
+		return; /* the library refuses this earlier */
 	uint8_t size = rpmai_private_data_pad(&sent, buf, max);
 	bool fits = len + PRIVATE_DATA_TRAILER <= max;
 	FUZZ_CHECK(size == (fits ? max : len));
 	FUZZ_CHECK(rpmai_private_data_copy(buf, size, &arrived) == 0);
-	/* bytes without a trailer of ours may look as if they had one: then fewer of them arrive */
+	/* bytes without our trailer may look as if they had one; fewer of them arrive then */
 	FUZZ_CHECK(fits ? arrived.len == len : arrived.len <= len);
 	FUZZ_CHECK(arrived.len == 0 || memcmp(arrived.ptr, data, arrived.len) == 0);
 	rpmai_private_data_free(&arrived);

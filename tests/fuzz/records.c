@@ -2,11 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * records.c -- the records that a stream with check sums goes in
+ * records.c -- the records that carry a stream with check sums
  *
- * An input is a row of pieces: one byte that says what it is, two of a length, and bytes. A piece is a record
- * with right sums, one with a bit flipped, or bytes as they are. What is received must be what the records in
- * front of the first wrong one hold, whatever the pieces that it is sent in.
+ * An input is a sequence of pieces. Each is one byte for its kind, two bytes for a number, and data. A piece
+ * becomes a record with correct sums, a record with one bit flipped, or its bytes as they are. However the
+ * stream is cut, the receiver must get the data of all records before the first wrong one, and nothing after
+ * them.
  */
 
 #include <errno.h>
@@ -23,9 +24,9 @@
 
 enum piece {
 	GOOD = 0,
-	FLIPPED = 1, /* the length says which bit */
+	FLIPPED = 1, /* the number says which bit */
 	BARE = 2,    /* these bytes, without a header */
-	PIECES = 4,  /* what else the byte holds: receive now */
+	PIECES = 4,  /* the kind is the byte modulo this */
 	RECEIVE = 1 << 7,
 };
 
@@ -33,11 +34,11 @@ static struct {
 	struct softrdma_stream *stream;
 	int fd[2];
 	uint64_t number;
-	uint8_t wanted[STREAM_MAX]; /* what must arrive */
+	uint8_t wanted[STREAM_MAX]; /* must arrive */
 	size_t wanted_len, got;
-	bool bare;     /* what has no sums of ours was sent: a fuzzer may have found right ones */
-	bool open_end; /* wrong bytes have been sent: nothing must arrive behind them */
-	bool over;     /* the receiver has said so */
+	bool bare;     /* bytes that are no record of ours were sent; a fuzzer may find right sums for them */
+	bool open_end; /* wrong bytes were sent: nothing after them may arrive */
+	bool over;     /* the receiver has reported the end or an error */
 } f;
 
 static void
@@ -136,7 +137,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.left > 0)
 		send_piece(&in);
 	receive(SIZE_MAX);
-	/* all that was good has arrived, and if there was more, nothing of that */
+	/* all good records have arrived; after them, nothing else may */
 	FUZZ_CHECK(f.got == f.wanted_len);
 	f.open_end = true;
 	shutdown(f.fd[0], SHUT_WR);

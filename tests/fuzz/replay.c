@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* replay.c -- gives files to a target, one after the other: corpora, and what a fuzzer has found */
+/* replay.c -- gives files to a target, one after another: corpora, and inputs that a fuzzer has found */
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ replay_file(const char *path)
 		failed(path);
 	size = fread(bytes, 1, sizeof(bytes), f);
 	fclose(f);
-	/* of exactly this size, so that a look behind its end is seen */
+	/* allocated at the exact size, so that a sanitizer sees a read past its end */
 	input = malloc(size ? size : 1);
 	if (!input)
 		failed(path);
@@ -83,6 +83,6 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		replay(argv[i]);
 	printf("%lu inputs replayed\n", replayed);
-	/* a corpus that is not where it should be */
+	/* fails if there was no input: a corpus is not where it should be */
 	return replayed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

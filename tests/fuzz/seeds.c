@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * seeds.c -- inputs that are valid: what fuzzers begin with
+ * seeds.c -- valid inputs, which the fuzzers start from
  *
- *	fuzz_seeds DIRECTORY	writes DIRECTORY/<target>/<name>, where the folders of the targets must be
+ *	fuzz_seeds DIRECTORY	writes DIRECTORY/<target>/<name>; the folders of the targets must exist
  *
- * The corpora in tests/fuzz/corpus are these, and what fuzzers have found beyond them, reduced to what
- * reaches code that the others do not (tests/fuzz/run --minimize).
+ * The corpora in tests/fuzz/corpus are these and the inputs that fuzzers have found, reduced to those that
+ * reach code which the others do not (tests/fuzz/run --minimize).
  */
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ descriptors(void)
 	seed("mr_descriptor", "reserved", desc, sizeof(desc));
 	desc[MR_DESCRIPTOR_SIZE_MIN] = 1; /* the user's own */
 	seed("mr_descriptor", "tail", desc, sizeof(desc));
-	memset(desc, 0xff, 16); /* it wraps */
+	memset(desc, 0xff, 16); /* the address range wraps */
 	seed("mr_descriptor", "wraps", desc, MR_DESCRIPTOR_SIZE);
 	seed("peer_cfg", "yes", yes, sizeof(yes));
 	seed("peer_cfg", "no", no, sizeof(no));
@@ -80,7 +80,7 @@ private_data(void)
 	seed("private_data", "plain", bytes, 6);
 	rpmai_private_data_pad(&pdata, padded + 1, 56);
 	seed("private_data", "padded", padded, 57);
-	padded[20] = 1; /* behind the data, where zeros would be */
+	padded[20] = 1; /* after the data, where zeros would be */
 	seed("private_data", "padded-by-others", padded, 57);
 	rpmai_private_data_pad(NULL, padded + 1, 196);
 	seed("private_data", "none", padded, 197);
@@ -137,7 +137,7 @@ handshakes(void)
 		char name[32];
 
 		bytes[0] = how;
-		bytes[1] = 20; /* the first piece */
+		bytes[1] = 20; /* the first part of the cut stream */
 		len = 2 + hello(bytes + 2, SOFTRDMA_HANDSHAKE_CONNECT, how == 3 ? 0 : 40);
 		len += header(bytes + len, SOFTRDMA_OP_READY, 0, 0, 0);
 		len += header(bytes + len, SOFTRDMA_OP_SEND, SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST, 1,
@@ -194,10 +194,10 @@ frame_headers(void)
 
 		softrdma_frame_encode(&frames[i].frame, bytes);
 		seed("frame", frames[i].name, bytes, sizeof(bytes));
-		bytes[1] ^= 0x10; /* a flag that there is not */
+		bytes[1] ^= 0x10; /* a flag that does not exist */
 		snprintf(name, sizeof(name), "%s-flag", frames[i].name);
 		seed("frame", name, bytes, sizeof(bytes));
-		bytes[1] ^= 0x14; /* one that most have not */
+		bytes[1] ^= 0x14; /* a flag that most opcodes do not allow */
 		snprintf(name, sizeof(name), "%s-imm", frames[i].name);
 		seed("frame", name, bytes, sizeof(bytes));
 	}
@@ -283,7 +283,7 @@ stream(const char *name)
 	seed("stream", name, text, text_len);
 }
 
-/* sizes of the regions, as stream_memory.c has them; the largest has more than an offset can say */
+/* sizes of the regions, as in stream_memory.c; REGION_READ has more bytes than an offset can address */
 static const uint16_t regions_end[REGION_COUNT] = { 4096, 65528, 4096, 1024, 512, 1024 };
 
 #define WHOLE (SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST)
@@ -330,13 +330,13 @@ streams_to_the_responder(void)
 
 	begin(STREAM_SHARED_QUEUE, 3);
 	frame(SOFTRDMA_OP_SEND, WHOLE, NOWHERE, 0, 10, 0, 0);
-	send_all(); /* not ready */
+	send_all(); /* no receive is posted yet */
 	receive(1, 10);
-	send_all(); /* ready */
+	send_all(); /* now one is */
 	u8(STEP_FRAME);
 	u8(SOFTRDMA_OP_RESYNC);
 	u8(0);
-	u8(0x80); /* the number that is expected */
+	u8(0x80); /* the sequence number that the responder expects */
 	for (int i = 0; i < 8; i++)
 		u8(i == 0 ? NOWHERE : 0);
 	frame(SOFTRDMA_OP_SEND, WHOLE, NOWHERE, 0, 10, 0, 0);
@@ -373,7 +373,7 @@ streams_to_the_responder(void)
 	stream("closed-in-a-message");
 }
 
-/* each region, each way to use it: what its rights do not allow, and what its end does not */
+/* each region, used in each way: once against its rights, and once past its end */
 static void
 streams_about_rights(void)
 {

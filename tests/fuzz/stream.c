@@ -5,10 +5,13 @@
  * stream.c -- one side of a connection, at the mercy of its peer
  *
  * The input says what the peer sends, where its stream is cut, and what this side posts and does meanwhile
- * (stream_ops.h). Whatever it is: each request completes in order and at most once, and exactly once when the
- * connection has ended; no byte changes but where a posted request or a frame with the right key, range and
- * right allows it; nothing else is sent away; what this side sends is the protocol; nothing is allocated for
- * what comes.
+ * (stream_ops.h). For any input the following must hold:
+ *
+ * - Each request completes in order and at most once, and exactly once when the connection has ended.
+ * - No byte changes unless a posted request or a frame with the right key, range and right allows it.
+ * - A READ response contains readable memory only.
+ * - What this side sends follows the protocol.
+ * - Nothing is allocated for what arrives.
  */
 
 #include <stdlib.h>
@@ -32,18 +35,18 @@
 #define WIRE_SIZE ((size_t)1 << 16)
 #define PAYLOAD_MASK 0x1fff
 
-/* the sanitizer's, where there is one */
+/* the sanitizer's function, NULL in builds without it */
 __attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(void);
 
-/* bytes become frames, as the protocol has it and without looking at the code under test */
+/* splits bytes into frames by the rules of the protocol, independently of the code under test */
 struct parser {
 	uint8_t header[SOFTRDMA_FRAME_SIZE];
 	size_t have;
-	uint32_t payload; /* bytes of it that are still to come */
+	uint32_t payload; /* bytes still to come */
 	struct softrdma_frame frame;
-	bool bad;  /* no frame of the protocol, or one behind the last; nothing behind it counts */
+	bool bad;  /* not a frame of the protocol, or a frame after DISCONNECT; the rest is ignored */
 	bool last; /* DISCONNECT has been seen */
-	bool late; /* the frame began to leave when the queue pair had failed already */
+	bool late; /* the queue pair had already failed when the first byte of the frame was sent */
 };
 
 struct stream {
@@ -55,18 +58,18 @@ struct stream {
 	struct softrdma_recv_queue recvs;
 	struct ledger sends, receives;
 	bool over;      /* the socket is closed */
-	bool destroyed; /* so is the queue pair */
+	bool destroyed; /* the queue pair is destroyed */
 
-	/* from the peer: sent, and not arrived */
+	/* from the peer: sent, but not arrived yet */
 	uint8_t wire[WIRE_SIZE];
 	size_t begin, end;
-	uint32_t peer_seq; /* of the next request made up */
+	uint32_t peer_seq; /* of the next request to be made up */
 	struct parser in;
 
 	/* to the peer */
 	struct parser out;
-	bool refused;       /* NAK has left */
-	bool closed_silent; /* this side has closed, with nothing on its way: it refuses nothing any more */
+	bool refused;       /* a NAK has been sent */
+	bool closed_silent; /* this side has closed with nothing to send: it may no longer send a NAK */
 };
 
 /* ---- what is sent ---- */
@@ -117,7 +120,7 @@ sent(struct stream *s, const uint8_t *at, size_t len)
 	}
 }
 
-/* a system call takes at most max bytes */
+/* sends; a system call takes at most max bytes */
 static void
 send_some(struct stream *s, size_t max)
 {
@@ -135,7 +138,7 @@ send_some(struct stream *s, size_t max)
 
 /* ---- what arrives ---- */
 
-/* which bytes the frame may change */
+/* marks the bytes that the frame may change */
 static void
 allow(const struct softrdma_frame *f)
 {
@@ -207,7 +210,7 @@ next_random(struct stream *s)
 	return s->random;
 }
 
-/* how much of what is there one system call brings */
+/* the number of bytes that one system call returns, of those that are available */
 static size_t
 next_piece(struct stream *s, size_t available)
 {
@@ -220,7 +223,7 @@ next_piece(struct stream *s, size_t available)
 	return 1 + next_random(s) % (scale < available ? scale : available);
 }
 
-/* one recvmsg */
+/* one recvmsg() */
 static bool
 receive_some(struct stream *s, size_t max)
 {
@@ -266,7 +269,7 @@ deliver(struct stream *s, size_t max)
 		s->begin = s->end = 0;
 }
 
-/* the medium has answered, on a worker */
+/* a worker reports that the medium has completed the flush */
 static void
 flushed(struct stream *s, int error)
 {
@@ -305,7 +308,7 @@ raw_step(struct stream *s, struct fuzz_input *in)
 	in->left -= len;
 }
 
-/* numbers are relative to the one that would be right, so that inputs come far */
+/* Sequence numbers in the input are relative to the correct one, so that inputs get far. */
 static uint32_t
 number_of(struct stream *s, uint8_t opcode, uint8_t delta)
 {
@@ -321,14 +324,14 @@ number_of(struct stream *s, uint8_t opcode, uint8_t delta)
 static uint64_t
 argument_of(const struct softrdma_frame *f, uint16_t arg)
 {
-	if (arg >= 0xff00) /* at the limits */
+	if (arg >= 0xff00) /* close to the limits */
 		return (arg & 1 ? SOFTRDMA_MSG_MAX : UINT32_MAX) + (uint64_t)((arg >> 1) & 7) - 3;
 	if (f->opcode == SOFTRDMA_OP_READ)
 		return (uint64_t)arg << 4;
 	return arg;
 }
 
-/* opcode, flags, key and address as the input has them, the rest near to what makes sense */
+/* takes opcode, flags, key and address from the input, and makes the other fields plausible */
 static void
 frame_step(struct stream *s, struct fuzz_input *in)
 {
@@ -364,7 +367,7 @@ local_piece(enum region_id id, uint8_t offset, uint32_t len)
 	return (struct ibv_sge){ .addr = r->addr + offset, .length = len, .lkey = r->key };
 }
 
-/* where to or from: some of them regions that do not take it */
+/* chooses the local memory of a request, sometimes in a region that does not allow the access */
 static void
 take_local(struct softrdma_send *send, uint8_t flags, uint8_t offset, uint32_t len)
 {
@@ -496,7 +499,7 @@ close_link(struct stream *s)
 	softrdma_link_close(s->link);
 }
 
-/* what has been sent by then has been sent; a flush that is under way may still end */
+/* Frames sent earlier are not taken back. A flush in progress may still end. */
 static void
 destroy(struct stream *s)
 {
@@ -623,7 +626,7 @@ stream_open(struct stream *s, struct fuzz_input *in)
 	softrdma_link_start(s->link, STREAM_PEER_SEQ, RD_ATOM_MAX, RD_ATOM_MAX);
 }
 
-/* both ledgers are even, unless completions were lost with their queue, or vanished with the queue pair */
+/* both ledgers are complete, unless completions were lost with their queue or with the queue pair */
 static void
 check_ledgers(struct stream *s)
 {
@@ -635,7 +638,7 @@ check_ledgers(struct stream *s)
 	if (s->destroyed || overrun)
 		return;
 	ledger_check_complete(&s->sends);
-	/* what nobody has taken out of a shared queue stays there */
+	/* receives that no connection has taken stay in a shared queue */
 	while (softrdma_recv_queue_take(&s->recvs, &recv)) {
 		FUZZ_CHECK(s->flags & STREAM_SHARED_QUEUE);
 		FUZZ_CHECK(recv.wr_id == s->receives.next++);
@@ -646,7 +649,7 @@ check_ledgers(struct stream *s)
 static void
 stream_close(struct stream *s)
 {
-	/* bytes that are no frames are never left standing */
+	/* bytes that are no frame must be refused at once, not left in the buffer */
 	flushed(s, 0);
 	deliver(s, WIRE_SIZE);
 	FUZZ_CHECK(!s->in.bad || s->over || s->link->responder.flushing);
@@ -661,7 +664,7 @@ stream_close(struct stream *s)
 	close_link(s);
 	check_ledgers(s);
 	send_some(s, SIZE_MAX);
-	/* what came later has changed nothing */
+	/* nothing after the end has changed memory */
 	memory_check();
 	FUZZ_CHECK(s->link->failed);
 	destroy(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* stream_ledger.c -- each work request of the stream's target, and what became of it */
+/* stream_ledger.c -- each work request of the stream's target and its completion */
 
 #include "stream_ledger.h"
 
@@ -24,12 +24,14 @@ collect_one(struct ledger *l, const struct ibv_wc *wc)
 {
 	bool success = wc->status == IBV_WC_SUCCESS;
 
-	/* those between have succeeded without a word */
+	/* the unsignaled requests before this one have succeeded, and have no completion */
 	while (l->next < wc->wr_id && l->next < l->posted)
 		FUZZ_CHECK(!l->signaled[l->next++] && !l->failed);
 	FUZZ_CHECK(wc->wr_id == l->next && l->next < l->posted);
 	FUZZ_CHECK(success ? !l->failed && l->signaled[l->next] : true);
-	/* those before the one with the reason may have been flushed: nobody knows if they were executed */
+	/*
+	 * a request before the one that failed may be flushed as well: whether it was executed is not known
+	 */
 	if (!success && wc->status != IBV_WC_WR_FLUSH_ERR)
 		FUZZ_CHECK(l->reasons++ == 0);
 	l->failed = l->failed || !success;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* stream_memory.c -- registered memory of the stream's target, and who may change which byte of it */
+/* stream_memory.c -- registered memory of the stream's target, and which bytes of it may change */
 
 #include <string.h>
 #include <sys/mman.h>
@@ -11,12 +11,12 @@
 #include "stream_memory.h"
 
 #define PAGE ((size_t)4096)
-/* where nothing else is, with the sanitizers' own mappings either */
+/* addresses that nothing else uses, not even the sanitizers' own mappings */
 #define FILE_ADDR ((uint64_t)0x200000000000)
 #define FILE_SIZE (2 * PAGE)
 #define PLAIN_ADDR (FILE_ADDR + 0x100000)
 #define PLAIN_SIZE (4 * PAGE)
-/* more than two segments, so that answers and requests are cut */
+/* more than two segments, so that responses and requests are split */
 #define READ_ADDR (FILE_ADDR + 0x200000)
 #define READ_SIZE (150 * PAGE)
 
@@ -38,11 +38,11 @@ struct region regions[REGION_COUNT] = {
 struct ibv_pd *stream_pd;
 static struct ibv_pd *foreign_pd;
 
-/* what can be written at all, as it was and as it may be */
+/* all memory that can be written: its current content and its permitted changes */
 static struct area {
 	uint64_t addr;
 	size_t size;
-	uint8_t fresh[PLAIN_SIZE]; /* at the beginning, and what is compared with */
+	uint8_t fresh[PLAIN_SIZE]; /* the initial content; before: the content to compare with */
 	uint8_t before[PLAIN_SIZE];
 	uint8_t may_change[PLAIN_SIZE];
 } areas[] = { { .addr = FILE_ADDR, .size = FILE_SIZE }, { .addr = PLAIN_ADDR, .size = PLAIN_SIZE } };
@@ -51,7 +51,7 @@ static struct area {
 
 static uint32_t next_key;
 
-/* the only random numbers that regions need are their keys */
+/* the keys of regions are the only random numbers that the device needs here */
 static int
 known_random(void *buf, size_t len)
 {

@@ -27,12 +27,12 @@ count_entries(const char *path)
 int
 count_fds(void)
 {
-	return count_entries("/proc/self/fd") - 1; /* without the one of opendir() */
+	return count_entries("/proc/self/fd") - 1; /* without the descriptor of opendir() */
 }
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1 /* as gcc says it */
+#define __SANITIZE_THREAD__ 1 /* gcc's name for it */
 #endif
 #endif
 #ifdef __SANITIZE_THREAD__
@@ -45,7 +45,7 @@ int
 count_threads(void)
 {
 	int n = count_entries("/proc/self/task");
-	/* the thread sanitizer has one of its own, from the first that the program starts on */
+	/* the thread sanitizer adds a thread of its own when the program starts its first one */
 	return HAS_SANITIZER_THREAD && n > 1 ? n - 1 : n;
 }
 
@@ -55,7 +55,7 @@ count_settle(int (*count)(void), int limit, int timeout_ms)
 	int64_t end = now_ms() + timeout_ms;
 	int n = count();
 
-	/* nothing tells when a thread has left /proc: looking again is all there is */
+	/* nothing reports that a thread has left /proc, so look again */
 	while (n > limit && left_ms(end) > 0) {
 		poll(NULL, 0, 5);
 		n = count();

@@ -21,7 +21,7 @@ say(const char *text)
 {
 	ssize_t n = write(STDERR_FILENO, text, strlen(text));
 
-	(void)n; /* nothing is left to be done about it */
+	(void)n; /* nothing can be done if it fails */
 }
 
 static void
@@ -47,7 +47,7 @@ read_factor(void)
 unsigned
 deadline_scaled(unsigned seconds)
 {
-	/* once: another thread of the test may be about to change the environment */
+	/* read once, because another thread of the test may change the environment later */
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, read_factor);

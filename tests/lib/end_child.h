@@ -16,8 +16,8 @@
 #endif
 
 /*
- * By exit() a build for coverage writes down which lines a child has executed. A leak checker would look then
- * as well, and miss what only the stacks of the parent's threads refer to.
+ * exit() makes a coverage build record the lines that the child has executed. A leak checker would run then
+ * as well, and would not see pointers on the stacks of the parent's threads.
  */
 static inline _Noreturn void
 end_child(int status)

@@ -4,9 +4,10 @@
 /*
  * fault.c -- stand-ins for fallible calls
  *
- * A stand-in fails as the call itself may fail: with an errno value of its manual, and with what it leaves
- * behind. A call that no kernel lets fail with sound arguments (taking a descriptor out of an epoll set) has
- * none. A failed shutdown(), sendmsg() or the like means that the connection is gone, so it goes.
+ * A stand-in fails as the call itself may fail: with an errno value of its manual page, and with the same
+ * side effects. A call that cannot fail with valid arguments (removing a descriptor from an epoll set) has
+ * none. If shutdown(), sendmsg() or the like is made to fail, the connection is lost, so the stand-in ends
+ * it.
  */
 
 #include <dirent.h>
@@ -37,7 +38,7 @@
 
 #include "fault.h"
 
-/* more than a scenario ever holds at once; it fails loudly if that is not so */
+/* more than a scenario ever holds at once; fails loudly if a scenario does */
 #define HELD_MAX 65536
 
 static struct {
@@ -48,7 +49,7 @@ static struct {
 	unsigned domains;
 	unsigned variant;
 	unsigned long calls;
-	const char *call; /* that failed first */
+	const char *call; /* the one that failed first */
 	int error;
 	void *frames[FAULT_FRAMES];
 	int frame_count;
@@ -61,7 +62,7 @@ fault_arm(unsigned long k, enum fault_mode mode, unsigned domains, unsigned vari
 {
 	void *frames[FAULT_FRAMES];
 
-	backtrace(frames, FAULT_FRAMES); /* the first one loads a library */
+	backtrace(frames, FAULT_FRAMES); /* its first call loads a library */
 	pthread_mutex_lock(&state.lock);
 	state.armed = true;
 	state.k = k;
@@ -158,7 +159,7 @@ fault_hits(enum fault_domain domain, const char *call, const int *errnos)
 
 		if (n == state.k || n == state.also || (state.k && n > state.k && state.mode == FAULT_FROM))
 			error = errnos[(state.variant + n) % length_of(errnos)];
-		/* a signal comes in between, not for ever */
+		/* a signal interrupts a call, but not twice in a row */
 		if (error == EINTR && interrupted)
 			error = 0;
 		interrupted = error == EINTR;
@@ -173,7 +174,7 @@ fault_hits(enum fault_domain domain, const char *call, const int *errnos)
 }
 
 #define ERRNOS(...) ((const int[]){ __VA_ARGS__, 0 })
-/* true, with errno set: the call is to fail */
+/* true if the call must fail; errno is set then */
 #define HITS(call, ...) (hits(call, ERRNOS(__VA_ARGS__)))
 
 static bool
@@ -188,12 +189,12 @@ hits(const char *call, const int *errnos)
 
 /* ---- what is held ---- */
 
-/* open addressing; a pointer that was given back leaves its place to be used again */
+/* a hash table with open addressing; the entry of a freed pointer can be used again */
 static struct {
 	const void *ptr;
 	struct fault_held what;
 } held[HELD_MAX];
-static const char given_back; /* its address marks such places */
+static const char given_back; /* its address marks such entries */
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t
@@ -225,7 +226,7 @@ take(const char *call, void *ptr, size_t size)
 	return ptr;
 }
 
-/* what the C library allocated itself (getline) is not known here */
+/* memory that the C library allocated itself (getline) is not in the table */
 static void
 give_back(const void *ptr)
 {
@@ -313,7 +314,7 @@ __wrap_msync(void *addr, size_t len, int flags)
 	return HITS("msync", EIO, ENOMEM) ? -1 : msync(addr, len, flags);
 }
 
-/* a kernel that does not know the advice, and a page that cannot be had */
+/* a kernel that does not know the advice, and a page that cannot be allocated */
 int
 __wrap_madvise(void *addr, size_t len, int advice)
 {
@@ -324,7 +325,7 @@ ssize_t
 __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	/* what sandboxes say */
+	/* the errors of a sandbox */
 	if (HITS("process_vm_writev", ENOSYS, EPERM, ENOMEM))
 		return -1;
 	return process_vm_writev(pid, local, local_count, remote, remote_count, flags);
@@ -382,7 +383,7 @@ fault_redirect(fault_redirection *new_redirection)
 	redirection = new_redirection;
 }
 
-/* others connect to learn their own address, and send nothing */
+/* datagram sockets connect only to learn the local address, and send nothing */
 static bool
 is_stream(int fd)
 {
@@ -435,7 +436,7 @@ __wrap_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	return HITS("getpeername", ENOTCONN, ENOBUFS) ? -1 : getpeername(fd, addr, len);
 }
 
-/* a call that says so has ended the connection */
+/* a call that fails with such an error ends the connection */
 static ssize_t
 broken(int fd)
 {
@@ -543,7 +544,7 @@ __wrap_epoll_create1(int flags)
 	return HITS("epoll_create1", EMFILE, ENFILE, ENOMEM) ? -1 : epoll_create1(flags);
 }
 
-/* changing and removing allocate nothing, so they cannot fail */
+/* changing and removing an entry allocates nothing, so it cannot fail */
 int
 __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 {
@@ -564,7 +565,7 @@ __wrap_eventfd(unsigned value, int flags)
 	return HITS("eventfd", EMFILE, ENFILE, ENOMEM) ? -1 : eventfd(value, flags);
 }
 
-/* it allocates, in the C library; an element that is there already is found all the same, but none is here */
+/* The C library allocates an element, unless it finds one that exists. Here all are new. */
 void *
 __wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
 {
@@ -595,7 +596,7 @@ __wrap_write(int fd, const void *buf, size_t len)
 	return HITS("write", EINTR) ? -1 : write(fd, buf, len);
 }
 
-/* the descriptor is gone all the same (close(2)) */
+/* the descriptor is closed even if the call fails (close(2)) */
 int
 __wrap_close(int fd)
 {
@@ -686,7 +687,7 @@ __wrap_getdelim(char **line, size_t *size, int delimiter, FILE *stream)
 	return HITS("getdelim", ENOMEM) ? -1 : getdelim(line, size, delimiter, stream);
 }
 
-/* what the headers make of getline() when they optimise */
+/* the headers turn getline() into this call in optimised builds */
 ssize_t
 __wrap___getdelim(char **line, size_t *size, int delimiter, FILE *stream)
 {
@@ -736,7 +737,7 @@ __wrap_statx(int dir_fd, const char *path, int flags, unsigned mask, struct stat
 	return HITS("statx", ENOSYS, ENOMEM) ? -1 : statx(dir_fd, path, flags, mask, stx);
 }
 
-/* an older kernel, or one that has run out of memory */
+/* an older kernel, or one without free memory */
 int
 __wrap_ioctl(int fd, unsigned long request, ...)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* net.c -- ports from the kernel */
+/* net.c -- free ports from the kernel */
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* net.h -- ports from the kernel */
+/* net.h -- free ports from the kernel */
 
 #ifndef TEST_NET_H
 #define TEST_NET_H
@@ -9,8 +9,8 @@
 #define NET_PORT_LEN 8
 
 /*
- * A port that nobody uses on this numeric IPv4 or IPv6 address now. It is free, not reserved: who
- * fails to listen on it asks for another one. 0 or -1 with errno.
+ * Finds a port that is free now on this numeric IPv4 or IPv6 address. It is not reserved: a caller that fails
+ * to listen on it asks for another one. Returns 0, or -1 with errno.
  */
 int net_free_port(const char *addr, char port[NET_PORT_LEN]);
 

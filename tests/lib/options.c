@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* options.c -- what the drivers of scenarios take on their command lines */
+/* options.c -- command-line options of the drivers of scenarios */
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -8,7 +8,7 @@
 #include "pair.h"
 #include "wait.h"
 
-/* a port from the kernel is only free, not ours: somebody else may bind it first */
+/* a port from the kernel is free, but not reserved: another process may bind it first */
 #define LISTEN_ATTEMPTS 20
 
 int
@@ -85,7 +85,7 @@ pair_open(struct pair *p, const char *addr, const struct rpma_conn_cfg *client_c
 	return ret ? ret : establish(&p->server);
 }
 
-/* RPMA_CONN_CLOSED (or LOST) ends a connection; what else comes before it does not matter here */
+/* RPMA_CONN_CLOSED (or LOST) ends a connection; earlier events do not matter here */
 static void
 await_end(struct pair_side *side)
 {

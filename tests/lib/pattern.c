@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* pattern.c -- position-keyed patterns */
+/* pattern.c -- patterns of bytes that depend on their position */
 
 #include <string.h>
 
 #include "pattern.h"
 
 /*
- * What orders these accesses and those of a device on behalf of another process is that process: a message to
- * it, a message from it. A thread sanitizer sees one process and would call each of them a race.
+ * The other process orders these accesses and those of a device on its behalf, by a message to it and one
+ * from it. A thread sanitizer sees only one process, and would report each of them as a race.
  */
 #define ORDERED_ELSEWHERE __attribute__((no_sanitize("thread")))
 
-/* the finalizer of splitmix64: neighbours in offset or seed share no visible structure */
+/* the finalizer of splitmix64: adjacent offsets or seeds give unrelated values */
 static uint64_t
 word_at(uint64_t seed, uint64_t index)
 {
@@ -53,7 +53,7 @@ pattern_fill(void *buf, size_t len, uint64_t seed, uint64_t offset)
 	size_t i = head_len(len, offset);
 
 	fill_bytes(p, i, seed, offset);
-	/* x86-64 and arm64 are little-endian, as byte_at() is */
+	/* x86-64 and arm64 are little-endian, like byte_at() */
 	for (; len - i >= 8; i += 8) {
 		uint64_t word = word_at(seed, (offset + i) / 8);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* power_cut.c -- a power cut, by a command */
+/* power_cut.c -- a power cut, made by a command */
 
 #include <errno.h>
 #include <stdint.h>
@@ -11,10 +11,10 @@
 #include "power_cut.h"
 #include "process.h"
 
-/* a copy of the medium takes a tenth of a second */
+/* copying the medium takes about 100 ms */
 #define COMMAND_MS 30000
 
-/* the command's last line is left in line */
+/* leaves the command's last line in line */
 static bool
 order(const char *command, const char *what, char *line, size_t line_len)
 {

@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 /*
- * The command makes the cut (tests/lossy/power-cut): with the argument "begin" it prints the folder that
- * stands for the current one in a copy of the medium; with "end" the copy goes away. False: it failed, and
- * folder has its words.
+ * The command makes the cut (tests/lossy/power-cut). With the argument "begin" it prints the folder that
+ * stands for the current one in a copy of the medium; with "end" it removes the copy. Returns false if the
+ * command failed; folder or words then contains its last line.
  */
 bool power_cut_begin(const char *command, char *folder, size_t folder_len);
 bool power_cut_end(const char *command, char *words, size_t words_len);

@@ -68,7 +68,7 @@ err_close_in:
 	return -1;
 }
 
-/* hands out a line of the buffer; end: what there is counts as a line */
+/* Returns a line of the buffer. If end is not 0, an unfinished line counts as well. */
 static int
 take_line(struct proc *p, char *line, size_t line_len, int end)
 {

@@ -12,36 +12,38 @@
 #define PROC_BUF_LEN 65536
 
 struct proc {
-	pid_t pid;              /* 0 once it was waited for */
+	pid_t pid;              /* 0 after it was waited for */
 	int in;                 /* its standard input, or -1 */
 	int out;                /* its standard output and error, or -1 */
 	size_t len;             /* bytes of buf that are in use */
-	char buf[PROC_BUF_LEN]; /* output that was read and not handed out yet */
+	char buf[PROC_BUF_LEN]; /* output that was read but not returned yet */
 };
 
 /*
- * Starts argv[0] (searched in PATH). env is a list "NAME=value", NULL at its end, added to our own
- * environment, or NULL. The child dies with us. 0, or -1 with errno; a program that cannot be
- * executed ends with status 127.
+ * Starts argv[0] (searched in PATH). env is a list of "NAME=value" that ends with NULL and is added to our
+ * own environment, or NULL. The child is killed when this process ends. Returns 0, or -1 with errno; a
+ * program that cannot be executed ends with status 127.
  */
 int proc_start(struct proc *p, char *const argv[], char *const env[]);
 
 /*
- * the next line without its newline, cut at line_len - 1. Its length, or -1 at the end of output or
- * of the time
+ * Reads the next line without its newline, cut at line_len - 1 bytes. Returns its length, or -1 at the end of
+ * the output or after timeout_ms.
  */
 int proc_read_line(struct proc *p, char *line, size_t line_len, int timeout_ms);
 
-/* skips lines up to one that contains text; it is left in line (line may be NULL). 0 or -1 */
+/*
+ * Skips lines up to one that contains text, and stores that one in line (which may be NULL). Returns 0 or -1.
+ */
 int proc_wait_line(struct proc *p, const char *text, char *line, size_t line_len, int timeout_ms);
 
 int proc_write(struct proc *p, const void *buf, size_t len);
 void proc_close_in(struct proc *p);
 
-/* the exit status, 128 + the signal, or -1 when it still runs after the time (it is left running) */
+/* Returns the exit status, 128 + the signal, or -1 if it still runs after timeout_ms (it is left running). */
 int proc_wait(struct proc *p, int timeout_ms);
 
-/* kill -9, waits for the end, closes everything; harmless on one that has ended */
+/* kills the process (SIGKILL), waits for its end, and closes everything; safe on one that has ended */
 void proc_kill(struct proc *p);
 
 #endif /* TEST_PROCESS_H */

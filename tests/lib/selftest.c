@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* selftest.c -- do the tests' own tools see what they are there to see? */
+/* selftest.c -- checks that the tests' own tools detect what they are meant to detect */
 
 #include <errno.h>
 #include <limits.h>
@@ -28,7 +28,7 @@
 #define LEN 300
 #define WAIT_MS 10000
 
-/* any piece of a pattern is the same wherever its filling began */
+/* a part of a pattern is the same wherever the filling began */
 static void
 pattern_depends_on_position(void **state)
 {
@@ -47,7 +47,7 @@ pattern_depends_on_position(void **state)
 	assert_true(pattern_check(whole, LEN - 8, 7, 8) >= 0);
 }
 
-/* every changed byte is found, at its place */
+/* every changed byte is found, at its position */
 static void
 pattern_finds_each_byte(void **state)
 {
@@ -140,7 +140,7 @@ deadline_names_the_test(void **state)
 	proc_kill(&p);
 }
 
-/* which of ten calls fail, as a bit mask */
+/* a bit mask of the calls that fail, of ten calls */
 static unsigned
 failing_calls(enum fault_domain domain)
 {
@@ -169,7 +169,7 @@ faults_hit_what_they_are_to_hit(void **state)
 	fault_arm(2, FAULT_ONCE, FAULT_SYSTEM | FAULT_VERBS, 0);
 	fault_also(7);
 	assert_int_equal(failing_calls(FAULT_VERBS), 1 << 2 | 1 << 7);
-	fault_arm(4, FAULT_ONCE, FAULT_SYSTEM, 0); /* the second one is forgotten */
+	fault_arm(4, FAULT_ONCE, FAULT_SYSTEM, 0); /* fault_arm() forgets the second one */
 	assert_int_equal(failing_calls(FAULT_SYSTEM), 1 << 4);
 	fault_disarm();
 	assert_int_equal(failing_calls(FAULT_SYSTEM), 0);

@@ -30,7 +30,7 @@ wait_event(struct rpma_conn *conn, enum rpma_conn_event *event, int timeout_ms)
 
 	if (ret)
 		return ret;
-	/* a signal may come in between, and an event may be none for the user */
+	/* a signal may interrupt the wait, and an event may be none that the user gets */
 	const int64_t end = now_ms() + timeout_ms;
 	do {
 		int64_t left = end - now_ms();

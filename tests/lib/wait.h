@@ -8,26 +8,26 @@
 
 #include <librpma.h>
 
-/* as long as anything that must happen may take; a test that runs into it has failed */
+/* milliseconds that anything that must happen may take; a test that waits longer has failed */
 #define WAIT_MS 20000
 
-/* 1 when fd became readable, 0 when it did not in time */
+/* 1 if fd became readable, 0 if it did not in time */
 int wait_readable(int fd, int timeout_ms);
 
-/* the result of rpma_conn_next_event, or RPMA_E_NO_EVENT when the time ran out */
+/* the result of rpma_conn_next_event(), or RPMA_E_NO_EVENT if the time ran out */
 int wait_event(struct rpma_conn *conn, enum rpma_conn_event *event, int timeout_ms);
 
-/* the result of rpma_ep_next_conn_req, or RPMA_E_NO_EVENT when the time ran out */
+/* the result of rpma_ep_next_conn_req(), or RPMA_E_NO_EVENT if the time ran out */
 int wait_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, struct rpma_conn_req **req,
 	int timeout_ms);
 
 /*
- * one completion of a CQ that has its own channel: 0, RPMA_E_NO_COMPLETION when the time ran out,
- * or another error
+ * Takes one completion from a CQ that has its own channel. Returns 0, RPMA_E_NO_COMPLETION if the time ran
+ * out, or another error.
  */
 int wait_wc(struct rpma_cq *cq, struct ibv_wc *wc, int timeout_ms);
 
-/* the same by polling alone */
+/* the same, only by polling */
 int poll_wc(struct rpma_cq *cq, struct ibv_wc *wc, int timeout_ms);
 
 #endif /* TEST_WAIT_H */

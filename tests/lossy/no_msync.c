@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* no_msync.c -- to be preloaded: a flush that makes nothing durable and says that it did */
+/* no_msync.c -- to be preloaded: an msync() that makes nothing durable and reports success */
 
 #include <stddef.h>
 #include <sys/mman.h>

@@ -6,13 +6,14 @@
  *
  *	replay_log LOG IN_FLIGHT IMAGE POSITION MARK
  *
- * LOG is the file behind the log device of dm-log-writes, IN_FLIGHT the kernel's count of the requests to it.
- * What was logged up to the MARK is written into IMAGE. A write is in the log from the moment when the flush
- * after it was complete, or when it was complete itself if it was to go past the cache (FUA). POSITION is a
- * file that keeps how far earlier calls came; what they have taken is given back.
+ * LOG is the file under the log device of dm-log-writes. IN_FLIGHT is the file in which the kernel counts the
+ * requests to that device. Entries before the MARK are written into IMAGE. A write appears in the log
+ * when the flush after it has completed; a write that bypasses the cache (FUA) appears when it has completed
+ * itself. POSITION is a file with the position that earlier calls have reached; the log's blocks before it
+ * are freed.
  *
- * The log is a block that says how many entries there are, and the entries: each is a block with a head, and
- * as many blocks of data as the head says.
+ * The log is a block with the number of entries, followed by the entries. Each entry is a block with a head,
+ * and the number of data blocks that the head says.
  */
 
 #include <endian.h>
@@ -34,7 +35,7 @@
 #define FLAG_MARK 8
 #define BLOCK_MIN 512
 #define BLOCK_MAX 4096
-/* the kernel's thread that writes the log has seconds of other work at most */
+/* the kernel thread that writes the log may be busy with other work for some seconds */
 #define WAIT_FOR_LOG_MS 20000
 
 struct head {
@@ -45,7 +46,7 @@ struct head {
 };
 
 struct entry {
-	uint64_t sector; /* all of them in blocks */
+	uint64_t sector; /* the size of its data, in blocks */
 	uint64_t sectors;
 	uint64_t flags;
 	uint64_t data_len;
@@ -104,8 +105,10 @@ copy_data(const struct log *log, uint64_t from, uint64_t to, uint64_t blocks)
 	}
 }
 
-/* all entries up to the mark, which are also written into the image if that is wanted; false: it is not there
- * yet */
+/*
+ * Walks over all entries up to the mark, and writes them into the image if writes is true. Returns false if
+ * the mark is not in the log yet.
+ */
 static bool
 walk(struct log *log, const char *mark, bool writes)
 {
@@ -148,8 +151,10 @@ is_idle(const char *in_flight)
 	return !reads && !writes;
 }
 
-/* first the mark is seen; with it all before it is on its way at least, and has arrived when the device is
- * idle */
+/*
+ * Waits for the mark first. Everything before it is in transit by then, and has arrived when the device is
+ * idle.
+ */
 static void
 await_mark(struct log *log, const char *mark, const char *in_flight)
 {

@@ -2,16 +2,16 @@
 # Copyright the librpma authors
 # shellcheck shell=bash
 
-# common.sh -- two sides of a program of others, on the software device; to be sourced
+# common.sh -- runs the two sides of a third-party program on the software device; to be sourced
 #
-# In the environment: PRELOAD_LIBRARY, the library; PRELOAD_RUN, utils/softrdma-run; PRELOAD_FIRST, what is loaded before
-# it (the runtime of a sanitizer). As root everything is run as "nobody": it must need no privileges.
+# In the environment: PRELOAD_LIBRARY, the library; PRELOAD_RUN, utils/softrdma-run; PRELOAD_FIRST, what is loaded
+# before it (the runtime of a sanitizer). As root, everything runs without privileges: the device must not need any.
 
 set -euo pipefail
 
 : "${PRELOAD_LIBRARY:?}" "${PRELOAD_RUN:?}"
 export SOFTRDMA_LIBRARY=$PRELOAD_LIBRARY
-# others do not free what they leave behind; that we do is seen elsewhere
+# third-party programs leak memory; other tests check that the device does not
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 deadline=$((60 * ${TEST_DEADLINE_FACTOR:-1}))
 
@@ -42,14 +42,14 @@ if ((EUID == 0)); then
 	need setpriv
 	as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 	chown 65534:65534 "$work"
-	# a library in a folder that is closed to others is copied
+	# a library in a folder that others cannot read is copied
 	install -m 755 "$PRELOAD_LIBRARY" "$work/libsoftrdma.so.0"
 	SOFTRDMA_LIBRARY=$work/libsoftrdma.so.0
 	install -m 755 "$PRELOAD_RUN" "$work/softrdma-run"
 	PRELOAD_RUN=$work/softrdma-run
 fi
 server_pid=
-# the server is the child of timeout(1), which ends it if it is told to end itself, but not if it is killed
+# the server is the child of timeout(1), which ends its child when it gets SIGTERM, but not when it is killed
 cleanup()
 {
 	if [[ -n $server_pid ]]; then
@@ -61,21 +61,21 @@ cleanup()
 trap cleanup EXIT
 cd "$work"
 
-# soft <command...>: on the device, within the deadline; becomes the command
+# soft <command...>: runs the command on the device, with the deadline; replaces the shell
 soft()
 {
 	exec "${as_nobody[@]}" timeout --kill-after=1 "$deadline" env ${PRELOAD_FIRST:+LD_PRELOAD="$PRELOAD_FIRST"} \
 		"$PRELOAD_RUN" "$@"
 }
 
-# ended_well <status> <output>: with 0; or rping, which has a thread that waits for events: when all is done the main thread
-# closes their channel, and if that one asks it once more it ends the process with 255, over any device
+# ended_well <status> <output>: true if the status is 0. rping may also end with 255, over any device: its event thread
+# asks once more for an event after the main thread has closed the channel.
 ended_well()
 {
 	(($1 == 0)) || { (($1 == 255)) && grep -q 'rdma_get_cm_event: Bad file descriptor$' "$2"; }
 }
 
-# client <command...>: ends well; what it says is in client.out
+# client <command...>: must end well; its output is in client.out
 client()
 {
 	local status=0
@@ -104,7 +104,7 @@ show()
 
 free_port()
 {
-	# below those that the kernel gives to connections
+	# below the range of ports that the kernel assigns itself
 	echo $((RANDOM % 12000 + 20000))
 }
 
@@ -113,7 +113,7 @@ listens()
 	[[ -n $(ss -Hltn "sport = :$port") ]]
 }
 
-# server <command...>, with PORT for the port: in the background, until it listens there
+# server <command...>, with PORT for the port: starts it in the background, and waits until it listens
 server()
 {
 	local try end args
@@ -139,7 +139,7 @@ server()
 	fail "no free port after $try tries"
 }
 
-# server_ends: well
+# server_ends: waits for the server, which must end well
 server_ends()
 {
 	local status=0
@@ -159,15 +159,15 @@ wait_for_server()
 expect_server_well()
 {
 	ended_well "$1" server.out || { show; fail "status $1 of the server"; }
-	# that nothing is encrypted is said wherever the address is not this machine's alone
+	# the warning that nothing is encrypted is logged for each address that other machines can reach
 	if grep -E 'Sanitizer|runtime error|^softrdma:' server.out client.out | grep -v ' without TLS: nothing is encrypted'; then
 		show
 		fail 'that should not have been said'
 	fi
 }
 
-# both <command...>: a server and a client with the same options. Programs of perftest measure the processor's clock first;
-# if the machine is too busy for that they have nothing to tell, or end at once, over any device: then once more.
+# both <command...>: runs a server and a client with the same options. Programs of perftest measure the processor's
+# clock first. On a machine that is too busy they print no figures or end at once, over any device; then try again.
 both()
 {
 	local try client_status server_status
@@ -175,7 +175,7 @@ both()
 		client_status=0 server_status=0
 		server "$@" -p PORT
 		run_client "$@" -p "$port" 127.0.0.1 || client_status=$?
-		((client_status == 0)) || kill "$server_pid" 2>/dev/null || true # it may wait for what does not come
+		((client_status == 0)) || kill "$server_pid" 2>/dev/null || true # it may wait for messages that will not come
 		wait_for_server || server_status=$?
 		if grep -q '^Correlation coefficient' server.out client.out; then
 			echo "$1 could not measure the clock: once more"
@@ -188,7 +188,7 @@ both()
 	fail "$1 could not measure the clock in $try tries"
 }
 
-# says <file> <extended expression>...: each is in it
+# says <file> <extended expression>...: the file must match each of them
 says()
 {
 	local file=$1 expression

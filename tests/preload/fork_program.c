@@ -4,8 +4,8 @@
 /*
  * fork_program.c -- a verbs program that listens, forks, and goes on in both processes
  *
- * It knows nothing of the software device: it is run on libsoftrdma.so. Its child connects to it, as the
- * multi-threaded tests of others do.
+ * It knows nothing of the software device and is run on libsoftrdma.so. Its child connects to it, as in the
+ * multi-threaded tests of other projects.
  */
 
 #include <errno.h>

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * The peer's last bytes and the end of its stream came in one event. Fewer bytes than asked for were taken
- * for an emptied socket, no further edge came, and the connection was never reported as closed.
+ * The peer's last bytes and the end of its stream came in one event. The device read fewer bytes than it had
+ * asked for, and took the socket for empty. No further edge came, so the connection was never reported as
+ * closed.
  */
 
 #include <netinet/tcp.h>
@@ -29,7 +30,7 @@ test_end_in_the_same_event(void **state)
 	raw_peer_init(&peer, 7);
 	raw_peer_init(&other, 7);
 
-	/* the progress thread stands at the other connection while both arrive */
+	/* the progress thread blocks on the other connection's lock while both arrive */
 	lock_at_once(&other.link->lock);
 	raw_frame(other.fd, &nothing);
 	wait_until(is_wanted(&other.link->lock));

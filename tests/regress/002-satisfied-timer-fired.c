@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * The timer that ends the wait for a receive went on when the receive had been posted but the socket was
- * full: some time later a working connection failed with IBV_WC_RNR_RETRY_EXC_ERR.
+ * The timer that limits the wait for the peer's receive was not stopped if the peer had posted the receive
+ * but the socket was full. Some time later a working connection failed with IBV_WC_RNR_RETRY_EXC_ERR.
  */
 
 #include "raw_peer.h"
@@ -35,7 +35,7 @@ test_receive_comes_while_the_socket_is_full(void **state)
 	clock_forward_ms(60000);
 	fail_nothing();
 
-	/* what waited leaves with the next request, and all is well */
+	/* the delayed request is sent together with the next one, and both succeed */
 	raw_peer_post(&peer, IBV_WR_SEND, 2, 100);
 	assert_int_equal(raw_next_frame(&peer).opcode, SOFTRDMA_OP_RESYNC);
 	assert_int_equal(raw_next_frame(&peer).seq, peer.seq);

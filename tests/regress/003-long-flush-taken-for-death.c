@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * A peer that makes memory durable does not read meanwhile. When more was sent behind the flush than buffers
- * take, TCP gave the connection up after the ten seconds that stand for a vanished peer.
+ * A peer that makes memory durable does not read meanwhile. If more was sent after the flush than the buffers
+ * hold, TCP gave up the connection after 10 seconds, the time after which a peer counts as vanished.
  */
 
 #include <netinet/tcp.h>
@@ -37,7 +37,7 @@ test_patience_behind_a_flush(void **state)
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 3, 100);
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_FLUSH_TIMEOUT_MS);
 
-	/* everything is answered: as before */
+	/* after all responses the timeout is the usual one again */
 	raw_frame(peer.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = peer.seq + 2 });
 	for (uint64_t wr_id = 1; wr_id <= 3; wr_id++)
 		assert_int_equal(next_wc().wr_id, wr_id);

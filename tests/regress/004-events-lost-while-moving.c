@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * An id that moves to another channel waits until its events are acknowledged. What was posted meanwhile
- * stayed behind in the old channel.
+ * An id that moves to another channel waits until its events are acknowledged. Events that were posted
+ * meanwhile stayed in the old channel.
  */
 
 #include "raw_peer.h"
@@ -34,7 +34,7 @@ test_event_while_moving(void **state)
 	pthread_t thread;
 	void *failed;
 	assert_int_equal(pthread_create(&thread, NULL, move_in_thread, &move), 0);
-	/* it waits for the acknowledgement (glibc counts who waits) */
+	/* the thread waits for the acknowledgement (glibc counts the waiting threads) */
 	wait_until(__atomic_load_n(&softrdma_id_of(move.id)->acked.__data.__wrefs, __ATOMIC_SEQ_CST) != 0);
 	assert_int_equal(softrdma_rdma_resolve_route(move.id, 0), 0);
 	assert_int_equal(softrdma_rdma_ack_cm_event(event), 0);

@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * Nobody did this; no test would have seen it (tests/mutation/006): memory is deregistered in the middle of a
- * message, whose rest must not reach it any more.
+ * This never was a bug, but no test would have found it (tests/mutation/006): memory is deregistered in the
+ * middle of a message, and the rest of the message must no longer reach it.
  */
 
 #include "raw_peer.h"
@@ -36,8 +36,10 @@ test_rest_of_a_message(void **state)
 	wait_until(locked(peer.link, memory[HALF - 1] == 0x55));
 
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
-	/* the peer is told, or sees the end, before it has sent the rest: whoever reads that has no place for
-	 * it */
+	/*
+	 * The device may refuse the message or close before the rest is sent. The thread that reads the rest
+	 * must not store it.
+	 */
 	send(peer.fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
 	shutdown(peer.fd, SHUT_WR);
 	expect_event(peer.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);

@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * Nobody did this; no test would have seen it (tests/mutation/050): a program that the application starts
- * gets none of the device's descriptors. A listening socket that lives on in a child keeps its port.
+ * This never was a bug, but no test would have found it (tests/mutation/050): a program that the application
+ * starts inherits no descriptor of the device. A listening socket that stays open in a child keeps its port.
  */
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 #include "raw_peer.h"
 
-/* how many descriptors are open, and how many of them a child would get */
+/* counts the open descriptors, and those of them that a child would inherit */
 static void
 count_inherited(int *open_ptr, int *inherited_ptr)
 {

@@ -2,16 +2,17 @@
 /* Copyright the librpma authors */
 
 /*
- * The progress thread walked the list of links with work left while another thread queued a link of it again.
- * What stood behind that in the new list was in the old one as well then: served twice, and released twice.
+ * The progress thread walked the list of links with pending work while another thread queued one of these
+ * links again. The links after it in the new list were then in the old list as well: served twice, and
+ * released twice.
  */
 
 #include "raw_peer.h"
 
-/* system calls for one connection before others get their turn, as in io.c */
+/* the number of system calls for one connection before the others get their turn, as in io.c */
 #define TX_TURNS 16
 
-/* its turn is over before the socket has taken anything: the write is left to the progress thread */
+/* The turn ends before the socket has taken anything, so the write is left to the progress thread. */
 static void
 queue(struct raw_peer *p)
 {
@@ -42,14 +43,14 @@ test_queued_again(void **state)
 	raw_peer_init(&third, 7);
 	raw_peer_init(&other, 7);
 
-	/* the progress thread stands at another connection while the first two are queued */
+	/* the progress thread blocks on another connection's lock while the first two are queued */
 	lock_at_once(&other.link->lock);
 	raw_frame(other.fd, &nothing);
 	wait_until(is_wanted(&other.link->lock));
 	queue(&first);
 	queue(&second);
 
-	/* then at the first of them, while the second is queued again, and the third behind it */
+	/* then on the first one's lock, while the second is queued again, and the third after it */
 	lock_at_once(&first.link->lock);
 	pthread_mutex_unlock(&other.link->lock);
 	wait_until(is_wanted(&first.link->lock));

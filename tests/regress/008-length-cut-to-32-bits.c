@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * Nobody did this; no test would have seen it (tests/mutation/059). The original library cuts a length to the
- * 32 bits that verbs have for it, and transfers the rest of the division: 4 GiB and 8 bytes become 8 bytes.
+ * This never was a bug here, but no test would have found it (tests/mutation/059). The original library cuts
+ * a length to the 32 bits that verbs have for it, and transfers the remainder: 4 GiB and 8 bytes become 8
+ * bytes.
  */
 
 #include "mock.h"
@@ -22,7 +23,7 @@ test_lengths_beyond_32_bits(void **state)
 	struct rpma_mr_local *mr = NULL;
 	struct rpma_mr_remote *remote = mock_remote(8 * GIB, 0xFF, true, 0);
 	assert_ok(rpma_mr_reg(peer, memory, 8 * GIB, 0xFF,
-		&mr)); /* the device of the test looks at none of it */
+		&mr)); /* the mock device does not access the memory */
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		size_t len = lengths[i];

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * Nobody did this; no unit test would have seen it (tests/mutation/081): a call that fails leaves its output
- * as it was. A program that cleans up by its pointers would else delete what never was.
+ * This never was a bug, but no unit test would have found it (tests/mutation/081): a call that fails leaves
+ * its output unchanged. Otherwise a program that cleans up by its pointers would delete an object that never
+ * existed.
  */
 
 #include "mock.h"
@@ -139,7 +140,7 @@ static const struct {
 	{ "srq_cfg", new_srq_cfg, delete_srq_cfg },
 };
 
-/* the k-th allocation fails, k = 0 until none does */
+/* the k-th allocation fails, for k from 0 on until the call succeeds */
 static void
 test_no_memory(void **state)
 {

@@ -4,7 +4,7 @@
 /*
  * raw_peer.h -- a connection of the device whose other side is a plain socket of the test
  *
- * So the test decides which bytes come when, which neither application can.
+ * So the test decides which bytes arrive when; two applications could not.
  */
 
 #ifndef REGRESS_RAW_PEER_H
@@ -12,14 +12,14 @@
 
 #include "../unit/softrdma/connected.h"
 
-/* the first number of the test's requests */
+/* the first sequence number of the test's requests */
 #define RAW_SEQ 100u
 
 struct raw_peer {
 	struct listener listener;
 	struct rdma_cm_id *id; /* the device's side */
 	struct softrdma_link *link;
-	uint32_t seq; /* the first number of the device's requests */
+	uint32_t seq; /* the first sequence number of the device's requests */
 	int fd;       /* the test's side */
 };
 
@@ -61,7 +61,7 @@ raw_peer_fini(struct raw_peer *p)
 	listener_fini(&p->listener);
 }
 
-/* the next frame of the device; its payload is passed over */
+/* reads the next frame of the device, and skips its payload */
 static inline struct softrdma_frame
 raw_next_frame(struct raw_peer *p)
 {
@@ -75,7 +75,7 @@ raw_next_frame(struct raw_peer *p)
 	return frame;
 }
 
-/* posts a SEND or a WRITE of the first bytes of the memory that all share */
+/* posts a SEND or a WRITE of the first bytes of the shared memory region */
 static inline void
 raw_peer_post(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len)
 {
@@ -92,8 +92,10 @@ raw_peer_post(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t wr_id, uin
 	assert_int_equal(ibv_post_send(p->id->qp, &wr, &bad_wr), 0);
 }
 
-/* a mutex that was waited for looks as if it still were: is_wanted() needs one that was free when it was
- * taken */
+/*
+ * Takes the mutex while it is free. A mutex that its owner had to wait for still looks contended to
+ * is_wanted().
+ */
 static inline void
 lock_at_once(pthread_mutex_t *mutex)
 {
@@ -101,7 +103,7 @@ lock_at_once(pthread_mutex_t *mutex)
 		sched_yield();
 }
 
-/* does a thread wait for this mutex? (glibc marks it so) */
+/* true if a thread waits for this mutex (glibc marks it so) */
 static inline bool
 is_wanted(const pthread_mutex_t *mutex)
 {

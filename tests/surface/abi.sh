@@ -4,9 +4,9 @@
 
 # abi.sh <librpma.so> <project> [--update]
 #
-# Compares the interface of the shared library with the one that is kept in librpma.abi: functions, their parameters, the
-# types of the header. What was added is fine, and is kept by --update when it is released; what was changed or removed
-# is not. The types of libibverbs are its own affair.
+# Compares the interface of the shared library with the one recorded in librpma.abi: functions, their parameters, and
+# the types of the header. Additions are allowed; --update records them when a version is released. Changes and removals
+# are errors. The types of libibverbs are not compared.
 
 set -euo pipefail
 lib=$1 project=$(realpath "$2") update=${3-}
@@ -19,7 +19,7 @@ if ! command -v abidw >/dev/null; then
 fi
 new=$(mktemp)
 trap 'rm "$new"' EXIT
-# nothing of this machine in it
+# without anything that depends on this machine
 abidw --exported-interfaces-only --drop-private-types --header-file "$project/include/librpma.h" --drop-undefined-syms \
 	--no-elf-needed --no-comp-dir-path --no-corpus-path --no-show-locs "$lib" |
 	sed "s| path='$project/| path='|" >"$new"
@@ -30,7 +30,7 @@ if [[ $update == --update ]]; then
 fi
 status=0
 abidiff --suppressions "$here/abi-exceptions.ini" --no-show-locs "$kept" "$new" || status=$?
-# 4 is a change, 8 one that breaks programs; additions are changes too
+# bit 4 is a change, bit 8 one that breaks programs; additions count as changes too
 if ((status & 3)); then
 	exit 1
 fi

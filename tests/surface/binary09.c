@@ -4,8 +4,8 @@
 /*
  * binary09.c -- a program of the 0.9 library: its completion has 24 bytes, and no byte after them may change
  *
- * It is compiled against the header of the distribution, which lacks the connection's completion calls, and
- * declares them as 0.9 did. The reference to the symbol version is what such a binary carries.
+ * It is compiled against the distribution's header, which lacks the connection's completion calls, so it
+ * declares them as 0.9 did. The reference to the symbol version is the one that such a binary has.
  */
 
 #include <librpma.h>

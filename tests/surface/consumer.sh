@@ -4,8 +4,8 @@
 
 # consumer.sh <build folder> <install prefix of the build>
 #
-# Installs into a temporary root, and builds and runs a user's program there by find_package and by pkg-config, with
-# the shared and with the static library; and as projects of the original do, by the variables LIBRPMA_*.
+# Installs into a temporary root, and builds and runs a user's program there: by find_package and by pkg-config, with
+# the shared and with the static library; and by the variables LIBRPMA_*, as projects of the original do.
 
 set -euo pipefail
 tree=$1 prefix=$2
@@ -46,7 +46,7 @@ done
 read -ra shared < <(pkg-config --cflags --libs librpma)
 gcc -o "$root/pc-shared" "$source/main.c" "${shared[@]}"
 run pc-shared
-# the archive by its name, as everything else stays shared
+# the archive is linked by its name, because all other libraries stay shared
 read -ra cflags < <(pkg-config --cflags librpma)
 read -ra static < <(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs --static librpma | sed 's/-lrpma\b/-l:librpma.a/')
 gcc -o "$root/pc-static" "$source/main.c" "${cflags[@]}" "-L$libdir" "${static[@]}"
@@ -56,7 +56,7 @@ if ldd "$root/pc-static" | grep librpma; then
 fi
 run pc-static
 
-# what was installed is all, and can be removed again
+# uninstall removes everything that was installed
 DESTDIR=$root cmake --build "$tree" --target uninstall >/dev/null
 left=$(find "$root$prefix" ! -type d)
 [[ -z $left ]] || { echo "left after uninstall: $left"; exit 1; }

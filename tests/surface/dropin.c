@@ -5,7 +5,7 @@
  * dropin.c -- a program of the original library, which runs on ours
  *
  *	dropin                    both roles
- *	dropin target PIPE        tells its port through it
+ *	dropin target PIPE        writes its port to the pipe
  *	dropin initiator PIPE
  *
  * Compiled against the header and linked to the library of the distribution; LD_LIBRARY_PATH puts ours in its
@@ -18,7 +18,7 @@
 #define SEED 42u
 #define TAIL_OFFSET 32768
 
-/* what the medium has: a file is read, a device is mapped once more */
+/* reads what the medium has: a file is read, a device is mapped once more */
 static void
 read_medium(const char *path, bool is_device, unsigned char *copy)
 {
@@ -48,7 +48,10 @@ target(int port_fd)
 		RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT |
 			RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
 		&mr));
-	/* programs of the original end if this fails; on hardware it is for memory on demand */
+	/*
+	 * programs of the original end if this fails; on hardware it prefetches memory that is registered on
+	 * demand
+	 */
 	int ret = rpma_mr_advise(mr, 0, TWO_SIZE, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
 		IBV_ADVISE_MR_FLAG_FLUSH);
 	const char *which = getenv("RPMA_DEVICE");
@@ -59,7 +62,7 @@ target(int port_fd)
 	char descriptor[24];
 	size_t size;
 	ZERO(rpma_mr_get_descriptor_size(mr, &size));
-	TRUE(size <= sizeof(descriptor)); /* what the original's users reserve */
+	TRUE(size <= sizeof(descriptor)); /* the size that the original's users reserve */
 	ZERO(rpma_mr_get_descriptor(mr, descriptor));
 
 	char port[8];
@@ -157,7 +160,7 @@ initiator(const char *port)
 	free(mem);
 }
 
-/* the roles as programs of their own, each perhaps with another library; the pipe is a named one */
+/* each role runs in a program of its own, perhaps with another library; the pipe is a named one */
 static void
 target_alone(const char *path)
 {

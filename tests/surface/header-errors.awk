@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# header-errors.awk include/librpma.h -- function, error: what the comment above its prototype names. "As rpma_x", "as
-# rpma_x" and "rpma_x of ... As that" add what is said of that function.
+# header-errors.awk include/librpma.h -- prints function, error: the errors that the comment above a prototype names.
+# "As rpma_x", "as rpma_x" and "rpma_x of ... As that" add the errors of that function.
 
 /^\/\*/ {
 	comment = ""
@@ -16,7 +16,7 @@ in_comment {
 	next
 }
 
-# the comment of a group stands above its first function alone
+# the comment of a group belongs to its first function only
 /^$/ {
 	comment = ""
 }

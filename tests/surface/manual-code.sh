@@ -4,8 +4,8 @@
 
 # manual-code.sh <project>
 #
-# The code in the manuals compiles. Each SYNOPSIS declares just what NAME lists, and not otherwise than the header does.
-# Each other block of code is a piece of a program that stands alone.
+# The code in the manuals compiles. Each SYNOPSIS declares exactly the functions that NAME lists, with the prototypes of
+# the header. Each other block of code is a piece of a program that compiles by itself.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -21,7 +21,7 @@ part()
 	awk -v "part=$1" -v "number=${3-}" -f "$here/manual.awk" "$2"
 }
 
-# once for all: nearly all time goes into the headers of verbs
+# compiled once, because nearly all the time goes into the headers of verbs
 gcc "${options[@]}" -x c-header include/librpma.h -o "$dir/librpma.h.gch"
 
 # compile <page> <what> <file> <further arguments...>
@@ -36,7 +36,7 @@ compile()
 	fi
 }
 
-# of a page in section 3: the prototypes, found by the compiler itself where it can tell
+# for a page of section 3: compares its prototypes with the header's; the compiler itself reports them where it can
 check_synopsis()
 {
 	local page=$1 names declared

@@ -4,8 +4,8 @@
 
 # manual-errors.sh <project> <unit test programs...>
 #
-# The errors that the manual lists for a function are those that the unit tests have seen it return, each of them and no
-# other; and the comment of the public header names the same.
+# The errors that the manual lists for a function are exactly those that the unit tests have seen it return, and the
+# comment of the public header names the same ones.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -26,7 +26,7 @@ sort -u "$dir/record" >"$dir/tested"
 awk -v part=errors -f "$here/manual.awk" "$project"/doc/manuals/*.3.md | sort -u >"$dir/manual"
 awk -f "$here/header-errors.awk" "$project/include/librpma.h" | sort -u >"$dir/header"
 
-# differ <file> <about what only it has> <about what only the manual has>
+# differ <file> <text for what only it has> <text for what only the manual has>
 differ()
 {
 	local more less

@@ -4,8 +4,8 @@
 
 # manual-html.sh <project> <folder of the build>
 #
-# The target doc-html makes a site in which each link leads somewhere: to a page, and to a place on it that is there.
-# Each page can be reached from the index, and each name of a manual is on it.
+# The target doc-html makes a site without broken links: each link leads to an existing page, and to an existing place
+# on it. Each page can be reached from the index, and contains each name of its manual.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")

@@ -4,7 +4,7 @@
 
 # manual-pages.sh <project> <folder of man pages>
 #
-# The man pages that were built have no fault that mandoc calls an error, and each name of each page leads to it.
+# mandoc reports no error in the man pages that were built, and each name of a page leads to that page.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -17,7 +17,7 @@ if ! command -v mandoc >/dev/null; then
 	echo 'SKIPPED: mandoc is not installed'
 	exit 77
 fi
-cd "$2" # ".so man3/..." is looked for from here
+cd "$2" # ".so man3/..." is relative to this folder
 failed=false
 count=0
 
@@ -25,7 +25,7 @@ mandoc -T lint -W error man*/* || failed=true
 
 while read -r page name; do
 	file=man${page##*.}/$name.${page##*.}
-	# bold letters are struck twice
+	# mandoc prints bold letters twice, with a backspace between them
 	if ! mandoc -T ascii "$file" | sed 's/.\x08//g' | awk '/^NAME/ { inside = 1; next } /^[A-Z]/ { inside = 0 } inside' |
 		grep -qw "$name"; then
 		echo "$file does not lead to the page of $name"

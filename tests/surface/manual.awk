@@ -5,8 +5,8 @@
 #
 #	awk -v part=names -f manual.awk page...      page, function: what the pages' NAME lines list
 #	awk -v part=sections -f manual.awk page...   page, titles of its sections
-#	awk -v part=errors -f manual.awk page...     function, error: the terms of ERRORS, of all functions of the page that
-#	                                             can fail, or of those that stand in parentheses behind the error
+#	awk -v part=errors -f manual.awk page...     function, error: the terms of ERRORS, for all functions of the page that
+#	                                             can fail, or for those in parentheses after the error
 #	awk -v part=refs -f manual.awk page...       page, name, section: **name**(section), wherever it stands
 #	awk -v part=table -f manual.awk page         function, class, case: the rows under THREAD SAFETY
 #	awk -v part=synopsis -f manual.awk page      the code blocks of SYNOPSIS
@@ -23,7 +23,7 @@ FNR == 1 {
 	next
 }
 
-# the head in YAML
+# the head, in YAML
 in_head {
 	in_head = !/^---$/
 	next
@@ -41,7 +41,7 @@ in_code {
 		print
 	if (part == "code" && section != "SYNOPSIS" && blocks == number)
 		print
-	# "int rpma_x(": these can fail
+	# a function that returns int can fail
 	if (section == "SYNOPSIS" && match($0, /^int rpma_[a-z0-9_]+\(/))
 		can_fail[page, ++functions] = substr($0, 5, RLENGTH - 5)
 	next

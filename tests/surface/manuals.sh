@@ -4,9 +4,10 @@
 
 # manuals.sh <project> [<program of threads.c>]
 #
-# One list of names, in four places: what the header declares is what the map exports; each has a unit test, and a page
-# in section 3 of the manual, whose NAME lists it. All pages of section 3 have the same sections. What a page refers to
-# is there. What librpma(7) says about threads is what the program tests, and ENVIRONMENT has the variables of the sources.
+# One list of names, in four places: the map exports the functions that the header declares; each has a unit test, and a
+# page in section 3 of the manual, whose NAME lists it. All pages of section 3 have the same sections. Whatever a page
+# refers to exists. The program tests what librpma(7) says about threads. ENVIRONMENT lists the variables that the
+# sources read.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -53,7 +54,7 @@ for page in doc/manuals/*.3.md; do
 		complain "$page has other sections" "$found"
 done
 
-# references: ours by the list above, those of others by this one
+# references: ours must be in the list above, all others in this one
 others=(
 	'epoll(7)' 'exec(3)' 'fcntl(2)' 'fork(2)' 'fsync(2)' 'dlopen(3)' 'getaddrinfo(3)' 'ibv_advise_mr(3)'
 	'ibv_close_device(3)' 'ibv_create_cq_ex(3)' 'ibv_create_qp(3)' 'ibv_dereg_mr(3)' 'ibv_destroy_qp(3)' 'ibv_fork_init(3)'
@@ -70,7 +71,7 @@ part refs doc/manuals/*.md | sed 's/^.* \(.*\) \(.*\)$/\1(\2)/' | sort -u >"$dir
 complain 'a reference to a page that is not there' "$(comm -23 "$dir/refs" "$dir/targets")"
 complain 'a page of others that nothing refers to' "$(comm -13 "$dir/refs" <(printf '%s\n' "${others[@]}" | sort -u))"
 
-# environment: what the sources ask for, and what is explained under ENVIRONMENT
+# environment: the variables that the sources read, and those that ENVIRONMENT explains
 grep -rhoE '(secure_getenv|softrdma_setting)\("[A-Z_]+"' src | sed 's/^.*"\(.*\)"$/\1/' | sort -u >"$dir/asked"
 awk '/^# / { inside = /^# ENVIRONMENT$/ } inside' doc/manuals/librpma.7.md doc/manuals/softrdma.7.md |
 	sed -n 's/^\*\*\([A-Z_]*\)\*\*$/\1/p' | sort -u >"$dir/explained"

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * original.h -- what programs of the original library share that run on ours as well
+ * original.h -- shared by the programs of the original library that run on ours as well
  *
  * EXPECTED_LIBRARY in the environment names the folder from which the library must have come.
  */
@@ -18,7 +18,7 @@
 
 #include "two.h"
 
-/* the file of the library that was loaded, which is the expected one */
+/* returns the file of the loaded library, which must be in the expected folder */
 static inline const char *
 original_library(void)
 {
@@ -35,10 +35,10 @@ original_library(void)
 	return real;
 }
 
-/* a device DAX is mapped in units of this; a file need not be that large */
+/* a device DAX is mapped in units of this size; a file need not be that large */
 #define ORIGINAL_MAP_UNIT (2 << 20)
 
-/* a unit of the device DAX, or of the file, which O_CREAT makes that large */
+/* maps one unit of the device DAX or of the file; with O_CREAT the file gets that size */
 static inline unsigned char *
 original_map(const char *path, int flags)
 {
@@ -52,7 +52,7 @@ original_map(const char *path, int flags)
 	return mem;
 }
 
-/* as the original's users do before a persistent flush by reads */
+/* what the original's users do before a persistent flush that works by reading */
 static inline void
 original_apply_peer_cfg(struct rpma_conn *conn)
 {

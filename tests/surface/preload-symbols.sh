@@ -4,15 +4,15 @@
 
 # preload-symbols.sh <libsoftrdma.so> <librpma.so> <libibverbs.so> <librdmacm.so> <folder of the verbs headers>...
 #
-# The preload library exports, without versions, each name that libibverbs and librdmacm export and that is given an
-# object of theirs: every function that their headers declare, but for the exceptions below. It exports nothing else, and
-# librpma, which has the same device inside, nothing of it.
+# The preload library exports, without versions, each function that libibverbs and librdmacm export, that their headers
+# declare, and that takes an object of theirs; the exceptions are below. It exports nothing else. librpma contains the
+# same device and exports none of it.
 
 set -euo pipefail
 soft=$1 rpma=$2 ibverbs=$3 rdmacm=$4
 shift 4
 
-# what no object is given to: the real library answers, and need not be replaced
+# these take no object: the real library handles them, so they need not be replaced
 exceptions=(
 	ibv_event_type_str ibv_node_type_str ibv_port_state_str ibv_wc_status_str ibv_wr_opcode_str # numbers to words
 	ibv_rate_to_mbps ibv_rate_to_mult mbps_to_ibv_rate mult_to_ibv_rate                         # numbers to numbers
@@ -33,7 +33,7 @@ exported=$(names "$soft")
 wrong=false
 count=0
 for name in $({ names "$ibverbs"; names "$rdmacm"; } | grep -E '^_?(ibv|rdma)_'); do
-	# on the machines of users the headers are others: only what is declared to programs counts
+	# the headers of other machines may differ: only functions that these headers declare count
 	grep -qrw -- "$name" "$@" || continue
 	count=$((count + 1))
 	if [[ " ${exceptions[*]} " == *" $name "* ]]; then
@@ -46,7 +46,7 @@ for name in $({ names "$ibverbs"; names "$rdmacm"; } | grep -E '^_?(ibv|rdma)_')
 done
 ((count > 100)) || { echo "only $count names found in $*"; exit 1; }
 
-# of libibverbs' own, though no header has it: perftest and ibv_devinfo call it
+# perftest and ibv_devinfo call this function of libibverbs, though no header declares it
 grep -qx ibv_query_gid_type <<<"$exported" || { echo 'not exported: ibv_query_gid_type'; wrong=true; }
 
 strangers=$(grep -vE '^_?(ibv|rdma)_|^rsocket$' <<<"$exported" || true)

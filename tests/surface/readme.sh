@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# readme.sh <README.md> <number> <output.c>: the first or second C program of the README, so that it stays one
+# readme.sh <README.md> <number> <output.c>: extracts the first or second C program of the README, so that it is tested
 
 set -euo pipefail
 awk -v number="$2" '/^```c$/ { inside = 1; count++; next } /^```$/ { inside = 0 } inside && count == number' "$1" >"$3.new"

@@ -4,8 +4,8 @@
 /*
  * readme_pair.c -- the two programs of the README
  *
- * Starts the keeper with a file, and the writer until it gets through: the keeper does not say when it
- * listens. Both must succeed, and the file then begins with the text.
+ * Starts the keeper with a file, and starts the writer again until it succeeds, because the keeper does not
+ * report when it listens. Both must succeed, and the file must begin with the text afterwards.
  *
  *	readme_pair <writer> <keeper> <text>
  */
@@ -18,7 +18,7 @@
 
 #define FILE_NAME "readme.pmem"
 #define FILE_SIZE 4096
-#define PAUSE_MS 20 /* of the writer, before it tries again */
+#define PAUSE_MS 20 /* before the writer tries again */
 
 static pid_t
 start(const char *program, const char *port, const char *file)
@@ -42,7 +42,7 @@ succeeds(pid_t pid)
 	return WEXITSTATUS(status) == 0;
 }
 
-/* somebody may have taken the port before the keeper did: it ends then */
+/* ends if another process has taken the port before the keeper did */
 static pid_t
 start_keeper(const char *keeper, char port[8])
 {

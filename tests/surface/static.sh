@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# static.sh <librpma.a> <librpma.map>: the archive shows the names of the map and no other
+# static.sh <librpma.a> <librpma.map>: the archive defines the names of the map and no other
 
 set -euo pipefail
 diff -u --label map --label "$1" \

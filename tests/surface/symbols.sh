@@ -4,8 +4,8 @@
 
 # symbols.sh <librpma.so> <librpma.map> [<the distribution's librpma.so>]
 #
-# The shared library exports what the map names, each name in its node, and nothing else; and all that the original
-# exports, in the same nodes.
+# The shared library exports the names of the map, each in its node, and nothing else. It exports everything that the
+# original exports, in the same nodes.
 
 set -euo pipefail
 lib=$1 map=$2 original=${3-}
@@ -32,7 +32,7 @@ diff -u --label map --label "$lib" <(from_map) <(exported "$lib")
 
 all=$(nm -D --with-symbol-versions --defined-only "$lib")
 
-# the 0.9 manual's calls; one of them once for its binaries and once for new ones
+# the calls of the 0.9 manual; one of them exists twice, for its binaries and for new ones
 for wanted in 'rpma_write_atomic@@LIBRPMA_1.0' 'rpma_conn_get_completion_fd@@LIBRPMA_1.0' \
 	'rpma_conn_completion_wait@@LIBRPMA_1.0' 'rpma_conn_completion_get@LIBRPMA_1.0' \
 	'rpma_conn_completion_get@@LIBRPMA_2.0' 'rpma_cq_get_completion@@LIBRPMA_2.0'; do
@@ -50,7 +50,7 @@ if [[ $original ]]; then
 		exit 1
 	fi
 fi
-# the progress thread goes on as long as a connection is left
+# the progress thread runs as long as a connection exists
 if ! readelf -d "$lib" | grep -q 'Flags:.*NODELETE'; then
 	echo "dlclose() would take the library away from under its threads"
 	exit 1

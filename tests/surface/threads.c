@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * threads.c -- what librpma(7) says about threads, function by function, for the thread sanitizer to look at
+ * threads.c -- tests what librpma(7) says about threads, function by function, under the thread sanitizer
  *
  *	threads           runs each case in several threads at once, over the software device
  *	threads --list    function, class and case, one line each: what the manual's table must say
  *
- * Functions of the class "safe" are called by all threads with the same object. Those of the class "objects"
- * are called by all threads too, each with objects of its own, which come from a peer (or another parent)
- * that the threads share where the function has one.
+ * Functions of the class "safe" are called by all threads with the same object. Functions of the class
+ * "objects" are called by all threads too, each with objects of its own. If such an object comes from a peer
+ * or another parent, the threads share that parent.
  */
 
 #include <fcntl.h>
@@ -31,12 +31,12 @@
 #define ADDR "127.0.0.1"
 #define THREADS 4
 #define ROUNDS 50
-#define LIFE_ROUNDS 5 /* whole connections */
+#define LIFE_ROUNDS 5 /* complete connections */
 #define SIZE 4096
 #define PIECE 64
 #define ALWAYS RPMA_F_COMPLETION_ALWAYS
 #define DEADLINE_S 60
-/* more than ever is outstanding: one operation and one receive for each thread */
+/* more than the number of outstanding requests: one operation and one receive for each thread */
 #define QUEUE 64
 
 #define TRUE(condition) \
@@ -69,8 +69,8 @@ static struct {
 	struct rpma_srq *srq;
 	struct rpma_cq *rcq, *srq_rcq;
 	void *mem;                   /* mapped from a file, registered on both sides */
-	struct rpma_mr_local *mr;    /* of plain's client */
-	struct rpma_mr_local *there; /* of plain's server */
+	struct rpma_mr_local *mr;    /* of the client of plain */
+	struct rpma_mr_local *there; /* of the server of plain */
 	struct rpma_mr_remote *remote;
 } w;
 
@@ -199,7 +199,7 @@ talk(void)
 	ZERO(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_WARNING));
 	ZERO(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &level));
 	TRUE(level == RPMA_LOG_LEVEL_WARNING);
-	TRUE(rpma_peer_new(NULL, &none) == RPMA_E_INVAL); /* which is logged */
+	TRUE(rpma_peer_new(NULL, &none) == RPMA_E_INVAL); /* this is logged */
 	TRUE(strstr(rpma_errormsg(), "NULL") != NULL);
 }
 
@@ -285,7 +285,7 @@ register_memory(void)
 	size_t size;
 	void *ptr;
 	int types;
-	/* the same range, of the same peer */
+	/* all threads register the same range with the same peer */
 	ZERO(rpma_mr_reg(w.peer, memory, sizeof(memory), RPMA_MR_USAGE_READ_SRC, &mr));
 	ZERO(rpma_mr_dereg(&mr));
 
@@ -335,7 +335,7 @@ look(void)
 	ZERO(rpma_cq_get_fd(cq, &fd));
 }
 
-/* ---- operations: each thread posts one, and takes one completion, whosever it is ---- */
+/* ---- operations: each thread posts one, and takes one completion, which may be another thread's ---- */
 
 static struct ibv_wc
 take(struct rpma_cq *cq)
@@ -366,7 +366,7 @@ post(void)
 	take(cq);
 }
 
-/* what one thread holds back, another one may ring */
+/* one thread may ring the doorbell for requests that another has batched */
 static void
 post_more(void)
 {
@@ -416,7 +416,7 @@ converse(void)
 	}
 }
 
-/* waits end with nothing to take, too: another thread may have been faster */
+/* a wait may also end with no completion to take: another thread may have taken it */
 static void
 collect(void)
 {
@@ -437,7 +437,7 @@ collect(void)
 	}
 }
 
-/* of several threads that wait for one queue all do so with timeouts, or none */
+/* if several threads wait for one queue, all of them use timeouts or none does */
 static void
 collect_timed(void)
 {
@@ -490,7 +490,7 @@ collect_shared(void)
 	TRUE(wc.status == IBV_WC_SUCCESS);
 }
 
-/* a shared receive queue that all threads fill: made by the first, emptied by its deletion */
+/* all threads post to a shared receive queue; deleting it removes the receives */
 static void
 pool(void)
 {
@@ -516,7 +516,7 @@ fill_pool(void)
 
 /* ---- whole lives ---- */
 
-/* endpoint, request, connection and their end, both sides by the same thread */
+/* one thread runs both sides, from the endpoint and the request to the end of the connection */
 static void
 live(void)
 {
@@ -525,7 +525,7 @@ live(void)
 	pair_close(&p);
 }
 
-/* of one peer: what all threads may do at the same time */
+/* the calls that all threads may make on one peer at the same time */
 static void
 ask(void)
 {
@@ -573,7 +573,7 @@ use_device(void)
 	ZERO(rpma_peer_delete(&peer));
 }
 
-/* all threads end the same connection, which has been made for it */
+/* all threads end the same connection, which was opened for this case */
 static struct pair ending;
 
 static void
@@ -585,8 +585,8 @@ end(void)
 /* ---- the table ---- */
 
 enum class {
-	SAFE,    /* on the same object */
-	OBJECTS, /* on different objects */
+	SAFE,    /* may use the same object */
+	OBJECTS, /* must use different objects */
 };
 
 static const struct {
@@ -685,7 +685,7 @@ run_in_threads(void (*run)(void), int rounds)
 	pthread_barrier_destroy(&barrier);
 }
 
-/* what one case needs and no other */
+/* sets up what one case needs and no other */
 static void
 prepare(void (*run)(void))
 {
@@ -705,7 +705,7 @@ clean_up(void (*run)(void))
 		pair_close(&ending);
 	if (run != fill_pool)
 		return;
-	ZERO(rpma_conn_cfg_delete(&w.cfg)); /* it names the queue that goes */
+	ZERO(rpma_conn_cfg_delete(&w.cfg)); /* it refers to the queue that is deleted next */
 	w.cfg = new_cfg(false);
 	ZERO(rpma_srq_delete(&w.srq));
 }
@@ -736,7 +736,7 @@ main(int argc, char *argv[])
 	deadline_start("setting up", DEADLINE_S);
 	set_up();
 	for (size_t i = 0; i < CASES; i++) {
-		if (cases[i].run == NULL) /* the same case as above */
+		if (cases[i].run == NULL) /* the same case as the line above */
 			continue;
 		deadline_start(cases[i].name, DEADLINE_S);
 		prepare(cases[i].run);

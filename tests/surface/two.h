@@ -2,9 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * two.h -- a target and an initiator in two processes, speaking only what the original library's header has
+ * two.h -- a target and an initiator in two processes, which use only functions of the original library's
+ * header
  *
- * The programs of this folder are compiled against that header or against ours: this file includes neither.
+ * The programs of this folder are compiled against that header or against ours, so this file includes
+ * neither.
  */
 
 #ifndef SURFACE_TWO_H
@@ -26,7 +28,7 @@
 #define TWO_SIZE 65536
 #define TWO_DEADLINE_S 60
 
-/* 0, or the end of the program with the sentence */
+/* ends the program with the error message unless the call returns 0 */
 #define ZERO(call) \
 	do { \
 		int zero_ret = (call); \
@@ -45,7 +47,7 @@
 		} \
 	} while (0)
 
-/* of the target; TWO_ADDR in the environment names the address of another device */
+/* the target's address; TWO_ADDR in the environment names the address of another device */
 static inline const char *
 two_addr(void)
 {
@@ -53,7 +55,7 @@ two_addr(void)
 	return addr ? addr : "127.0.0.1";
 }
 
-/* bytes that tell where they belong */
+/* fills the memory with bytes that show where they belong */
 static inline void
 two_fill(unsigned char *mem, size_t len, unsigned int seed)
 {
@@ -80,7 +82,9 @@ two_peer(enum rpma_util_ibv_context_type type)
 	return peer;
 }
 
-/* a port from the kernel; between here and the listening somebody may take it, so the caller tries again */
+/*
+ * Finds a free port. Another process may take it before the caller listens on it, so the caller tries again.
+ */
 static inline void
 two_free_port(char port[8])
 {
@@ -119,7 +123,9 @@ two_expect_event(struct rpma_conn *conn, enum rpma_conn_event expected)
 	}
 }
 
-/* the next completion of the connection, which must be a success of this operation; its opcode */
+/*
+ * takes the next completion of the connection, which must be a success of this operation; returns its opcode
+ */
 static inline enum ibv_wc_opcode
 two_expect_completion(struct rpma_conn *conn, const void *op_context, enum ibv_wc_opcode opcode)
 {
@@ -138,8 +144,10 @@ two_expect_completion(struct rpma_conn *conn, const void *op_context, enum ibv_w
 	return wc.opcode;
 }
 
-/* the target waits for the initiator's request and accepts it with these bytes of private data; cfg may be
- * NULL */
+/*
+ * The target waits for the initiator's request and accepts it with these bytes of private data. cfg may be
+ * NULL.
+ */
 static inline struct rpma_conn *
 two_accept(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg, void *pdata, size_t len,
 	struct rpma_mr_local *recv_mr)
@@ -166,7 +174,10 @@ two_connect(struct rpma_peer *peer, const char *port, const struct rpma_conn_cfg
 	return conn;
 }
 
-/* the target in a child, the initiator here; the port goes through a pipe once it is listened on */
+/*
+ * Runs the target in a child, and the initiator here. The target sends its port through a pipe once it
+ * listens.
+ */
 static inline int
 two_run(void (*target)(int port_fd), void (*initiator)(const char *port))
 {

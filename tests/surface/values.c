@@ -4,8 +4,8 @@
 /*
  * values.c -- every value and size that the original's header fixes
  *
- * Compiled against our header and against the distribution's: what holds for both cannot differ between them.
- * Compiling it is the test.
+ * Compiled against our header and against the distribution's: an assertion that holds for both has the same
+ * value in both. The test is that it compiles.
  */
 
 #include <librpma.h>
@@ -74,7 +74,7 @@ IS(offsetof(struct rpma_conn_private_data, ptr), 0);
 IS(offsetof(struct rpma_conn_private_data, len), 8);
 IS(sizeof(((struct rpma_conn_private_data *)0)->len), 1);
 
-/* the log function's type, by use */
+/* the assignment checks the type of the log function */
 void values_log(enum rpma_log_level level, const char *file_name, const int line_no,
 	const char *function_name, const char *message_format, ...);
 extern rpma_log_function *const values_log_function;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# bench-programs.sh <one of them> -- the programs of the benchmarks end, and print as many numbers as they say
+# bench-programs.sh <one of them> -- the benchmark programs end, and print the number of figures that they document
 
 cd "$(dirname "$0")"
 here=$PWD

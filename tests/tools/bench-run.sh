@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2016 # what stands between backticks is no command
 
-# bench-run.sh -- what benchmarks/run makes of figures: medians, ratios, verdicts, and where the table goes
+# bench-run.sh -- what benchmarks/run computes from figures: medians, ratios and verdicts, and where it puts the table
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -58,7 +58,7 @@ has()
 expect 0 "" "$run" --rounds 0
 has '| 2.00 us | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 0.50 | <= 0.85 | yes |'
 has '| 2.00 us | 1.00 us (bare TCP ping-pong, both sides spin) | 2.00 | <= 1.3 | **no** |'
-# a goal that is just reached
+# a goal that is only just reached
 has '| 11.0 us | 10.0 us (bare TCP ping-pong, both sides block) | 1.10 | <= 1.1 | yes |'
 has '| 70.0 /s | 100 /s (the same over 8) | 0.70 | >= 0.7 | yes |'
 has '| 2000 /s | - | - | >= 2000 /s | yes |'

@@ -11,7 +11,7 @@ command -v jq >/dev/null || {
 	exit 77
 }
 
-# in the build directory: a file there is on a disk, and nothing is left behind
+# in the build directory: files there are on a disk, and are removed at the end
 work=$(mktemp -d "$PWD/tools-XXXXXX")
 started=()
 cleanup()
@@ -30,7 +30,8 @@ fail()
 	exit 1
 }
 
-# expect <status> <text in what it says> <command...>: both must be as said; no text: standard error stays empty
+# expect <status> <text> <command...>: the status and the text in the output must match; with an empty text, standard
+# error must stay empty
 expect()
 {
 	local wanted=$1 text=$2 status=0
@@ -47,7 +48,7 @@ expect()
 	fi
 }
 
-# is <jq filter that gives true> [file]
+# is <jq filter that must be true> [file]
 is()
 {
 	[[ $(jq "$1" "${2:-$work/out}") == true ]] || {
@@ -56,7 +57,7 @@ is()
 	}
 }
 
-# until_true <what> <command...>: it comes true within 30 seconds; looked at again and again
+# until_true <what> <command...>: polls until the command succeeds, for at most 30 seconds
 until_true()
 {
 	local what=$1 end=$((SECONDS + 30))
@@ -67,8 +68,8 @@ until_true()
 	done
 }
 
-# in_manual <page>: it explains the options that --help, in what was said last, has, and no other ones
-# shellcheck disable=SC2154 # "here" is of those who source it
+# in_manual <page>: the page explains exactly the options in the last output of --help shellcheck disable=SC2154 # the
+# script that sources this sets "here"
 in_manual()
 {
 	local help manual
@@ -78,8 +79,7 @@ in_manual()
 	[[ $help == "$manual" ]] || fail "--help and $1 differ: $(diff <(echo "$help") <(echo "$manual"))"
 }
 
-# what holds for every result
-# shellcheck disable=SC2034 # for those who source it
+# what holds for every result shellcheck disable=SC2034 # for the scripts that source this
 sane='(.results | length) > 0 and all(.results[];
 	.ops > 0 and .seconds > 0 and .wrong == 0 and .ops_per_s > 0 and .mb_per_s > 0 and .cpu_us_per_op >= 0
 	and .latency_us.count > 0 and .latency_us.count <= .ops and .latency_us.p50 > 0

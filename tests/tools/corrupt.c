@@ -2,8 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * corrupt.c -- preloaded into rpma-perf: the last byte of each transfer is left out, and atomics are off by
- * one
+ * corrupt.c -- preloaded into rpma-perf: omits the last byte of each transfer, and makes atomics wrong by one
  */
 
 #include <librpma.h>
@@ -11,7 +10,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* the library's own, behind ours */
+/* the library's own function, which ours hides */
 static void *
 real(const char *name)
 {
@@ -58,7 +57,7 @@ rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t d
 	int (*call)(struct rpma_conn *, struct rpma_mr_remote *, size_t, const struct rpma_mr_local *, size_t,
 		size_t, int, uint32_t, const void *);
 	*(void **)&call = real("rpma_write_with_imm");
-	/* once a wrong number, with the right data: only the announcement is wrong */
+	/* makes the immediate value wrong once, with the right data: only the announcement is wrong */
 	return call(conn, dst, dst_offset, src, src_offset, len, flags, imm == 7 ? 8 : imm, op_context);
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# info.sh <rpma-info> -- what it finds is JSON, right where it is known, and said where it is not
+# info.sh <rpma-info> -- its output is valid JSON; known values are right, and unknown ones are marked as unknown
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -12,7 +12,7 @@ info=$1
 
 expect 0 "" "$info" --json
 is '.program == "rpma-info"'
-# the software device is everywhere, can all but on-demand paging, and is listed once
+# the software device is on every machine, supports all but on-demand paging, and is listed once
 is '[.devices[] | select(.usable and .is_software)] | length == 1'
 is '.devices[] | select(.is_software) | .native_flush and .native_atomic_write and .atomics and (.on_demand_paging | not)'
 is '.devices[] | select(.is_software) | .limits | .queue_entries > 0 and .pieces > 0 and .message_bytes > 0'
@@ -25,8 +25,8 @@ if [[ $limit != unlimited ]]; then
 else
 	is '.memlock.soft_bytes == null'
 fi
-# what auto takes is one of the devices, and there is a reason for what it does not take
-# shellcheck disable=SC2016 # jq's own variable
+# auto_takes is one of the devices, and there is a reason for each address without one shellcheck disable=SC2016 # jq's
+# own variable
 is '[.devices[].name] as $names | all(.addresses[]; .auto_takes == null or (.auto_takes | IN($names[])))'
 is 'all(.addresses[]; (.why_no_rdma_device | length) > 0 or .auto_takes != null)'
 
@@ -37,7 +37,7 @@ is '.addresses | length == 1 and .[0].auto_takes == null and (.[0].why_not_softw
 expect 0 "" "$info" --json --address no.such.name.invalid
 is '.addresses[0].auto_takes == null'
 
-# a directory on a disk: msync is what makes it durable, and nothing is left behind
+# in a directory on a disk, msync makes data durable; nothing is left behind
 mkdir "$work/dir"
 expect 0 "" "$info" --json --path "$work/dir"
 is '.path.store_granularity == "page" and (.path.meaning | length) > 0 and (.path.file_system | length) > 0'
@@ -46,7 +46,7 @@ is ".path.file_system == \"$(stat -f -c %T "$work/dir" | sed 's|ext2/ext3|ext4|'
 if ! jq -e .path.is_in_memory "$work/out" >/dev/null; then
 	is '.path.devices[] | select(.device | startswith("softrdma")) | .persistent_flush'
 fi
-# a file that exists is looked at and not changed
+# an existing file is examined, but not changed
 printf 'kept%.0s' {1..2048} >"$work/file"
 sum=$(sha256sum <"$work/file")
 expect 0 "" "$info" --json --path "$work/file"
@@ -59,12 +59,12 @@ if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
 	is '.path.is_in_memory'
 fi
 
-# for people
+# text output, for people
 expect 0 "" "$info" --path "$work/dir"
 for text in 'the software device' '127.0.0.1 (lo)' 'Memory that may be locked' 'store granularity:'; do
 	grep -qF "$text" "$work/out" || fail "the text has no \"$text\""
 done
-# whatever the variable says, all devices are asked
+# all devices are queried, whatever the variable says
 RPMA_DEVICE=nonsense expect 0 "" "$info"
 grep -qF "now it is nonsense" "$work/out" || fail "the variable is not shown"
 

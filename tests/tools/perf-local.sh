@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# perf-local.sh <rpma-perf> -- every operation with every byte verified, and what is reported of it
+# perf-local.sh <rpma-perf> -- every operation, with every byte verified, and the reports about it
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -18,7 +18,7 @@ is "[.results[].load.op] == (\"$ops\" | split(\",\"))"
 is '.device == "softrdma0" and .is_software_device and .machine.cores > 0 and (.machine.kernel | length) > 0'
 is 'all(.results[]; .load.size == if .load.op == "cas" or .load.op == "atomic-write" then 8 else 64 end)'
 
-# everything at once, and with odd sizes; a tail that asked for no completion is waited for
+# all options at once, with odd sizes; the run waits for unsignaled operations at its end
 expect 0 "" "$perf" local --op $ops --size 1,100,5000 "${short[@]}" --depth 8 --batch 3 --signal-every 5 \
 	--connections 3 --threads 2 --verify --json
 is "$sane"
@@ -32,7 +32,7 @@ is "$sane"
 expect 0 "" "$perf" local ::1 --op $ops "${short[@]}" --verify --json
 is "$sane"
 
-# a count is exact, whatever is in flight
+# the count is exact, however many operations are in flight
 expect 0 "" "$perf" local --op write,send --count 1001 --connections 3 --depth 16 --batch 4 --signal-every 16 --verify --json
 is "$sane"
 is 'all(.results[]; .ops == 3003)'
@@ -41,13 +41,13 @@ is 'all(.results[]; .ops == 3003)'
 expect 0 "" "$perf" local --size 64:1k,3000 --count 10 --json
 is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
 
-# a line for each result, with as many fields as the first line names
+# a line for each result, with as many fields as the first line
 expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
 awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 25 }' "$work/out" || fail "not CSV"
 expect 0 "" "$perf" local --size 64,128 --count 10
 (($(grep -c '^write ' "$work/out") == 2)) || fail "the table has not 2 rows"
 
-# the page needs nothing from elsewhere
+# the page loads nothing from elsewhere
 expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$work/page.html"
 for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency'; do
 	grep -qF "$text" "$work/page.html" || fail "the page has no \"$text\""
@@ -57,10 +57,10 @@ done
 ! grep -qiE 'https?:|src=|href=|@import|url\(|<script|nan|inf' "$work/page.html" || fail "the page needs something else"
 expect 1 "$work/none/page.html" "$perf" local --count 10 --report "$work/none/page.html"
 
-# persistent memory: only where there is some
+# persistent flushes: refused unless the memory is persistent
 expect 1 "cannot be flushed to persistence" "$perf" local --op write_flush --flush-type persistent "${short[@]}"
 mkdir "$work/dir"
-# where the disk is one that says yes too early, a WARNING tells it
+# if the disk acknowledges too early, the program logs a WARNING
 expect 0 "" env RPMA_LOG_LEVEL=error "$perf" local --op write_flush,write+flush --flush-type persistent \
 	--memory "$work/dir" --size 4k "${short[@]}" --verify --json
 is "$sane"
@@ -69,7 +69,7 @@ is '.target_memory | test("granularity: (page|cache line|byte)")'
 expect 0 "" env RPMA_LOG_LEVEL=error "$perf" local --op write_flush --flush-type persistent --memory "$work/new" \
 	--count 10
 [[ ! -e $work/new ]] || fail "left behind: $work/new"
-# somebody's data is not lost by mistake
+# existing data is not overwritten by mistake
 printf 'kept%.0s' {1..2048} >"$work/file"
 sum=$(sha256sum <"$work/file")
 expect 1 "content would be lost" "$perf" local --memory "$work/file" --count 10

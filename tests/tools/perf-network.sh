@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# perf-network.sh <rpma-perf> -- client and server, what ends badly, and bytes that make no sense
+# perf-network.sh <rpma-perf> -- client and server, runs that end badly, and messages that make no sense
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -10,7 +10,7 @@ cd "$OLDPWD"
 . "$here/common.sh"
 perf=$1
 
-# serve <address> [option...]: $server and $port
+# serve <address> [option...]: starts a server; sets $server and $port
 serve()
 {
 	local addr=$1
@@ -31,17 +31,17 @@ for addr in 127.0.0.1 ::1; do
 	wait "$server" || fail "the server ends with $?"
 done
 
-# one server, client after client
+# one server, one client after another
 serve 127.0.0.1
 for op in write send; do
 	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op $op --count 10
 done
 
-# bytes <byte...>, as \xNN: sends them to the server, and reads what it answers until it hangs up
+# bytes <byte...>, as \xNN: sends them to the server, and reads its answer until it closes the connection
 bytes()
 {
 	exec 3<>"/dev/tcp/127.0.0.1/$port"
-	# it may hang up before it has taken all of them
+	# the server may close before it has read all of them
 	printf '%b' "$1" >&3 2>/dev/null || true
 	timeout 30 cat <&3 >"$work/answer" 2>/dev/null || true
 	exec 3>&-
@@ -72,32 +72,32 @@ refused "something that cannot be" "$hello$setup$write$zeros$one$one$zeros$zeros
 refused "something that cannot be" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
 refused "something that cannot be" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
 refused "something that cannot be" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros"
-# the answer to the client is a sentence as well
+# the client gets the reason as well
 grep -q "something that cannot be" "$work/answer" || fail "the client is not told why"
-# half a message, and gone
+# half a message, then the connection is closed
 : >"$work/server.err"
 exec 3<>"/dev/tcp/127.0.0.1/$port"
 printf 'RPPF\x01' >&3
 exec 3>&-
 until_true "the server notices" grep -q "has gone" "$work/server.err"
-# more memory than the server lends
+# more memory than the server offers
 expect 1 "--max-memory is 1073741824" "$perf" client 127.0.0.1 --port "$port" --size 1g --connections 2 --count 1
-# and all the same it serves
+# the server still serves clients afterwards
 expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op write,cas --count 10 --verify
 
-# measuring <pid>: its threads are at work
+# measuring <pid>: true if its worker threads run
 measuring()
 {
 	grep -qs perf-worker /proc/"$1"/task/*/comm
 }
 
-# a zombie, or reaped by the shell already
+# ended <pid>: true if it is a zombie, or was reaped by the shell already
 ended()
 {
 	! grep -qs '^State:[[:space:]]*[^Z]' /proc/"$1"/status
 }
 
-# the server goes in the middle
+# the server is killed in the middle of a run
 for how in "" --wait; do
 	status=0
 	# shellcheck disable=SC2086 # one option or none
@@ -113,7 +113,7 @@ for how in "" --wait; do
 	serve 127.0.0.1
 done
 
-# the client goes in the middle: the server says so, and serves the next
+# the client is killed in the middle of a run: the server reports it, and serves the next client
 "$perf" client 127.0.0.1 --port "$port" --duration 1000 --op send >"$work/out" 2>"$work/err" &
 client=$!
 started+=("$client")
@@ -122,7 +122,7 @@ kill -9 "$client"
 until_true "the server notices" grep -q "has gone" "$work/server.err"
 expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op send --count 10 --verify
 
-# the port is taken; no server
+# the port is taken; no server runs
 expect 1 "listening on 127.0.0.1 port $port" "$perf" server 127.0.0.1 --port "$port"
 kill -9 "$server"
 wait "$server" 2>/dev/null || true

@@ -61,7 +61,7 @@ for mode in --help -h help; do
 	expect 0 "" "$perf" $mode
 	grep -q "Exit status: 0 done; 1 .*; 2 wrong" "$work/out" || fail "$mode has no exit statuses"
 done
-# help names every option that there is
+# --help names every option
 while read -r option; do
 	grep -qE -- "--$option\b" "$work/out" || fail "--help has no --$option"
 done < <(sed -n 's/^\t{ "\([a-z-]*\)", .*/\1/p' "$here/../../tools/perf/options.c")

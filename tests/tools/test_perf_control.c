@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_perf_control.c -- messages go through as they were, and any others are refused */
+/* test_perf_control.c -- messages arrive unchanged, and invalid ones are refused */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ others_go_through(void **state)
 	assert_true(control_get_result(&msg, &result_seen));
 	assert_int_equal(result_seen.cpu.system_us, 2);
 	assert_int_equal(result_seen.wrong, 3);
-	assert_string_equal(result_seen.first_wrong, "a?[31mb?"); /* terminals obey some bytes */
+	assert_string_equal(result_seen.first_wrong, "a?[31mb?"); /* terminals interpret some bytes */
 
 	uint64_t counts[3] = { 1, UINT64_MAX, 7 }, counts_seen[3];
 	control_begin(&msg, CONTROL_FINISH);
@@ -98,7 +98,7 @@ is_load(const struct control_message *msg)
 	return control_get_load(&copy, &load);
 }
 
-/* one byte more or less, and each number out of its bounds */
+/* a byte too few or too many, and each number out of its bounds */
 static void
 wrong_loads_are_refused(void **state)
 {
@@ -116,8 +116,10 @@ wrong_loads_are_refused(void **state)
 	assert_false(is_load(&msg));
 	msg.len = len;
 
-	/* the highest byte of each number: operation, flush type, size, depth, connections, threads, wait,
-	 * verify */
+	/*
+	 * the highest byte of each number: operation, flush type, size, depth, connections, threads, wait,
+	 * verify
+	 */
 	static const uint32_t highest[] = { 3, 7, 15, 19, 23, 27, 31, 35 };
 	for (size_t i = 0; i < sizeof(highest) / sizeof(highest[0]); i++) {
 		msg.payload[highest[i]] = 0x80;
@@ -127,13 +129,13 @@ wrong_loads_are_refused(void **state)
 	assert_true(is_load(&msg));
 
 	struct load load = a_load;
-	load.op = OP_COMPARE_AND_SWAP; /* has 8 bytes, and not 4096 */
+	load.op = OP_COMPARE_AND_SWAP; /* has 8 bytes, not 4096 */
 	control_begin(&msg, CONTROL_SETUP);
 	control_put_load(&msg, &load);
 	assert_false(is_load(&msg));
 }
 
-/* a text that says it is longer than its message, or than a text may be */
+/* a text that claims to be longer than its message, or than the maximum */
 static void
 wrong_texts_are_refused(void **state)
 {
@@ -153,7 +155,7 @@ wrong_texts_are_refused(void **state)
 	assert_string_equal(sentence, "hello");
 }
 
-/* nothing that comes reads beyond its message: for the sanitizers */
+/* decoding any bytes never reads beyond the message; the sanitizers check that */
 static void
 any_bytes(void **state)
 {

@@ -45,7 +45,7 @@ small_values_are_exact(void **state)
 	assert_true(histogram_mean(&h) == 50.5);
 }
 
-/* each value alone: never less than itself, and at most 1/64 more */
+/* each value alone: the result is never less than the value, and at most 1/64 more */
 static void
 error_is_bounded(void **state)
 {
@@ -55,7 +55,7 @@ error_is_bounded(void **state)
 			uint64_t value = ((uint64_t)1 << shift) + (((uint64_t)1 << shift) / 7) * part;
 			memset(&h, 0, sizeof(h));
 			histogram_add(&h, value);
-			histogram_add(&h, UINT64_MAX); /* so that the largest does not correct the bucket */
+			histogram_add(&h, UINT64_MAX); /* so that the maximum does not correct the bucket */
 			uint64_t seen = histogram_quantile(&h, 0.5);
 			assert_true(seen >= value);
 			assert_true(seen - value <= value / 64);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_perf_numbers.c -- sizes and lists of them, as users write them */
+/* test_perf_numbers.c -- sizes and lists of sizes, as users write them */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ lists(void **state)
 	assert_int_equal(list[0], 1);
 	assert_int_equal(list[1], 128);
 	assert_int_equal(list[3], 512);
-	/* the last one is what doubling does not pass */
+	/* the last size is the largest that doubling reaches within the limit */
 	assert_true(sizes_parse("100:350", 1, 1024, list, 4, &count));
 	assert_int_equal(count, 2);
 	assert_int_equal(list[1], 200);

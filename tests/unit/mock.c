@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* mock.c -- a device made of nothing */
+/* mock.c -- a device that exists only in memory */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,7 +17,7 @@
 
 struct mock mock = { .malloc_skip = -1 };
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -55,7 +55,7 @@ is_named(const char *call)
 	return mock.fail_call && !strcmp(call, mock.fail_call) && mock.fail_skip-- == 0;
 }
 
-/* one more call that may fail: does it? */
+/* counts one more call that may fail; true if it must */
 static bool
 fails(const char *call)
 {
@@ -77,7 +77,7 @@ allocation_fails(void)
 	return mock.malloc_skip-- == 0;
 }
 
-/* only the library's: cmocka and the C library do not come by here */
+/* only the library's allocations: cmocka and the C library are not linked with this wrapper */
 void *
 __wrap_malloc(size_t size)
 {
@@ -96,7 +96,7 @@ __wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	return fails("mmap") ? MAP_FAILED : __real_mmap(addr, len, prot, flags, fd, off);
 }
 
-/* from here on by name only. The page goes all the same. */
+/* The calls from here on fail by name only. munmap() unmaps the page even if it reports an error. */
 int
 __wrap_munmap(void *addr, size_t len)
 {
@@ -128,7 +128,7 @@ __wrap_tsearch(const void *key, void **root, int (*compare)(const void *a, const
 	return is_named("tsearch") ? NULL : __real_tsearch(key, root, compare);
 }
 
-/* these say that they failed, and do nothing */
+/* these report an error and do nothing */
 static bool
 is_refused(const char *call)
 {
@@ -185,7 +185,7 @@ errnum(const char *call)
 	return fails(call) ? errno : 0;
 }
 
-/* ---- what reaches the send queue ---- */
+/* ---- requests that reach the send queue ---- */
 
 static void
 keep_send(const struct ibv_send_wr *wr)
@@ -209,7 +209,7 @@ keep_send(const struct ibv_send_wr *wr)
 	mock.sends += (int)wr->opcode != RPMAI_WR_FLUSH && (int)wr->opcode != RPMAI_WR_ATOMIC_WRITE;
 }
 
-/* takes the first of a chain only, if send_limit says so */
+/* takes the requests that fit into the send queue, up to send_limit */
 static int
 m_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
@@ -349,10 +349,10 @@ m_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t len)
 {
 	const struct ibv_sge sge = { .addr = (uintptr_t)addr, .length = (uint32_t)len };
 	m_wr_set_sge_list(qp, 1, &sge);
-	assert_true(batch[batched - 1].wr.send_flags & IBV_SEND_INLINE); /* SoftRoCE knows it from there */
+	assert_true(batch[batched - 1].wr.send_flags & IBV_SEND_INLINE); /* SoftRoCE checks this flag */
 }
 
-/* all or nothing, as providers do */
+/* takes all requests or none, as providers do */
 static int
 m_wr_complete(struct ibv_qp_ex *qp)
 {
@@ -396,7 +396,7 @@ m_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo 
 		return -1;
 
 	struct rdma_addrinfo *rai = make(sizeof(*rai));
-	struct sockaddr_in6 *sin6 = make(sizeof(*sin6)); /* room for either */
+	struct sockaddr_in6 *sin6 = make(sizeof(*sin6)); /* room for both families */
 	struct sockaddr_in *sin = (struct sockaddr_in *)(void *)sin6;
 	if (!strcmp(node, "ib")) {
 		sin6->sin6_family = AF_IB;
@@ -646,7 +646,7 @@ static int
 m_ack_cm_event(struct rdma_cm_event *event)
 {
 	mock.events_acked++;
-	memset(event, 0xA5, sizeof(*event)); /* whoever looks at it now reads rubbish */
+	memset(event, 0xA5, sizeof(*event)); /* after this, a reader of the event gets garbage */
 	return fails("ack_cm_event") ? -1 : 0;
 }
 
@@ -941,7 +941,7 @@ keep_log(enum rpma_log_level level, const char *file, const int line, const char
 	va_end(ap);
 	mock.logged[level]++;
 
-	/* what no log line may ever hold */
+	/* none of these may appear in a log line: keys and addresses */
 	assert_null(strstr(mock.last_log, "a1b2c3d4"));
 	assert_null(strstr(mock.last_log, "2712847316"));
 	assert_null(strstr(mock.last_log, "11223344"));

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * mock.h -- a device made of nothing: struct rdma_api and the operations of its context
+ * mock.h -- a device that exists only in memory: struct rdma_api and the operations of its context
  *
- * Every object it hands out is counted, so that a test sees what was not given back. Any call can be made to
- * fail, by its name or by its number. The library itself is never mocked.
+ * Every object that it creates is counted, so that a test sees which ones were not released. A test can make
+ * any call fail, by its name or by its number. The library itself is never mocked.
  */
 
 #ifndef RPMAI_MOCK_H
@@ -38,7 +38,7 @@
 #define MOCK_INLINE 256
 
 struct mock {
-	/* what there is */
+	/* the state of the device */
 	struct ibv_device device;
 	struct ibv_context ctx;
 	struct ibv_context other_ctx; /* of a second device */
@@ -47,7 +47,7 @@ struct mock {
 	bool no_verbs; /* binding and resolving find no device */
 	bool no_qp_ex;
 	bool no_devices;
-	int devices; /* of get_devices; 0: 1, -1: an empty list */
+	int devices; /* number of them from get_devices; 0: one, -1: an empty list */
 	struct rdma_cm_event events[MOCK_EVENTS];
 	int events_queued;
 	int events_taken;
@@ -55,28 +55,28 @@ struct mock {
 	struct ibv_cq *cq_event; /* the next event of any completion channel */
 	int cq_events_acked;
 	struct ibv_wc wc[MOCK_EVENTS];
-	int wcs;        /* what poll_cq returns */
-	bool wcs_once;  /* and then nothing more */
-	int channel_fd; /* of channels; 0: a number that is no descriptor */
+	int wcs;        /* number of completions that poll_cq returns */
+	bool wcs_once;  /* later calls of poll_cq return none */
+	int channel_fd; /* the descriptor of channels; 0: a number that is not open */
 
-	/* what fails */
-	const char *fail_call; /* this one ... */
-	int fail_skip;         /* ... after so many of it that do not */
+	/* failures */
+	const char *fail_call; /* the call that fails ... */
+	int fail_skip;         /* ... after this number of calls that succeed */
 	int fail_errno;
 	int fail_getaddrinfo; /* an EAI_* value, with errno 0 */
 	int fail_access;      /* registrations with one of these rights */
 	int fail_without;     /* registrations without one of these rights */
-	int fail_kth;         /* the k-th fallible call, from 1 on */
+	int fail_kth;         /* the k-th fallible call fails, counted from 1; 0: none */
 	int malloc_skip;      /* -1: never fails */
-	int send_limit;       /* entries of the send queue; 0: as many as are posted */
+	int send_limit;       /* entries of the send queue; 0: no limit */
 
-	/* what happened */
-	char credentials; /* their address stands for them */
-	int live;         /* objects that were not given back */
+	/* what the library did */
+	char credentials; /* its address is used as the credentials */
+	int live;         /* objects that were not released */
 	int fallible;     /* calls that could have failed */
 	const char *trace[MOCK_TRACE];
 	int traced;
-	int access[4]; /* of registrations, first to last */
+	int access[4]; /* of the registrations, in order */
 	int registrations;
 	struct rdma_conn_param param; /* of connect or accept */
 	uint8_t param_data[256];
@@ -96,7 +96,7 @@ struct mock {
 		struct ibv_send_wr wr;
 		struct ibv_sge sge[MOCK_SGE];
 		uint8_t inline_data[MOCK_INLINE];
-	} chain[MOCK_CHAIN]; /* all that was taken, first to last */
+	} chain[MOCK_CHAIN]; /* all requests that were taken, in order */
 	int chained;
 	int rung; /* doorbells */
 	struct ibv_recv_wr recv_wr;
@@ -118,7 +118,7 @@ struct mock {
 	int atomics;
 	struct ibv_sge advised;
 
-	/* what was said */
+	/* the log */
 	int logged[RPMA_LOG_LEVEL_DEBUG + 1];
 	char last_log[1024];
 };
@@ -126,32 +126,32 @@ struct mock {
 extern struct mock mock;
 extern struct rdma_api mock_rdma;
 
-/* everything back to a device that works; the log goes to the mock. A cmocka setup function. */
+/* Resets the device to one that works, and sends the log to the mock. A cmocka setup function. */
 int mock_setup(void **state);
 
-/* nothing may be left: objects, unacknowledged events. A cmocka teardown function. */
+/* Fails if objects or unacknowledged events are left. A cmocka teardown function. */
 int mock_teardown(void **state);
 
-/* was a call of this name made? how often? */
+/* number of calls with this name */
 int mock_count(const char *call);
 
-/* the position of the last call of this name, -1 if there was none */
+/* the position of the last call with this name, -1 if there was none */
 int mock_last(const char *call);
 
 void mock_queue_event(enum rdma_cm_event_type type, struct rdma_cm_id *id, const void *data, uint8_t len);
 
-/* all capabilities that a device may have */
+/* gives the device every capability that a device may have */
 void mock_native(void);
 
 struct rpma_peer *mock_peer(void);
 
-/* an established connection of the peer, by way of a request; cfg may be NULL */
+/* an established connection of the peer, made from a request; cfg may be NULL */
 struct rpma_conn *mock_conn(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg);
 
-/* a remote region of size bytes that its descriptor with (has_caps) these capabilities describes */
+/* a remote region of size bytes; if has_caps, its descriptor names these capabilities */
 struct rpma_mr_remote *mock_remote(uint64_t size, int usage, bool has_caps, int caps);
 
-/* how much of it has been said since mock_setup? the error and nothing else, exactly once */
+/* the expression must return ret, and log exactly one error */
 #define assert_fails(ret, expr) \
 	do { \
 		int errors_ = mock.logged[RPMA_LOG_LEVEL_ERROR]; \

@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * posting.h -- what the tests of operations share: a connection, and memory on both sides of it
+ * posting.h -- shared by the tests of operations: a connection, and memory on both sides of it
  *
- * Included by each test once, so that a test stays one file and one program.
+ * Each test includes it once, so that a test remains one file and one program.
  */
 
 #ifndef TEST_POSTING_H
@@ -62,7 +62,7 @@ make_all(int caps)
 	return 0;
 }
 
-/* a device without extended operations, nor atomics */
+/* a device without extended operations and without atomics */
 __attribute__((unused)) static int
 setup_plain(void **state)
 {
@@ -70,7 +70,7 @@ setup_plain(void **state)
 	return make_all(0);
 }
 
-/* a device with all that there is, on both sides */
+/* a device with all capabilities, on both sides */
 __attribute__((unused)) static int
 setup_native(void **state)
 {
@@ -95,14 +95,14 @@ teardown(void **state)
 #define plain_test(t) cmocka_unit_test_setup_teardown(t, setup_plain, teardown)
 #define native_test(t) cmocka_unit_test_setup_teardown(t, setup_native, teardown)
 
-/* contexts that are told apart */
+/* contexts that differ */
 static inline void *
 ctx(uintptr_t number)
 {
 	return (void *)(0x1000 + number);
 }
 
-/* the next call of this name fails */
+/* makes the next call with this name fail */
 static inline void
 fail_next(const char *call, int errnum)
 {
@@ -111,7 +111,7 @@ fail_next(const char *call, int errnum)
 	mock.fail_errno = errnum;
 }
 
-/* forgets what was posted so far */
+/* forgets all requests posted so far */
 static inline void
 forget_posts(void)
 {
@@ -120,7 +120,7 @@ forget_posts(void)
 	memset(&mock.send_sge, 0, sizeof(mock.send_sge));
 }
 
-/* the post at a place of all that reached the device */
+/* checks the request at this position, of all that reached the device */
 static inline void
 assert_posted(int at, int opcode, const void *context)
 {

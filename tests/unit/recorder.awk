@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# recorder.awk -- a stand-in for each function of the public header that can fail
+# recorder.awk -- generates a wrapper for each function of the public header that can fail
 #
 # Reads include/librpma.h through the preprocessor and prints C: __wrap_rpma_x() for each "int rpma_x(...)", which calls
 # the function and tells recorder_note() what it returned. See recorder.h.

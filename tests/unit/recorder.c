@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* recorder.c -- what the unit tests have seen functions of the library return */
+/* recorder.c -- records what functions of the library return in the unit tests */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ name_of(int error)
 	}
 }
 
-/* no more than a line at a time: programs that run at once append to one file */
+/* writes one whole line at a time, because concurrent programs append to the same file */
 static void
 append(const char *function, int error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_atomic.c -- operations on 8 bytes at once: what is refused, and what is posted */
+/* test_atomic.c -- operations on 8 bytes at once: which are refused, and which are posted */
 
 #include "posting.h"
 
@@ -94,7 +94,7 @@ a_native_atomic_write_needs_both_sides(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* the two that fetch, with one signature */
+/* the two fetching operations, with one signature */
 static int
 do_swap(struct rpma_conn *conn, struct rpma_mr_local *result, size_t result_offset,
 	struct rpma_mr_remote *dst, size_t dst_offset, int flags)
@@ -177,7 +177,7 @@ read_modify_write(void **state)
 	}
 }
 
-/* the address counts, not the offset: a region need not begin at a multiple of 8 */
+/* the address must be aligned, not the offset: a region need not begin at a multiple of 8 */
 static void
 the_address_is_aligned(void **state)
 {

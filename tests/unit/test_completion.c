@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_completion.c -- completions, translated, one at a time */
+/* test_completion.c -- completions, translated one at a time */
 
 #include <arpa/inet.h>
 

@@ -101,14 +101,14 @@ the_queue_pair(void **state)
 		assert_ptr_equal(attr->send_cq, conn->cq->ibv_cq);
 		assert_ptr_equal(attr->recv_cq, conn->rcq->ibv_cq);
 		assert_null(attr->srq);
-		/* nothing is asked of a provider that its device did not offer */
+		/* a provider is asked only for operations that its device offers */
 		assert_int_equal(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			native ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0);
 		assert_int_equal((attr->send_ops_flags & RPMAI_QP_EX_WITH_FLUSH) != 0, native);
 		assert_int_equal((attr->send_ops_flags & RPMAI_QP_EX_WITH_ATOMIC_WRITE) != 0, native);
 		assert_int_equal(conn->qp_ex != NULL, native);
 
-		/* its events have moved to a channel of its own before anything was sent */
+		/* its events have moved to its own channel before anything was sent */
 		assert_in_range(mock_last("migrate_id"), 0, mock_last("connect"));
 
 		assert_ok(rpma_conn_delete(&conn));
@@ -198,7 +198,7 @@ closing_is_reported_once(void **state)
 	assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
 	assert_int_equal(mock.events_acked, 2);
 
-	/* what comes between is not lost */
+	/* events in between are not lost */
 	mock_queue_event(RDMA_CM_EVENT_TIMEWAIT_EXIT, conn->id, NULL, 0);
 	mock_queue_event(RDMA_CM_EVENT_DEVICE_REMOVAL, conn->id, NULL, 0);
 	assert_ok(rpma_conn_next_event(conn, &event));
@@ -283,7 +283,7 @@ messages_without_a_receive_are_soon_repeated(void **state)
 		assert_ok(rpma_conn_next_event(conn, &event));
 		assert_int_equal(mock_count("modify_qp"), 1);
 		assert_int_equal(mock.modified_mask, IBV_QP_MIN_RNR_TIMER);
-		/* 0 is the longest; the others grow with their number */
+		/* 0 is the longest time; the others grow with the number */
 		assert_in_range(mock.modified.min_rnr_timer, 1, 20);
 		assert_ok(rpma_conn_delete(&conn));
 	}
@@ -326,15 +326,15 @@ waiting_on_a_shared_channel(void **state)
 	assert_int_equal(mock.cq_events_acked, 0); /* in batches */
 	assert_int_equal(mock.notified, 3);
 
-	/* whoever arms by himself */
+	/* a program that arms the queue itself */
 	assert_ok(rpma_conn_wait(conn, RPMA_W_NO_ARM, &cq, NULL));
 	assert_int_equal(mock.notified, 3);
 	assert_ok(rpma_cq_arm(cq));
 	assert_int_equal(mock.notified, 4);
 
 	/*
-	 * Of a queue that is not the connection's: acknowledged all the same, or destroying that queue would
-	 * hang
+	 * The event is for a queue of another connection. It must still be acknowledged, or destroying that
+	 * queue would hang.
 	 */
 	struct ibv_cq stranger = { .context = &mock.ctx };
 	cq = NULL;
@@ -397,7 +397,7 @@ deleting_goes_on_after_an_error(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* why it was rejected is there afterwards, exactly as long as it was */
+/* the private data of a rejection is available afterwards, with its exact length */
 static void
 private_data_comes_with_a_rejection(void **state)
 {
@@ -448,7 +448,7 @@ events_in_time(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(conn, -2, &event));
 	assert_fails(RPMA_E_INVAL, rpma_conn_next_event_timed(conn, INT_MIN, &event));
 
-	/* nothing comes: a channel that would block is not asked */
+	/* no event comes: the channel, which would block, is not read */
 	assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
 	assert_int_equal(rpma_conn_next_event_timed(conn, 1, &event), RPMA_E_NO_EVENT);
 	assert_int_equal(mock_count("get_cm_event"), 0);
@@ -463,7 +463,7 @@ events_in_time(void **state)
 	assert_int_equal(event, RPMA_CONN_ESTABLISHED);
 	assert_ok(rpma_conn_next_event_timed(conn, INT_MAX, &event));
 	assert_int_equal(event, RPMA_CONN_CLOSED);
-	/* the end is told once: the next in the queue counts */
+	/* the end is reported only once: the next event of the queue follows */
 	assert_int_equal(rpma_conn_next_event_timed(conn, 1, &event), RPMA_E_UNKNOWN);
 	assert_int_equal(mock.events_acked, 4);
 	assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
@@ -512,7 +512,7 @@ waiting_on_a_shared_channel_for_a_time(void **state)
 	assert_ok(rpma_conn_wait_timed(conn, 0, 0, &cq, NULL));
 	assert_int_equal(mock.notified, 1);
 
-	/* somebody else is waiting, for longer */
+	/* another thread is waiting, for longer */
 	assert_true(rpmai_turn_take(&main_cq->timed, DEADLINE_NEVER));
 	assert_int_equal(rpma_conn_wait_timed(conn, 0, 1, &cq, NULL), RPMA_E_NO_COMPLETION);
 	rpmai_turn_give(&main_cq->timed);
@@ -524,7 +524,7 @@ waiting_on_a_shared_channel_for_a_time(void **state)
 	close(channel);
 }
 
-/* what a connection will use of the extended operations, and nothing that its device does not have */
+/* a connection requests the extended operations that it will use, and none that its device lacks */
 static void
 extended_operations_asked_for(void **state)
 {

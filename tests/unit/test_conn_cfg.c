@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_conn_cfg.c -- how a connection is to be made */
+/* test_conn_cfg.c -- the configuration of a connection */
 
 #include <limits.h>
 
@@ -93,7 +93,7 @@ the_rest(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_connect_timeout(NULL, &timeout_ms));
 	assert_fails(RPMA_E_INVAL, rpma_conn_cfg_get_connect_timeout(cfg, NULL));
 
-	/* an operation has at least one piece */
+	/* an operation has at least one SGE */
 	uint32_t max_sge = 0;
 	assert_ok(rpma_conn_cfg_get_max_sge(cfg, &max_sge));
 	assert_int_equal(max_sge, 1);

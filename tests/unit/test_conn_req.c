@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_conn_req.c -- a connection before it is made */
+/* test_conn_req.c -- a connection before it is established */
 
 #include "conn_req.h"
 #include "mock.h"
 
 static char memory[64];
 
-/* an incoming request, as an endpoint makes it */
+/* an incoming request, as an endpoint creates it */
 static struct rpma_conn_req *
 passive(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg, int expected)
 {
@@ -113,7 +113,7 @@ private_data_to_send(void **state)
 			assert_memory_equal(mock.param_data, bytes, table[i].len);
 			assert_int_equal(mock.param.responder_resources, RDMA_MAX_RESP_RES);
 			assert_int_equal(mock.param.initiator_depth, RDMA_MAX_INIT_DEPTH);
-			/* 7 is for ever on SoftRoCE */
+			/* 7 means for ever on SoftRoCE */
 			assert_int_equal(mock.param.retry_count, 6);
 			assert_int_equal(mock.param.rnr_retry_count, 7);
 			assert_int_equal(mock.param.flow_control, 1);
@@ -141,7 +141,8 @@ an_incoming_request(void **state)
 	assert_memory_equal(pdata.ptr, "hello", 5);
 
 	/*
-	 * Its events have moved at once: else the listening channel, which may be gone by now, would get them
+	 * Its events have moved at once. Otherwise the listening channel, which may be gone by now, would get
+	 * them.
 	 */
 	assert_int_equal(mock_count("migrate_id"), 1);
 	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
@@ -151,7 +152,7 @@ an_incoming_request(void **state)
 	assert_memory_equal(pdata.ptr, "hello", 5);
 	assert_ok(rpma_conn_delete(&conn));
 
-	/* what is not accepted is rejected, and its id is not left behind */
+	/* a request that is not accepted is rejected, and its id is destroyed */
 	req = passive(peer, NULL, 0);
 	assert_ok(rpma_conn_req_delete(&req));
 	assert_int_equal(mock_count("reject"), 1);
@@ -162,7 +163,7 @@ an_incoming_request(void **state)
 	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_delete(&req));
 	assert_null(req);
 
-	/* who has given up meanwhile needs no answer */
+	/* a client that has given up meanwhile needs no response */
 	req = passive(peer, NULL, 0);
 	mock.fail_skip = 0;
 	mock.fail_errno = EINVAL;
@@ -207,7 +208,7 @@ static void
 each_call_fails_once(void **state)
 {
 	(void)state;
-	/* the whole way to a connection with everything: the k-th call fails, until none does */
+	/* the whole way to a connection with all options: the k-th call fails, until none does */
 	struct rpma_peer *peer = mock_peer();
 	struct rpma_conn_cfg *cfg = NULL;
 	assert_ok(rpma_conn_cfg_new(&cfg));
@@ -269,7 +270,7 @@ failures_of_an_acceptance(void **state)
 	static const struct {
 		const char *call;
 		int ret;
-		int rejected; /* an acceptance that failed cannot be followed by a rejection */
+		int rejected; /* a failed acceptance cannot be followed by a rejection */
 	} calls[] = {
 		{ "query_port", RPMA_E_PROVIDER, 1 },
 		{ "create_comp_channel", RPMA_E_PROVIDER, 1 },
@@ -316,8 +317,10 @@ queues_of_an_incoming_request(void **state)
 	struct rpma_conn *conn = NULL;
 	assert_ok(rpma_mr_reg(peer, memory, sizeof(memory), RPMA_MR_USAGE_RECV, &mr));
 
-	/* who only asks has none; the configuration of the moment counts, even if it is gone when they are
-	 * made */
+	/*
+	 * A request without receives has no queues yet. The configuration at the time of the call counts,
+	 * even if it is deleted before they are made.
+	 */
 	struct rpma_conn_cfg *cfg = NULL;
 	assert_ok(rpma_conn_cfg_new(&cfg));
 	assert_ok(rpma_conn_cfg_set_sq_size(cfg, 33));
@@ -329,7 +332,7 @@ queues_of_an_incoming_request(void **state)
 	assert_int_equal(mock.qp_attr.cap.max_send_wr, 33);
 	assert_ok(rpma_conn_delete(&conn));
 
-	/* a receive needs them; a failure leaves the request as it was, and they are made only once */
+	/* a receive needs the queues; a failure leaves the request unchanged, and they are made only once */
 	req = passive(peer, NULL, 0);
 	mock.traced = 0;
 	mock.fail_call = "create_qp_ex";
@@ -406,7 +409,7 @@ rejecting(void **state)
 			else
 				assert_ok(rpma_conn_req_reject(&req, &pdata));
 
-			/* consumed and rejected in any case, its id not left behind */
+			/* consumed and rejected in any case, and its id is destroyed */
 			assert_null(req);
 			assert_int_equal(mock_count("reject"), 1);
 			assert_in_range(mock_last("reject"), 0, mock_last("destroy_id"));
@@ -422,7 +425,7 @@ rejecting(void **state)
 			rpmai_private_data_free(&got);
 		}
 
-		/* for no reason */
+		/* without private data */
 		struct rpma_conn_req *req = passive(peer, NULL, 0);
 		assert_ok(rpma_conn_req_reject(&req, NULL));
 		assert_null(req);
@@ -442,7 +445,7 @@ what_is_not_there_to_be_rejected(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(NULL, &pdata));
 	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(&req, &pdata));
 
-	/* an outgoing one: consumed all the same */
+	/* an outgoing request: it is consumed too */
 	const int live = mock.live;
 	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
 	assert_fails(RPMA_E_INVAL, rpma_conn_req_reject(&req, NULL));
@@ -459,7 +462,7 @@ what_is_not_there_to_be_rejected(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* a device that sends a buffer of the greatest length: it tells how much of it is meant */
+/* a device that always sends the longest buffer: the buffer says how much of it is meant */
 static void
 padded_private_data(void **state)
 {
@@ -505,7 +508,7 @@ more_than_the_device_can_do(void **state)
 		uint32_t asked;
 		int ret;
 	} table[] = {
-		{ 0, 1, 0 }, /* a device that does not say */
+		{ 0, 1, 0 }, /* a device that does not report it */
 		{ 0, 2, RPMA_E_NOSUPP },
 		{ 1, 1, 0 },
 		{ 4, 4, 0 },
@@ -528,7 +531,7 @@ more_than_the_device_can_do(void **state)
 			assert_non_null(strstr(rpma_errormsg(), "rpma_conn_cfg_set_max_sge"));
 			assert_int_equal(mock_count("create_qp_ex") + mock_count("create_cq"), 0);
 			assert_int_equal(mock.live, live);
-			/* an incoming one is rejected */
+			/* an incoming request is rejected */
 			passive(peer, cfg, RPMA_E_NOSUPP);
 			assert_int_equal(mock_count("reject"), 1);
 			assert_int_equal(mock.live, live);
@@ -543,7 +546,7 @@ more_than_the_device_can_do(void **state)
 	}
 }
 
-/* devices do not tell how much they take inline: they refuse the queue pair */
+/* devices do not report their limit for inline data: they refuse the queue pair */
 static void
 more_inline_than_the_device_takes(void **state)
 {
@@ -578,7 +581,7 @@ more_inline_than_the_device_takes(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* what does not fit into the table of connections is not connected */
+/* a connection that does not fit into the table of connections is not established */
 static void
 no_memory_to_be_found(void **state)
 {

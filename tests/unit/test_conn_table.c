@@ -16,7 +16,7 @@ static void
 found_while_they_are_there(void **state)
 {
 	(void)state;
-	/* no order of the numbers, and both ends of their range */
+	/* numbers in no order, including both ends of their range */
 	struct rpma_conn *conns = calloc(CONNS, sizeof(*conns));
 	struct conn_table *table = NULL;
 	assert_non_null(conns);
@@ -35,11 +35,11 @@ found_while_they_are_there(void **state)
 		rpmai_conn_table_remove(table, &conns[i]);
 	for (int i = 0; i < CONNS; i++)
 		assert_ptr_equal(rpmai_conn_table_find(table, conns[i].qp_num), i % 2 ? NULL : &conns[i]);
-	rpmai_conn_table_delete(table); /* with the rest in it */
+	rpmai_conn_table_delete(table); /* with the remaining entries */
 	free(conns);
 }
 
-/* a number that is used again is the newer one's; the older one takes nothing with it */
+/* a reused number belongs to the newer connection; removing the older one does not affect it */
 static void
 a_number_used_again(void **state)
 {
@@ -53,7 +53,7 @@ a_number_used_again(void **state)
 	assert_ok(rpmai_conn_table_add(table, &conns[1]));
 	assert_ptr_equal(rpmai_conn_table_find(table, 5), &conns[1]);
 	rpmai_conn_table_remove(table, &conns[0]);
-	rpmai_conn_table_remove(table, &conns[2]); /* was never entered */
+	rpmai_conn_table_remove(table, &conns[2]); /* it was never inserted */
 	assert_ptr_equal(rpmai_conn_table_find(table, 5), &conns[1]);
 	rpmai_conn_table_remove(table, &conns[1]);
 	assert_null(rpmai_conn_table_find(table, 5));
@@ -91,7 +91,7 @@ static struct {
 	atomic_int wrong;
 } shared;
 
-/* enters and strikes out its own, and looks for everybody's */
+/* inserts and removes its own connection, and looks for all of them */
 static void *
 come_and_go(void *arg)
 {

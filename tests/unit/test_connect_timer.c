@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_connect_timer.c -- how long a connection may take to be made: the timer, and what the user sees of it
+ * test_connect_timer.c -- the time limit for establishing a connection: the timer, and its effect on the user
  */
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #define PATIENCE_MS 20000
 
-static int channel; /* what the event channel's descriptor is here */
+static int channel; /* used as the event channel's descriptor */
 
 static int
 setup(void **state)
@@ -108,7 +108,7 @@ stopped_is_stopped(void **state)
 		assert_ok(rpmai_connect_timer_start(timer));
 		if (timeouts[i] == 0)
 			assert_true(is_readable(rpmai_connect_timer_fd(timer), PATIENCE_MS));
-		rpmai_connect_timer_stop(timer); /* also if it has fired and nobody looked */
+		rpmai_connect_timer_stop(timer); /* even if it has fired and was not read */
 		assert_false(is_readable(rpmai_connect_timer_fd(timer), 0));
 		assert_int_equal(rpmai_connect_timer_wait(timer, 0), CONNECT_TIMER_NOTHING);
 		open_channel();
@@ -137,7 +137,7 @@ failures(void **state)
 		assert_fails(RPMA_E_PROVIDER, rpmai_connect_timer_new(channel, 5, &timer));
 		assert_non_null(strstr(mock.last_log, table[i].call));
 		assert_null(timer);
-		const int fd = dup(channel); /* nothing was left open */
+		const int fd = dup(channel); /* no descriptor was left open */
 		assert_int_equal(fd, lowest);
 		close(fd);
 	}
@@ -183,7 +183,7 @@ unreachable_once(void **state)
 		int fd = -1;
 		assert_ok(rpma_conn_get_event_fd(conn, &fd));
 		assert_int_not_equal(fd, channel);
-		assert_true(is_readable(fd, PATIENCE_MS)); /* though nobody has said anything */
+		assert_true(is_readable(fd, PATIENCE_MS)); /* though no event has come */
 		if (timed)
 			assert_ok(rpma_conn_next_event_timed(conn, -1, &event));
 		else
@@ -201,7 +201,7 @@ unreachable_once(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* what comes too late is ended, and nobody hears of it */
+/* a connection that is established too late is ended, without an event */
 static void
 late_events(void **state)
 {
@@ -226,7 +226,7 @@ late_events(void **state)
 		mock.events_queued = mock.events_taken = mock.events_acked = 0;
 		give_event(conn, table[i].type);
 		event = RPMA_CONN_UNDEFINED;
-		/* the mock's channel stays readable; it has no more events than this */
+		/* the mock's channel stays readable, but it has no further events */
 		assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
 		assert_int_equal(event, RPMA_CONN_UNDEFINED);
 		assert_int_equal(mock.events_acked, 1);
@@ -237,7 +237,7 @@ late_events(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* whatever comes in time stops the timer */
+/* any event in time stops the timer */
 static void
 events_in_time(void **state)
 {
@@ -253,7 +253,7 @@ events_in_time(void **state)
 	struct rpma_peer *peer = mock_peer();
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		for (int timed = 0; timed < 2; timed++) {
-			struct rpma_conn *conn = conn_with_timeout(peer, 0); /* it is over at once */
+			struct rpma_conn *conn = conn_with_timeout(peer, 0); /* the time is over at once */
 			enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 			int fd = -1;
 			assert_ok(rpma_conn_get_event_fd(conn, &fd));
@@ -270,7 +270,7 @@ events_in_time(void **state)
 			assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
 			assert_int_equal(mock_count("disconnect"), 0);
 
-			/* the end of it is told as ever */
+			/* the end of the connection is reported as usual */
 			give_event(conn, RDMA_CM_EVENT_DISCONNECTED);
 			assert_ok(rpma_conn_next_event_timed(conn, -1, &event));
 			assert_int_equal(event, RPMA_CONN_CLOSED);
@@ -281,7 +281,7 @@ events_in_time(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* the mode of the descriptor that the user has is what counts */
+/* the mode of the descriptor that the user has decides whether the wait blocks */
 static void
 not_blocking(void **state)
 {
@@ -302,7 +302,7 @@ not_blocking(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* an incoming request's time runs from its acceptance on */
+/* the time of an incoming request begins when it is accepted */
 static void
 an_incoming_request(void **state)
 {
@@ -326,7 +326,7 @@ an_incoming_request(void **state)
 	assert_int_equal(event, RPMA_CONN_UNREACHABLE);
 	assert_ok(rpma_conn_delete(&conn));
 
-	/* what fails of the timer fails the request, and nothing is left */
+	/* a failure of the timer fails the request, and nothing is left */
 	static const char *const calls[] = { "timerfd_create", "epoll_ctl", "timerfd_settime" };
 	const int live = mock.live;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {

@@ -104,7 +104,10 @@ waiting(void **state)
 	assert_fails(RPMA_E_PROVIDER, rpma_cq_wait(cq));
 	mock.fail_call = NULL;
 
-	/* acknowledged in batches, and the rest before the queue is destroyed, which waits for it */
+	/*
+	 * events are acknowledged in batches, and the rest before the queue is destroyed, which waits for
+	 * that
+	 */
 	assert_int_equal(mock.cq_events_acked, 0);
 	for (int i = 2; i < 64; i++)
 		assert_ok(rpma_cq_wait(cq));
@@ -143,7 +146,7 @@ who_arms_it(void **state)
 	mock.notified = 0;
 	assert_ok(rpma_cq_wait(cq));
 	assert_int_equal(mock.notified, 1);
-	assert_ok(rpma_cq_arm(cq)); /* does no harm */
+	assert_ok(rpma_cq_arm(cq)); /* harmless */
 	assert_ok(rpmai_cq_delete(&cq));
 	rpma_peer_delete(&peer);
 }
@@ -163,7 +166,7 @@ waiting_for_a_time(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_cq_wait_timed(cq, -2));
 	assert_fails(RPMA_E_INVAL, rpma_cq_wait_timed(cq, INT_MIN));
 
-	/* nothing is there: a channel that would block is not asked */
+	/* no completion is there: the channel, which would block, is not read */
 	assert_int_equal(rpma_cq_wait_timed(cq, 0), RPMA_E_NO_COMPLETION);
 	assert_int_equal(rpma_cq_wait_timed(cq, 1), RPMA_E_NO_COMPLETION);
 	assert_int_equal(mock_count("get_cq_event"), 0);
@@ -186,19 +189,19 @@ waiting_for_a_time(void **state)
 	mock.fail_errno = EINTR;
 	assert_int_equal(rpma_cq_wait_timed(cq, -1), RPMA_E_NO_COMPLETION);
 
-	/* somebody else is waiting, for longer */
+	/* another thread is waiting, for longer */
 	assert_true(rpmai_turn_take(&cq->timed, DEADLINE_NEVER));
 	assert_int_equal(rpma_cq_wait_timed(cq, 0), RPMA_E_NO_COMPLETION);
 	assert_int_equal(rpma_cq_wait_timed(cq, 1), RPMA_E_NO_COMPLETION);
 	rpmai_turn_give(&cq->timed);
-	assert_ok(rpma_cq_wait_timed(cq, 0)); /* nobody keeps his turn */
+	assert_ok(rpma_cq_wait_timed(cq, 0)); /* its turn has been given back */
 
 	assert_ok(rpmai_cq_delete(&cq));
 	rpma_peer_delete(&peer);
 	close(channel);
 }
 
-/* events of several threads are all acknowledged, and counted, once */
+/* each event of several threads is acknowledged and counted once */
 #define THREADS 4
 #define WAITS 1000
 
@@ -326,7 +329,10 @@ keep_order(void *arg)
 	return NULL;
 }
 
-/* who collects without the lock may hold the first part of a durable write: it is waited for */
+/*
+ * A thread that collects without the lock may hold the first part of a durable write, so the writer waits for
+ * it.
+ */
 static void
 order_begins_when_all_have_left(void **state)
 {
@@ -345,7 +351,7 @@ order_begins_when_all_have_left(void **state)
 	assert_int_equal(pthread_create(&writer, NULL, keep_order, cq), 0);
 	while (atomic_load(&cq->collectors) == 1)
 		sched_yield();
-	/* from here on newcomers take the lock, and the writer still waits */
+	/* from here on other collecting threads take the lock, and the writer still waits */
 	for (int i = 0; i < 1000; i++) {
 		assert_false(is_ordered);
 		sched_yield();
@@ -355,7 +361,7 @@ order_begins_when_all_have_left(void **state)
 	assert_null(ret);
 	assert_int_equal(pthread_join(writer, NULL), 0);
 	assert_true(is_ordered);
-	rpmai_cq_keep_order(cq); /* again costs nothing */
+	rpmai_cq_keep_order(cq); /* a second call has no effect */
 
 	assert_ok(rpmai_cq_delete(&cq));
 	rpma_peer_delete(&peer);

@@ -45,7 +45,7 @@ every_length(void **state)
 {
 	(void)state;
 	for (size_t len = 0; len <= 24; len++) {
-		uint8_t *desc = calloc(1, len ? len : 1); /* exactly so long, for the address sanitizer */
+		uint8_t *desc = calloc(1, len ? len : 1); /* exact size, for the address sanitizer */
 		for (size_t i = 0; i < len; i++)
 			desc[i] = i < sizeof(example_bytes) ? example_bytes[i] : 0;
 		struct mr_descriptor got = { .usage = 0xEE };

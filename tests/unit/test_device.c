@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_device.c -- which device an address belongs to */
+/* test_device.c -- the device that an address belongs to */
 
 #include "device.h"
 #include "mock.h"
 
-/* the software device is the same mock with a table of its own, which cannot fail */
+/* the software device is the same mock, with its own table, which cannot fail */
 static struct rdma_api soft;
 static struct ibv_context soft_ctx;
 static bool soft_works;
@@ -138,7 +138,10 @@ wildcard(void **state)
 	assert_int_equal(mock_count("bind_addr"), 1);
 	assert_ptr_equal(find(DEVICE_AUTO, "ib", RPMA_UTIL_IBV_CONTEXT_LOCAL), &mock.ctx);
 	assert_int_equal(mock_count("bind_addr"), 2);
-	/* to connect to it is another matter, and a device without a list of devices is asked by address */
+	/*
+	 * as a remote address it has no special meaning; a device without a list of devices is asked by
+	 * address
+	 */
 	assert_ptr_equal(find(DEVICE_AUTO, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_REMOTE), &mock.ctx);
 	assert_ptr_equal(find(DEVICE_SOFT, "0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL), &soft_ctx);
 	mock.devices = 0;

@@ -10,7 +10,7 @@
 #include "conn_req.h"
 #include "mock.h"
 
-struct rpma_ep_view { /* its members, for the id that events carry */
+struct rpma_ep_view { /* its members, for the id of the events */
 	const struct rpma_peer *peer;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
@@ -134,12 +134,12 @@ other_events(void **state)
 	struct rdma_cm_id client = { 0 };
 	assert_ok(rpma_ep_listen(peer, "192.0.2.1", "7204", &ep));
 
-	/* of the endpoint itself */
+	/* an event of the endpoint itself */
 	mock_queue_event(RDMA_CM_EVENT_DEVICE_REMOVAL, id_of(ep), NULL, 0);
 	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req(ep, NULL, &req));
 	assert_int_equal(mock.events_acked, 1);
 
-	/* of a client that gave up: it must not stop the service; the next one is served */
+	/* an event of a client that gave up: the service must go on with the next client */
 	mock_queue_event(RDMA_CM_EVENT_REJECTED, &client, NULL, 0);
 	mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, id_of(ep), NULL, 0);
 	assert_ok(rpma_ep_next_conn_req(ep, NULL, &req));
@@ -200,7 +200,7 @@ a_request_in_time(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, -2, &req));
 	assert_fails(RPMA_E_INVAL, rpma_ep_next_conn_req_timed(ep, NULL, INT_MIN, &req));
 
-	/* nothing comes: a channel that would block is not asked */
+	/* no event comes: the channel, which would block, is not read */
 	assert_int_equal(rpma_ep_next_conn_req_timed(ep, NULL, 0, &req), RPMA_E_NO_EVENT);
 	assert_int_equal(rpma_ep_next_conn_req_timed(ep, NULL, 1, &req), RPMA_E_NO_EVENT);
 	assert_int_equal(mock_count("get_cm_event"), 0);
@@ -212,7 +212,7 @@ a_request_in_time(void **state)
 	for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
 		struct rpma_conn_private_data pdata;
 		mock.events_queued = mock.events_taken = mock.events_acked = 0;
-		mock_queue_event(RDMA_CM_EVENT_REJECTED, &client, NULL, 0); /* of who gave up */
+		mock_queue_event(RDMA_CM_EVENT_REJECTED, &client, NULL, 0); /* of a client that gave up */
 		mock_queue_event(RDMA_CM_EVENT_CONNECT_REQUEST, id_of(ep), "abc", 3);
 		assert_ok(rpma_ep_next_conn_req_timed(ep, NULL, timeouts[i], &req));
 		assert_int_equal(mock.events_acked, 2);

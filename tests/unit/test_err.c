@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_err.c -- texts of errors, and that an error says itself once */
+/* test_err.c -- texts of errors, and that each error is logged once */
 
 #include <pthread.h>
 
@@ -86,7 +86,7 @@ each_thread_has_its_own(void **state)
 	assert_string_equal(rpma_errormsg(), "call() failed: No such file or directory: make one");
 }
 
-/* what succeeds, and what merely has nothing to give, leaves it */
+/* calls that succeed, or that only find nothing, leave it unchanged */
 static void
 only_failures_change_it(void **state)
 {
@@ -107,7 +107,7 @@ only_failures_change_it(void **state)
 	assert_string_equal(rpma_errormsg(), "3 of them");
 }
 
-/* what a program may try without harm is not in the log, and has its sentence all the same */
+/* A refusal that a program may provoke on purpose is not logged, but has its sentence. */
 static void
 refusals_have_a_sentence(void **state)
 {
@@ -144,7 +144,7 @@ refusals_have_a_sentence(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* longer than there is room for: cut off, and still a string */
+/* a sentence that is too long is cut, and is still a string */
 static void
 a_long_sentence(void **state)
 {
@@ -160,7 +160,7 @@ a_long_sentence(void **state)
 	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
 }
 
-/* it is there without a log too */
+/* it exists without a log too */
 static void
 without_a_log(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_flush.c -- which way a flush goes, for each device and region, and what is posted */
+/* test_flush.c -- the way a flush takes, for each device and region, and the requests that are posted */
 
 #include "flush.h"
 #include "mock.h"
@@ -121,8 +121,8 @@ the_way(void **state)
 }
 
 /*
- * Our device has FLUSH, and the region is the original's: whether it allows FLUSH is not known. One that may
- * be read is flushed by reading.
+ * Our device has FLUSH, and the region is the original's, so it is not known whether it allows FLUSH. If it
+ * may be read, it is flushed by reading.
  */
 static void
 the_way_to_the_original(void **state)
@@ -171,7 +171,7 @@ native_posts_the_range(void **state)
 	struct rpma_peer *peer = mock_peer();
 	struct rpma_conn *conn = mock_conn(peer, NULL);
 	struct rpma_mr_remote *mr = mock_remote(1ULL << 40, PERSISTENT, true, MR_CAP_NATIVE_FLUSH);
-	const size_t len = (1ULL << 40) - 16; /* no transfer: longer than any message */
+	const size_t len = (1ULL << 40) - 16; /* more than any message; nothing is transferred */
 
 	assert_ok(rpma_flush(conn, mr, 16, len, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &context));
 	assert_true(mock.flush.wr_id == (uintptr_t)&context);
@@ -272,7 +272,7 @@ the_scratch_page(void **state)
 	assert_fails(RPMA_E_PROVIDER, rpmai_flush_scratch_delete(&scratch));
 	assert_int_equal(mock.live, live);
 
-	/* nothing else is lost with it */
+	/* nothing else is leaked */
 	assert_ok(rpmai_flush_scratch_new(peer, &scratch));
 	mock.fail_call = "munmap";
 	mock.fail_skip = 0;

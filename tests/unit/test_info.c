@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_info.c -- addresses translated for a device */
+/* test_info.c -- addresses resolved for a device */
 
 #include <netdb.h>
 #include <netinet/in.h>

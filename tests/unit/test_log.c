@@ -17,7 +17,10 @@
 #include "log.h"
 #include "mock.h"
 
-/* First of all, without mock_setup: what the environment says. Run several times, with different ones. */
+/*
+ * First of all, without mock_setup: the thresholds of the environment. The test runs several times, with
+ * different ones.
+ */
 static void
 the_environment_sets_the_thresholds(void **state)
 {
@@ -112,7 +115,7 @@ errno_survives(void **state)
 	assert_string_equal(mock.last_log, "Invalid cross-device link\n");
 }
 
-/* what the default function writes to stderr, by way of a pipe */
+/* captures the default function's output to stderr, through a pipe */
 static size_t
 default_output(enum rpma_log_level aux, char *buf, size_t size)
 {
@@ -155,7 +158,7 @@ the_default_function_writes_one_line(void **state)
 	assert_int_equal(strncmp(buf, "[time error] [", 14), 0);
 }
 
-/* the program's own lines come without a place in a file, or with one in no folder */
+/* a program's own lines have no file, or a file name without a folder */
 static void
 a_place_is_not_needed(void **state)
 {
@@ -214,14 +217,14 @@ monotonic_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* a line that cannot be written holds up a fork for a second, not for ever */
+/* a log line that cannot be written delays a fork by a second, not for ever */
 static void
 a_fork_does_not_wait_for_a_stuck_line(void **state)
 {
 	(void)state;
 	const char *level = getenv("RPMA_LOG_LEVEL");
 	if (level == NULL || strcmp(level, "debug") != 0)
-		return; /* it takes a second: once will do */
+		return; /* it takes a second, so run it only once */
 	int pipe_fds[2], status = -1, kept = dup(STDERR_FILENO);
 	char bytes[4096] = "";
 	pthread_t thread;
@@ -235,7 +238,7 @@ a_fork_does_not_wait_for_a_stuck_line(void **state)
 	assert_ok(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR));
 	assert_int_equal(pthread_create(&thread, NULL, write_a_line, NULL), 0);
 
-	/* the thread has the lock when a fork takes time; until then the fork comes too early */
+	/* a fork that takes time shows that the thread holds the lock; an earlier fork came too early */
 	int64_t begin_ms;
 	do {
 		begin_ms = monotonic_ms();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_message.c -- messages: what is refused, and what is posted */
+/* test_message.c -- messages: which are refused, and which are posted */
 
 #include <arpa/inet.h>
 
@@ -68,7 +68,7 @@ messages(void **state)
 	assert_fails(RPMA_E_INVAL, rpma_recv(NULL, f.mr, 0, 1, NULL));
 	assert_fails(RPMA_E_INVAL, rpma_send(f.conn, f.large, 0, MOCK_MAX_MSG + 1, ALWAYS, NULL));
 	assert_ok(rpma_recv(f.conn, f.large, 0, sizeof(large),
-		NULL)); /* more room than a message needs is no error */
+		NULL)); /* a buffer longer than the message is no error */
 	mock.fail_call = "post_recv";
 	assert_fails(RPMA_E_PROVIDER, rpma_recv(f.conn, f.mr, 0, 1, NULL));
 }
@@ -131,7 +131,7 @@ messages_inline(void **state)
 	assert_fails(RPMA_E_PROVIDER, rpma_send_inline(f.conn, src, 8, ALWAYS, NULL));
 }
 
-/* 8 bytes fit whatever is asked for: atomic writes need them */
+/* 8 bytes inline are always possible, because atomic writes need them */
 static void
 eight_bytes_inline_by_default(void **state)
 {

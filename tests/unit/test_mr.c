@@ -162,7 +162,7 @@ what_cannot_be_durable_is_not_advertised(void **state)
 		rpma_mr_dereg(&mr);
 	}
 
-	/* another reason is a reason to fail */
+	/* any other error makes the call fail */
 	struct rpma_mr_local *mr = NULL;
 	mock.fail_errno = ENOMEM;
 	assert_fails(RPMA_E_PROVIDER, rpma_mr_reg(peer, memory, 64, USAGE_ALL, &mr));
@@ -174,7 +174,9 @@ what_cannot_be_durable_is_not_advertised(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* what can be pinned is pinned: a device sees only of pinned pages whether they are persistent */
+/*
+ * Memory is pinned if possible, because a device can tell only of pinned pages whether they are persistent.
+ */
 static void
 on_demand_paging_does_not_make_it_durable(void **state)
 {
@@ -186,7 +188,7 @@ on_demand_paging_does_not_make_it_durable(void **state)
 	struct rpma_peer *peer = mock_peer();
 	mock.fail_errno = EOPNOTSUPP;
 
-	/* DRAM: the right is refused, not the memory */
+	/* DRAM: only the right is refused, not the registration */
 	mock.fail_access = persistent;
 	struct rpma_mr_local *mr = reg(peer, USAGE_ALL);
 	assert_int_equal(mock.registrations, 2);
@@ -195,7 +197,7 @@ on_demand_paging_does_not_make_it_durable(void **state)
 	assert_false(mr->usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
 	rpma_mr_dereg(&mr);
 
-	/* a file system on DAX: nothing but on demand will do, and it is durable */
+	/* a file system on DAX: only on-demand paging works, and the memory is durable */
 	mock.fail_access = 0;
 	mock.fail_without = odp;
 	mock.registrations = 0;
@@ -207,7 +209,7 @@ on_demand_paging_does_not_make_it_durable(void **state)
 	assert_true(mr->usage & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
 	rpma_mr_dereg(&mr);
 
-	/* a device that cannot do so: the sentence names what can be used */
+	/* a device without on-demand paging: the message names an alternative */
 	peer->caps &= ~(uint32_t)RPMA_CAP_ODP;
 	assert_fails(RPMA_E_PROVIDER, rpma_mr_reg(peer, memory, 64, USAGE_ALL, &mr));
 	assert_non_null(strstr(mock.last_log, "on-demand paging"));

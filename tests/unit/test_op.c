@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_op.c -- what the calls that post operations have in common: flags, ranges, pieces, receives */
+/* test_op.c -- shared by the calls that post operations: flags, ranges, SGEs, receives */
 
 #include "op.h"
 #include "posting.h"
@@ -21,7 +21,7 @@ flags(void **state)
 	assert_fails(RPMA_E_INVAL, rpmai_op_check_flags(ALWAYS | INT32_MIN));
 }
 
-/* MORE is nothing that a device would know */
+/* MORE has no equivalent in verbs */
 static void
 flags_of_verbs(void **state)
 {

@@ -88,7 +88,7 @@ credentials(void **state)
 	}
 	mock.fail_call = NULL;
 
-	/* of what is made from the peer, and given back once for each time */
+	/* credentials for objects made from the peer; each reference is released once */
 	struct rpma_ep *ep = NULL;
 	struct rpma_conn_req *req = NULL;
 	assert_ok(rpma_peer_set_tls(peer, "cert", "key", "ca"));
@@ -101,7 +101,7 @@ credentials(void **state)
 	assert_ok(rpma_peer_delete(&peer));
 	assert_int_equal(mock_count("credentials_put"), 2);
 
-	/* a device that has none */
+	/* a device without TLS */
 	mock_rdma.credentials_new = NULL;
 	peer = mock_peer();
 	assert_fails(RPMA_E_NOSUPP, rpma_peer_set_tls(peer, "cert", "key", "ca"));
@@ -123,7 +123,7 @@ arguments_of_questions(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* from the request being sent or accepted until it is deleted */
+/* a connection can be found from the time when its request is sent or accepted until it is deleted */
 static void
 finding_a_connection(void **state)
 {
@@ -145,11 +145,11 @@ finding_a_connection(void **state)
 	assert_ok(rpma_conn_delete(&conn));
 	assert_int_equal(rpma_peer_find_conn(peer, MOCK_QP_NUM, &found), RPMA_E_INVAL);
 	assert_null(found);
-	/* a question, not a mistake: no line in the log, but a sentence */
+	/* this is a query, not an error: nothing is logged, but there is a sentence */
 	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], errors);
 	assert_non_null(strstr(rpma_errormsg(), "no connection"));
 
-	/* nor is there one that was not sent off */
+	/* a connection whose request failed cannot be found either */
 	assert_ok(rpma_conn_req_new(peer, "192.0.2.1", "7204", NULL, &req));
 	mock.fail_call = "connect";
 	assert_fails(RPMA_E_PROVIDER, rpma_conn_req_connect(&req, NULL, &conn));
@@ -193,8 +193,10 @@ failures(void **state)
 	assert_null(peer);
 }
 
-/* deletes one object after its peer; the last one ends the protection domain, and not one before it; no other
- * call of the device follows */
+/*
+ * Deletes one object after its peer. Only the deletion of the last object releases the protection domain, and
+ * it is the last call of the device.
+ */
 #define assert_domain_ends_with(expr) \
 	do { \
 		assert_int_equal(mock_count("dealloc_pd"), domains); \
@@ -203,7 +205,7 @@ failures(void **state)
 		assert_int_equal(mock_last("dealloc_pd"), mock.traced - 1); \
 	} while (0)
 
-/* a byte of registered memory */
+/* registers one byte of memory */
 static struct rpma_mr_local *
 some_region(struct rpma_peer *peer)
 {
@@ -247,7 +249,7 @@ deleted_before_an_object_in_its_domain(void **state)
 	assert_domain_ends_with(rpma_conn_delete(&conn));
 }
 
-/* a request is sent or accepted by a peer that is deleted: its domain is still there */
+/* a request of a deleted peer can be sent or accepted: its protection domain still exists */
 static void
 deleted_before_a_request_is_answered(void **state)
 {
@@ -289,7 +291,7 @@ deleted_before_its_endpoints(void **state)
 	assert_int_equal(mock_count("dealloc_pd"), 1);
 	assert_ok(rpma_ep_shutdown(&other));
 
-	/* it neither waits nor takes a client's request */
+	/* the endpoint neither waits nor takes a client's request */
 	assert_fails(RPMA_E_PROVIDER, rpma_ep_next_conn_req(ep, NULL, &req));
 	assert_non_null(strstr(rpma_errormsg(), "the peer of the endpoint is deleted"));
 	assert_fails(RPMA_E_PROVIDER, rpma_ep_next_conn_req_timed(ep, NULL, 0, &req));
@@ -311,7 +313,7 @@ delete_peer_and_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	return get_cm_event(channel, event);
 }
 
-/* the client that ended the wait is rejected */
+/* the client whose request ends the wait is rejected */
 static void
 deleted_while_its_endpoint_waits(void **state)
 {
@@ -330,7 +332,7 @@ deleted_while_its_endpoint_waits(void **state)
 	assert_ok(rpma_ep_shutdown(&ep));
 }
 
-/* the domain cannot be given back: the call that ends it says so */
+/* if the protection domain cannot be released, the call that tries to reports it */
 static void
 domain_that_does_not_end(void **state)
 {
@@ -361,7 +363,7 @@ delete_regions(void *arg)
 	return NULL;
 }
 
-/* of the device's calls these two only count, from any thread */
+/* these two device calls only count, from any thread */
 static atomic_int domains_ended, regions_ended;
 
 static int
@@ -380,7 +382,7 @@ count_region(struct ibv_mr *mr)
 	return 0;
 }
 
-/* the domain ends once, after all regions, on any of the threads */
+/* the protection domain is released once, after all regions, by any of the threads */
 static void
 deleted_by_several_threads(void **state)
 {
@@ -432,7 +434,7 @@ query(struct ibv_context *context, const struct ibv_query_device_ex_input *input
 	return query_errnum;
 }
 
-/* that of libibverbs would look into what it keeps in front of a context */
+/* libibverbs' own function would read data in front of the context */
 struct ibv_pd *__wrap_ibv_alloc_pd(struct ibv_context *context);
 
 struct ibv_pd *
@@ -443,7 +445,7 @@ __wrap_ibv_alloc_pd(struct ibv_context *context)
 	return NULL;
 }
 
-/* what decides between the devices has the same failures */
+/* the code that chooses between the devices has the same failures */
 static void
 a_device_of_libibverbs_fails(void **state)
 {

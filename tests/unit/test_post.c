@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_post.c -- what RPMA_F_MORE holds back, and how it is rung */
+/* test_post.c -- requests that RPMA_F_MORE batches, and their doorbell */
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@ hold_inline(struct rpma_conn *conn, uintptr_t number)
 	assert_ok(rpma_write_inline(conn, f.remote, 0, &data, sizeof(data), ALWAYS | MORE, ctx(number)));
 }
 
-/* these and no others have reached the device, in order, each with its own inline data */
+/* exactly these requests have reached the device, in order, each with its own inline data */
 static void
 assert_inline_posts(uintptr_t first, int count)
 {
@@ -75,7 +75,7 @@ one_doorbell_in_order(void **state)
 	assert_int_equal(ntohl(mock.chain[3].wr.imm_data), IMM);
 	assert_int_equal(ntohl(mock.chain[5].wr.imm_data), IMM);
 
-	/* it is gone: the next one is alone */
+	/* the batch is empty: the next request is sent alone */
 	assert_ok(rpma_send(f.conn, NULL, 0, 0, ALWAYS, ctx(6)));
 	assert_int_equal(mock.rung, 2);
 	assert_int_equal(mock.chained, 7);
@@ -86,7 +86,7 @@ submitting(void **state)
 {
 	(void)state;
 	assert_fails(RPMA_E_INVAL, rpma_conn_submit(NULL));
-	assert_ok(rpma_conn_submit(f.conn)); /* nothing was ever held */
+	assert_ok(rpma_conn_submit(f.conn)); /* no batch was ever begun */
 	for (uintptr_t i = 0; i < 3; i++)
 		hold_inline(f.conn, i);
 	assert_int_equal(mock.rung, 0);
@@ -97,7 +97,7 @@ submitting(void **state)
 	assert_int_equal(mock.rung, 1);
 }
 
-/* an argument that is refused is not held, and what is held stays */
+/* a request with a wrong argument is not batched, and the batch does not change */
 static void
 a_refused_post_is_not_held(void **state)
 {
@@ -112,7 +112,7 @@ a_refused_post_is_not_held(void **state)
 	assert_inline_posts(0, 2);
 }
 
-/* the caller's memory is the caller's again */
+/* the caller may reuse its memory */
 static void
 what_is_held_was_copied(void **state)
 {
@@ -150,7 +150,7 @@ what_is_held_was_copied(void **state)
 	assert_int_equal(mock.chain[5].wr.num_sge, 0);
 }
 
-/* as many as the send queue has entries, and no more than 256; then they are rung without being asked */
+/* a batch holds as many requests as the send queue, at most 256; then the doorbell rings by itself */
 static void
 a_full_list_is_rung(void **state)
 {
@@ -173,7 +173,7 @@ a_full_list_is_rung(void **state)
 		assert_int_equal(mock.rung, 2);
 		assert_inline_posts(0, capacity + 1);
 
-		/* a post without the flag finds no room either: those held go first */
+		/* a request without the flag does not fit either: the batch goes first */
 		forget_posts();
 		for (int n = 0; n < capacity; n++)
 			hold_inline(conn, (uintptr_t)n);
@@ -184,7 +184,7 @@ a_full_list_is_rung(void **state)
 	}
 }
 
-/* nothing fits into a queue without entries, and nothing is lost of it */
+/* a send queue without entries holds no batch, and no request is lost */
 static void
 a_queue_without_entries(void **state)
 {
@@ -209,7 +209,7 @@ what_the_device_does_not_take_stays_held(void **state)
 		for (uintptr_t i = 0; i < 4; i++)
 			hold_inline(f.conn, i);
 
-		/* the ringing call fails, and its own post is held too */
+		/* the call that rings the doorbell fails, and its own request is batched too */
 		mock.send_limit = taken;
 		if (taken == 0)
 			fail_next("post_send", ENOMEM);
@@ -224,7 +224,7 @@ what_the_device_does_not_take_stays_held(void **state)
 			assert_inline_posts(0, taken);
 		}
 
-		/* later ones go behind, and into nobody's room */
+		/* later requests are added after it, and overwrite none */
 		for (uintptr_t i = 5; i < 8; i++)
 			hold_inline(f.conn, i);
 		mock.send_limit = 0;
@@ -235,7 +235,7 @@ what_the_device_does_not_take_stays_held(void **state)
 	}
 }
 
-/* where it does not go through in one go: every step forward counts */
+/* if the device takes only a part each time, every call makes progress */
 static void
 one_at_a_time(void **state)
 {
@@ -252,7 +252,7 @@ one_at_a_time(void **state)
 	assert_inline_posts(0, SQ_SIZE);
 }
 
-/* a full list that the device does not take has no room for one more, whichever way it comes */
+/* a full batch that the device does not take has no room for another request, with or without the flag */
 static void
 no_room_for_more(void **state)
 {
@@ -271,7 +271,7 @@ no_room_for_more(void **state)
 	}
 }
 
-/* without anything held, a failure leaves nothing behind */
+/* if no batch exists, a failed request leaves nothing behind */
 static void
 a_post_that_fails_is_gone(void **state)
 {
@@ -293,7 +293,7 @@ no_memory_for_the_list(void **state)
 	assert_ok(rpma_conn_submit(f.conn));
 	assert_int_equal(mock.rung, 0);
 	hold_inline(f.conn, 0);
-	mock.malloc_skip = 0; /* it is made once */
+	mock.malloc_skip = 0; /* it is allocated once */
 	hold_inline(f.conn, 1);
 	mock.malloc_skip = -1;
 	assert_ok(rpma_conn_submit(f.conn));
@@ -314,7 +314,7 @@ the_end_drops_what_is_held(void **state)
 	assert_ok(rpma_conn_submit(conn));
 	assert_int_equal(mock.rung, 0);
 
-	/* nothing to drop is nothing to say */
+	/* if nothing is dropped, nothing is logged */
 	notices = mock.logged[RPMA_LOG_LEVEL_NOTICE];
 	assert_ok(rpma_conn_disconnect(conn));
 	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_NOTICE], notices);
@@ -328,7 +328,7 @@ the_end_drops_what_is_held(void **state)
 
 /* ---- chains with operations that only extended verbs have ---- */
 
-/* one of each, held; posted by ibv_wr_* since a flush is among them */
+/* batches one request of each kind; they are posted by ibv_wr_* because an atomic write is among them */
 static void
 hold_one_of_each(void)
 {
@@ -400,7 +400,7 @@ each_extended_operation(void **state)
 	assert_memory_equal(mock.atomic, src, 8);
 }
 
-/* a flush between two others: one chain, and its range */
+/* a flush between two others: all are posted as one chain, and the flush has its range */
 static void
 a_flush_among_others(void **state)
 {
@@ -421,7 +421,7 @@ a_flush_among_others(void **state)
 	assert_int_equal(mock.flush.flags, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
 }
 
-/* a chain that ibv_post_send can take goes there, on whatever device */
+/* a chain that ibv_post_send can post is posted by it, on any device */
 static void
 the_usual_way_where_it_suffices(void **state)
 {
@@ -450,7 +450,7 @@ all_or_nothing(void **state)
 	for (size_t i = 0; i < ROWS(one_of_each); i++)
 		assert_posted((int)i, one_of_each[i].opcode, ctx(i));
 
-	/* one alone that fails is gone */
+	/* a single failed request is not kept */
 	forget_posts();
 	fail_next("wr_complete", EIO);
 	assert_fails(RPMA_E_PROVIDER,
@@ -464,10 +464,10 @@ all_or_nothing(void **state)
 #define THREADS 4
 #define POSTS 2000
 
-/* a send queue that several may use at once, as real ones */
+/* a send queue that several threads may use at the same time, as with real devices */
 static struct {
 	pthread_mutex_t lock;
-	uint64_t next[THREADS]; /* the number that a thread's next post has */
+	uint64_t next[THREADS]; /* the number of a thread's next request */
 	uint64_t posts;
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -491,7 +491,7 @@ common_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	return 0;
 }
 
-/* each has its own mixture of posts that are held and posts that ring */
+/* each thread has its own mixture of requests that are batched and requests that ring the doorbell */
 static void *
 post_many(void *arg)
 {
@@ -509,7 +509,7 @@ post_many(void *arg)
 	return (void *)(uintptr_t)failed;
 }
 
-/* nothing is lost, doubled or overtaken by what the same thread posted later */
+/* no request is lost, doubled, or overtaken by a later one of the same thread */
 static void
 threads_post_together(void **state)
 {

@@ -50,7 +50,7 @@ no_memory(void **state)
 
 static const uint8_t limits[] = { 1, 5, 6, 7, 56, 148, 196, 255 };
 
-/* what the other side makes of a buffer */
+/* checks what the other side gets out of a buffer */
 static void
 assert_copied(const uint8_t *buf, uint8_t len, const uint8_t *expected, uint8_t expected_len)
 {
@@ -63,7 +63,7 @@ assert_copied(const uint8_t *buf, uint8_t len, const uint8_t *expected, uint8_t 
 	rpmai_private_data_free(&pdata);
 }
 
-/* every length: exact where it leaves room, padded with zeros where it does not, and never moved */
+/* every length: exact if the trailer fits, otherwise padded with zeros; the data is never moved */
 static void
 each_length_travels(void **state)
 {
@@ -81,16 +81,19 @@ each_length_travels(void **state)
 			assert_int_equal(sent, fits ? max : len);
 			assert_memory_equal(buf, bytes, (size_t)len);
 			for (int b = sent; b < 255; b++)
-				assert_int_equal(buf[b], 0xEE); /* nothing behind it */
+				assert_int_equal(buf[b], 0xEE); /* nothing is written after it */
 
-			/* the device fills it up */
+			/* the device pads it */
 			memcpy(wire, buf, sent);
 			memcpy(bytes + len, (const uint8_t[6]){ 0 }, len <= 249 ? 6 : (size_t)(255 - len));
 			assert_copied(wire, max, bytes, fits ? (uint8_t)len : max);
 			if (!fits)
-				assert_copied(buf, sent, bytes, sent); /* over a device that does not */
+				assert_copied(buf, sent, bytes, sent); /* over a device that does not pad */
 
-			/* who does not know the trailer finds zeros behind the bytes, and then the trailer */
+			/*
+			 * a receiver that does not know the trailer finds zeros after the data, and then the
+			 * trailer
+			 */
 			if (fits)
 				for (int b = len; b < max - PRIVATE_DATA_TRAILER; b++)
 					assert_int_equal(buf[b], 0);
@@ -98,7 +101,7 @@ each_length_travels(void **state)
 	}
 }
 
-/* bytes that end in zeros, or in what looks like a trailer, are the user's all the same */
+/* data that ends in zeros, or in bytes that look like a trailer, arrives unchanged */
 static void
 bytes_that_mislead(void **state)
 {
@@ -111,7 +114,7 @@ bytes_that_mislead(void **state)
 	assert_int_equal(rpmai_private_data_pad(&pdata, buf, 56), 56);
 	assert_copied(buf, 56, bytes, 20);
 
-	/* a whole buffer of another one as data */
+	/* the data is a whole padded buffer */
 	uint8_t inner[50], outer[56];
 	pdata = (struct rpma_conn_private_data){ bytes, 3 };
 	assert_int_equal(rpmai_private_data_pad(&pdata, inner, 50), 50);
@@ -120,7 +123,7 @@ bytes_that_mislead(void **state)
 	assert_copied(outer, 56, inner, 50);
 }
 
-/* anything that does not fit together is no trailer, and nothing is cut off */
+/* bytes that are not consistent are no trailer, and nothing is cut off */
 static void
 false_trailers(void **state)
 {
@@ -131,29 +134,29 @@ false_trailers(void **state)
 	assert_int_equal(rpmai_private_data_pad(&pdata, good, 56), 56);
 	assert_copied(good, 56, bytes, 10);
 
-	/* any bit of the trailer, any byte between */
+	/* any bit of the trailer, any byte in between */
 	for (int bit = 8 * 10; bit < 8 * 56; bit++) {
 		memcpy(bad, good, sizeof(bad));
 		bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_copied(bad, 56, bad, 56);
 	}
-	/* a length that agrees with its inverse, and with nothing else */
+	/* a length that matches its inverse, but not the rest */
 	for (int told = 0; told < 256; told++) {
 		memcpy(bad, good, sizeof(bad));
 		bad[54] = (uint8_t)told;
 		bad[55] = (uint8_t)~told;
-		/* less cuts the user's bytes, more than there is room for is none */
+		/* a smaller length cuts the user's bytes; one that is too large is no trailer */
 		const bool fits = told >= 10 && told <= 50;
 		assert_copied(bad, 56, bad, fits ? (uint8_t)told : 56);
 	}
-	/* a byte less of it */
+	/* one byte too few */
 	assert_copied(good, 55, good, 55);
 	for (uint8_t len = 1; len < PRIVATE_DATA_TRAILER; len++)
 		assert_copied(good + 50, len, good + 50, len);
 	assert_copied(good + 51, 5, good + 51, 5);
 }
 
-/* the trailer alone, as who sends nothing sends it */
+/* only the trailer, as a sender without data sends it */
 static void
 nothing_is_nothing(void **state)
 {
@@ -164,13 +167,13 @@ nothing_is_nothing(void **state)
 		assert_int_equal(sent, limits[i] >= PRIVATE_DATA_TRAILER ? limits[i] : 0);
 		assert_copied(buf, sent, NULL, 0);
 	}
-	mock.malloc_skip = 0; /* not even memory */
+	mock.malloc_skip = 0; /* not even an allocation */
 	rpmai_private_data_pad(NULL, buf, 56);
 	assert_copied(buf, 56, NULL, 0);
 	assert_int_equal(mock.malloc_skip, 0);
 }
 
-/* the original's: no trailer, zeros up to the limit, which may have been meant */
+/* data of the original: no trailer, but zeros up to the limit, which may belong to the data */
 static void
 data_of_the_original(void **state)
 {

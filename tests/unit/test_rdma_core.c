@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_rdma_core.c -- the table of libibverbs and librdmacm has no hole */
+/* test_rdma_core.c -- the table of libibverbs and librdmacm is complete */
 
 #include "mock.h"
 
@@ -19,7 +19,7 @@ it_is_complete(void **state)
 	assert_false(rpmai_rdma_core.is_soft);
 	assert_true(rpmai_rdma_core.read_flushes);
 	assert_int_equal(rpmai_rdma_core.connect_data_max, 56);
-	/* of its length 32 bits travel: the rest must not be lost in silence */
+	/* the call transfers 32 bits of the length, so longer flushes must be refused */
 	assert_int_equal(rpmai_rdma_core.flush_max, UINT32_MAX);
 }
 
@@ -79,7 +79,7 @@ on_demand_paging_that_cannot_be_trusted_is_not_told(void **state)
 	fake.vendor_id = 0;
 }
 
-/* the end of the process, as far as it can be looked at from inside */
+/* the end of the process, as far as a test can observe it */
 void __wrap___assert_fail(const char *assertion, const char *file, unsigned int line, const char *function)
 	__attribute__((noreturn));
 
@@ -95,8 +95,10 @@ __wrap___assert_fail(const char *assertion, const char *file, unsigned int line,
 	longjmp(ended, 1);
 }
 
-/* an older header has no call for it, and it is not told; it would be a flush that did not happen: nobody may
- * go on after it */
+/*
+ * An older header has no call for it, and the capability is not reported. If it is called all the same, the
+ * process must end: the flush did not happen.
+ */
 static void
 a_flush_without_the_call_ends_the_process(void **state)
 {
@@ -146,7 +148,7 @@ extended_calls_reach_the_context(void **state)
 	assert_int_equal(rpmai_rdma_core.advise_mr(&pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 3), 3);
 }
 
-/* libibverbs itself would look into what only a driver makes */
+/* libibverbs' own function would read data that only a driver sets up */
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 	unsigned int access);
 
@@ -163,7 +165,7 @@ __wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t i
 	return &fake_mr;
 }
 
-/* by the call that drops optional flags which the kernel does not know */
+/* uses the call that drops optional flags which the kernel does not know */
 static void
 memory_is_registered(void **state)
 {

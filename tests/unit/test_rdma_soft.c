@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_rdma_soft.c -- the table of the software device has no hole but the one that is meant */
+/* test_rdma_soft.c -- the table of the software device is complete, except one intended omission */
 
 #include "mock.h"
 

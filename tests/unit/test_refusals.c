@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * test_refusals.c -- calls that share their code fail alike: each of them, under its own name
+ * test_refusals.c -- calls that share their code fail in the same way, each under its own name
  *
- * Posting calls can be refused by the device, find no memory for what is to be held back, and find no room
- * there; waits with a timeout fail as those without do.
+ * The device can refuse the posting calls, memory for a batch can be missing, and a batch can be full. Waits
+ * with a timeout fail like those without.
  */
 
 #include <sys/eventfd.h>
@@ -134,7 +134,7 @@ the_device_refuses(void **state)
 			assert_int_equal(mock.chained > 0, ret == 0);
 			failed += ret == RPMA_E_PROVIDER;
 		}
-		assert_int_equal(failed, 1); /* it goes one of the two ways */
+		assert_int_equal(failed, 1); /* it is posted in one of the two ways */
 	}
 }
 
@@ -239,7 +239,7 @@ completions_in_time_that_fail(void **state)
 	close(channel);
 }
 
-/* that nothing can be found out is no end of the time: who waits again would do so for ever */
+/* An error is not a timeout: a caller that waits again would do so for ever. */
 static void
 nothing_is_found_out(void **state)
 {
@@ -264,7 +264,7 @@ nothing_is_found_out(void **state)
 			assert_ok(rpma_conn_get_cq(conn, &cq));
 			fail_next("poll", ENOMEM);
 			assert_fails(RPMA_E_PROVIDER, rpma_conn_next_event_timed(conn, 0, &event));
-			mock.fail_skip = 1; /* the channel behind the timer */
+			mock.fail_skip = 1; /* the channel, after the timer */
 			assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event),
 				bounded ? RPMA_E_PROVIDER : RPMA_E_NO_EVENT);
 			fail_next("poll", ENOMEM);
@@ -285,7 +285,7 @@ nothing_is_found_out(void **state)
 	close(channel);
 }
 
-/* ---- queues of an incoming request that the device cannot make so ---- */
+/* ---- an incoming request whose queues the device cannot create ---- */
 
 static void
 too_much_inline_for_an_incoming_request(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_rw.c -- reads and writes of remote memory: what is refused, and what is posted */
+/* test_rw.c -- reads and writes of remote memory: which are refused, and which are posted */
 
 #include <arpa/inet.h>
 
@@ -47,7 +47,7 @@ transfers_between_regions(void **state)
 	(void)state;
 	enum { NONE = 1, LARGE = 2 };
 	static const struct {
-		int local, remote; /* which */
+		int local, remote; /* indices of the regions */
 		size_t local_offset, remote_offset, len;
 		int flags, ret;
 	} table[] = {
@@ -80,7 +80,10 @@ transfers_between_regions(void **state)
 		{ LARGE, 0, 0, 65, 0, ALWAYS, RPMA_E_INVAL },
 		{ LARGE, 0, 0, SIZE_MAX, 2, ALWAYS, RPMA_E_INVAL },
 		{ 0, 0, 2, 2, SIZE_MAX, ALWAYS, RPMA_E_INVAL },
-		/* 4 GiB more than 64: the length that the 32 bits of verbs would make of it is inside */
+		/*
+		 * 64 bytes more than 4 GiB: the length that remains of it in the 32 bits of verbs is within
+		 * the region
+		 */
 		{ 0, 0, 0, 0, (1ULL << 32) + 64, ALWAYS, RPMA_E_INVAL },
 		{ LARGE, LARGE, 0, 0, MOCK_MAX_MSG + 1, ALWAYS, RPMA_E_INVAL },
 	};
@@ -135,7 +138,7 @@ transfers_between_regions(void **state)
 	}
 }
 
-/* ---- in pieces ---- */
+/* ---- with several SGEs ---- */
 
 static int
 do_readv(struct rpma_conn *conn, const struct rpma_sge *pieces, int count, struct rpma_mr_remote *remote,
@@ -171,9 +174,9 @@ transfers_in_pieces(void **state)
 			size_t offset, len;
 		} pieces[PIECES + 1];
 		int count;
-		size_t remote_offset; /* of the large region */
+		size_t remote_offset; /* in the large region */
 		int flags, ret;
-		int posted; /* pieces that have bytes */
+		int posted; /* number of SGEs that are not empty */
 	} table[] = {
 		{ { { SMALL, 0, 64 } }, 1, 0, ALWAYS, 0, 1 },
 		{ { { SMALL, 0, 64 } }, 1, 0, ON_ERROR | FENCE, 0, 1 },
@@ -185,18 +188,18 @@ transfers_in_pieces(void **state)
 		/* flags */
 		{ { { SMALL, 0, 64 } }, 1, 0, 0, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 64 } }, 1, 0, ALWAYS | 1 << 4, RPMA_E_INVAL, 0 },
-		/* how many */
+		/* the number of SGEs */
 		{ { { SMALL, 0, 1 }, { SMALL, 0, 1 }, { SMALL, 0, 1 }, { SMALL, 0, 1 } }, 4, 0, ALWAYS,
 			RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 } }, -1, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 } }, INT32_MIN, 0, ALWAYS, RPMA_E_INVAL, 0 },
-		/* ranges of each piece */
+		/* the range of each SGE */
 		{ { { SMALL, 0, 1 }, { NONE, 0, 1 } }, 2, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 }, { SMALL, 0, 65 } }, 2, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 }, { SMALL, 65, 0 } }, 2, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 }, { SMALL, 2, SIZE_MAX } }, 2, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { LARGE, 0, MOCK_MAX_MSG + 1 } }, 1, 0, ALWAYS, RPMA_E_INVAL, 0 },
-		/* of their sum */
+		/* the range of their sum */
 		{ { { LARGE, 0, 4000 }, { LARGE, 4000, 97 } }, 2, 0, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 8 }, { SMALL, 0, 9 } }, 2, sizeof(large) - 16, ALWAYS, RPMA_E_INVAL, 0 },
 		{ { { SMALL, 0, 1 } }, 1, SIZE_MAX, ALWAYS, RPMA_E_INVAL, 0 },
@@ -246,7 +249,7 @@ transfers_in_pieces(void **state)
 	}
 }
 
-/* a connection of the default configuration takes one piece */
+/* a connection with the default configuration takes one SGE */
 static void
 one_piece_by_default(void **state)
 {

@@ -134,7 +134,7 @@ failures(void **state)
 	rpma_peer_delete(&peer);
 }
 
-/* an incoming request takes its completion queue from it on acceptance, and a connection posts to it */
+/* on acceptance an incoming request uses its completion queue, and a connection posts to it */
 static void
 deleted_before_what_uses_it(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_srq_cfg.c -- how a shared receive queue is to be made */
+/* test_srq_cfg.c -- the configuration of a shared receive queue */
 
 #include <limits.h>
 

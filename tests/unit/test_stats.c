@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_stats.c -- what a connection has counted */
+/* test_stats.c -- the counters of a connection */
 
 #include "posting.h"
 
@@ -66,7 +66,7 @@ other_sizes(void **state)
 	}
 }
 
-/* each operation once, and nothing else */
+/* each operation is counted once, and nothing else is */
 static void
 operations(void **state)
 {
@@ -120,7 +120,7 @@ operations(void **state)
 	assert_stats(&e);
 }
 
-/* what was not posted is not counted */
+/* a request that was not posted is not counted */
 static void
 failures(void **state)
 {
@@ -129,7 +129,7 @@ failures(void **state)
 	const char src[8] = { 0 };
 	const struct rpma_sge piece = { f.mr, 0, 8 };
 	for (int refused = 0; refused < 2; refused++) {
-		/* a device that says no, and arguments that never reach it */
+		/* the device refuses the request, or its arguments never reach the device */
 		struct rpma_mr_local *mr = f.mr;
 		const int flags = refused ? 0 : ALWAYS, ret = refused ? RPMA_E_INVAL : RPMA_E_PROVIDER;
 #define FAILS(call, expr) \
@@ -159,7 +159,7 @@ failures(void **state)
 	assert_stats(&none);
 }
 
-/* of all the queues that are the connection's own */
+/* the waits and completions of all queues that belong to the connection alone */
 static void
 completions_and_waits(void **state)
 {
@@ -193,13 +193,13 @@ completions_and_waits(void **state)
 	assert_int_equal(stats.completions, 5);
 	assert_int_equal(stats.completion_errors, 2);
 	assert_int_equal(stats.waits, 3);
-	stats = stats_of(f.conn); /* another connection's */
+	stats = stats_of(f.conn); /* of another connection */
 	assert_int_equal(stats.completions + stats.completion_errors + stats.waits, 0);
 	assert_ok(rpma_conn_delete(&conn));
 	assert_ok(rpma_conn_cfg_delete(&cfg));
 }
 
-/* the queue of a shared receive queue belongs to all its connections, and counts for none */
+/* the completion queue of a shared receive queue belongs to all its connections, and counts for none */
 static void
 a_shared_receive_queue(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_timeout.c -- waiting for a descriptor, at most for a time */
+/* test_timeout.c -- waiting for a descriptor, with a time limit */
 
 #include <limits.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ what_is_left(void **state)
 	assert_int_equal(rpmai_timeout_left(rpmai_timeout_now()), 0);
 	assert_int_equal(rpmai_timeout_left(DEADLINE_NEVER - 1), INT_MAX);
 
-	/* rounded up: who is woken up too early would wait once more, for nothing */
+	/* rounded up: a thread that is woken too early would have to wait a second time */
 	const uint64_t start = rpmai_timeout_now();
 	const int left = rpmai_timeout_left(start + 3600000 * MS + 1);
 	const uint64_t passed = (rpmai_timeout_now() - start) / MS;
@@ -81,12 +81,12 @@ count_signal(int number)
 	signals = signals + 1;
 }
 
-/* a loop can look at its stop flag */
+/* so that a loop can check its stop flag */
 static void
 a_signal_ends_a_wait(void **state)
 {
 	(void)state;
-	/* again and again: the first may come before the wait begins */
+	/* repeatedly, because the first signal may come before the wait begins */
 	const struct itimerval often = { { 0, 5000 }, { 0, 5000 } }, never = { { 0, 0 }, { 0, 0 } };
 	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART }, before;
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -126,7 +126,7 @@ turns(void **state)
 	for (int i = 0; i < 2; i++) {
 		for_ever = i;
 		assert_int_equal(pthread_create(&thread, NULL, wait_for_turn, &turn), 0);
-		/* until it waits: the C library counts that above three bits of its own */
+		/* until the thread waits: the C library counts waiting threads above three bits of its own */
 		while (__atomic_load_n(&turn.free.__data.__wrefs, __ATOMIC_ACQUIRE) >> 3 == 0)
 			sched_yield();
 		rpmai_turn_give(&turn);
@@ -135,7 +135,7 @@ turns(void **state)
 		assert_true(rpmai_turn_take(&turn, 1));
 	}
 	rpmai_turn_give(&turn);
-	assert_true(rpmai_turn_take(&turn, 1)); /* free: nobody has to wait for it */
+	assert_true(rpmai_turn_take(&turn, 1)); /* free: no thread has it */
 	rpmai_turn_give(&turn);
 	rpmai_turn_fini(&turn);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_utils.c -- finding a device by the environment, words for events */
+/* test_utils.c -- choosing a device by the environment, texts for events */
 
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ the_software_device(void **state)
 	int soft = -1;
 	assert_ok(rpma_utils_ibv_context_is_soft(ctx, &soft));
 	assert_int_equal(soft, 1);
-	assert_ok(rpma_utils_ibv_context_is_soft(&mock.ctx, &soft)); /* somebody else's */
+	assert_ok(rpma_utils_ibv_context_is_soft(&mock.ctx, &soft)); /* not one of the library's devices */
 	assert_int_equal(soft, 0);
 	assert_ok(rpma_peer_new(ctx, &peer));
 	assert_ptr_equal(peer->rdma, rpmai_rdma_soft());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_write_flush.c -- durable writes: what is posted, and that each has one completion, whatever happens */
+/* test_write_flush.c -- durable writes: what is posted, and that each has exactly one completion */
 
 #include "posting.h"
 #include "write_flush.h"
@@ -16,7 +16,7 @@ post(struct rpma_conn *conn, int flags, const void *context)
 	return rpma_write_flush(conn, f.remote, 8, f.mr, 16, 24, RPMA_FLUSH_TYPE_VISIBILITY, flags, context);
 }
 
-/* ---- what is posted ---- */
+/* ---- the posted requests ---- */
 
 static void
 arguments(void **state)
@@ -53,7 +53,7 @@ arguments(void **state)
 		{ f.conn, f.large_remote, 0, f.large, 0, MOCK_MAX_MSG + 1, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS,
 			RPMA_E_INVAL },
 		{ f.conn, f.remote, 0, f.mr, 0, SIZE_MAX, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, RPMA_E_INVAL },
-		/* read after write, and the other side has declared nothing */
+		/* by reading after the write; but the other side has not declared that this is enough */
 		{ f.conn, f.remote, 0, f.mr, 0, 64, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, RPMA_E_NOSUPP },
 	};
 	for (size_t i = 0; i < ROWS(table); i++) {
@@ -69,7 +69,7 @@ arguments(void **state)
 		assert_int_equal(mock.rung, ret == 0);
 	}
 
-	/* a region that does not offer it */
+	/* a region that does not offer the flush */
 	struct rpma_mr_remote *none = mock_remote(64, RPMA_MR_USAGE_WRITE_DST, true, ALL_CAPS);
 	forget_posts();
 	assert_fails(RPMA_E_NOSUPP,
@@ -87,7 +87,7 @@ one_chain(int flush_opcode)
 	} table[] = {
 		{ ALWAYS, 0, IBV_SEND_SIGNALED },
 		{ ON_ERROR, 0, 0 },
-		/* the fence is for what comes first */
+		/* the fence is set on the first of the two requests */
 		{ ALWAYS | FENCE, IBV_SEND_FENCE, IBV_SEND_SIGNALED },
 		{ ON_ERROR | FENCE, IBV_SEND_FENCE, 0 },
 	};
@@ -127,7 +127,7 @@ a_chain_with_a_read(void **state)
 	one_chain(IBV_WR_RDMA_READ);
 	assert_true(mock.chain[1].wr.wr.rdma.remote_addr == RADDR + 8);
 	assert_in_range(mock.chain[1].sge[0].length, 1, 24);
-	/* not into what was written */
+	/* not into the written data */
 	assert_not_in_range(mock.chain[1].sge[0].addr, (uintptr_t)memory, (uintptr_t)memory + 63);
 }
 
@@ -146,7 +146,7 @@ held_back_like_others(void **state)
 	assert_posted(4, IBV_WR_SEND, ctx(3));
 	assert_true(mock.chain[0].wr.wr_id != mock.chain[2].wr.wr_id);
 
-	/* the two are not torn apart where the list ends */
+	/* a write and its flush are not separated when the batch is full */
 	struct rpma_conn *conn = conn_of_sq_size(3);
 	forget_posts();
 	for (uintptr_t i = 0; i < 3; i++) {
@@ -155,7 +155,7 @@ held_back_like_others(void **state)
 	}
 	assert_ok(rpma_conn_delete(&conn));
 
-	/* a list too short for both: posted at once */
+	/* a batch too small for both: they are posted at once */
 	conn = conn_of_sq_size(1);
 	forget_posts();
 	assert_ok(post(conn, ALWAYS | MORE, ctx(1)));
@@ -166,7 +166,7 @@ held_back_like_others(void **state)
 
 /* ---- completions ---- */
 
-/* what the device reports the next time it is asked */
+/* the completions that the device reports at the next poll */
 static void
 report(const struct ibv_wc *wc, int count)
 {
@@ -180,7 +180,7 @@ report(const struct ibv_wc *wc, int count)
 static struct ibv_wc
 done(uint64_t wr_id, enum ibv_wc_status status)
 {
-	/* of a completion that is no success the rest is not to be looked at */
+	/* only these members of a failed completion may be read */
 	return (struct ibv_wc){ .wr_id = wr_id, .status = status, .opcode = (enum ibv_wc_opcode)0x7777 };
 }
 
@@ -190,7 +190,7 @@ id(const void *context)
 	return (uintptr_t)context;
 }
 
-/* of the n-th durable write since forget_posts() */
+/* the id of the write part of the n-th durable write since forget_posts() */
 static uint64_t
 part(int n)
 {
@@ -198,7 +198,7 @@ part(int n)
 	return mock.chain[2 * n].wr.wr_id;
 }
 
-/* what comes of it for the user */
+/* takes the completions as the user does */
 static int
 collect(struct ibv_wc wc[static MOCK_EVENTS])
 {
@@ -225,18 +225,18 @@ a_success_is_the_flushs(void **state)
 	assert_int_equal((int)wc[0].opcode, RPMAI_WC_FLUSH);
 }
 
-/* failures: what the device reports, poll by poll, and what the user gets of each */
+/* failures: the completions that the device reports in each poll, and those that the user gets */
 static void
 each_has_one_completion(void **state)
 {
 	(void)state;
-	/* events: the write part of the n-th durable write, its flush, something else of a context */
+	/* events: the write part of the n-th durable write, its flush, or another request with a context */
 	enum { WRITE, FLUSH, OTHER };
 	struct step {
 		int kind;
-		uintptr_t number; /* of the durable write, or of the other's context */
+		uintptr_t number; /* of the durable write, or of the other request's context */
 		enum ibv_wc_status status;
-		unsigned seen; /* as what: a status, or NOTHING */
+		unsigned seen; /* the status that the user gets, or NOTHING */
 		bool next_poll;
 	};
 	static const struct {
@@ -282,8 +282,10 @@ each_has_one_completion(void **state)
 			{ { FLUSH, 0, IBV_WC_REM_OP_ERR, IBV_WC_REM_OP_ERR, false },
 				{ WRITE, 1, FLUSHED, FLUSHED, false }, { FLUSH, 1, FLUSHED, NOTHING, false },
 				{ OTHER, 1, FLUSHED, FLUSHED, false } } },
-		/* both mean the same, and which of them is dropped cannot be told: one is left of it, and one
-		 * of the durable write */
+		/*
+		 * both completions look the same, so one of them is dropped: one remains for the receive, and
+		 * one for the durable write
+		 */
 		{ "a receive of the same context between the two", { 1 }, 1, 3,
 			{ { WRITE, 0, WRITE_FAILED, WRITE_FAILED, false },
 				{ OTHER, 1, FLUSHED, NOTHING, false },
@@ -325,7 +327,7 @@ each_has_one_completion(void **state)
 	}
 }
 
-/* a failed write is never taken for anything but a flush that failed */
+/* a failed write is always reported as a failed flush */
 static void
 the_operation_of_a_failed_write(void **state)
 {
@@ -345,7 +347,7 @@ the_operation_of_a_failed_write(void **state)
 	assert_int_equal(cmpl.op_status, WRITE_FAILED);
 }
 
-/* one completion at a time: what is dropped is no reason to say that there is none */
+/* one completion at a time: a dropped one must not look like an empty queue */
 static int
 poll_one_by_one(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -379,7 +381,7 @@ behind_what_is_dropped(void **state)
 	assert_int_equal(rpma_cq_get_wc(cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
-/* ---- half posted ---- */
+/* ---- posted in part ---- */
 
 static void
 a_write_that_is_alone(void **state)
@@ -392,10 +394,10 @@ a_write_that_is_alone(void **state)
 	assert_int_equal(mock.chained, 1);
 	const uint64_t alone = mock.chain[0].wr.wr_id;
 	mock.send_limit = 0;
-	assert_ok(rpma_conn_submit(f.conn)); /* nothing is left of it */
+	assert_ok(rpma_conn_submit(f.conn)); /* nothing is left in the batch */
 	assert_int_equal(mock.chained, 1);
 
-	/* the call has failed: nobody waits for a completion; that of the next one is its own */
+	/* the call has failed, so its completion is dropped; the completion of the next one is its own */
 	forget_posts();
 	assert_ok(post(f.conn, ALWAYS, ctx(1)));
 	assert_true(part(0) != alone);
@@ -426,7 +428,10 @@ nothing_taken(void **state)
 	assert_int_equal(mock.chained, 2);
 }
 
-/* the write has gone and its flush stays held: rung again, it is one durable write as any */
+/*
+ * the write was posted and its flush is still batched: after the next doorbell it is an ordinary durable
+ * write
+ */
 static void
 the_flush_is_rung_later(void **state)
 {
@@ -459,7 +464,7 @@ no_memory_for_the_list(void **state)
 
 /* ---- the ring of write parts ---- */
 
-/* however many there were: those under way are told apart, and each knows its context */
+/* however many there were: those in progress are distinct, and each knows its context */
 static void
 the_ring_wraps(void **state)
 {
@@ -496,7 +501,7 @@ its_memory(void **state)
 	assert_ok(rpmai_write_parts_new(10, &parts));
 	assert_in_range(parts->size, 2 * 10, 1000);
 
-	/* addresses right before and behind it are contexts as any */
+	/* addresses directly before and after the ring are ordinary contexts */
 	struct ibv_wc wc[] = { done((uintptr_t)parts->list - 1, FLUSHED),
 		done((uintptr_t)(parts->list + parts->size), FLUSHED) };
 	assert_int_equal(rpmai_write_parts_merge(parts, wc, 2), 2);

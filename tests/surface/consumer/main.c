@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* main.c -- somebody else's program, with names that the library has inside as well */
+/* main.c -- a user's program, with names that the library also uses inside */
 
 #include <librpma.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ main(void)
 		ret = rpma_peer_new(dev, &peer);
 	if (ret == 0)
 		ret = rpma_peer_delete(&peer);
-	/* a call that the original has not: it is not the header and the library of another installation */
+	/* the original lacks this call, so the header and library are not those of another installation */
 	printf("%s\n", ret ? rpma_errormsg() : "a peer came and went");
 	return ret || strcmp(rpma_err_2str(RPMA_E_INVAL), "Invalid argument") != 0 ||
 		rpmai_log() + softrdma_now_ns() + softrdma_log_line() != 6;

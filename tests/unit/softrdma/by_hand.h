@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * by_hand.h -- what the tests of queue pairs that are connected by hand share
+ * by_hand.h -- shared by the tests of queue pairs that are connected without the connection manager
  *
- * The GIDs are those of the machine's loopback; the application's part, telling the other side numbers and
- * GIDs, is an assignment. Included by each test once.
+ * The GIDs are those of the machine's loopback. An application would have to send the other side its numbers
+ * and GIDs; here this is an assignment. Each test includes it once.
  */
 
 #ifndef TEST_SOFTRDMA_BY_HAND_H
@@ -28,10 +28,10 @@
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 		SOFTRDMA_ACCESS_FLUSH_GLOBAL)
 
-/* the GID of an address of the loopback, for the table's index see gid_index */
+/* index of the GID of a loopback address in the device's table */
 static unsigned gid_index;
 
-/* in the place of a family: the IPv4 address as RoCE devices show it */
+/* instead of a family: the IPv4 address in the form of RoCE devices */
 #define MAPPED (-1)
 
 static inline union ibv_gid
@@ -49,7 +49,7 @@ the_gid(int family)
 			return gid;
 		}
 	}
-	skip(); /* a machine without it */
+	skip(); /* the machine does not support it */
 	return gid;
 }
 
@@ -140,7 +140,7 @@ link_state(struct ibv_qp *qp)
 #define PSN_A 0x100
 #define PSN_B 0xfffffe
 
-/* two queue pairs that know each other; neither is in RTR yet */
+/* two queue pairs that know each other's attributes; neither is in RTR yet */
 struct hands {
 	union ibv_gid gid;
 	struct ibv_qp *a, *b;
@@ -173,7 +173,7 @@ hands_fini(struct hands *h)
 	assert_int_equal(softrdma_ibv_destroy_qp(h->b), 0);
 }
 
-/* a write of the first 64 bytes of the memory that all share to a place in it */
+/* posts a write of the first 64 bytes of the shared memory region to the target */
 static inline void
 post_write_to(struct ibv_qp *qp, uint64_t wr_id, void *target)
 {
@@ -189,7 +189,7 @@ post_write_to(struct ibv_qp *qp, uint64_t wr_id, void *target)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-/* to its middle */
+/* to the middle of that region */
 static inline void
 post_write(struct ibv_qp *qp, uint64_t wr_id)
 {
@@ -204,7 +204,7 @@ expect_wc(uint64_t wr_id, enum ibv_wc_status status)
 	assert_int_equal(wc.status, status);
 }
 
-/* bytes that went from one end of the memory to its middle; the pattern differs from call to call */
+/* writes from the start of the region to its middle, and checks it; the pattern differs from call to call */
 static inline void
 expect_write(struct ibv_qp *qp)
 {
@@ -217,7 +217,7 @@ expect_write(struct ibv_qp *qp)
 	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 64);
 }
 
-/* sockets of the GIDs stay open between tests; this opens them */
+/* opens the sockets of the GIDs, which stay open between tests */
 static inline int
 open_gids(void)
 {

@@ -4,9 +4,9 @@
 /*
  * certificates.h -- files with credentials, made anew for each run
  *
- * In a folder of its own: ca.pem and what it has signed (node, expired), other-ca.pem and what that has
- * signed (stranger), each as NAME.pem and NAME.key; files with keys that both sides have. Included by each
- * test once.
+ * In a folder of its own: ca.pem and the certificates it has signed (node, expired), other-ca.pem and one
+ * that it has signed (stranger), each as NAME.pem and NAME.key; files with pre-shared keys. Each test
+ * includes it once.
  */
 
 #ifndef TEST_SOFTRDMA_CERTIFICATES_H
@@ -23,7 +23,7 @@
 
 static char certificates_dir[] = "certificates-XXXXXX";
 
-/* the path of a file there, as long as the process lives */
+/* the path of a file there; valid until the process ends */
 static inline const char *
 file_path(const char *name, const char *suffix)
 {
@@ -57,7 +57,7 @@ identity_free(struct identity *id)
 	EVP_PKEY_free(id->key);
 }
 
-/* signed by another one, or by itself (NULL): a CA */
+/* signed by the issuer, or by itself (NULL): a CA */
 static inline struct identity
 new_identity(const char *name, const struct identity *issuer, long days)
 {
@@ -127,10 +127,10 @@ certificates_fini(void)
 {
 	char command[64];
 	snprintf(command, sizeof(command), "rm -r %s", certificates_dir);
-	assert_int_equal(system(command), 0); /* a name of our own */
+	assert_int_equal(system(command), 0); /* the test chose the name, so it needs no quoting */
 }
 
-/* what the process shows from here on, and whom it trusts; NULL: nothing */
+/* sets the certificate and key that the process uses from here on, and the CA that it trusts; NULL: none */
 static inline void
 use_certificates(const char *cert, const char *key, const char *ca)
 {

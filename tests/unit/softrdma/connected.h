@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * connected.h -- what the tests of the device over real sockets share
+ * connected.h -- shared by the tests of the device over real sockets
  *
- * Ids on both sides of the loopback, and plain TCP sockets that take the place of either side. Ports come
- * from the kernel; waiting is for events. The clock can be moved forward, and log lines are kept. Included by
- * each test once, so that a test stays one file and one program.
+ * Ids on both sides of the loopback, and plain TCP sockets that replace either side. Ports come from the
+ * kernel; tests wait for events. The clock can be moved forward, and log lines are kept. Each test includes
+ * it once, so that a test remains one file and one program.
  */
 
 #ifndef TEST_SOFTRDMA_CONNECTED_H
@@ -48,10 +48,10 @@
 #define PATIENCE_MS 20000
 #define MEM_SIZE ((size_t)65536)
 
-/* --- surroundings: a clock that can be moved, a log that is kept, random numbers that may fail --- */
+/* --- environment: a clock that can be moved, a log that is kept, random numbers that may fail --- */
 
 static atomic_ullong clock_offset_ns;
-static atomic_ullong clock_stands_at_ns; /* 0: it goes */
+static atomic_ullong clock_stands_at_ns; /* 0: it runs */
 static atomic_int random_error;
 static char log_text[16384];
 static enum softrdma_log_level log_worst;
@@ -68,7 +68,7 @@ movable_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + clock_offset_ns;
 }
 
-/* from now on it goes only where it is moved */
+/* stops the clock: it moves only with clock_forward_ms() */
 static inline void
 clock_stop(void)
 {
@@ -130,7 +130,7 @@ log_has(const char *text)
 	return found;
 }
 
-/* waits until something is so; for what another thread does without an event */
+/* polls until the condition is true; for changes by another thread that raise no event */
 #define wait_until(condition) \
 	do { \
 		int64_t end_ = now_ms() + PATIENCE_MS; \
@@ -142,7 +142,7 @@ log_has(const char *text)
 
 #define wait_for_log(text) wait_until(log_has(text))
 
-/* what the device's own thread changes is looked at under its lock */
+/* evaluates the expression under the link's lock, because the device's own thread changes such values */
 #define locked(link_, expression) \
 	({ \
 		pthread_mutex_lock(&(link_)->lock); \
@@ -151,7 +151,7 @@ log_has(const char *text)
 		value_; \
 	})
 
-/* --- what everything needs --- */
+/* --- common setup --- */
 
 static struct ibv_pd *the_pd;
 static struct ibv_cq *the_cq;
@@ -178,7 +178,7 @@ setup_device(void **state)
 	return the_pd && the_cq && the_mr ? 0 : -1;
 }
 
-/* whatever a test did, the device is as it was before the first one */
+/* whatever a test did, the device must be in the same state as before the first test */
 static inline int
 teardown_device(void **state)
 {
@@ -193,7 +193,7 @@ teardown_device(void **state)
 
 static int fds_before;
 
-/* around each test: what it opened is closed, no fault is left, the engine's threads are gone */
+/* after each test: everything it opened is closed, no fault is armed, and the device's threads have ended */
 static inline int
 setup_test(void **state)
 {
@@ -240,7 +240,7 @@ take_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 	return event;
 }
 
-/* the next event, and the id it is about */
+/* takes the next event, and returns its id */
 static inline struct rdma_cm_id *
 expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type, int status)
 {
@@ -307,7 +307,7 @@ give_qp(struct rdma_cm_id *id)
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
 }
 
-/* with its queue pair if it has one */
+/* destroys the id, and its queue pair if it has one */
 static inline void
 destroy(struct rdma_cm_id *id)
 {
@@ -340,7 +340,7 @@ listener_fini(struct listener *l)
 	softrdma_rdma_destroy_event_channel(l->channel);
 }
 
-/* an id that knows its way and has a queue pair, but is not connected yet */
+/* an id with a resolved address and a queue pair, not connected yet */
 static inline struct rdma_cm_id *
 new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
 {
@@ -354,14 +354,14 @@ new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
 	return id;
 }
 
-/* an error is set by the device's own thread */
+/* under the lock, because the device's own thread sets the error state */
 static inline void
 expect_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	assert_int_equal(locked(softrdma_qp_of(qp)->link, qp->state), state);
 }
 
-/* both sides of a connection, each with a channel of its own */
+/* both sides of a connection, each with its own channel */
 struct pair_of_ids {
 	struct listener listener;
 	struct rdma_event_channel *channel; /* of the active side */
@@ -395,7 +395,7 @@ pair_fini(struct pair_of_ids *p)
 	listener_fini(&p->listener);
 }
 
-/* the next completion of the queue that all share */
+/* the next completion of the shared completion queue */
 static inline struct ibv_wc
 next_wc(void)
 {
@@ -404,7 +404,7 @@ next_wc(void)
 	return wc;
 }
 
-/* --- plain sockets in the place of one side --- */
+/* --- plain sockets that replace one side --- */
 
 static inline int
 raw_connect(const struct sockaddr_in *addr)
@@ -454,7 +454,7 @@ raw_recv(int fd, void *buf, size_t len)
 	}
 }
 
-/* the other side has ended the stream, whichever way */
+/* waits until the other side has ended the stream, by a FIN or a reset */
 static inline void
 raw_expect_end(int fd)
 {
@@ -465,7 +465,7 @@ raw_expect_end(int fd)
 	assert_true(n == 0 || (n < 0 && errno == ECONNRESET));
 }
 
-/* a message of the handshake with its private data; the result is its length */
+/* encodes a handshake message with its private data; returns its length */
 static inline size_t
 raw_message(uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_PRIVATE_DATA_MAX], uint8_t type,
 	const char *private_data)
@@ -492,7 +492,7 @@ raw_put_sum(uint8_t *at, const uint8_t *bytes, size_t len)
 		at[i] = (uint8_t)(crc >> 8 * i);
 }
 
-/* the sums of a message with so much private data, after it was changed */
+/* computes the check sums of a changed message with this number of bytes of private data */
 static inline void
 raw_sum_again(uint8_t *buf, size_t private_len)
 {
@@ -500,7 +500,7 @@ raw_sum_again(uint8_t *buf, size_t private_len)
 	raw_put_sum(buf + 28, buf, 28);
 }
 
-/* waits for a REJECT with this reason and the end behind it */
+/* waits for a REJECT with this reason, and for the end of the stream after it */
 static inline void
 raw_expect_reject(int fd, uint16_t reason)
 {
@@ -533,7 +533,7 @@ limit_files(rlim_t limit, rlim_t *before)
 	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
 }
 
-/* another address of the loopback: 127.0.0.<host> */
+/* connects from another loopback address: 127.0.0.<host> */
 static inline int
 raw_connect_from(const struct sockaddr_in *addr, unsigned host)
 {

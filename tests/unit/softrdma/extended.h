@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* extended.h -- one operation of extended verbs, posted; also where the headers have no name for it */
+/* extended.h -- posts one operation of extended verbs, even if the headers have no name for it */
 
 #ifndef SOFTRDMA_TEST_EXTENDED_H
 #define SOFTRDMA_TEST_EXTENDED_H
@@ -11,7 +11,7 @@
 
 #include "softrdma/softrdma.h"
 
-/* 0 or an errno value */
+/* returns 0 or an errno value */
 static inline int
 post_flush(struct ibv_qp *ibv_qp, uint64_t wr_id, unsigned int flags, uint32_t rkey, uint64_t addr,
 	size_t len, uint8_t type)
@@ -24,7 +24,7 @@ post_flush(struct ibv_qp *ibv_qp, uint64_t wr_id, unsigned int flags, uint32_t r
 	return ibv_wr_complete(qp);
 }
 
-/* 0 or an errno value */
+/* returns 0 or an errno value */
 static inline int
 post_atomic_write(struct ibv_qp *ibv_qp, uint64_t wr_id, unsigned int flags, uint32_t rkey, uint64_t addr,
 	const void *src)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* failing.c -- calls of the C library that fail when a test says so */
+/* failing.c -- calls of the C library that fail on a test's request */
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t other;
-	unsigned number;  /* of what is armed, or of nothing */
+	unsigned number;  /* changes with each fail_call() and fail_nothing() */
 	const char *call; /* NULL: nothing is armed */
 	enum fail_whose whose;
 	pthread_t mine;
@@ -78,7 +78,7 @@ has_failed(unsigned times)
 	return struck;
 }
 
-/* 0: the call goes through; else what it fails with, in errno too */
+/* Returns 0 if the call must be made. Otherwise the call fails with this value, which is in errno too. */
 static int
 strikes(const char *call)
 {
@@ -104,7 +104,7 @@ strikes(const char *call)
 	return error;
 }
 
-/* the prototypes of the calls that are plainly replaced, and what they give when they fail */
+/* for the calls with a simple wrapper: prototypes, and the results of a failure */
 #define WRAP(type, name, failed, params, args) \
 	type __real_##name params; \
 	type __wrap_##name params; \
@@ -176,7 +176,7 @@ WRAP(int, pipe2, -1, (int ends[2], int flags), (ends, flags))
 WRAP(int, memfd_create, -1, (const char *name, unsigned int flags), (name, flags))
 WRAP(void *, mmap, MAP_FAILED, (void *addr, size_t len, int prot, int flags, int fd, off_t offset),
 	(addr, len, prot, flags, fd, offset))
-/* the form without a new address */
+/* without a new address: the device never passes one */
 void *__real_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...);
 void *__wrap_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...);
 
@@ -202,7 +202,7 @@ __wrap_fstat(int fd, struct stat *st)
 	int ret = error > 0 ? -1 : __real_fstat(fd, st);
 	if (error < 0) {
 		st->st_mode = error == FAIL_BLOCK_DEVICE ? S_IFBLK : S_IFCHR;
-		st->st_rdev = error == FAIL_DEVICE ? makedev(1, 5) : 0; /* /dev/zero is everywhere */
+		st->st_rdev = error == FAIL_DEVICE ? makedev(1, 5) : 0; /* /dev/zero exists everywhere */
 	}
 	return ret;
 }
@@ -299,7 +299,7 @@ __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo 
 	return ret;
 }
 
-/* variadic: the device asks for flags only */
+/* variadic: the device only asks for flags */
 int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...);
 

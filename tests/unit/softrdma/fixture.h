@@ -2,11 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * fixture.h -- what the tests of the device's parts share: one side of a connection without a socket
+ * fixture.h -- shared by the tests of the device's parts: one side of a connection, without a socket
  *
- * A side has a protection domain, one completion queue for sends and one for receives, a receive queue and a
- * region that may be used for everything. Included by each test once, so that a test stays one file and one
- * program.
+ * A side has a protection domain, one completion queue for sends and one for receives, a receive queue, and a
+ * region with all rights. Each test includes it once, so that a test remains one file and one program.
  */
 
 #ifndef TEST_SOFTRDMA_FIXTURE_H
@@ -72,7 +71,10 @@ new_cq(int entries)
 	return softrdma_cq_of(cq);
 }
 
-/* shared and of a file without a disk, so that persistent flushes are granted too */
+/*
+ * The memory is shared and mapped from a file that is not on a disk, so that persistent flushes are granted
+ * too.
+ */
 static inline void
 side_init(struct side *side, int send_cqe, int access, uint32_t max_send_wr)
 {
@@ -145,7 +147,7 @@ post_recv(struct side *side, uint64_t wr_id, size_t offset, size_t len)
 	post_recv_sges(side, wr_id, &sge, 1);
 }
 
-/* the slot of the next request, signaled and with one piece of local memory; commit() posts it */
+/* the slot of the next request, signaled and with one local SGE; commit() posts it */
 static inline struct softrdma_send *
 prepare(struct side *side, uint8_t opcode, uint64_t wr_id, size_t offset, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_address.c -- names, binding, resolving */
+/* test_address.c -- name resolution, binding, and address resolution */
 
 #include "connected.h"
 
@@ -41,7 +41,7 @@ test_names(void **state)
 	assert_memory_equal(res->ai_src_addr, &src, sizeof(src));
 	softrdma_rdma_freeaddrinfo(res);
 
-	/* passive: any address, of each family, then of one */
+	/* passive: any address, of both families, then of one */
 	hints = (struct rdma_addrinfo){ .ai_flags = RAI_PASSIVE };
 	assert_int_equal(softrdma_rdma_getaddrinfo(NULL, "7", &hints, &res), 0);
 	for (struct rdma_addrinfo *at = res; at; at = at->ai_next) {
@@ -57,7 +57,7 @@ test_names(void **state)
 	softrdma_rdma_freeaddrinfo(NULL);
 }
 
-/* as librdmacm does, whose callers copy an answer in this way */
+/* names are missing as in librdmacm's results, because its callers copy them in this way */
 static void
 test_no_names(void **state)
 {
@@ -152,7 +152,7 @@ test_bind(void **state)
 	assert_int_not_equal(rdma_get_src_port(id), 0);
 	assert_ptr_equal(id->verbs, softrdma_context());
 	assert_int_equal(id->port_num, 1);
-	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), -1); /* once only */
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), -1); /* only once */
 	assert_int_equal(errno, EINVAL);
 
 	struct rdma_cm_id *id6 = new_id(channel);
@@ -176,7 +176,7 @@ test_bind_fails(void **state)
 	struct sockaddr_in addr = l.addr;
 	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
 	assert_int_equal(errno, EADDRINUSE);
-	addr.sin_addr.s_addr = inet_addr("192.0.2.1"); /* for documentation: no machine has it */
+	addr.sin_addr.s_addr = inet_addr("192.0.2.1"); /* reserved for documentation: no machine has it */
 	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), -1);
 	assert_int_equal(errno, ENODEV);
 	addr.sin_family = AF_UNIX;
@@ -206,12 +206,12 @@ test_resolve(void **state)
 	struct sockaddr_in dst = loopback(htons(1)), src = loopback(0);
 	struct sockaddr_in6 dst6 = loopback6();
 
-	assert_int_equal(softrdma_rdma_resolve_route(id, 1000), -1); /* where to? */
+	assert_int_equal(softrdma_rdma_resolve_route(id, 1000), -1); /* the destination is not known */
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000), 0);
 	assert_ptr_equal(expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0), id);
 	assert_int_equal(id->route.addr.src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
-	assert_int_equal(id->route.addr.src_sin.sin_port, 0); /* the connection will have one */
+	assert_int_equal(id->route.addr.src_sin.sin_port, 0); /* the connection will get one */
 	assert_ptr_equal(id->verbs, softrdma_context());
 	assert_int_equal(softrdma_rdma_resolve_route(id, 1000), 0);
 	assert_ptr_equal(expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0), id);
@@ -223,7 +223,7 @@ test_resolve(void **state)
 	assert_int_equal(id->route.addr.src_sin6.sin6_port, 0);
 	destroy(id);
 
-	/* with a source of the application's choice */
+	/* with a source that the application chooses */
 	id = new_id(channel);
 	src.sin_addr.s_addr = inet_addr("127.0.0.2");
 	assert_int_equal(
@@ -232,14 +232,14 @@ test_resolve(void **state)
 	assert_int_equal(id->route.addr.src_sin.sin_addr.s_addr, src.sin_addr.s_addr);
 	destroy(id);
 
-	/* bound before: that address stays */
+	/* bound earlier: that address stays */
 	id = new_id(channel);
 	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&src), 0);
 	uint16_t port = rdma_get_src_port(id);
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000), 0);
 	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	assert_int_equal(rdma_get_src_port(id), port);
-	/* also if one without a port is given */
+	/* even if an address without a port is given */
 	assert_int_equal(
 		softrdma_rdma_resolve_addr(id, (struct sockaddr *)&src, (struct sockaddr *)&dst, 1000), 0);
 	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_advise.c -- advice about memory: what is checked, which pages are there afterwards, what the kernel
- * cannot do */
+/*
+ * test_advise.c -- memory advice: argument checks, the pages present afterwards, and advice that the kernel
+ * lacks
+ */
 
 #include <errno.h>
 
@@ -18,7 +20,7 @@
 
 static struct ibv_pd *pd, *other_pd;
 static size_t page;
-static uint8_t *mem; /* untouched */
+static uint8_t *mem; /* not written to yet */
 static struct ibv_mr *mr;
 
 static int
@@ -31,7 +33,7 @@ setup(void **state)
 	other_pd = softrdma_ibv_alloc_pd(softrdma_context());
 	mem = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(mem != MAP_FAILED);
-	(void)madvise(mem, PAGES * page, MADV_NOHUGEPAGE); /* else one fault may bring them all */
+	(void)madvise(mem, PAGES * page, MADV_NOHUGEPAGE); /* a huge page could map them all */
 	mr = softrdma_ibv_reg_mr(pd, mem, PAGES * page, IBV_ACCESS_LOCAL_WRITE);
 	return mr == NULL;
 }
@@ -57,7 +59,7 @@ advise(enum ibv_advise_mr_advice advice, uint32_t flags, const struct ibv_mr *of
 	return ibv_advise_mr(pd, advice, flags, &sge, 1);
 }
 
-/* as a bit for each */
+/* as a bit mask */
 static unsigned
 pages_present(void)
 {
@@ -92,7 +94,7 @@ test_pages_are_fetched(void **state)
 	assert_int_equal(advise(PREFETCH, FLUSH, mr, page, 0), 0);
 	assert_int_equal(pages_present(), 0);
 
-	/* also where only a byte of a page is asked for, and without being waited for */
+	/* even if only a byte of a page is named, and without waiting for it */
 	assert_int_equal(advise(PREFETCH_WRITE, FLUSH, mr, 2 * page - 1, 2), 0);
 	assert_int_equal(pages_present(), 0x6);
 	assert_int_equal(advise(PREFETCH_WRITE, 0, mr, PAGES * page - 1, 1), 0);
@@ -107,7 +109,7 @@ test_pages_are_fetched(void **state)
 	assert_int_equal(pages_present(), 0xF);
 }
 
-/* nothing is fetched by a call that is refused, not even for the pieces before the wrong one */
+/* a refused call fetches nothing, not even for the SGEs before the wrong one */
 static void
 test_refusals(void **state)
 {
@@ -137,7 +139,7 @@ test_refusals(void **state)
 	assert_int_equal(advise(PREFETCH, 0, &(struct ibv_mr){ .addr = mem, .lkey = 0 }, 0, 1), EFAULT);
 }
 
-/* before Linux 5.14 it is a hint, which has no failures */
+/* before Linux 5.14 the advice is only a hint, which cannot fail */
 static void
 test_an_old_kernel(void **state)
 {
@@ -161,7 +163,7 @@ test_failures_of_the_kernel(void **state)
 	}
 }
 
-/* behind the end of a file: an error, and no signal */
+/* after the end of a file: an error, not a signal */
 static void
 test_a_file_that_ends(void **state)
 {

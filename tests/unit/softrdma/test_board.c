@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_board.c -- what a process shows to others of the same host */
+/* test_board.c -- what a process shows to other processes on the same host */
 
 #include "connected.h"
 
@@ -11,7 +11,7 @@
 #include "softrdma/board.h"
 #include "softrdma/io.h"
 
-/* registrations whose keys a test chooses; 0: the usual ones */
+/* registrations with keys that a test chooses; 0: the usual ones */
 static uint32_t next_key, key_step;
 
 static int
@@ -41,7 +41,7 @@ new_mr(void)
 	return mr;
 }
 
-/* the board through the eyes of another: by its descriptor */
+/* maps the board as another process would: through its descriptor */
 static struct softrdma_board *
 look(void)
 {
@@ -71,7 +71,7 @@ find(const struct softrdma_board *board, uint32_t key)
 	return NULL;
 }
 
-/* nothing is shown to anybody who has not asked for it */
+/* nothing is shown unless the setting asks for it */
 static void
 test_off(void **state)
 {
@@ -100,7 +100,7 @@ test_files_are_trusted_on_request(void **state)
 	softrdma_board_open();
 	assert_true(softrdma_board_trusts_files());
 	softrdma_board_close();
-	softrdma_board_close(); /* no harm in it */
+	softrdma_board_close(); /* closing it is harmless */
 }
 
 static void
@@ -126,13 +126,13 @@ test_does_not_open(void **state)
 	random_error = 0;
 	assert_null(softrdma_board_take_slot(the_pd));
 
-	/* the device works without it, and another one comes with the next start */
+	/* the device works without a board, and opens one at the next start */
 	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
 	assert_int_equal(softrdma_io_start(), EAGAIN);
 	assert_null(softrdma_board_take_slot(the_pd));
 }
 
-/* what others map can neither be resized nor written to, and is closed in programs that are started */
+/* the mapped file can neither be resized nor written to, and exec() closes its descriptor */
 static void
 test_cannot_be_changed(void **state)
 {
@@ -178,7 +178,7 @@ test_regions(void **state)
 	}
 	assert_int_not_equal(find(board, before->rkey)->serial, find(board, after->rkey)->serial);
 
-	/* nothing to reach */
+	/* an empty region is not shown */
 	struct ibv_mr *empty = softrdma_ibv_reg_mr(the_pd, the_mem, 0, 0);
 	assert_null(find(board, empty->rkey));
 	softrdma_ibv_dereg_mr(empty);
@@ -199,7 +199,7 @@ test_regions(void **state)
 	assert_int_equal(softrdma_ibv_dereg_mr(after), 0);
 }
 
-/* as hidden, a region's place is not another's before everybody has left the memory */
+/* The place of a hidden region is not reused before its users have left the memory. */
 static void
 test_place_is_kept(void **state)
 {
@@ -227,7 +227,7 @@ test_place_is_kept(void **state)
 	softrdma_board_close();
 }
 
-/* those that find no place are not shown, and work all the same */
+/* regions for which there is no free place are not shown, and still work */
 static void
 test_no_place_left(void **state)
 {
@@ -236,7 +236,7 @@ test_no_place_left(void **state)
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	softrdma_board_open();
 	struct softrdma_board *board = look();
-	next_key = 0x20000 + SOFTRDMA_BOARD_REGIONS - 3; /* the places go on at the beginning of the board */
+	next_key = 0x20000 + SOFTRDMA_BOARD_REGIONS - 3; /* the search wraps around */
 	key_step = SOFTRDMA_BOARD_REGIONS;
 	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
 		mrs[i] = new_mr();
@@ -256,7 +256,7 @@ take_and_leave(void *mutex)
 	return NULL;
 }
 
-/* whoever holds a mutex is seen, and so is his end */
+/* a held mutex is detected, and so is the death of its owner */
 static void
 test_who_is_inside(void **state)
 {

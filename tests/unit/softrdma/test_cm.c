@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_cm.c -- ids, event channels and events: who gets what, and in which order things may be destroyed */
+/*
+ * test_cm.c -- ids, event channels and events: which object gets an event, and in which order objects may be
+ * destroyed
+ */
 
 #include "connected.h"
 
@@ -26,7 +29,7 @@ test_channel(void **state)
 	assert_int_equal(errno, EMFILE);
 }
 
-/* a thread that waits for events may ask once more when its channel is gone: nothing of it is touched */
+/* A thread may ask for another event after its channel was destroyed. The call must not touch the channel. */
 static void
 test_destroyed_channel(void **state)
 {
@@ -91,7 +94,7 @@ wait_for_resolved(void *arg)
 	return event;
 }
 
-/* one thread waits, another one makes the event */
+/* one thread waits, another one causes the event */
 static void
 test_event_of_another_thread(void **state)
 {
@@ -125,7 +128,7 @@ test_create_id(void **state)
 	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
 	assert_int_equal(softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), -1);
 	assert_int_equal(errno, ENOMEM);
-	for (unsigned skip = 0; skip < 2; skip++) { /* a synchronous one has a channel of its own */
+	for (unsigned skip = 0; skip < 2; skip++) { /* a synchronous id has its own channel */
 		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
 		assert_int_equal(softrdma_rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), -1);
 		assert_int_equal(errno, ENOMEM);
@@ -152,24 +155,24 @@ test_create_qp(void **state)
 	struct rdma_cm_id *id = new_id(channel);
 	struct ibv_qp_init_attr_ex attr = qp_attr();
 
-	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1); /* of no device yet */
+	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1); /* it has no device yet */
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&l.addr, 0), 0);
 	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	attr.comp_mask = 0;
-	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1); /* no protection domain */
+	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1); /* it has no protection domain */
 	assert_int_equal(errno, EINVAL);
-	id->pd = the_pd; /* as rdma_create_qp's default one */
+	id->pd = the_pd; /* the default of rdma_create_qp() */
 	attr.qp_type = IBV_QPT_UD;
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
-	softrdma_rdma_destroy_qp(id); /* there is none */
+	softrdma_rdma_destroy_qp(id); /* it has none */
 	attr.qp_type = IBV_QPT_RC;
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), -1);
 	assert_int_equal(errno, EINVAL);
 
-	/* another one only as long as the peer has not been told the numbers of the first */
+	/* a second queue pair is possible only until the peer has been told the first one's number */
 	softrdma_rdma_destroy_qp(id);
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
 	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
@@ -203,13 +206,13 @@ test_wrong_state(void **state)
 	assert_int_equal(errno, EINVAL);
 	destroy(id);
 	id = new_active(l.channel, &l.addr);
-	assert_int_equal(softrdma_rdma_disconnect(id), -1); /* from what? */
+	assert_int_equal(softrdma_rdma_disconnect(id), -1); /* it is not connected */
 	assert_int_equal(errno, EINVAL);
 	destroy(id);
 	listener_fini(&l);
 }
 
-/* no progress thread, no connection; the next attempt works */
+/* without a progress thread there is no connection; the next attempt works */
 static void
 test_engine_does_not_start(void **state)
 {
@@ -231,7 +234,7 @@ test_engine_does_not_start(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* --- events and who they belong to --- */
+/* --- events and the ids they belong to --- */
 
 static struct rdma_cm_id *
 resolved_id(struct rdma_event_channel *channel)
@@ -242,7 +245,7 @@ resolved_id(struct rdma_event_channel *channel)
 	return id;
 }
 
-/* events that were not fetched go with their id; those of others stay, in their order */
+/* events not yet fetched are removed with their id; those of other ids stay, in order */
 static void
 test_events_go_with_their_id(void **state)
 {
@@ -253,7 +256,7 @@ test_events_go_with_their_id(void **state)
 		ids[i] = resolved_id(channel);
 	assert_int_equal(softrdma_rdma_resolve_route(ids[1], 0), 0);
 	destroy(ids[1]);
-	destroy(ids[3]); /* the last one of the queue */
+	destroy(ids[3]); /* the last in the queue */
 	ids[3] = resolved_id(channel);
 	static const int order[] = { 0, 2, 3 };
 	for (int i = 0; i < 3; i++)
@@ -278,7 +281,7 @@ test_migrate(void **state)
 	expect_no_event(to);
 	assert_ptr_equal(expect_event(from, RDMA_CM_EVENT_ADDR_RESOLVED, 0), other);
 	expect_no_event(from);
-	/* new ones come there too, also after the old channel is gone */
+	/* new events go to the new channel, even after the old channel is gone */
 	destroy(other);
 	softrdma_rdma_destroy_event_channel(from);
 	assert_int_equal(softrdma_rdma_resolve_route(id, 0), 0);
@@ -299,13 +302,13 @@ test_migrate_to_sync_and_back(void **state)
 	fail_nothing();
 	assert_ptr_equal(id->channel, channel);
 	assert_int_equal(softrdma_rdma_migrate_id(id, NULL), 0);
-	assert_int_equal(softrdma_rdma_migrate_id(id, NULL), -1); /* it is already */
+	assert_int_equal(softrdma_rdma_migrate_id(id, NULL), -1); /* it is synchronous already */
 	assert_int_equal(errno, EINVAL);
 
-	/* what a synchronous call kept is given back */
+	/* the event that a synchronous call kept is released */
 	struct sockaddr_in unused;
 	int fd = raw_listen(&unused);
-	close(fd); /* a port where nobody listens */
+	close(fd); /* no process listens on this port */
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&unused, 0), 0);
 	give_qp(id);
 	assert_int_equal(softrdma_rdma_connect(id, NULL), -1);
@@ -339,7 +342,7 @@ destroy_in_thread(void *arg)
 	return NULL;
 }
 
-/* neither destroying nor migrating goes on while the application still holds an event of the id */
+/* destroying and migrating wait while the application holds an event of the id */
 static void
 test_waits_for_the_acknowledgement(void **state)
 {
@@ -362,7 +365,7 @@ test_waits_for_the_acknowledgement(void **state)
 	softrdma_rdma_destroy_event_channel(other);
 }
 
-/* a connection request that nobody has fetched: with the listener, or with the channel, the peer is told */
+/* a connection request that was never fetched: if the listener or the channel goes, the peer is told */
 static void
 test_unseen_request(void **state)
 {
@@ -386,8 +389,10 @@ test_unseen_request(void **state)
 	}
 }
 
-/* the listener's channel is gone, the listener is not: requests are refused, other events are lost with a
- * line */
+/*
+ * The listener's channel is gone, but the listener is not. Requests are refused. Other events cannot be
+ * delivered; the call that causes one fails.
+ */
 static void
 test_channel_destroyed_before_its_ids(void **state)
 {
@@ -442,7 +447,7 @@ test_synchronous(void **state)
 	destroy(id);
 	destroy(passive);
 
-	/* unreachable: told by errno */
+	/* unreachable: errno is ENETUNREACH */
 	id = new_id(NULL);
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&l.addr, 0), 0);
 	give_qp(id);
@@ -451,7 +456,7 @@ test_synchronous(void **state)
 	assert_int_equal(errno, ENETUNREACH);
 	destroy(id);
 
-	/* the wait itself fails: the connection is still asked for */
+	/* the wait itself fails: the connection request is still pending */
 	id = new_id(NULL);
 	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&l.addr, 0), 0);
 	give_qp(id);
@@ -462,7 +467,7 @@ test_synchronous(void **state)
 	listener_fini(&l);
 }
 
-/* a synchronous id that has kept an event gives it back before the next call */
+/* a synchronous id that has kept an event releases it before the next call */
 static void
 test_synchronous_keeps_one_event(void **state)
 {
@@ -508,7 +513,7 @@ test_disconnect(void **state)
 	pair_fini(&p);
 }
 
-/* ids may go before their queue pairs, as some programs do it: the peer hears of the end at once */
+/* an id may be destroyed before its queue pair, as some programs do; the peer sees the end at once */
 static void
 test_id_before_queue_pair(void **state)
 {
@@ -526,8 +531,8 @@ test_id_before_queue_pair(void **state)
 }
 
 /*
- * All ids go before their queue pairs, and the device's thread with them: what is posted then fails, a new id
- * may start the thread again, and nothing that is still used can be destroyed.
+ * All ids are destroyed before their queue pairs, and the device's thread ends with them. Later posts fail. A
+ * new id may start the thread again. Objects still in use cannot be destroyed.
  */
 static void
 test_all_ids_before_their_queue_pairs(void **state)
@@ -574,7 +579,7 @@ test_all_ids_before_their_queue_pairs(void **state)
 	}
 }
 
-/* the listener goes, what it has brought stays */
+/* the listener is destroyed, its accepted connection stays */
 static void
 test_listener_goes_first(void **state)
 {
@@ -595,7 +600,7 @@ test_listener_goes_first(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* what has happened is told, also without memory; only to a channel that is gone it cannot be */
+/* events are delivered even without memory, unless their channel is gone */
 static void
 test_end_without_memory(void **state)
 {

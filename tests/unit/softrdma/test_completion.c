@@ -54,7 +54,7 @@ events_waiting(void)
 	return poll(&fd, 1, 0);
 }
 
-/* the next event is this queue's */
+/* the next event must be this queue's */
 static void
 expect_event(struct softrdma_cq *cq, void *context)
 {
@@ -114,7 +114,10 @@ test_order_round_the_ring(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
 }
 
-/* what is in stays, nothing comes in any more, and who has polled it all is told */
+/*
+ * After an overrun the queue keeps its completions and refuses new ones. A poller that has taken them all gets
+ * an error.
+ */
 static void
 test_overrun(void **state)
 {
@@ -126,7 +129,7 @@ test_overrun(void **state)
 	struct ibv_wc wc;
 	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), 1);
 	assert_int_equal(wc.wr_id, 1);
-	assert_false(push(cq, 4, false)); /* there would be room, but one is lost already */
+	assert_false(push(cq, 4, false)); /* there is room again, but one completion is lost already */
 	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), 1);
 	assert_int_equal(wc.wr_id, 2);
 	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), -1);
@@ -141,7 +144,7 @@ test_one_event_for_each_arming(void **state)
 	assert_true(push(cq, 1, true));
 	expect_no_event(); /* not armed */
 	assert_int_equal(softrdma_req_notify_cq(&cq->cq, 0), 0);
-	expect_no_event(); /* what is there already raises none */
+	expect_no_event(); /* a completion that was there before raises no event */
 	assert_true(push(cq, 2, false));
 	assert_true(push(cq, 3, false));
 	expect_event(cq, &channel);
@@ -159,12 +162,12 @@ test_solicited_only(void **state)
 	expect_no_event();
 	assert_true(push(cq, 2, true));
 	expect_event(cq, NULL);
-	/* the weaker request does not take the stronger one back */
+	/* a weaker request does not replace a stronger one */
 	softrdma_req_notify_cq(&cq->cq, 0);
 	softrdma_req_notify_cq(&cq->cq, 1);
 	assert_true(push(cq, 3, false));
 	expect_event(cq, NULL);
-	/* but the stronger one replaces the weaker */
+	/* but a stronger request replaces a weaker one */
 	softrdma_req_notify_cq(&cq->cq, 1);
 	softrdma_req_notify_cq(&cq->cq, 0);
 	assert_true(push(cq, 4, false));
@@ -172,7 +175,7 @@ test_solicited_only(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
 }
 
-/* who sleeps until something comes must not sleep through the loss of it */
+/* a thread that sleeps until a completion comes must be woken by the loss of one too */
 static void
 test_overrun_raises_the_event_too(void **state)
 {
@@ -186,7 +189,7 @@ test_overrun_raises_the_event_too(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
 }
 
-/* queues of one channel get their turns */
+/* the queues of a channel are served in turn */
 static void
 test_shared_channel(void **state)
 {
@@ -210,7 +213,7 @@ test_shared_channel(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&second->cq), 0);
 }
 
-/* events that nobody has fetched go with their queue, those of other queues stay */
+/* events not yet fetched are removed with their queue; those of other queues stay */
 static void
 test_destroying_with_events(void **state)
 {
@@ -262,7 +265,7 @@ test_destroying_waits_for_acknowledgements(void **state)
 	assert_true(atomic_load(&acknowledged));
 	pthread_join(thread, NULL);
 
-	/* programs that acknowledge more than they got are not punished */
+	/* acknowledging more events than were fetched is harmless */
 	cq = channel_cq(NULL);
 	softrdma_ibv_ack_cq_events(&cq->cq, 3);
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);

@@ -2,7 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * test_copy.c -- memory of a file that ends in the middle, with and without the calls that sandboxes forbid
+ * test_copy.c -- copies into a file mapping that ends too early, with and without the calls that sandboxes
+ * forbid
  */
 
 #include <errno.h>
@@ -17,12 +18,12 @@
 
 #define PAGE ((size_t)4096)
 
-/* more than a pipe takes at a time */
+/* more than a pipe holds */
 #define LENGTH ((size_t)300 * 1024)
 
 enum call { PROCESS_VM, PIPE2, WRITE, READ, MADVISE, CALLS };
 
-/* 0: the call goes through; else what it fails with, and how often it was made */
+/* errors: 0 if the call is made, otherwise its errno value; made: the number of calls */
 static atomic_int errors[CALLS];
 static atomic_uint made[CALLS];
 
@@ -64,7 +65,7 @@ WRAP(WRITE, ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len
 WRAP(READ, ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len))
 WRAP(MADVISE, int, madvise, (void *addr, size_t len, int advice), (addr, len, advice))
 
-/* mapped for more than the file is long */
+/* the mapping is longer than the file */
 static int file;
 static uint8_t *map, *end;
 static uint8_t here[LENGTH], back[LENGTH + 1];
@@ -80,7 +81,7 @@ setup(void **state)
 	map = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (map == MAP_FAILED)
 		return -1;
-	/* LENGTH is a multiple of the page's */
+	/* LENGTH is a multiple of the page size */
 	end = map + LENGTH;
 	for (size_t i = 0; i < LENGTH; i++)
 		here[i] = (uint8_t)(i * 7 + i / 251 + 1);
@@ -97,7 +98,7 @@ teardown(void **state)
 	return close(file);
 }
 
-/* lengths up to the end of the file, and one byte over it */
+/* lengths up to the end of the file, and one byte beyond it */
 static void
 copies(void)
 {
@@ -128,7 +129,7 @@ test_at_once(void **state)
 	assert_int_equal(count_fds(), fds);
 }
 
-/* one pipe is kept, and a copy that has failed leaves nothing of it to the next one */
+/* the pipe is kept, and a failed copy leaves no bytes in it */
 static void
 test_by_pipe(void **state)
 {
@@ -150,7 +151,7 @@ test_by_pipe(void **state)
 	}
 }
 
-/* neither way: no byte is touched, and as soon as there is one the copy is made */
+/* if neither way works no byte is touched; the copy works as soon as one way does */
 static void
 test_no_way(void **state)
 {
@@ -173,7 +174,7 @@ test_no_way(void **state)
 	}
 }
 
-/* a child has a pipe of its own: in its parent's there may be a copy */
+/* a child has its own pipe: its parent's pipe may hold data of a copy in progress */
 static void
 test_forked(void **state)
 {
@@ -232,7 +233,7 @@ static void
 test_populate(void **state)
 {
 	(void)state;
-	/* holes of the file become memory, also where the range is a part of two pages */
+	/* holes of the file are allocated, even if the range covers two pages only in part */
 	assert_int_equal(softrdma_copy_populate(map + PAGE - 8, 8), 0);
 	assert_int_equal(softrdma_copy_populate(end - PAGE - 8, 16), 0);
 	assert_int_equal(softrdma_copy_populate(end - 8, 16), EFAULT);

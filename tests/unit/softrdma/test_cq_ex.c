@@ -66,7 +66,7 @@ test_arguments(void **state)
 	BAD(wc_flags, 1ULL << 40, EOPNOTSUPP);
 	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_PD, EINVAL);
 	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_PD, EINVAL);
-	bad[n - 1].attr.parent_domain = the_pd; /* is none */
+	bad[n - 1].attr.parent_domain = the_pd; /* it is not a parent domain */
 	BAD(comp_mask, 1 << 2, EOPNOTSUPP);
 	BAD(comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS, EOPNOTSUPP);
 	bad[n - 1].attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
@@ -112,7 +112,7 @@ test_fields(void **state)
 	destroy_cq_ex(cq);
 }
 
-/* what was not asked for is not there, each by itself */
+/* fields that were not requested are missing, each by itself */
 static void
 test_not_asked_for(void **state)
 {
@@ -137,7 +137,7 @@ test_not_asked_for(void **state)
 	destroy_cq_ex(cq);
 }
 
-/* in order, also mixed with plain polling; each start that finds nothing leaves the queue free */
+/* in order, even mixed with plain polling; a start that finds no completion leaves the queue unlocked */
 static void
 test_order(void **state)
 {
@@ -185,7 +185,7 @@ poll_many(void *arg)
 		}
 		uint64_t wr_id = cq->wr_id;
 		sched_yield();
-		assert_int_equal(cq->wr_id, wr_id); /* nobody else looks at it meanwhile */
+		assert_int_equal(cq->wr_id, wr_id); /* no other poller may take it meanwhile */
 		found++;
 		ibv_end_poll(cq);
 	}

@@ -2,7 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * test_crc.c -- the check sum against known values, and the variant with tables against the one that is built
+ * test_crc.c -- the check sum against known values, and the table-driven variant against the one that is
+ * built
  */
 
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 
 #include "softrdma/crc.h"
 
-/* crc_table.c, under another name */
+/* from crc_table.c, under another name */
 uint32_t softrdma_crc32c_by_table(uint32_t crc, const void *bytes, size_t len);
 
 typedef uint32_t (*crc32c)(uint32_t crc, const void *bytes, size_t len);
@@ -66,7 +67,7 @@ fill_bytes(void)
 	}
 }
 
-/* every length up to some, and long ones, from every alignment */
+/* every short length, and some long ones, from every alignment */
 static void
 test_variants_agree(void **state)
 {
@@ -82,7 +83,7 @@ test_variants_agree(void **state)
 	}
 }
 
-/* in pieces it is the same as at once */
+/* computed in parts, the result is the same as in one call */
 static void
 test_pieces(void **state)
 {
@@ -96,7 +97,7 @@ test_pieces(void **state)
 	}
 }
 
-/* no bit can change unseen, and no two that are close to each other */
+/* a change of any bit, or of two bits close to each other, is detected */
 static void
 test_flipped_bits(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_credentials.c -- what a side of a connection shows, and what it wants to see */
+/* test_credentials.c -- the credentials that a side presents, and those that it accepts */
 
 #include "connected.h"
 
@@ -26,7 +26,7 @@ expect_found(void)
 	assert_int_equal(log_worst, 0);
 }
 
-/* refused with a sentence, never nothing; and again the next time */
+/* refused with an error message, the first time and the second */
 static void
 expect_refused(int error, const char *sentence)
 {
@@ -72,7 +72,7 @@ test_certificates(void **state)
 	softrdma_credentials_put(first);
 	softrdma_credentials_put(again);
 	softrdma_credentials_put(other);
-	use_certificates("expired", "expired", "ca"); /* the others will tell */
+	use_certificates("expired", "expired", "ca"); /* other processes will report it */
 	expect_found();
 }
 
@@ -109,7 +109,7 @@ test_bad_files(void **state)
 	expect_refused(EINVAL, "no key of the certificate in");
 }
 
-/* whoever can read a key can be this side */
+/* a process that can read the key can pretend to be this side */
 static void
 test_open_secrets(void **state)
 {
@@ -123,7 +123,7 @@ test_open_secrets(void **state)
 		use_psk("psk");
 		expect_refused(EACCES, "is a secret, and everybody may use it");
 	}
-	/* a group may have been made for it */
+	/* group permission is accepted: the group may exist for this purpose */
 	assert_int_equal(chmod(file_path("psk", ""), 0640), 0);
 	expect_found();
 	fail_call(FAIL_MINE, "fstat", 0, 2, EIO);
@@ -135,7 +135,7 @@ test_open_secrets(void **state)
 	expect_found();
 }
 
-/* nobody is there who could be asked for a passphrase */
+/* no user is there to enter a passphrase */
 static void
 test_passphrase(void **state)
 {
@@ -156,7 +156,7 @@ test_passphrase(void **state)
 static void
 expect_psk(const char *text, size_t len, bool good)
 {
-	/* under another name each time, for it is not read again */
+	/* under another name each time, because the device does not read a known file again */
 	static unsigned number;
 	char name[32];
 	snprintf(name, sizeof(name), "psk-%u", number++);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_device.c -- what the device says of itself, protection domains, registration */
+/* test_device.c -- the device's attributes, protection domains, registration */
 
 #include "connected.h"
 
@@ -49,12 +49,15 @@ test_query_device(void **state)
 	assert_true(attr.device_cap_flags_ex & SOFTRDMA_CAP_ATOMIC_WRITE);
 	input.comp_mask = 1;
 	assert_int_equal(softrdma_ibv_query_device_ex(ctx, &input, &attr), EINVAL);
-	/* what the header makes of it reaches the same function */
+	/* the header's inline function calls the same function */
 	assert_int_equal(ibv_query_device_ex(ctx, NULL, &attr), 0);
 	assert_int_equal(attr.orig_attr.max_sge, SOFTRDMA_SGE_MAX);
 }
 
-/* programs were built with shorter structures than ours, or longer ones: nothing behind theirs is touched */
+/*
+ * Programs may have been built with shorter or longer structures. The bytes after a shorter one are not
+ * touched.
+ */
 static void
 test_query_sizes(void **state)
 {
@@ -130,7 +133,7 @@ test_registration_fails(void **state)
 	assert_null(softrdma_ibv_reg_mr(the_pd, mem, sizeof(mem), 0));
 	assert_int_equal(errno, ENOMEM);
 	fail_nothing();
-	random_error = EIO; /* no key, no region; what was classified is let go */
+	random_error = EIO; /* without a key the registration fails, and releases what it has opened */
 	assert_null(softrdma_ibv_reg_mr(the_pd, mem, sizeof(mem), 0));
 	assert_int_equal(errno, EIO);
 	random_error = 0;

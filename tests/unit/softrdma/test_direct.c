@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * test_direct.c -- writes and reads of a connection to a process of the same host, without its socket
+ * test_direct.c -- writes and reads over the shared-memory path: on the same host, without the socket
  *
- * Both sides are this process, which the device does not notice.
+ * Both sides are in this process; the device does not notice that.
  */
 
 #include "connected.h"
@@ -17,7 +17,7 @@
 
 #define FILE_SIZE ((size_t)4 << 20)
 
-/* memory of a file that cannot be cut short, or that can: the second half is the target */
+/* memory mapped from a file that either can be truncated or cannot; the second half is the target */
 struct file {
 	int fd;
 	uint8_t *mem;
@@ -52,7 +52,7 @@ link_of(const struct rdma_cm_id *id)
 	return softrdma_qp_of(id->qp)->link;
 }
 
-/* the slots on the board of this process: taken in order by the sides of a pair */
+/* the slots on this process's board; the sides of a pair take them in order */
 static struct softrdma_board *the_board;
 
 static unsigned
@@ -64,7 +64,7 @@ open_slots(void)
 	return count;
 }
 
-/* the own mapping, for it is the only one that can be written to */
+/* finds the process's own mapping, which is the only writable one */
 static void
 find_the_board(void)
 {
@@ -82,7 +82,7 @@ setting(const char *value)
 	setenv("SOFTRDMA_SAME_HOST", value, 1);
 }
 
-/* both sides have met */
+/* connects a pair, and waits until both sides have opened their slots */
 static void
 near_init(struct pair_of_ids *p, const char *value)
 {
@@ -136,7 +136,9 @@ fill(uint8_t *mem, size_t len)
 		mem[i] = (uint8_t)(seed + i * 13 + (i >> 9));
 }
 
-/* a write of len bytes from the front of one region to `offset` of another; and back by a read, elsewhere */
+/*
+ * writes len bytes from the start of one region to `offset` of another, and reads them back to another place
+ */
 static void
 expect_moves(struct rdma_cm_id *id, struct ibv_mr *here, struct ibv_mr *there, size_t offset, size_t len)
 {
@@ -154,7 +156,7 @@ expect_moves(struct rdma_cm_id *id, struct ibv_mr *here, struct ibv_mr *there, s
 	assert_memory_equal(local, remote, len);
 }
 
-/* where the id's side says that it is in its peer's memory */
+/* the slot in which this id's side marks that it accesses its peer's memory */
 static struct softrdma_board_slot *
 slot_of(struct rdma_cm_id *id)
 {
@@ -169,7 +171,7 @@ slot_of(struct rdma_cm_id *id)
 	return NULL;
 }
 
-/* --- what is made directly --- */
+/* --- operations that complete locally --- */
 
 static void
 test_writes_and_reads(void **state)
@@ -206,7 +208,7 @@ test_through_windows(void **state)
 		file_init(&file, ways[i].sealed);
 		expect_moves(p.active, the_mr, file.mr, FILE_SIZE / 2 - 5, 4096);
 		expect_moves(p.active, file.mr, the_mr, 100, 4096);
-		/* longer than one piece, and than one turn; local memory is of a file as well */
+		/* longer than one block and than one turn; local memory is mapped from a file as well */
 		expect_moves(p.active, file.mr, file.mr, FILE_SIZE / 2, FILE_SIZE / 2);
 		assert_int_equal(made_by(p.active), 6);
 		file_fini(&file);
@@ -214,7 +216,7 @@ test_through_windows(void **state)
 	}
 }
 
-/* more regions than a connection keeps windows for */
+/* more regions than a connection keeps mapped */
 static void
 test_many_regions(void **state)
 {
@@ -249,7 +251,7 @@ test_pieces_and_inline(void **state)
 	assert_memory_equal(the_mem + 4096, the_mem, 10);
 	assert_memory_equal(the_mem + 4106, the_mem + 500, 20);
 	wr.send_flags |= IBV_SEND_INLINE;
-	sge[0].lkey = 0; /* nobody looks at it */
+	sge[0].lkey = 0; /* not checked for inline data */
 	fill(the_mem, 600);
 	assert_int_equal(post(p.active, &wr), IBV_WC_SUCCESS);
 	assert_memory_equal(the_mem + 4096, the_mem, 10);
@@ -257,7 +259,7 @@ test_pieces_and_inline(void **state)
 	near_fini(&p);
 }
 
-/* what needs the other side goes there, in its order with what does not */
+/* operations that need the other side go through the socket, in order with those that do not */
 static void
 test_order(void **state)
 {
@@ -284,10 +286,10 @@ test_order(void **state)
 	assert_int_equal(post(p.active, &nothing), IBV_WC_SUCCESS);
 	assert_int_equal(post(p.active, &add), IBV_WC_SUCCESS);
 	assert_int_equal(the_mem[4096], 5);
-	assert_int_equal(the_mem[0], 0); /* what was there before */
+	assert_int_equal(the_mem[0], 0); /* the previous content */
 	assert_int_equal(made_by(p.active), 1);
 
-	/* a write behind a message that finds no receive waits for it */
+	/* a write after a message that finds no receive waits for that message */
 	imm.wr_id = 1;
 	write.wr_id = 2;
 	imm.next = &write;
@@ -307,7 +309,7 @@ test_order(void **state)
 	}
 	assert_int_equal(the_mem[8192], 9);
 
-	/* numbers go on from there on both ways */
+	/* the sequence numbers continue on both paths */
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(post(p.active, &write), IBV_WC_SUCCESS);
 		assert_int_equal(post(p.active, &add), IBV_WC_SUCCESS);
@@ -316,9 +318,9 @@ test_order(void **state)
 	near_fini(&p);
 }
 
-/* --- what is not --- */
+/* --- operations that do not --- */
 
-/* refused by the other side, with the status that it has always had */
+/* the other side refuses them, with the same status as over TCP */
 static void
 test_refusals(void **state)
 {
@@ -352,7 +354,7 @@ test_refusals(void **state)
 		struct ibv_send_wr wr = request(refused[i].opcode, &sge, refused[i].addr, refused[i].rkey);
 		assert_int_equal(post(p.active, &wr), IBV_WC_REM_ACCESS_ERR);
 		assert_int_equal(made_by(p.active), 0);
-		/* the queue pair that refused lets nobody in any more */
+		/* the queue pair that refused a request closes its slot */
 		wait_until(open_slots() == 0);
 		near_fini(&p);
 	}
@@ -369,7 +371,10 @@ test_refusals(void **state)
 	softrdma_ibv_dealloc_pd(other_pd);
 }
 
-/* the kernel forbids it, or somebody has cut local memory short: TCP does it, or says why not */
+/*
+ * If the kernel forbids the copy, or local memory was truncated, the operation goes over TCP, which reports
+ * errors.
+ */
 static void
 test_goes_by_tcp(void **state)
 {
@@ -417,7 +422,9 @@ connects_without_a_lane(void)
 	return without;
 }
 
-/* the call fails as the passive side accepts; false: that is more than a connection without a lane */
+/*
+ * A call fails while the passive side accepts. Returns false if this fails more than the shared-memory path.
+ */
 static bool
 accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
 {
@@ -462,7 +469,9 @@ greet(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 
 static const struct softrdma_greeting nobody = { .pid = 1, .fd = 900, .number = 1 };
 
-/* nobody is asked, or it is not known where the peer is: all is as without */
+/*
+ * the setting is off, or the peer's location is unknown: the connection works without the shared-memory path
+ */
 static void
 test_no_lane(void **state)
 {
@@ -480,7 +489,10 @@ test_no_lane(void **state)
 			if (!accept_with_fault(&p, calls[i], skip))
 				continue;
 			without = link_of(p.passive)->lane == NULL;
-			/* from here on the active side is told that its peer is where nobody is */
+			/*
+			 * the passive side has no slot, so give the active side a greeting of a process that
+			 * does not exist
+			 */
 			if (without)
 				greet(link_of(p.active), &nobody);
 			expect_moves(p.active, the_mr, the_mr, 4096, 64);
@@ -491,7 +503,7 @@ test_no_lane(void **state)
 	}
 }
 
-/* what a peer says of itself is looked at, and counts once */
+/* a peer's greeting is checked, and only the first one counts */
 static void
 test_greetings(void **state)
 {
@@ -503,7 +515,10 @@ test_greetings(void **state)
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);
 	assert_int_equal(made_by(p.active), 2);
 
-	/* before the right one comes: it is not met, and the right one still is */
+	/*
+	 * the greeting arrives before this side has its own slot: it is ignored, and the right one still
+	 * works
+	 */
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
 	const struct softrdma_greeting right = softrdma_board_greeting(slot, 77);
 	softrdma_board_give_slot(slot);
@@ -513,14 +528,14 @@ test_greetings(void **state)
 	wait_until(open_slots() == 4);
 	pair_fini(&far);
 	pthread_mutex_lock(&link->lock);
-	softrdma_link_close(link); /* a queue pair in error meets nobody */
+	softrdma_link_close(link); /* a queue pair in error ignores greetings */
 	if (link->lane)
 		link->lane->ops->greeted(link, &right);
 	pthread_mutex_unlock(&link->lock);
 	near_fini(&p);
 }
 
-/* a peer that gives back what it was told is not this side itself, whatever it says: it is asked by TCP */
+/* A peer that sends a greeting back is not this process itself, whatever it says. It is reached over TCP. */
 static void
 echo(bool without_addresses)
 {
@@ -545,7 +560,7 @@ echo(bool without_addresses)
 		fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOBUFS);
 	raw_send(fd, greeting, sizeof(greeting));
 
-	/* it goes on, and would have let us in by the time of this answer */
+	/* The link goes on. It would have opened its slot before this response. */
 	frame = (struct softrdma_frame){ .opcode = SOFTRDMA_OP_WRITE,
 		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
 		.seq = 100 };
@@ -566,11 +581,11 @@ test_echo(void **state)
 {
 	(void)state;
 	echo(false);
-	/* if it cannot be known whose greeting it is, nobody is let in */
+	/* if the link cannot tell whose greeting it is, it opens no slot */
 	echo(true);
 }
 
-/* a side that lets nobody in is asked */
+/* requests to a side that has closed its slot go over TCP */
 static void
 test_shut(void **state)
 {
@@ -589,7 +604,7 @@ test_shut(void **state)
 	near_fini(&p);
 }
 
-/* a peer that would not wait for us, but for somebody else, is asked */
+/* requests go over TCP if the peer's slot names another process, or another slot of it */
 static void
 test_watched_by_another(void **state)
 {
@@ -614,7 +629,7 @@ test_watched_by_another(void **state)
 	near_fini(&p);
 }
 
-/* 0 is no key, and stands where a region was */
+/* 0 is no valid key, but stands in the place of a former region */
 static void
 test_key_of_nothing(void **state)
 {
@@ -635,7 +650,7 @@ test_key_of_nothing(void **state)
 	near_fini(&p);
 }
 
-/* a completion without room is the end of the queue pair, whoever makes the request */
+/* a completion that does not fit puts the queue pair into error, on this path too */
 static void
 test_overrun(void **state)
 {
@@ -655,7 +670,7 @@ test_overrun(void **state)
 	the_cq = usual;
 }
 
-/* --- taking memory back --- */
+/* --- deregistering memory --- */
 
 static bool
 is_shown(uint32_t key)
@@ -706,7 +721,7 @@ begin_taking(struct taking *taking, pthread_t *thread)
 	assert_int_equal(pthread_create(thread, NULL, take_back, taking), 0);
 }
 
-/* the region is off the board, so whoever takes it back is about to wait, or waits */
+/* true if the region is off the board: the thread that deregisters it waits then, or is about to */
 static bool
 is_hidden(const struct taking *taking)
 {
@@ -728,13 +743,13 @@ test_waits_for_who_is_in_it(void **state)
 	wait_until(is_hidden(&taking));
 	wait_until((clock_forward_ms(2000), log_has("waiting for it")));
 	assert_false(atomic_load(&taking.done));
-	/* the other way is open meanwhile */
+	/* the other direction still works meanwhile */
 	expect_moves(p.passive, the_mr, the_mr, 8192, 64);
 	leave(slot);
 	pthread_join(thread, NULL);
 	assert_true(atomic_load(&taking.done));
 
-	/* one thing after the other: whoever is at the next one has looked at the board again */
+	/* If busy changes, the peer has begun another operation, so it has looked at the board again. */
 	enter(slot);
 	begin_taking(&taking, &thread);
 	wait_until((atomic_fetch_add(&slot->busy, 2), atomic_load(&taking.done)));
@@ -750,7 +765,7 @@ enter_and_die(void *slot)
 	return NULL;
 }
 
-/* who was in it has died there */
+/* a thread that was using the memory has died */
 static void
 test_does_not_wait_for_the_dead(void **state)
 {
@@ -775,8 +790,7 @@ destroy_qp(void *id)
 	return NULL;
 }
 
-/* the end of a connection waits for a peer that has not noticed; and so does who takes memory back behind
- * that */
+/* The end of a connection waits for a peer that still uses the memory. So does a deregistration after it. */
 static void
 test_waits_at_the_end(void **state)
 {
@@ -784,7 +798,7 @@ test_waits_at_the_end(void **state)
 	struct pair_of_ids p, other;
 	near_init(&p, "1");
 	struct softrdma_board_slot *slot = slot_of(p.active);
-	pair_init(&other); /* keeps the board */
+	pair_init(&other); /* keeps the board open */
 	enter(slot);
 	struct taking taking;
 	pthread_t thread, destroyer;
@@ -800,7 +814,7 @@ test_waits_at_the_end(void **state)
 	pair_fini(&other);
 }
 
-/* the whole life of a client whose id goes before its queue pair, as some programs do it */
+/* the whole life of a client whose id is destroyed before its queue pair, as some programs do */
 static _Noreturn void
 be_a_client(int pipe_fd)
 {
@@ -808,7 +822,7 @@ be_a_client(int pipe_fd)
 	static const struct rdma_conn_param param = { .rnr_retry_count = 7 };
 	struct rdma_conn_param given = param;
 	assert_int_equal(read(pipe_fd, &addr, sizeof(addr)), sizeof(addr));
-	/* those of before the fork are the parent's */
+	/* objects from before the fork belong to the parent */
 	the_pd = softrdma_ibv_alloc_pd(softrdma_context());
 	the_cq = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, NULL, 0);
 	struct rdma_event_channel *channel = new_channel();
@@ -827,7 +841,7 @@ be_a_client(int pipe_fd)
 	_exit(0);
 }
 
-/* then the board is gone, on which the connection has stood */
+/* the board that the connection used is gone by then */
 static void
 test_queue_pair_outlives_the_board(void **state)
 {

@@ -71,7 +71,7 @@ test_bad_parent_domain(void **state)
 	assert_int_equal(softrdma_ibv_dealloc_pd(parent), 0);
 }
 
-/* what is made of it keeps it, and it keeps its protection domain */
+/* objects made from a parent domain keep it, and it keeps its protection domain */
 static void
 test_users(void **state)
 {
@@ -99,7 +99,10 @@ test_users(void **state)
 	assert_int_equal(softrdma_ibv_dealloc_pd(pd), 0);
 }
 
-/* queue pairs of a protection domain and of its parent domain use the regions of both, and of no other one */
+/*
+ * queue pairs of a protection domain and of its parent domain may use the regions of both, and of no other
+ * domain
+ */
 static void
 test_keys(void **state)
 {
@@ -112,7 +115,7 @@ test_keys(void **state)
 	struct ibv_mr *far_mr = softrdma_ibv_reg_mr(parent, far, sizeof(far), rights);
 	struct ibv_mr *foreign = softrdma_ibv_reg_mr(other, far, sizeof(far), rights);
 	struct pair_of_ids p;
-	the_pd = parent; /* of the queue pairs */
+	the_pd = parent; /* of the queue pairs that follow */
 	pair_init(&p);
 	the_pd = pd;
 	assert_ptr_equal(p.active->qp->pd, parent);

@@ -2,7 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * test_env.c -- clock, random numbers, log and settings: the device's own, and what an embedder puts in place
+ * test_env.c -- clock, random numbers, log and settings: the device's own, and those that an embedder
+ * supplies
  */
 
 #include "connected.h"
@@ -11,7 +12,7 @@
 
 #define NAME "SOFTRDMA_TEST_SETTING"
 
-/* these come first: what has been put in place cannot be taken away */
+/* these tests come first, because what an embedder has supplied cannot be removed */
 
 static void
 test_own_clock(void **state)
@@ -40,7 +41,7 @@ test_own_random(void **state)
 	fail_nothing();
 }
 
-/* without an embedder: warnings and worse go to standard error, the rest is not worth a line */
+/* without an embedder, warnings and errors go to standard error; less severe lines are dropped */
 static void
 test_own_log(void **state)
 {
@@ -70,7 +71,7 @@ test_embedder(void **state)
 	assert_true(softrdma_now_ns() > 0);
 	assert_int_equal(setup_device(state), 0);
 	assert_string_equal(softrdma_refused_hint(), "look at the hint");
-	softrdma_set_env(&log_only); /* the others stay */
+	softrdma_set_env(&log_only); /* the other functions stay */
 	uint64_t before = softrdma_now_ns();
 	clock_forward_ms(1000000);
 	assert_true(softrdma_now_ns() - before >= 1000000000000u);
@@ -84,13 +85,13 @@ test_log_line(void **state)
 	(void)state;
 	errno = ESTALE;
 	softrdma_log_line(SOFTRDMA_LOG_INFO, "a/b/c.c", 1, "f", "%d", 42);
-	assert_int_equal(errno, ESTALE); /* the caller is about to report it */
+	assert_int_equal(errno, ESTALE); /* logging must keep errno, which the caller reports next */
 	assert_true(log_has("42\n"));
 	softrdma_log_line(SOFTRDMA_LOG_INFO, "c.c", 1, "f", "%0600d", 1);
-	assert_int_equal(strlen(log_text), 3 + 511 + 1); /* cut */
+	assert_int_equal(strlen(log_text), 3 + 511 + 1); /* truncated */
 }
 
-/* what strangers can cause does not fill a log, and what was left out is counted */
+/* lines that remote peers can cause do not fill the log; those left out are counted */
 static void
 test_few_log_lines(void **state)
 {
@@ -113,7 +114,7 @@ test_few_log_lines(void **state)
 	SOFTRDMA_LOG_FEW(&limit, WARNING, "and again");
 	assert_true(log_has("and again\n"));
 
-	/* a line that is cut has no room for the number */
+	/* a truncated line has no room for the count */
 	for (int i = 0; i < SOFTRDMA_LOG_LINES; i++)
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "more");
 	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS);
@@ -166,7 +167,10 @@ __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	return no_memory_for_forks ? ENOMEM : __real_pthread_atfork(prepare, parent, child);
 }
 
-/* the first use of the device: without it forked children would not begin anew */
+/*
+ * The first use of the device has no memory for the fork handlers. The device works, and logs that the process
+ * must not fork: a child would go on with its parent's device.
+ */
 static void
 test_no_memory_for_forks(void **state)
 {

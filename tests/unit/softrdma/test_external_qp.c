@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_external_qp.c -- queue pairs of the application's own, connected by the connection manager */
+/* test_external_qp.c -- queue pairs that the application makes and the connection manager connects */
 
 #include "by_hand.h"
 
-/* --- what an application does --- */
+/* --- the application's part --- */
 
 static void
 move_as_told(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
@@ -62,7 +62,7 @@ resolved_id(struct rdma_event_channel *channel, struct sockaddr_in *addr)
 	return id;
 }
 
-/* up to the request */
+/* up to the connection request */
 static void
 sides_ask(struct sides *s, bool active_owns)
 {
@@ -80,7 +80,7 @@ sides_ask(struct sides *s, bool active_owns)
 	s->passive.id = expect_event(s->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 }
 
-/* up to CONNECT_RESPONSE, or ESTABLISHED of the active side that has no own queue pair */
+/* up to CONNECT_RESPONSE, or up to ESTABLISHED if the active side has no queue pair of its own */
 static void
 sides_accept(struct sides *s, bool passive_owns)
 {
@@ -201,7 +201,7 @@ expect_all_operations(struct ibv_qp *from, struct ibv_qp *to)
 
 /* --- tests --- */
 
-/* on one side or on both */
+/* the application's queue pairs are on one side, or on both */
 static void
 test_connection(void **state)
 {
@@ -220,7 +220,7 @@ test_connection(void **state)
 	assert_int_equal(log_worst, 0);
 }
 
-/* the numbers of the first requests and the resources are those that both have said */
+/* the first sequence numbers and the resources are those that both sides have sent */
 static void
 test_attributes(void **state)
 {
@@ -229,7 +229,7 @@ test_attributes(void **state)
 	sides_ask(&s, true);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR }, peer = { .qp_state = IBV_QPS_RTS };
 	int mask = 0;
-	/* not before the peer has answered */
+	/* not before the peer has responded */
 	assert_int_equal(softrdma_rdma_init_qp_attr(s.active.id, &attr, &mask), -1);
 	assert_int_equal(errno, EINVAL);
 	sides_accept(&s, true);
@@ -257,7 +257,7 @@ test_attributes(void **state)
 	sides_fini(&s);
 }
 
-/* a queue pair in RTR serves; what is posted before the peer is there leaves when it comes */
+/* A queue pair in RTR serves requests. Requests posted before the peer is connected are sent once it is. */
 static void
 test_before_the_stream(void **state)
 {
@@ -295,17 +295,17 @@ test_wrong_order(void **state)
 	struct sides s;
 	struct ibv_qp *other = new_qp();
 	sides_ask(&s, true);
-	refuse_establish(s.active.id);  /* the peer has not answered */
-	refuse_establish(s.passive.id); /* is none of that side */
+	refuse_establish(s.active.id);  /* the peer has not responded */
+	refuse_establish(s.passive.id); /* the call is not for this side */
 
-	/* numbers that no queue pair has, and one that is not ready */
+	/* unknown queue pair numbers, and a queue pair that is not ready */
 	struct rdma_conn_param param = param_of(NULL);
 	assert_int_equal(softrdma_rdma_accept(s.passive.id, &param), -1);
 	assert_int_equal(errno, EINVAL);
 	param = param_of(other);
 	assert_int_equal(softrdma_rdma_accept(s.passive.id, &param), -1);
 	assert_int_equal(errno, EINVAL);
-	/* in RTS, but with another number of the first request than the peer is told */
+	/* in RTS, but with another first sequence number than the peer is told */
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	int mask;
 	move_as_told(s.passive.id, other, IBV_QPS_INIT);
@@ -323,10 +323,10 @@ test_wrong_order(void **state)
 	refuse_establish(s.active.id);
 	move_as_told(s.active.id, s.active.own, IBV_QPS_RTS);
 	assert_int_equal(softrdma_rdma_establish(s.active.id), 0);
-	refuse_establish(s.active.id); /* once */
+	refuse_establish(s.active.id); /* only once */
 	expect_event(s.passive.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 
-	/* one that is connected cannot be connected again */
+	/* a connected queue pair cannot be connected again */
 	struct rdma_cm_id *id = resolved_id(s.active.channel, &s.listener.addr);
 	param = param_of(s.active.own);
 	assert_int_equal(softrdma_rdma_connect(id, &param), -1);
@@ -336,7 +336,7 @@ test_wrong_order(void **state)
 	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 }
 
-/* a queue pair that is made by the connection manager needs no rdma_establish() */
+/* a queue pair made by the connection manager needs no rdma_establish() */
 static void
 test_managed(void **state)
 {
@@ -348,7 +348,7 @@ test_managed(void **state)
 	sides_fini(&s);
 }
 
-/* the active side does not want it after all: by a call, or because it leaves */
+/* the active side gives up, by a call or by destroying its id */
 static void
 test_given_up(void **state)
 {
@@ -378,7 +378,7 @@ test_given_up(void **state)
 	}
 }
 
-/* the passive side leaves before the queue pair of the active one is ready */
+/* the passive side is destroyed before the active queue pair is ready */
 static void
 test_peer_leaves(void **state)
 {
@@ -394,7 +394,7 @@ test_peer_leaves(void **state)
 	sides_fini(&s);
 }
 
-/* the active side has destroyed its channel, so nobody will establish the connection: the attempt ends */
+/* the active side has destroyed its channel, so it can never establish the connection: the attempt ends */
 static void
 test_nobody_to_tell(void **state)
 {
@@ -412,7 +412,7 @@ test_nobody_to_tell(void **state)
 	listener_fini(&s.listener);
 }
 
-/* the queue pair goes first: of a connection, and of one that is not established yet */
+/* the queue pair is destroyed first: that of a connection, and one that is not established yet */
 static void
 test_queue_pair_goes_first(void **state)
 {
@@ -433,7 +433,7 @@ test_queue_pair_goes_first(void **state)
 	sides_fini(&s);
 }
 
-/* the id goes first: the peer is told, and the queue pair's requests end */
+/* the id is destroyed first: the peer is told, and the queue pair's requests are flushed */
 static void
 test_id_goes_first(void **state)
 {

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_fault_plan.c -- which faults are in force: the variable, the file that it names, and what they refuse
+ * test_fault_plan.c -- the faults in force: the variable, the file that it names, and values that are refused
  */
 
 #include "connected.h"
@@ -20,7 +20,7 @@ no_faults(void **state)
 
 #define plan_test(function) cmocka_unit_test_setup_teardown(function, setup_test, no_faults)
 
-/* a file with this text; its name is its own until the next call */
+/* a file with this text; its name is valid until the next call */
 static const char *
 file_with(const void *text, size_t len)
 {
@@ -48,7 +48,7 @@ test_nothing_is_asked_for(void **state)
 	assert_string_equal(log_text, "");
 }
 
-/* told once, as a WARNING; connections keep what they were made under */
+/* logged once, as a WARNING; connections keep the plan under which they were made */
 static void
 test_in_force(void **state)
 {
@@ -69,7 +69,7 @@ test_in_force(void **state)
 	assert_ptr_equal(plan, same);
 	softrdma_fault_plan_put(same);
 
-	setenv(VARIABLE, "delay=2ms,\tseed=9", 1); /* of the same length */
+	setenv(VARIABLE, "delay=2ms,\tseed=9", 1); /* a value of the same length */
 	assert_int_equal(softrdma_fault_plan_read(), 0);
 	assert_true(log_has("delay=2ms"));
 	struct softrdma_fault_plan *other = softrdma_fault_plan_get();
@@ -96,7 +96,7 @@ test_long_setting_is_cut(void **state)
 	assert_true(log_has("(seed 0)"));
 }
 
-/* the device is not there for whoever asks, and what was in force stays so */
+/* calls that need the device fail, and the plan in force stays */
 static void
 test_wrong_words(void **state)
 {
@@ -130,7 +130,7 @@ test_device_is_refused(void **state)
 	struct rdma_cm_id *id = new_id(channel);
 	struct sockaddr_in addr = loopback(0);
 	setenv(VARIABLE, "delay=2", 1);
-	for (int i = 0; i < 2; i++) { /* not only once */
+	for (int i = 0; i < 2; i++) { /* not only the first time */
 		log_clear();
 		errno = 0;
 		assert_null(softrdma_ibv_alloc_pd(softrdma_context()));
@@ -154,7 +154,7 @@ test_device_is_refused(void **state)
 	}
 	assert_null(id->verbs);
 	expect_no_event(channel);
-	/* corrected, it goes on */
+	/* after a correction the calls succeed */
 	setenv(VARIABLE, "delay=2ms", 1);
 	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr), 0);
 	assert_int_equal(softrdma_rdma_listen(id, 0), 0);
@@ -176,7 +176,7 @@ test_file(void **state)
 	assert_non_null(plan);
 	assert_int_equal(plan->faults.word[SOFTRDMA_FAULT_DELAY].parts_ppm, 50000);
 
-	/* it is read again each time */
+	/* the file is read again each time */
 	int fd = open(setting + 1, O_WRONLY | O_TRUNC);
 	assert_int_equal(write(fd, "reject", 6), 6);
 	close(fd);
@@ -215,7 +215,7 @@ test_file_that_cannot_be_read(void **state)
 	unlink(setting + 1);
 }
 
-/* the longest file, and one byte more */
+/* the longest permitted file, and one byte more */
 static void
 test_length_of_a_file(void **state)
 {
@@ -244,7 +244,7 @@ test_rejects(void **state)
 {
 	(void)state;
 	setenv(VARIABLE, "reject@2", 1);
-	for (int i = 0; i < 2; i++) { /* counting begins anew when it is in force anew */
+	for (int i = 0; i < 2; i++) { /* a plan that comes into force again counts from the start */
 		assert_int_equal(softrdma_fault_plan_read(), 0);
 		assert_false(softrdma_fault_plan_rejects());
 		assert_int_equal(softrdma_fault_plan_read(), 0);

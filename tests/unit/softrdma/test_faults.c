@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_faults.c -- what the words of SOFTRDMA_FAULTS mean, what is none of them, and when a fault strikes */
+/*
+ * test_faults.c -- the syntax of SOFTRDMA_FAULTS: what each word means, what is refused, and when a fault
+ * strikes
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +24,7 @@
 #define MS UINT64_C(1000000)
 #define HOUR_NS UINT64_C(3600000000000)
 
-/* in memory of exactly its length: a read behind the end is seen by the sanitizers */
+/* in memory of exactly this length, so that the sanitizers see a read past the end */
 static bool
 parse_n(const char *text, size_t len, struct softrdma_faults *faults, struct softrdma_fault_error *error)
 {
@@ -120,7 +123,7 @@ test_every_status(void **state)
 	}
 }
 
-/* one line or a file, blanks and comments: the same */
+/* one line and a file with blanks and comments have the same meaning */
 static void
 test_lines_and_comments(void **state)
 {
@@ -237,7 +240,7 @@ test_refusals(void **state)
 	}
 }
 
-/* a zero is a byte like any other: what stands behind it is not ignored */
+/* a zero byte does not end the text: what follows it is not ignored */
 static void
 test_zero_byte(void **state)
 {
@@ -253,7 +256,7 @@ static const char full_line[] =
 	"disconnect=30s,disconnect-after=77,reject@12.5%,slow-flush=40us@3,flush-error@4,"
 	"connection=2,seed=7";
 
-/* where a word of the full line may end: a cut there leaves a shorter, good text */
+/* true if a cut at this length leaves a shorter valid text */
 static bool
 good_cut(size_t len)
 {
@@ -286,7 +289,7 @@ test_every_truncation(void **state)
 	}
 }
 
-/* each byte replaced by each other: no crash, and whatever is refused is refused with a reason */
+/* each byte replaced by each other value: no crash, and each refusal gives a reason */
 static void
 test_every_changed_byte(void **state)
 {
@@ -347,7 +350,9 @@ count_strikes(const struct softrdma_faults *faults, enum softrdma_fault_word wor
 	return count;
 }
 
-/* six standard deviations, and the draws are always the same: it holds once and for all */
+/*
+ * Allows six standard deviations. The draws are always the same, so the test always passes or always fails.
+ */
 static void
 test_percentages(void **state)
 {
@@ -372,7 +377,7 @@ differences(const struct softrdma_faults *a, enum softrdma_fault_word word_a, ui
 	return count;
 }
 
-/* the same for the same seed, and something else for another seed, fault or stream: half of it differs */
+/* the same seed gives the same draws; another seed, fault or stream gives others (half of them differ) */
 static void
 test_seeds_and_streams(void **state)
 {
@@ -387,7 +392,7 @@ test_seeds_and_streams(void **state)
 	assert_in_range(differences(&a, delay, 1, &a, delay, 2), 400, 600);
 }
 
-/* written down, so that a seed means the same in every release */
+/* the expected values are fixed here, so that a seed means the same in every release */
 static void
 test_what_a_seed_means(void **state)
 {

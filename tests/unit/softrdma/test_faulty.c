@@ -5,7 +5,8 @@
  * test_faulty.c -- what programs see when faults are injected
  *
  * Both sides are in this process, so the active side's queue pair is connection 1 of the plan and the passive
- * side's is connection 2. Times are long, and the clock is moved: nothing depends on how fast a machine is.
+ * side's is connection 2. Times are long, and the clock is moved, so nothing depends on the speed of the
+ * machine.
  */
 
 #include "connected.h"
@@ -40,7 +41,7 @@ no_faults(void **state)
 
 #define fault_test(function) cmocka_unit_test_setup_teardown(function, setup_test, no_faults)
 
-/* --- writes from one half of the memory into the other, each with a content of its own --- */
+/* --- writes from one half of the memory to the other, each with its own content --- */
 
 static uint8_t *
 source(unsigned n)
@@ -54,7 +55,7 @@ target(unsigned n)
 	return the_mem + MEM_SIZE / 2 + n * SLOT;
 }
 
-/* write n has its number as wr_id */
+/* write n has n as its wr_id */
 static void
 post_writes(struct ibv_qp *qp, unsigned first, unsigned last)
 {
@@ -100,7 +101,7 @@ static void
 expect_no_wc(void)
 {
 	struct ibv_wc wc;
-	for (int i = 0; i < 200; i++) /* more than it takes for a poller to have the connection to itself */
+	for (int i = 0; i < 200; i++) /* enough for a poller to own the connection */
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 }
 
@@ -118,7 +119,7 @@ post_recv(struct ibv_qp *qp, uint64_t wr_id)
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
 }
 
-/* while nobody polls; the device's thread writes under the lock of the passive side */
+/* waits without polling; the device's thread writes while it holds the passive side's lock */
 static void
 wait_for_write(const struct pair_of_ids *p, unsigned n)
 {
@@ -164,7 +165,7 @@ test_error_of_the_nth(void **state)
 		post_writes(p.active->qp, 6, 6);
 		expect_wc(p.active->qp, 6, IBV_WC_WR_FLUSH_ERR);
 		assert_true(is_untouched(6));
-		/* the other side has seen nothing yet, and finds out as it does on hardware */
+		/* the other side has seen nothing yet, and finds out in the same way as on hardware */
 		expect_state(p.passive->qp, IBV_QPS_RTS);
 		expect_no_event(p.channel);
 		expect_no_event(p.listener.channel);
@@ -176,7 +177,7 @@ test_error_of_the_nth(void **state)
 	}
 }
 
-/* what was sent before it is answered first, also a read; and there is nothing before the first */
+/* requests sent earlier complete first, even a read; the first request has none before it */
 static void
 test_error_behind_a_read(void **state)
 {
@@ -202,7 +203,7 @@ test_error_behind_a_read(void **state)
 	assert_true(is_untouched(1));
 	pair_fini(&p);
 
-	faults("wc-error=rem_op,connection=1"); /* each one: that is the first */
+	faults("wc-error=rem_op,connection=1"); /* every request: so the first one fails */
 	pair_init(&p);
 	post_writes(p.active->qp, 1, 1);
 	expect_wc(p.active->qp, 1, IBV_WC_REM_OP_ERR);
@@ -210,7 +211,7 @@ test_error_behind_a_read(void **state)
 	pair_fini(&p);
 }
 
-/* the other connections of the process are as they were */
+/* the other connections of the process are not affected */
 static void
 test_other_connections(void **state)
 {
@@ -250,7 +251,7 @@ test_disconnect_after(void **state)
 	assert_true(is_untouched(3) && is_untouched(4));
 	expect_disconnected(&p);
 	assert_true(log_has("injected fault: connection 1 ends after work request 2"));
-	/* its receives stay until this side ends too */
+	/* its receives stay until this side disconnects too */
 	expect_no_wc();
 	assert_int_equal(softrdma_rdma_disconnect(p.passive), 0);
 	expect_wc(p.passive->qp, 77, IBV_WC_WR_FLUSH_ERR);
@@ -279,7 +280,7 @@ test_disconnect(void **state)
 	pair_fini(&p);
 }
 
-/* a connection that has ended before its time ends once */
+/* a connection that has ended early ends only once */
 static void
 test_disconnect_of_a_closed_one(void **state)
 {
@@ -325,7 +326,9 @@ test_silent_requests(void **state)
 	pair_fini(&p);
 }
 
-/* the request is executed and the answer is lost: an error says nothing about what has happened */
+/*
+ * the request is executed and its response is lost: an error does not tell whether the request was executed
+ */
 static void
 test_silent_answers(void **state)
 {
@@ -346,7 +349,7 @@ test_silent_answers(void **state)
 	pair_fini(&p);
 }
 
-/* in the middle of a message: the target has its beginning */
+/* in the middle of a message: the target has received its beginning */
 static void
 test_silent_in_a_message(void **state)
 {
@@ -370,8 +373,8 @@ test_silent_in_a_message(void **state)
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
 	wait_until(locked(link, pattern_check(mem + len, there, 5, 0) < 0));
 	link = softrdma_qp_of(p.active->qp)->link;
-	wait_until(
-		locked(link, softrdma_connection_of(link)->faulty->silent)); /* its time runs from here on */
+	wait_until(locked(link,
+		softrdma_connection_of(link)->faulty->silent)); /* its time is counted from here */
 	clock_forward_ms(1000000);
 	expect_wc(p.active->qp, 1, IBV_WC_RETRY_EXC_ERR);
 	expect_disconnected(&p);
@@ -382,7 +385,7 @@ test_silent_in_a_message(void **state)
 	free(mem);
 }
 
-/* the end of the connection is not heard either */
+/* the end of the connection is not received either */
 static void
 test_silent_goodbye(void **state)
 {
@@ -398,7 +401,7 @@ test_silent_goodbye(void **state)
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
 	assert_false(locked(link, softrdma_connection_of(link)->fin_sent));
 	expect_no_event(p.listener.channel);
-	/* as with a peer that does not answer */
+	/* as with a peer that does not respond */
 	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS);
 	expect_disconnected(&p);
 	pair_fini(&p);
@@ -418,7 +421,7 @@ test_delay_of_the_nth(void **state)
 	expect_no_wc();
 	clock_forward_ms(900000);
 	expect_no_wc();
-	assert_true(is_untouched(2) && is_untouched(3) && is_untouched(4)); /* in order */
+	assert_true(is_untouched(2) && is_untouched(3) && is_untouched(4)); /* order is kept */
 	clock_forward_ms(100000);
 	expect_written(p.active->qp, 2);
 	expect_written(p.active->qp, 3);
@@ -427,7 +430,7 @@ test_delay_of_the_nth(void **state)
 	pair_fini(&p);
 }
 
-/* nobody polls: the thread of the device sends what has waited */
+/* without a poller, the device's thread sends the delayed frame */
 static void
 test_delay_without_poller(void **state)
 {
@@ -447,7 +450,7 @@ test_delay_without_poller(void **state)
 	pair_fini(&p);
 }
 
-/* the later of two times is not forgotten when the earlier one is over */
+/* when the earlier of two times is over, the later one still counts */
 static void
 test_two_times(void **state)
 {
@@ -458,14 +461,14 @@ test_two_times(void **state)
 	post_writes(p.active->qp, 1, 1);
 	clock_forward_ms(1000000);
 	wait_for_write(&p, 1);
-	expect_written(p.active->qp, 1); /* also answered, before it is too late */
+	expect_written(p.active->qp, 1); /* its response also arrives in time */
 	expect_no_event(p.channel);
 	clock_forward_ms(2000000);
 	expect_disconnected(&p);
 	pair_fini(&p);
 }
 
-/* on a clock that goes by itself: each frame has taken its time, and the order is kept */
+/* with a running clock: each frame is delayed by its time, and the order is kept */
 static void
 test_delays_of_answers(void **state)
 {
@@ -482,7 +485,7 @@ test_delays_of_answers(void **state)
 	pair_fini(&p);
 }
 
-/* while a frame waits its memory goes away: it is not sent any more */
+/* a frame whose memory is deregistered during the delay is not sent */
 static void
 test_deregistered_while_delayed(void **state)
 {
@@ -506,7 +509,7 @@ test_deregistered_while_delayed(void **state)
 	pair_fini(&p);
 }
 
-/* a queue pair that is destroyed does not take with it that it has executed something */
+/* destroying a queue pair does not discard its delayed responses */
 static void
 test_destroyed_while_delayed(void **state)
 {
@@ -600,7 +603,7 @@ flush(struct ibv_qp *qp, uint64_t wr_id, const struct shared_memory *s)
 		0);
 }
 
-/* it has not happened and does not say that it has: the medium is not touched */
+/* a failed flush does not touch the medium and does not report success */
 static void
 test_flush_error(void **state)
 {
@@ -636,7 +639,7 @@ test_flush_error(void **state)
 	}
 }
 
-/* flushes that succeed are made: one that is slow finds a medium that fails */
+/* a flush that only takes longer reaches the medium, which may fail */
 static void
 test_slow_flush(void **state)
 {
@@ -669,7 +672,7 @@ test_slow_flush(void **state)
 
 /* --- reproducible --- */
 
-/* what becomes of 40 connections that write until they fail; one letter for each work request */
+/* the outcome of 40 connections that write until they fail; one letter for each work request */
 static void
 outcomes(const char *text, char seen[static 1024])
 {
@@ -689,7 +692,7 @@ outcomes(const char *text, char seen[static 1024])
 		pair_fini(&p);
 	}
 	*at = '\0';
-	unsetenv(VARIABLE); /* the same again is to begin anew */
+	unsetenv(VARIABLE); /* the plan starts again when the same text is set again */
 	assert_int_equal(softrdma_fault_plan_read(), 0);
 }
 
@@ -707,7 +710,7 @@ test_reproducible(void **state)
 	assert_non_null(strchr(first, 'w'));
 }
 
-/* --- what it takes --- */
+/* --- resources --- */
 
 static void
 test_no_memory(void **state)
@@ -728,14 +731,14 @@ test_no_memory(void **state)
 		assert_null(link);
 		failures++;
 	}
-	assert_int_equal(failures, 2); /* the link, and what makes it faulty */
+	assert_int_equal(failures, 2); /* the link and its fault state */
 	assert_non_null(softrdma_connection_of(link)->faulty);
 	softrdma_link_put(link);
 	destroy(id);
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* without the variable there is nothing of it */
+/* without the variable a link has no fault state */
 static void
 test_none(void **state)
 {

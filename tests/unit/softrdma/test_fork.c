@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_fork.c -- what a child has of its parent's device: nothing, and the parent notices nothing */
+/* test_fork.c -- a child cannot use its parent's device, and the parent is not affected */
 
 #include "connected.h"
 
@@ -13,10 +13,10 @@
 #include "softrdma/cm.h"
 #include "softrdma/fork.h"
 
-#define DESCRIPTORS 256 /* no test has more */
+#define DESCRIPTORS 256 /* more than any test opens */
 #define CHILD_S 30
 
-/* in a child an assertion of cmocka would go on with the parent's tests */
+/* ends the child: a cmocka assertion would go on with the parent's tests */
 static void
 must(bool ok, const char *what)
 {
@@ -26,7 +26,7 @@ must(bool ok, const char *what)
 	_exit(1);
 }
 
-/* runs it in a child, which must end well */
+/* runs the function in a child, which must succeed */
 static void
 in_child(void (*run)(struct pair_of_ids *p), struct pair_of_ids *p)
 {
@@ -52,7 +52,7 @@ give_receive(struct pair_of_ids *p)
 	assert_int_equal(ibv_post_recv(p->passive->qp, &recv, &bad), 0);
 }
 
-/* bytes go through the connection, both completions are there, and no event has come */
+/* data passes through the connection, both completions arrive, and no event has come */
 static void
 expect_connection(struct pair_of_ids *p)
 {
@@ -75,7 +75,7 @@ expect_connection(struct pair_of_ids *p)
 
 /* --- descriptors --- */
 
-/* what may be left: what programs poll, and files */
+/* a child may keep only the descriptors that programs poll, and files */
 static void
 look_at_descriptors(struct pair_of_ids *p)
 {
@@ -103,7 +103,7 @@ test_descriptors_are_closed(void **state)
 	pair_fini(&p);
 }
 
-/* one of the application that has the number of one of the device's stays */
+/* a descriptor of the application stays open, even if the device used its number before */
 static void
 look_at_own_descriptor(struct pair_of_ids *p)
 {
@@ -155,7 +155,7 @@ use_queues(struct pair_of_ids *p)
 	softrdma_ibv_ack_cq_events(the_cq, 1);
 }
 
-/* what a test makes before it forks */
+/* objects that a test makes before it forks */
 static struct {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq_ex *cq;
@@ -225,7 +225,7 @@ complete_batch(struct pair_of_ids *p)
 	must(ibv_wr_complete(softrdma_ibv_qp_to_qp_ex(p->active->qp)) == ESTALE, "ibv_wr_complete");
 }
 
-/* the parent forks in the middle of a batch: the child cannot send it, and the parent can */
+/* the parent forks in the middle of a batch: only the parent can send it */
 static void
 test_batch(void **state)
 {
@@ -331,7 +331,7 @@ test_objects_of_the_parent(void **state)
 	assert_int_equal(ibv_dealloc_td(the_td), 0);
 }
 
-/* a connection of its own, made with the parent's context, which names the device in both */
+/* makes a new connection with the parent's context, which names the device in both processes */
 static void
 make_own_connection(struct pair_of_ids *p)
 {
@@ -363,7 +363,7 @@ test_own_device(void **state)
 	pair_fini(&p);
 }
 
-/* the board of the same host is another one, too, and has nothing of the parent's */
+/* the child's board for processes of the same host is a new one too, without the parent's regions */
 static void
 test_own_board(void **state)
 {
@@ -410,7 +410,7 @@ hold_manager(void *arg)
 	return NULL;
 }
 
-/* a log function that is called with the manager's lock held, and forks, must not wait for ever */
+/* a log function that is called with the connection manager's lock held may fork, and must not deadlock */
 static void
 test_manager_is_held(void **state)
 {

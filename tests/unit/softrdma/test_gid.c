@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_gid.c -- the port's GIDs, and queue pair numbers that hold a port */
+/* test_gid.c -- the port's GIDs, and queue pair numbers that stand for a port */
 
 #include "connected.h"
 #include "softrdma/gid.h"
@@ -9,7 +9,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
-/* the machine's addresses are those that a test gives */
+/* the test supplies the machine's addresses */
 static struct ifaddrs plan[80];
 static union softrdma_address plan_address[80];
 static unsigned plan_count;
@@ -71,7 +71,7 @@ gid_at(unsigned index)
 	return gid;
 }
 
-/* addresses of other machines first, IPv4 first; what cannot be reached, or could be mistaken, is left out */
+/* addresses of other machines come first, and IPv4 before IPv6; unreachable or ambiguous ones are left out */
 static void
 test_table(void **state)
 {
@@ -81,8 +81,8 @@ test_table(void **state)
 	plan_add("127.0.0.1", IFF_UP | IFF_LOOPBACK);
 	plan_add("2001:db8::1", IFF_UP);
 	plan_add("127.0.0.2",
-		IFF_UP); /* as if of another machine: it must be one of this one's to be bound */
-	plan_add("127.0.0.2", IFF_UP); /* twice */
+		IFF_UP); /* as if it were another machine's; it must be local so that it can be bound */
+	plan_add("127.0.0.2", IFF_UP); /* a second time */
 	plan_add("2001:db8::1", IFF_UP);
 	plan_add("127.0.0.3", 0);
 	plan_add("fe80::1", IFF_UP);
@@ -116,7 +116,7 @@ test_table(void **state)
 	assert_int_equal(gid.raw[7], 1);
 	gid = gid_at(3);
 	assert_memory_equal(gid.raw, &in6addr_loopback, 16);
-	/* IPv4 again, as programs look for the address of a RoCE device */
+	/* the IPv4 addresses again, in the form in which programs look for the address of a RoCE device */
 	for (unsigned i = 4; i < 6; i++) {
 		struct in6_addr mapped;
 		inet_pton(AF_INET6, i == 4 ? "::ffff:127.0.0.2" : "::ffff:127.0.0.1", &mapped);
@@ -132,7 +132,7 @@ test_table(void **state)
 	plan_clear();
 }
 
-/* the same until the device is closed; then another port and another secret */
+/* the GIDs stay the same until the device is closed; then port and secret change */
 static void
 test_stays(void **state)
 {
@@ -149,7 +149,7 @@ test_stays(void **state)
 	plan_clear();
 }
 
-/* the port is this process's, and one socket beside the one that keeps it can listen there */
+/* The port is reserved for this process, and one more socket can listen on it. */
 static void
 test_port_is_kept(void **state)
 {
@@ -181,7 +181,7 @@ test_foreign_gids(void **state)
 	other.raw[1]++;
 	assert_false(softrdma_gid_locate(&other, 0x123456, &where));
 	other = gid;
-	other.raw[2]++; /* of a later version */
+	other.raw[2]++; /* as from a later version */
 	assert_false(softrdma_gid_locate(&other, 0x123456, &where));
 	other = gid;
 	other.raw[8] = other.raw[9] = 0;
@@ -201,14 +201,14 @@ test_no_addresses(void **state)
 	plan_error = ENOBUFS;
 	assert_int_equal(softrdma_gid_count(), 0);
 	assert_true(log_has("the addresses of this machine cannot be read"));
-	/* it is tried again */
+	/* the next call tries again */
 	plan_clear();
 	plan_add("127.0.0.1", IFF_UP);
 	assert_int_equal(softrdma_gid_count(), 2);
 	plan_clear();
 }
 
-/* no more than a table of this length, whatever the machine has */
+/* at most a table of this length, however many addresses the machine has */
 static void
 test_many_addresses(void **state)
 {
@@ -261,7 +261,7 @@ test_routes(void **state)
 	assert_int_equal(softrdma_gid_find_route(&gid), 0);
 	inet_pton(AF_INET6, "fe80::dead:beef", other.raw);
 	assert_int_equal(softrdma_gid_find_route(&other), EHOSTUNREACH);
-	other.raw[0] = 0xfc; /* one of ours without all that they have */
+	other.raw[0] = 0xfc; /* one of ours, but without its fixed bits */
 	assert_int_equal(softrdma_gid_find_route(&other), EINVAL);
 	inet_pton(AF_INET6, "2001:db8::1", other.raw);
 	fail_call(FAIL_MINE, "connect", 0, 1, ENETUNREACH);
@@ -270,7 +270,7 @@ test_routes(void **state)
 	fail_call(FAIL_MINE, "socket", 0, 1, EMFILE);
 	assert_int_equal(softrdma_gid_find_route(&other), EMFILE);
 	assert_int_equal(fail_nothing(), 1);
-	assert_int_equal(count_fds(), fds + 1); /* the port of the own one */
+	assert_int_equal(count_fds(), fds + 1); /* the port of its own */
 	plan_clear();
 }
 
@@ -287,7 +287,7 @@ test_numbers_without_addresses(void **state)
 	assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
 	assert_int_not_equal(first, second);
 	assert_true(first > 1 && first <= 0xffffff);
-	softrdma_gid_put_qp_num(first); /* costs nothing */
+	softrdma_gid_put_qp_num(first); /* harmless */
 	assert_int_equal(count_fds(), fds);
 	random_error = EIO;
 	assert_int_equal(softrdma_gid_take_qp_num(&first), EIO);
@@ -295,7 +295,9 @@ test_numbers_without_addresses(void **state)
 	plan_clear();
 }
 
-/* more than one port has numbers for: each is given once, and again when it was put back */
+/*
+ * more queue pairs than one port has numbers for: each number is given once, and again after it was returned
+ */
 static void
 take_and_put_numbers(const char *first_address, const char *second_address, int fds_of_a_port)
 {
@@ -320,12 +322,12 @@ take_and_put_numbers(const char *first_address, const char *second_address, int 
 	assert_int_equal(count_fds(), fds + ports * fds_of_a_port);
 	uint32_t again;
 	softrdma_gid_put_qp_num(nums[3]);
-	softrdma_gid_put_qp_num(nums[3]); /* twice is once */
+	softrdma_gid_put_qp_num(nums[3]); /* returning it twice is harmless */
 	for (unsigned i = 0; i < 600 && i != 3; i++)
 		softrdma_gid_put_qp_num(nums[i]);
 	assert_int_equal(softrdma_gid_take_qp_num(&again), 0);
 	assert_int_equal(count_fds(), fds + ports * fds_of_a_port);
-	/* what is in use keeps its port beyond the end of the GIDs */
+	/* numbers in use keep their port after the GIDs are released */
 	softrdma_release_gids();
 	assert_true(count_fds() > fds);
 	for (unsigned i = 0; i < 600; i++)
@@ -357,7 +359,7 @@ test_numbers_with_both(void **state)
 	take_and_put_numbers("::1", "127.0.0.1", 2);
 }
 
-/* a port that is free with IPv6 is taken with IPv4: another one is tried, but not for ever */
+/* a port that is free for IPv6 may be in use for IPv4: another one is tried, a limited number of times */
 static void
 test_port_is_half_taken(void **state)
 {
@@ -387,7 +389,7 @@ test_port_is_half_taken(void **state)
 	plan_clear();
 }
 
-/* the one that chance has chosen is taken: the next one is given */
+/* the randomly chosen number is taken: the next one is given */
 static void
 test_number_is_taken(void **state)
 {
@@ -400,7 +402,7 @@ test_number_is_taken(void **state)
 		plan_clear();
 		skip();
 	}
-	for (int i = 0; i < 255; i++) /* the low byte of what is counted comes again */
+	for (int i = 0; i < 255; i++) /* until the counter's low byte repeats */
 		counted_random(&byte, 1);
 	assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
 	assert_int_equal(second, (first & ~0xffu) | ((first + 1) & 0xff));
@@ -431,7 +433,7 @@ test_numbers_fail(void **state)
 	plan_clear();
 }
 
-/* --- what programs ask --- */
+/* --- queries by programs --- */
 
 static void
 test_queries(void **state)
@@ -479,7 +481,7 @@ test_queries(void **state)
 	plan_clear();
 }
 
-/* programs built with a shorter entry, or a longer one */
+/* programs built with a shorter or longer entry */
 static void
 test_entries(void **state)
 {

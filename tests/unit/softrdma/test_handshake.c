@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * test_handshake.c -- sockets that listen, and connections until both sides have agreed
+ * test_handshake.c -- listening sockets, and connections until both sides have agreed
  *
- * One side is the device, the other one a plain TCP socket that sends what it should, what it should not, or
+ * One side is the device. The other is a plain TCP socket that sends what it should, what it should not, or
  * nothing.
  */
 
@@ -17,9 +17,9 @@
 #include "softrdma/source.h"
 #include "softrdma/watched.h"
 
-/* --- the passive side: what comes to a listener --- */
+/* --- the passive side: what arrives at a listener --- */
 
-/* the device closes the connection and the application hears nothing */
+/* the device closes the connection, and the application gets no event */
 static void
 test_garbage(void **state)
 {
@@ -45,7 +45,7 @@ test_garbage(void **state)
 	listener_fini(&l);
 }
 
-/* whoever looks whether somebody is at home leaves no trace */
+/* a client that connects and closes at once (a port scan) leaves no trace in the log */
 static void
 test_port_scan(void **state)
 {
@@ -61,7 +61,7 @@ test_port_scan(void **state)
 	listener_fini(&l);
 }
 
-/* a bit of the header or of the private data, for the length is not known to be right either */
+/* a flipped bit in the header or in the private data; the length may be damaged as well */
 static void
 test_damaged_request(void **state)
 {
@@ -91,7 +91,7 @@ test_other_version(void **state)
 	(void)state;
 	struct listener l;
 	listener_init(&l);
-	/* longer than any of ours: what is unread must not make the kernel throw the answer away */
+	/* longer than any message of ours: data left unread must not make the kernel discard the response */
 	uint8_t buf[4 * BUF_MAX] = { 0 };
 	raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
 	buf[4] = 9;
@@ -105,7 +105,7 @@ test_other_version(void **state)
 	listener_fini(&l);
 }
 
-/* byte by byte is as good as at once; the private data arrives in its exact length */
+/* the request may arrive byte by byte; the private data has its exact length */
 static void
 test_request_in_pieces(void **state)
 {
@@ -127,15 +127,15 @@ test_request_in_pieces(void **state)
 	const struct rdma_conn_param *param = &event->param.conn;
 	assert_int_equal(param->private_data_len, 7);
 	assert_memory_equal(param->private_data, "private", 7);
-	assert_int_equal(param->responder_resources, 2); /* what the peer may have outstanding */
-	assert_int_equal(param->initiator_depth, 3);     /* what the peer can answer */
+	assert_int_equal(param->responder_resources, 2); /* requests that the peer may have outstanding */
+	assert_int_equal(param->initiator_depth, 3);     /* requests that the peer can serve */
 	assert_int_equal(param->qp_num, 0x1234);
 	struct rdma_cm_id *id = event->id;
 	assert_ptr_equal(id->context, l.id->context);
 	assert_int_equal(id->route.addr.src_sin.sin_port, l.addr.sin_port);
 	softrdma_rdma_ack_cm_event(event);
 
-	/* the application says no, with data of its own */
+	/* the application rejects it, with private data of its own */
 	assert_int_equal(softrdma_rdma_reject(id, "no", 2), 0);
 	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE + 2);
 	struct softrdma_handshake hs;
@@ -152,7 +152,7 @@ test_request_in_pieces(void **state)
 	listener_fini(&l);
 }
 
-/* half a message and then nothing: the deadline ends it, not the listener */
+/* half a message and then nothing: the deadline ends this connection, not the listener */
 static void
 test_unfinished_request(void **state)
 {
@@ -163,7 +163,7 @@ test_unfinished_request(void **state)
 	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "private");
 	int fd = raw_connect(&l.addr);
 	raw_send(fd, buf, len - 1);
-	/* another one that is through does not have the deadline any more */
+	/* the deadline no longer applies to a complete request */
 	int done = raw_connect(&l.addr);
 	raw_send(done, buf, len);
 	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -172,7 +172,7 @@ test_unfinished_request(void **state)
 	clock_forward_ms(1000);
 	raw_expect_end(fd);
 	wait_for_log("did not finish its request in time: connection closed");
-	clock_forward_ms(10 * SOFTRDMA_CONNECT_TIMEOUT_MS); /* an application may think for long */
+	clock_forward_ms(10 * SOFTRDMA_CONNECT_TIMEOUT_MS); /* an application may take a long time */
 	assert_false(readable(done, 60));
 	close(fd);
 	destroy(id);
@@ -181,7 +181,7 @@ test_unfinished_request(void **state)
 	listener_fini(&l);
 }
 
-/* an unfinished request when the listener goes */
+/* a request is incomplete when its listener is closed */
 static void
 test_listener_closed_meanwhile(void **state)
 {
@@ -193,7 +193,7 @@ test_listener_closed_meanwhile(void **state)
 	int fd = raw_connect(&l.addr);
 	uint8_t buf[BUF_MAX];
 	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
-	/* when a later one has been answered the earlier ones have been accepted by the device */
+	/* once a later request is answered, the device has accepted the earlier connections */
 	int later = raw_connect(&l.addr);
 	raw_send(later, buf, len);
 	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -208,7 +208,7 @@ test_listener_closed_meanwhile(void **state)
 	listener_fini(&other);
 }
 
-/* a request, which the application has not answered yet */
+/* a request that the application has not answered yet */
 static struct rdma_cm_id *
 request_from(struct listener *l, unsigned host, int *fd)
 {
@@ -219,7 +219,7 @@ request_from(struct listener *l, unsigned host, int *fd)
 	return expect_event(l->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 }
 
-/* nobody can make the device hold more than so many silent connections: others make room */
+/* the number of silent connections is limited: beyond it, each new one closes another */
 static void
 test_too_many_silent(void **state)
 {
@@ -230,11 +230,14 @@ test_too_many_silent(void **state)
 	listener_init(&l);
 	int first = raw_connect_from(&l.addr, 1);
 	int second = raw_connect_from(&l.addr, 1);
-	int third = raw_connect_from(&l.addr, 1); /* too many of this address */
+	int third = raw_connect_from(&l.addr, 1); /* too many from this address */
 	raw_expect_end(first);
 	close(first);
 	int other = raw_connect_from(&l.addr, 2);
-	/* too many in all, the caller's own address has none: of those who have the most the last one goes */
+	/*
+	 * Too many in all, and none from the new one's address: the last connection of the address with the
+	 * most is closed.
+	 */
 	int fd;
 	struct rdma_cm_id *id = request_from(&l, 3, &fd);
 	raw_expect_end(third);
@@ -242,7 +245,7 @@ test_too_many_silent(void **state)
 	int later = raw_connect_from(&l.addr, 4);
 	raw_expect_end(second);
 	close(second);
-	/* where each has one, the oldest */
+	/* if each address has one, the oldest is closed */
 	int last = raw_connect_from(&l.addr, 5);
 	raw_expect_end(other);
 	close(other);
@@ -257,7 +260,7 @@ test_too_many_silent(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/* requests that the application has, or will get, do not make room: newcomers are told so */
+/* Requests that the application has, or will get, are not closed. New connections are rejected instead. */
 static void
 test_too_many_pending(void **state)
 {
@@ -279,7 +282,7 @@ test_too_many_pending(void **state)
 	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
 	close(refused);
 
-	/* there is room again when one is answered */
+	/* after one request is answered there is room again */
 	assert_int_equal(softrdma_rdma_reject(ids[0], NULL, 0), 0);
 	int fd;
 	struct rdma_cm_id *id = request_from(&l, 1, &fd);
@@ -295,7 +298,7 @@ test_too_many_pending(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/* unless it is told otherwise the device leaves the application half of the descriptors */
+/* by default the device leaves half of the descriptors to the application */
 static void
 test_pending_and_descriptors(void **state)
 {
@@ -318,7 +321,8 @@ test_pending_and_descriptors(void **state)
 }
 
 /*
- * others get their turn in a flood; the rest is accepted at the next tick, and may end those who were silent
+ * Connections are accepted in parts, so others get their turn. The rest is accepted at the next tick, and may
+ * close silent connections.
  */
 static void
 test_more_than_one_go(void **state)
@@ -329,7 +333,7 @@ test_more_than_one_go(void **state)
 	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "80", 1);
 	struct listener l;
 	listener_init(&l);
-	softrdma_cm_lock(); /* none is accepted before all are there */
+	softrdma_cm_lock(); /* so that none is accepted before all have connected */
 	for (int i = 0; i < FLOOD; i++)
 		fds[i] = raw_connect(&l.addr);
 	softrdma_cm_unlock();
@@ -344,9 +348,7 @@ test_more_than_one_go(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/*
- * the progress thread is late, or has others to serve: nobody is dropped for that, however short the backlog
- */
+/* the progress thread is late or busy: no connection is dropped for that, even with a short backlog */
 static void
 test_short_backlog(void **state)
 {
@@ -374,7 +376,7 @@ test_short_backlog(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* who has guessed too often is not heard any more, for a while */
+/* connections from an address with too many wrong keys are refused for a while */
 static void
 test_too_many_wrong_keys(void **state)
 {
@@ -405,7 +407,7 @@ test_too_many_wrong_keys(void **state)
 	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
-/* no descriptor left: connections wait, and are served when there is one again */
+/* without a free descriptor, connections wait, and are served once there is one */
 static void
 test_no_descriptor_left(void **state)
 {
@@ -429,12 +431,12 @@ test_no_descriptor_left(void **state)
 	expect_no_event(l.channel);
 	assert_true(limit_files(before, NULL));
 	destroy(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0));
-	assert_int_equal(log_worst, 0); /* said once */
+	assert_int_equal(log_worst, 0); /* it was logged only once */
 	close(fd);
 	listener_fini(&l);
 }
 
-/* a stranger who takes the last descriptor again and again does not fill the log */
+/* a remote host that takes the last descriptor again and again does not fill the log */
 static void
 test_lines_of_waiting(void **state)
 {
@@ -458,10 +460,10 @@ test_lines_of_waiting(void **state)
 		at = strstr(at + 1, "incoming connections wait"))
 		lines++;
 	assert_in_range(lines, 1, SOFTRDMA_LOG_LINES);
-	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS); /* others are told of again */
+	clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS); /* lines for others are logged again */
 }
 
-/* every way accept(2) may fail: that connection is lost or waits, the listener goes on */
+/* for every error of accept(2): the connection is lost or waits, and the listener goes on */
 static void
 test_accept_fails(void **state)
 {
@@ -479,7 +481,7 @@ test_accept_fails(void **state)
 		assert_int_equal(fail_nothing(), 2);
 		close(fd);
 	}
-	/* a listener that is none any more says nothing and waits for the next edge */
+	/* if the listening socket has become invalid, nothing is logged, and the next edge is awaited */
 	static const int final[] = { EBADF, EINVAL };
 	for (size_t i = 0; i < 2; i++) {
 		fail_call(FAIL_THEIRS, "accept4", 0, 1, final[i]);
@@ -495,7 +497,7 @@ test_accept_fails(void **state)
 	listener_fini(&l);
 }
 
-/* no memory or no kernel memory for an incoming connection, at each step of it */
+/* no memory or no kernel memory for an incoming connection, at each step */
 static void
 test_request_without_resources(void **state)
 {
@@ -508,7 +510,7 @@ test_request_without_resources(void **state)
 		log_clear();
 		fail_call(FAIL_THEIRS, "calloc", skip, 1, ENOMEM);
 		int fd = raw_connect(&l.addr);
-		send(fd, buf, len, MSG_NOSIGNAL); /* nobody may be there any more */
+		send(fd, buf, len, MSG_NOSIGNAL); /* the device may have closed already */
 		if (skip == 0) {
 			raw_expect_end(fd);
 			wait_for_log("an incoming connection is dropped: Cannot allocate memory");
@@ -527,7 +529,7 @@ test_request_without_resources(void **state)
 	fail_nothing();
 	expect_no_event(l.channel);
 
-	/* names for log lines may not be had; the lines come all the same */
+	/* the log lines appear even if the peer's name cannot be found */
 	static const char *const calls[] = { "getpeername", "getnameinfo" };
 	for (size_t i = 0; i < 2; i++) {
 		log_clear();
@@ -554,7 +556,7 @@ request(struct listener *l, int *fd)
 	return id;
 }
 
-/* the peer has given up before the application answers: the acceptance succeeds, and an event tells */
+/* the peer gives up before the application accepts: the call succeeds, and an event reports the end */
 static void
 test_peer_gone_before_accept(void **state)
 {
@@ -579,13 +581,13 @@ test_peer_gone_before_accept(void **state)
 			wait_until(has_failed(1));
 		fail_nothing();
 		/*
-		 * the end is noticed by the progress thread; a listener of its own that is served behind it
-		 * shows that it has been
+		 * The progress thread notices the end. A second request that it serves afterwards shows that
+		 * it has.
 		 */
 		int other_fd;
 		struct rdma_cm_id *other = request(&l, &other_fd);
 		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
-		/* not noticed (EINTR): the connection is made, and ends in the same way */
+		/* if it was not noticed (EINTR), the connection is established and ends in the same way */
 		expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
 		destroy(id);
 		destroy(other);
@@ -594,7 +596,7 @@ test_peer_gone_before_accept(void **state)
 	}
 }
 
-/* the answer cannot be sent, as a whole or at all */
+/* the response cannot be sent, in full or at all */
 static void
 test_answer_is_not_sent(void **state)
 {
@@ -618,7 +620,7 @@ test_answer_is_not_sent(void **state)
 	}
 }
 
-/* the socket cannot be watched any more when the connection is made */
+/* resources are missing when the request is accepted */
 static void
 test_accept_without_resources(void **state)
 {
@@ -630,12 +632,12 @@ test_accept_without_resources(void **state)
 	assert_int_equal(softrdma_rdma_accept(id, NULL), -1); /* no queue pair */
 	assert_int_equal(errno, EINVAL);
 	give_qp(id);
-	for (unsigned skip = 0; skip < 2; skip++) { /* its events are set aside first; it stays a request */
+	for (unsigned skip = 0; skip < 2; skip++) { /* its events are allocated first; it remains a request */
 		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
 		assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
 		assert_int_equal(errno, ENOMEM);
 	}
-	fail_call(FAIL_MINE, "epoll_ctl", 1, 1, ENOSPC); /* the first takes the socket out */
+	fail_call(FAIL_MINE, "epoll_ctl", 1, 1, ENOSPC); /* the first call removes the socket */
 	assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
 	assert_int_equal(errno, ENOSPC);
 	assert_int_equal(fail_nothing(), 1);
@@ -644,7 +646,7 @@ test_accept_without_resources(void **state)
 	listener_fini(&l);
 }
 
-/* check sums are asked for, and there is no memory for the records that carry them */
+/* check sums are requested, and there is no memory for the stream of records */
 static void
 test_no_memory_for_records(void **state)
 {
@@ -655,7 +657,7 @@ test_no_memory_for_records(void **state)
 	listener_init(&l);
 	struct rdma_cm_id *id = request(&l, &fd);
 	give_qp(id);
-	fail_call(FAIL_MINE, "calloc", 2, 1, ENOMEM); /* the first two are its events */
+	fail_call(FAIL_MINE, "calloc", 2, 1, ENOMEM); /* the first two are for its events */
 	assert_int_equal(softrdma_rdma_accept(id, NULL), -1);
 	assert_int_equal(errno, ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
@@ -665,7 +667,7 @@ test_no_memory_for_records(void **state)
 	unsetenv("SOFTRDMA_CRC");
 }
 
-/* ACCEPT has been sent, READY does not come: an end by the deadline */
+/* ACCEPT was sent and READY does not come: the deadline ends the connection */
 static void
 test_peer_never_ready(void **state)
 {
@@ -689,7 +691,7 @@ test_peer_never_ready(void **state)
 	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE + 3);
 	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
 	assert_int_equal(hs.type, SOFTRDMA_HANDSHAKE_ACCEPT);
-	assert_int_equal(hs.responder_resources, 2); /* no more than the peer wants */
+	assert_int_equal(hs.responder_resources, 2); /* at most what the peer wants */
 	assert_int_equal(hs.initiator_depth, 3);
 	assert_int_equal(hs.rnr_retry, 7);
 	assert_memory_equal(buf + SOFTRDMA_HANDSHAKE_SIZE, "yes", 3);
@@ -703,7 +705,7 @@ test_peer_never_ready(void **state)
 	listener_fini(&l);
 }
 
-/* sends a record of a frame, by hand */
+/* builds and sends a record with one frame */
 static void
 send_record(int fd, uint64_t number, const struct softrdma_frame *frame, uint32_t length, uint8_t flip)
 {
@@ -720,7 +722,7 @@ send_record(int fd, uint64_t number, const struct softrdma_frame *frame, uint32_
 	raw_send(fd, buf, sizeof(buf));
 }
 
-/* a peer that wants records gets them; what is damaged ends the connection, and is counted */
+/* a peer that wants records gets them; damaged data ends the connection, and is counted */
 static void
 test_records(void **state)
 {
@@ -767,8 +769,8 @@ test_records(void **state)
 }
 
 /*
- * A client that is connected connects again: the first connection is told as established before the second
- * request, also if the thread is at the newcomers already when both come.
+ * A client connects twice. The event of the first established connection comes before the second request,
+ * even if the thread is accepting connections when both arrive.
  */
 static void
 test_established_before_the_next_request(void **state)
@@ -800,7 +802,7 @@ test_established_before_the_next_request(void **state)
 	listener_fini(&l);
 }
 
-/* the connection is there, and nobody to be told so any more */
+/* the connection is established, but its event channel is gone */
 static void
 test_established_unheard(void **state)
 {
@@ -817,14 +819,14 @@ test_established_unheard(void **state)
 	softrdma_rdma_destroy_event_channel(l.channel);
 	raw_frame(fd, &ready);
 	wait_for_log("an established connection cannot be reported");
-	raw_frame(fd, &ready); /* once more is once too often, but harmless */
+	raw_frame(fd, &ready); /* a second READY is one too many, but harmless */
 	close(fd);
 	wait_for_log("the end of a connection cannot be reported");
 	destroy(id);
 	destroy(l.id);
 }
 
-/* --- listening itself --- */
+/* --- listening --- */
 
 static void
 test_bind_of_another_family(void **state)
@@ -842,7 +844,7 @@ test_listen(void **state)
 	(void)state;
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_id(channel);
-	/* without an address: the kernel chooses */
+	/* without an address: the kernel chooses one */
 	fail_call(FAIL_MINE, "socket", 0, 1, EMFILE);
 	assert_int_equal(softrdma_rdma_listen(id, 1), -1);
 	assert_int_equal(errno, EMFILE);
@@ -858,7 +860,7 @@ test_listen(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		id = new_id(channel);
 		fail_call(FAIL_MINE, calls[i], i == 0 ? 0 : 2, 1,
-			ENOMEM); /* the first two of epoll_ctl are the thread's own */
+			ENOMEM); /* the first two calls of epoll_ctl are the thread's own */
 		assert_int_equal(softrdma_rdma_listen(id, 1), -1);
 		assert_int_equal(errno, ENOMEM);
 		assert_int_equal(fail_nothing(), 1);
@@ -868,7 +870,7 @@ test_listen(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* --- the active side: what answers --- */
+/* --- the active side: responses --- */
 
 struct server {
 	int listening, fd;
@@ -878,7 +880,7 @@ struct server {
 	struct softrdma_handshake asked;
 };
 
-/* an id has asked a plain socket for a connection */
+/* the device's id requests a connection from a plain socket */
 static void
 server_asked(struct server *s, struct rdma_conn_param *param)
 {
@@ -923,7 +925,7 @@ test_asks(void **state)
 	assert_int_equal(s.asked.flow_control, 1);
 	assert_int_equal(s.asked.qp_num, s.id->qp->qp_num);
 
-	/* ACCEPT, and behind it in the same packet the first frame of the server: none of it is lost */
+	/* ACCEPT and, in the same packet, the server's first frame: nothing of it is lost */
 	uint8_t buf[BUF_MAX + SOFTRDMA_FRAME_SIZE];
 	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_ACCEPT, "welcome");
 	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_DISCONNECT };
@@ -969,7 +971,7 @@ test_rejected(void **state)
 	}
 }
 
-/* answers that are none */
+/* invalid responses */
 static void
 test_wrong_answers(void **state)
 {
@@ -1020,7 +1022,7 @@ test_wrong_answers(void **state)
 	}
 }
 
-/* a server that says nothing, and one that is not even there */
+/* a server that does not respond, and one that does not exist */
 static void
 test_no_answer(void **state)
 {
@@ -1028,7 +1030,7 @@ test_no_answer(void **state)
 	struct server s;
 	server_asked(&s, NULL);
 	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
-	assert_false(readable(s.channel->fd, 60)); /* it is connected: the application may take its time */
+	assert_false(readable(s.channel->fd, 60)); /* connected: the server may take a long time */
 	clock_forward_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
 	expect_event(s.channel, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 	assert_true(log_has("cannot be reached: Connection timed out"));
@@ -1036,7 +1038,7 @@ test_no_answer(void **state)
 	server_fini(&s);
 }
 
-/* a queue of connections that is full: TCP itself gets no answer */
+/* the server's backlog is full, so not even TCP responds */
 static void
 test_no_tcp_answer(void **state)
 {
@@ -1069,7 +1071,7 @@ closed_port(void)
 	return addr;
 }
 
-/* the line names the embedder's hint, if there is one */
+/* the log line contains the embedder's hint, if there is one */
 static void
 test_refused(void **state)
 {
@@ -1086,7 +1088,7 @@ test_refused(void **state)
 		expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER);
 		assert_true(log_has("no software device listens at 127.0.0.1:"));
 		assert_int_equal(log_has("; look at the hint\n"), with);
-		assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* once only */
+		assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* only once */
 		assert_int_equal(errno, EINVAL);
 		destroy(id);
 	}
@@ -1100,7 +1102,7 @@ test_refused(void **state)
 	server_fini(&s);
 	softrdma_set_env(&hint);
 
-	/* in brackets, so that the port can be told from the address */
+	/* in brackets, which separate the port from the address */
 	struct sockaddr_in6 addr6 = { .sin6_family = AF_INET6,
 		.sin6_port = closed_port().sin_port,
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
@@ -1115,7 +1117,10 @@ test_refused(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* with patience, a server may begin to listen later than its client asks; without one the answer stays */
+/*
+ * With a patience, the server may begin to listen after its client has connected. Without one, a refusal is
+ * final.
+ */
 static void
 test_listening_late(void **state)
 {
@@ -1131,7 +1136,7 @@ test_listening_late(void **state)
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
 	struct rdma_cm_id *id = new_active(channel, &addr);
 	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
-	/* refused at least once before, and whatever else the socket says of that changes nothing */
+	/* it was refused at least once; other events of that socket change nothing */
 	fail_call(FAIL_THEIRS, "connect", 0, FAIL_FOR_EVER, ECONNREFUSED);
 	while (!has_failed(2))
 		sched_yield();
@@ -1147,7 +1152,7 @@ test_listening_late(void **state)
 	destroy(id);
 	close(fd);
 
-	/* nobody comes in that time; another error is the last word at once */
+	/* the patience ends without a listener; any other error is final at once */
 	addr = closed_port();
 	id = new_active(channel, &addr);
 	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
@@ -1166,7 +1171,7 @@ test_listening_late(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
-/* calls that fail before there is an attempt: the result of the call; later: an event */
+/* calls that fail before the attempt begins fail the call; later failures raise an event */
 static void
 test_connect_fails(void **state)
 {
@@ -1180,7 +1185,7 @@ test_connect_fails(void **state)
 		const char *call;
 		unsigned skip;
 	} early[] = {
-		/* its two events are set aside, and stay for the next attempt */
+		/* its two events are allocated first, and are kept for the next attempt */
 		{ "calloc", 0 }, { "calloc", 1 }, { "calloc", 1 }, { "socket", 0 },
 		{ "epoll_ctl", 2 }, /* the first two are the thread's own */
 	};
@@ -1205,7 +1210,7 @@ test_connect_fails(void **state)
 		destroy(id);
 	}
 
-	/* nobody is there to be told */
+	/* the event channel is gone */
 	id = new_active(channel, &addr);
 	fail_call(FAIL_THEIRS, "getsockopt", 0, 1, EPIPE);
 	softrdma_rdma_destroy_event_channel(channel);
@@ -1227,13 +1232,13 @@ test_nothing_to_connect(void **state)
 	struct sockaddr_in any = loopback(0);
 	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&any), 0);
 	give_qp(id);
-	assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* nowhere */
+	assert_int_equal(softrdma_rdma_connect(id, NULL), -1); /* no destination */
 	assert_int_equal(errno, EINVAL);
 	destroy(id);
 	listener_fini(&l);
 }
 
-/* from an address of the application's choice: bound before, or given when resolving */
+/* from an address that the application chooses: bound before, or given when resolving */
 static void
 test_source(void **state)
 {
@@ -1280,7 +1285,7 @@ test_source(void **state)
 		destroy(id);
 	}
 
-	/* IPv6 likewise: both in one family, or the kernel refuses */
+	/* the same for IPv6; both addresses must be of one family, or the kernel refuses */
 	struct sockaddr_in6 src6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	struct sockaddr_in6 dst6 = src6;
 	dst6.sin6_port = closed_port().sin_port;
@@ -1296,7 +1301,7 @@ test_source(void **state)
 	close(listening);
 }
 
-/* the server agrees, and then it cannot be made true here */
+/* the server accepts, but the connection cannot be set up here */
 static void
 test_accepted_but_given_up(void **state)
 {
@@ -1308,7 +1313,7 @@ test_accepted_but_given_up(void **state)
 		log_clear();
 		if (way == NO_QP)
 			softrdma_rdma_destroy_qp(s.id);
-		else if (way == NO_WATCH) /* the first takes the socket out */
+		else if (way == NO_WATCH) /* the first call removes the socket */
 			fail_call(FAIL_THEIRS, "epoll_ctl", 1, 1, ENOSPC);
 		else
 			softrdma_rdma_destroy_event_channel(s.channel);
@@ -1329,7 +1334,7 @@ test_accepted_but_given_up(void **state)
 	}
 }
 
-/* the application gives a queue pair up before the connection is made: it is made, in error */
+/* the application moves the queue pair to error before it is connected: it is connected in that state */
 static void
 test_queue_pair_in_error(void **state)
 {
@@ -1345,7 +1350,7 @@ test_queue_pair_in_error(void **state)
 	server_fini(&s);
 }
 
-/* an attempt that is given up: the server sees the end */
+/* the application gives up an attempt: the server sees the end */
 static void
 test_given_up(void **state)
 {
@@ -1358,7 +1363,7 @@ test_given_up(void **state)
 	server_fini(&s);
 }
 
-/* events that come for a handshake which is over already, or at an odd time */
+/* events that arrive after the handshake has ended, or at an unexpected time */
 static void
 test_late_events(void **state)
 {
@@ -1366,7 +1371,7 @@ test_late_events(void **state)
 	struct listener l;
 	listener_init(&l);
 	struct softrdma_watched *watched = (struct softrdma_watched *)softrdma_id_of(l.id)->listener;
-	watched->handle(watched, EPOLLIN); /* nobody is there */
+	watched->handle(watched, EPOLLIN); /* no one has connected */
 	struct sockaddr_in addr;
 	int listening = raw_listen(&addr);
 	assert_int_equal(listen(listening, 0), 0);
@@ -1412,7 +1417,7 @@ main(void)
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),
-		device_test(test_listening_late), /* last: the patience stays */
+		device_test(test_listening_late), /* last, because the patience cannot be reset */
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_hello.c -- the messages that a connection begins with, on their way through a socket */
+/* test_hello.c -- the connection's first messages, on their way through a socket */
 
 #include "connected.h"
 
@@ -33,7 +33,9 @@ a_hello(const char *private_data)
 	return hello;
 }
 
-/* each byte by itself: complete with the last one and not before, and what follows stays in the socket */
+/*
+ * byte by byte: the message is complete with its last byte, not before, and what follows stays in the socket
+ */
 static void
 test_pieces(void **state)
 {
@@ -59,7 +61,7 @@ test_pieces(void **state)
 	close_pair();
 }
 
-/* the stream ends at every byte: never complete, never more than an end */
+/* the stream ends at every byte: the result is the end, and the message is never complete */
 static void
 test_truncated(void **state)
 {
@@ -101,7 +103,7 @@ test_strangers(void **state)
 	close_pair();
 }
 
-/* any bit behind the version; a length that is damaged is not waited for */
+/* any flipped bit after the version; a damaged length is not waited for */
 static void
 test_damage(void **state)
 {
@@ -139,7 +141,7 @@ test_send(void **state)
 	close_pair();
 }
 
-/* a refused peer that has sent more than any honest one, and would go on */
+/* a refused peer that has sent more than any valid message, and would go on */
 static void
 test_read_away_is_bounded(void **state)
 {
@@ -157,7 +159,7 @@ test_read_away_is_bounded(void **state)
 	close_pair();
 }
 
-/* by default where it is of use; a user's word weighs more; none inside TLS */
+/* check sums by default where they are of use; a user's setting overrides this; none inside TLS */
 static void
 test_wish(void **state)
 {
@@ -176,14 +178,14 @@ test_wish(void **state)
 	struct sockaddr_in addr;
 	int listening = raw_listen(&addr);
 	int fd = raw_connect(&addr);
-	struct softrdma_tls *tls = (struct softrdma_tls *)&addr; /* only looked at for NULL */
+	struct softrdma_tls *tls = (struct softrdma_tls *)&addr; /* only compared with NULL */
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (cases[i].value)
 			setenv("SOFTRDMA_CRC", cases[i].value, 1);
 		log_clear();
 		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].here);
 		assert_int_equal(log_has("SOFTRDMA_CRC is no number from 0 to 1"), i >= 4);
-		/* who does not know where the other side is takes it for far away */
+		/* if the peer's location is unknown, it counts as remote */
 		fail_call(FAIL_MINE, "getpeername", 0, 1, ENOTCONN);
 		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].away);
 		fail_call(FAIL_MINE, "getsockname", 0, 1, ENOBUFS);
@@ -196,7 +198,7 @@ test_wish(void **state)
 	close(listening);
 }
 
-/* each two wishes, whoever has which: 0 and 1 by default, 2 and 3 by a user */
+/* each pair of wishes, in both orders: 0 and 1 are defaults, 2 and 3 a user's settings */
 static void
 test_agree(void **state)
 {

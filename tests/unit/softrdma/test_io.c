@@ -30,7 +30,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-/* the clock stands as long as this is not 0 */
+/* while this is not 0 the clock stands at this time */
 static _Atomic(uint64_t) standing_ns;
 uint64_t __real_softrdma_now_ns(void);
 uint64_t __wrap_softrdma_now_ns(void);
@@ -54,7 +54,7 @@ test_starts_and_stops(void **state)
 		assert_int_equal(softrdma_io_start(), 0);
 		assert_int_equal(count_threads(), 2);
 		softrdma_io_stop();
-		assert_int_equal(count_threads(), 2); /* somebody still needs it */
+		assert_int_equal(count_threads(), 2); /* another object still needs it */
 		softrdma_io_stop();
 		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 		assert_int_equal(count_fds(), fds);
@@ -68,7 +68,7 @@ test_does_not_start(void **state)
 	static const char *const calls[] = { "epoll_create1", "eventfd", "epoll_ctl", "pthread_create" };
 	int fds = count_fds();
 	for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
-		/* there are two epolls, and two descriptors for the first one to begin with */
+		/* there are two epoll instances; the first one needs two descriptors */
 		const char *call = calls[i / 2];
 		fail_call(FAIL_MINE, call, strncmp(call, "epoll_", 6) == 0 ? i % 2 : 0, 1, EMFILE);
 		assert_int_equal(softrdma_io_start(), EMFILE);
@@ -79,7 +79,7 @@ test_does_not_start(void **state)
 	softrdma_io_stop();
 }
 
-/* signals are the application's, and nothing is inherited by the programs it starts */
+/* signals belong to the application, and the programs that it starts inherit no descriptors */
 static void
 test_thread_and_descriptors(void **state)
 {
@@ -108,7 +108,7 @@ test_thread_and_descriptors(void **state)
 			if (strcmp(line, "Name:\tsoftrdma\n") == 0)
 				ours = true;
 			if (ours && strncmp(line, "SigBlk:", 7) == 0) {
-				/* all but those that cannot be blocked, and glibc's own two */
+				/* all signals except those that cannot be blocked and glibc's own two */
 				assert_true(strtoull(line + 8, NULL, 16) == 0xfffffffe7ffbfeffu);
 				seen++;
 			}
@@ -138,7 +138,10 @@ write_works(struct ibv_qp *qp)
 	return next_wc().status == IBV_WC_SUCCESS && memcmp(the_mem, the_mem + 4096, 64) == 0;
 }
 
-/* a child of fork() without exec has no threads of ours; what it does to its copy concerns nobody */
+/*
+ * a child of fork() without exec() has no threads of the device; its changes to its copy affect no other
+ * process
+ */
 static void
 test_forked_child(void **state)
 {
@@ -147,7 +150,7 @@ test_forked_child(void **state)
 	pair_init(&p);
 	pid_t pid = fork();
 	if (pid == 0) {
-		/* our descriptors are its own copies */
+		/* the child has its own copies of these descriptors */
 		close(softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->fd);
 		close(p.channel->fd);
 		_exit(7);
@@ -174,11 +177,11 @@ test_interrupted_wakes(void **state)
 	raw_send(fd, buf, len);
 	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(id);
-	fail_call(FAIL_MINE, "write", 0, 1, EINTR); /* a deadline is set: the thread is woken */
+	fail_call(FAIL_MINE, "write", 0, 1, EINTR); /* a deadline is set, which wakes the thread */
 	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
 	assert_int_equal(fail_nothing(), 1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EINTR);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 0); /* nothing new */
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 0); /* no change */
 	struct softrdma_link *link = softrdma_qp_of(id->qp)->link;
 	pthread_mutex_lock(&link->lock);
 	softrdma_connection_deadline(link, 0);
@@ -186,7 +189,7 @@ test_interrupted_wakes(void **state)
 	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1); /* the first one wakes the thread */
 	wait_until(has_failed(1));
 	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
-	/* another failure is not to be mended by trying again: somebody else wakes the thread, later */
+	/* another error is not retried: a later call wakes the thread */
 	fail_call(FAIL_MINE, "write", 0, 1, EIO);
 	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	assert_int_equal(fail_nothing(), 1);
@@ -210,7 +213,7 @@ count_release(struct softrdma_watched *watched)
 	released++;
 }
 
-/* without a thread nobody can be using it any more */
+/* without a thread the object cannot be in use, so it is released at once */
 static void
 test_forgotten_without_thread(void **state)
 {
@@ -222,14 +225,14 @@ test_forgotten_without_thread(void **state)
 	assert_int_equal(softrdma_newcomers_watch(0, &watched), EBADF);
 }
 
-/* --- a plain socket for a peer --- */
+/* --- a plain socket as the peer --- */
 
 struct raw_peer {
 	struct listener l;
 	struct rdma_cm_id *id;
 	struct softrdma_link *link;
 	int fd;
-	uint32_t seq; /* of its next request */
+	uint32_t seq; /* the sequence number of its next request */
 };
 
 static void
@@ -274,7 +277,7 @@ raw_expect_frame(int fd, uint8_t opcode, uint16_t code, uint32_t seq)
 	assert_int_equal(frame.seq, seq);
 }
 
-/* the peer's next request */
+/* the peer's next request, a WRITE */
 static struct softrdma_frame
 next_write(struct raw_peer *p, const void *to, uint32_t key, uint32_t len)
 {
@@ -301,7 +304,7 @@ raw_expect_alive(struct raw_peer *p)
 	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
 }
 
-/* --- those who are not connected yet --- */
+/* --- pending connections --- */
 
 struct newcomer {
 	struct softrdma_watched watched;
@@ -326,7 +329,10 @@ newcomer_gone(struct softrdma_watched *watched)
 	((struct newcomer *)watched)->turns = 0;
 }
 
-/* connections are served while newcomers pause, which they must as soon as they have taken time from those */
+/*
+ * Connections are served while pending ones pause. These must pause as soon as they have used time that
+ * connections could have used.
+ */
 static void
 test_connections_come_first(void **state)
 {
@@ -337,8 +343,7 @@ test_connections_come_first(void **state)
 	raw_peer_init(&p);
 	standing_ns = __real_softrdma_now_ns();
 	raw_expect_alive(&p);
-	assert_int_equal(softrdma_newcomers_watch(newcomer.fd, &newcomer.watched),
-		0); /* it has room: a turn */
+	assert_int_equal(softrdma_newcomers_watch(newcomer.fd, &newcomer.watched), 0); /* ready at once */
 	wait_until(newcomer.turns == 1);
 	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
 	for (int i = 0; i < 100; i++)
@@ -347,7 +352,7 @@ test_connections_come_first(void **state)
 	standing_ns += 100000000; /* the longest pause */
 	wait_until(newcomer.turns == 2);
 
-	/* the thread does not sleep longer than the pause lasts, if nothing else wakes it */
+	/* the thread sleeps at most until the pause ends, even if nothing else wakes it */
 	standing_ns = 0;
 	raw_expect_alive(&p);
 	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
@@ -356,7 +361,7 @@ test_connections_come_first(void **state)
 	wait_until(newcomer.turns == 4);
 
 	softrdma_newcomers_forget(newcomer.fd, &newcomer.watched);
-	raw_expect_alive(&p); /* it is released when the thread is through with what it does */
+	raw_expect_alive(&p); /* it is released when the thread has finished its current work */
 	wait_until(newcomer.turns == 0);
 	close(newcomer.fd);
 	raw_peer_fini(&p);
@@ -372,7 +377,7 @@ post_write(struct ibv_qp *qp, uint64_t wr_id, size_t len)
 		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED },
 			   *bad;
-	/* elsewhere than from where it comes: that may still be read when it is there */
+	/* to another place than its source, which may still be read when the write arrives */
 	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096;
 	wr.wr.rdma.rkey = the_mr->rkey;
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
@@ -402,12 +407,15 @@ test_protocol_broken(void **state)
 	wait_for_log("a peer sent what is no frame of the protocol");
 	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
 
-	/* the event was on its way when the socket went */
+	/* the event was pending when the socket was closed */
 	softrdma_connection_of(p.link)->watched.turn(&softrdma_connection_of(p.link)->watched, EPOLLIN);
 	raw_peer_fini(&p);
 }
 
-/* one wrong key ends the connection; the refusal is told before, and from whom it came is counted */
+/*
+ * One access violation ends the connection. The NAK is sent first, and the violation counts against its
+ * source.
+ */
 static void
 test_trespasser(void **state)
 {
@@ -427,7 +435,10 @@ test_trespasser(void **state)
 		assert_memory_equal(the_mem, "good", 4);
 		wait_for_log("127.0.0.1 has reached for memory that it may not have");
 		wait_for_log(times == 1 ? "number 1 from there" : "number 2 from there");
-		/* the application hears of it as of any other end: when the peer answers, or does not */
+		/*
+		 * the application gets the usual event of the end: when the peer responds, or after the
+		 * timeout
+		 */
 		expect_no_event(p.l.channel);
 		if (times == 1)
 			raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_DISCONNECT });
@@ -438,7 +449,7 @@ test_trespasser(void **state)
 	}
 }
 
-/* whoever cannot be named any more is expelled all the same */
+/* a connection whose peer's address is unknown is closed all the same */
 static void
 test_unknown_trespasser(void **state)
 {
@@ -446,7 +457,7 @@ test_unknown_trespasser(void **state)
 	struct raw_peer p;
 	raw_peer_init(&p);
 	fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOTCONN);
-	raw_write(&p, the_mem, the_mr->rkey + 1, 0); /* of nothing: that is not refused */
+	raw_write(&p, the_mem, the_mr->rkey + 1, 0); /* of 0 bytes: this is not refused */
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
 	raw_write(&p, the_mem, the_mr->rkey + 1, 4);
 	raw_send(p.fd, "evil", 4);
@@ -463,7 +474,7 @@ test_receiving_fails(void **state)
 	(void)state;
 	struct raw_peer p;
 	raw_peer_init(&p);
-	/* more interruptions than turns: others get theirs in between */
+	/* more interruptions than turns: other connections are served in between */
 	fail_call(FAIL_THEIRS, "recv", 0, 2 * SOFTRDMA_RX_TURNS, EINTR);
 	raw_write(&p, the_mem, the_mr->rkey, 4);
 	raw_send(p.fd, "abcd", 4);
@@ -471,14 +482,14 @@ test_receiving_fails(void **state)
 	assert_int_equal(fail_nothing(), 2 * SOFTRDMA_RX_TURNS);
 	assert_memory_equal(the_mem, "abcd", 4);
 
-	fail_call(FAIL_THEIRS, "recv", 0, 1, ETIMEDOUT); /* the kernel has given the peer up */
+	fail_call(FAIL_THEIRS, "recv", 0, 1, ETIMEDOUT); /* the kernel has given up the peer */
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	fail_nothing();
 	raw_peer_fini(&p);
 }
 
-/* registered memory may be mapped no more: the message is refused, nobody crashes */
+/* registered memory may be unmapped: the message is refused, and the process does not crash */
 static void
 test_memory_gone_when_receiving(void **state)
 {
@@ -492,7 +503,10 @@ test_memory_gone_when_receiving(void **state)
 	assert_non_null(mr);
 	munmap(mem, size);
 	raw_write(&p, mem, mr->rkey, (uint32_t)size);
-	/* the header is taken before any payload is there, which then goes straight to the memory */
+	/*
+	 * The header is received before there is any payload, which is then received directly into the
+	 * memory.
+	 */
 	wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
 	for (size_t sent = 0; sent < size;) {
@@ -507,8 +521,8 @@ test_memory_gone_when_receiving(void **state)
 }
 
 /*
- * What a file has lost ends a read as if no more had come: the kernel tells of the fault at the next one
- * only, and no edge comes for that
+ * If a file was truncated, a read into its memory ends early, as if the rest had not arrived. The kernel reports
+ * the fault only at the next read, for which no edge comes.
  */
 static void
 test_short_read_into_a_file(void **state)
@@ -537,7 +551,7 @@ test_short_read_into_a_file(void **state)
 		wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 		if (cut)
 			assert_int_equal(ftruncate(file, SIZE / 2), 0);
-		/* all of it has come before a part of it is received, and the other half after that */
+		/* everything has arrived before a part of it is received; the rest is received afterwards */
 		pthread_mutex_lock(&p.link->lock);
 		raw_send(p.fd, payload, SIZE);
 		fail_call(FAIL_THEIRS, "recvmsg", 0, 1, FAIL_SHORT);
@@ -556,7 +570,10 @@ test_short_read_into_a_file(void **state)
 	raw_peer_fini(&p);
 }
 
-/* memory that is gone, of what this side has asked for; elsewhere in the stream there is nothing to refuse */
+/*
+ * memory for the response to a request of this side is gone; elsewhere in the stream there is nothing to
+ * refuse
+ */
 static void
 test_memory_gone_when_reading(void **state)
 {
@@ -595,7 +612,7 @@ test_memory_gone_when_reading(void **state)
 
 /* --- sending --- */
 
-/* a peer that is not there any more must not cost the process its life */
+/* a vanished peer must not kill the process by SIGPIPE */
 static void
 test_no_sigpipe(void **state)
 {
@@ -628,16 +645,16 @@ test_sending_fails(void **state)
 	(void)state;
 	struct raw_peer p;
 	raw_peer_init(&p);
-	fail_call(FAIL_MINE, "sendmsg", 0, 2, EINTR); /* made again */
+	fail_call(FAIL_MINE, "sendmsg", 0, 2, EINTR); /* the call is repeated */
 	post_write(p.id->qp, 1, 8);
 	assert_int_equal(fail_nothing(), 2);
-	fail_call(FAIL_MINE, "sendmsg", 0, 1, EAGAIN); /* whoever serves the socket next goes on */
+	fail_call(FAIL_MINE, "sendmsg", 0, 1, EAGAIN); /* the next thread that serves the socket goes on */
 	post_write(p.id->qp, 2, 8);
 	assert_int_equal(fail_nothing(), 1);
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p.link->seq });
 	expect_wc(1, IBV_WC_SUCCESS);
 
-	fail_call(FAIL_MINE, "sendmsg", 0, 1, EFAULT); /* memory that was registered is mapped no more */
+	fail_call(FAIL_MINE, "sendmsg", 0, 1, EFAULT); /* registered memory has been unmapped */
 	post_write(p.id->qp, 3, 8);
 	fail_nothing();
 	struct ibv_wc wc = next_wc();
@@ -648,7 +665,7 @@ test_sending_fails(void **state)
 }
 
 static pthread_mutex_t tick_gate = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool at_gate; /* the progress thread is; it is told under the lock that it no longer is */
+static atomic_bool at_gate; /* the progress thread waits there; it clears this under the lock */
 static atomic_uint ticks;
 
 static void
@@ -662,7 +679,7 @@ tick_through_gate(uint64_t now_ns)
 	pthread_mutex_unlock(&tick_gate);
 }
 
-/* the progress thread waits at its next tick until it may go on */
+/* stops the progress thread at its next tick, until let_thread_go() */
 static void
 hold_thread(void)
 {
@@ -680,8 +697,8 @@ let_thread_go(void)
 }
 
 /*
- * Connections with more to send than one turn wait in a list, each once. The progress thread is kept busy
- * meanwhile.
+ * A connection with more to send than fits into one turn waits in a list, at most once. The progress thread
+ * is held meanwhile.
  */
 static void
 test_more_than_one_turn(void **state)
@@ -702,7 +719,7 @@ test_more_than_one_turn(void **state)
 		sum += (unsigned)next_wc().wr_id;
 	assert_int_equal(sum, 6);
 
-	/* and the list is emptied when the device stops, whatever is in it */
+	/* when the device stops, the list is emptied */
 	hold_thread();
 	fail_call(FAIL_MINE, "sendmsg", 0, FAIL_FOR_EVER, EINTR);
 	post_write(b.active->qp, 2, 8);
@@ -711,10 +728,10 @@ test_more_than_one_turn(void **state)
 	pair_fini(&a);
 	pair_fini(&b);
 	struct ibv_wc wc;
-	ibv_poll_cq(the_cq, 1, &wc); /* it may have been through or not */
+	ibv_poll_cq(the_cq, 1, &wc); /* it may have completed or not */
 }
 
-/* bytes that have not arrived at the other side's socket */
+/* bytes that have not arrived at the other side's socket yet */
 static int
 unsent(int fd)
 {
@@ -724,9 +741,8 @@ unsent(int fd)
 }
 
 /*
- * One connection that has very much to do, in small pieces, does not hold up those that have little. While
- * there are more like it, its turn ends after so many frames; what it has done by then is seen by the read of
- * another.
+ * A connection with many small frames must not hold up others. While several have work, a turn ends after a
+ * fixed number of frames. A READ of another connection shows how far it got.
  */
 static void
 test_flood_of_frames(void **state)
@@ -746,11 +762,11 @@ test_flood_of_frames(void **state)
 	}
 
 	hold_thread();
-	/* the first one's turn ends without having come to anything, so it has more to do than one */
+	/* the first connection's turn ends without progress, so more than one has work */
 	fail_call(FAIL_THEIRS, "recv", 0, SOFTRDMA_RX_TURNS, EINTR);
 	raw_write(&first, (char *)the_mem + 8, the_mr->rkey, 4);
 	raw_send(first.fd, "abcd", 4);
-	wait_until(unsent(first.fd) == 0); /* it is there, so it comes first */
+	wait_until(unsent(first.fd) == 0); /* it has arrived first */
 	raw_send(flooder.fd, flood, (size_t)FLOOD * LENGTH);
 	wait_until(unsent(flooder.fd) == 0);
 	raw_frame(honest.fd,
@@ -776,14 +792,14 @@ test_flood_of_frames(void **state)
 	raw_peer_fini(&first);
 }
 
-/* a region that is deregistered while it is half sent takes the connection with it */
+/* deregistering a region while it is being sent ends the connection */
 static void
 test_deregistered_when_half_sent(void **state)
 {
 	(void)state;
 	struct raw_peer p;
 	raw_peer_init(&p);
-	size_t size = 64u << 20; /* more than any socket buffer takes */
+	size_t size = 64u << 20; /* more than any socket buffer holds */
 	void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(mr);
@@ -800,7 +816,7 @@ test_deregistered_when_half_sent(void **state)
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	munmap(mem, size);
 
-	/* a queue pair that is just being destroyed has no memory on its way */
+	/* a queue pair that is being destroyed has no memory in transit */
 	struct ibv_qp *qp = p.link->qp;
 	p.link->qp = NULL;
 	mr = softrdma_ibv_reg_mr(the_pd, the_mem, 8, 0);
@@ -811,7 +827,7 @@ test_deregistered_when_half_sent(void **state)
 
 /* --- deadlines --- */
 
-/* the peer does not answer DISCONNECT */
+/* the peer does not respond to DISCONNECT */
 static void
 test_disconnect_without_answer(void **state)
 {
@@ -827,7 +843,7 @@ test_disconnect_without_answer(void **state)
 	raw_peer_fini(&p);
 }
 
-/* the acceptance was heard when this side had already ended the connection: its deadline stays */
+/* READY arrives after this side has disconnected: the deadline of the disconnection stays */
 static void
 test_ready_after_disconnect(void **state)
 {
@@ -850,7 +866,7 @@ test_ready_after_disconnect(void **state)
 	listener_fini(&l);
 }
 
-/* a SEND without payload */
+/* waits for a SEND without payload */
 static void
 raw_expect_message(int fd)
 {
@@ -869,7 +885,7 @@ post_send(struct ibv_qp *qp, uint64_t wr_id)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-/* the receiver is not ready: the sender waits as long as the receiver has said, and not longer */
+/* the receiver has no receive: the sender waits the time that the receiver has set, and not longer */
 static void
 test_receiver_not_ready(void **state)
 {
@@ -881,7 +897,7 @@ test_receiver_not_ready(void **state)
 	struct ibv_recv_wr recv_wr = { .wr_id = 10 }, *bad;
 	post_send(p.active->qp, 1);
 	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
-	clock_forward_ms(1000); /* not yet: it is twice 655.36 ms */
+	clock_forward_ms(1000); /* too early: the time is 2 * 655.36 ms */
 	assert_int_equal(ibv_post_recv(p.passive->qp, &recv_wr, &bad), 0);
 	assert_int_equal(next_wc().status + next_wc().status, 0);
 	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns == 0));
@@ -893,7 +909,7 @@ test_receiver_not_ready(void **state)
 	expect_state(p.active->qp, IBV_QPS_ERR);
 	pair_fini(&p);
 
-	/* destroyed while it waits: the timer goes too */
+	/* if it is destroyed while it waits, the timer is removed too */
 	pair_init(&p);
 	link = softrdma_qp_of(p.active->qp)->link;
 	softrdma_connection_of(link)->rnr_retry = 0;
@@ -902,7 +918,7 @@ test_receiver_not_ready(void **state)
 	pair_fini(&p);
 }
 
-/* the peer vanishes while it is waited for: its timer goes with it */
+/* if the peer vanishes during the wait, the timer is removed */
 static void
 test_gone_while_not_ready(void **state)
 {
@@ -922,7 +938,7 @@ test_gone_while_not_ready(void **state)
 	raw_peer_fini(&p);
 }
 
-/* a receive that comes when the connection has ended feeds nobody */
+/* a receive posted after the end of the connection wakes no sender */
 static void
 test_receive_after_the_end(void **state)
 {
@@ -964,7 +980,7 @@ poll_until_claimed(struct softrdma_link *link)
 	assert_true(is_claimed(link));
 }
 
-/* who polls for a while has the socket to himself, until he stops */
+/* a thread that polls for some time owns the socket until it stops */
 static void
 test_claims(void **state)
 {
@@ -973,7 +989,7 @@ test_claims(void **state)
 	pair_init(&p);
 	struct softrdma_link *link = polled_link(&p);
 	struct ibv_wc wc;
-	fail_call(FAIL_MINE, "epoll_ctl", 0, FAIL_FOR_EVER, ENOMEM); /* no claim, no harm */
+	fail_call(FAIL_MINE, "epoll_ctl", 0, FAIL_FOR_EVER, ENOMEM); /* works without ownership, too */
 	while (!has_failed(1))
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	fail_nothing();
@@ -982,17 +998,17 @@ test_claims(void **state)
 	poll_until_claimed(link);
 	assert_true(write_works(p.active->qp));
 	assert_true(write_works(p.passive->qp));
-	/* looked at, found to go on, and later to have stopped */
+	/* its polling is checked: first it still polls, later it has stopped */
 	wait_until(!is_claimed(link));
 	assert_true(write_works(p.passive->qp));
 
-	/* arming the queue says that the polling is over */
+	/* arming the queue ends the ownership */
 	poll_until_claimed(link);
 	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
 	assert_false(is_claimed(link));
 	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
 
-	/* so does waiting on a channel, whichever */
+	/* waiting on any channel does too */
 	poll_until_claimed(link);
 	struct ibv_comp_channel *channel = softrdma_ibv_create_comp_channel(softrdma_context());
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
@@ -1003,12 +1019,15 @@ test_claims(void **state)
 	assert_false(is_claimed(link));
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), 0);
 
-	/* a connection that ends takes the claim with it */
+	/* the end of a connection ends its ownership */
 	poll_until_claimed(link);
 	pair_fini(&p);
 }
 
-/* whoever has a claimed connection in hand is there: the progress thread goes on to the others */
+/*
+ * A thread that holds the lock of a connection it owns is polling it. The progress thread goes on to other
+ * connections.
+ */
 static void
 test_claim_in_use_holds_up_nobody(void **state)
 {
@@ -1019,7 +1038,7 @@ test_claim_in_use_holds_up_nobody(void **state)
 	poll_until_claimed(p.link);
 	pthread_mutex_lock(&p.link->lock);
 	for (int i = 0; i < 3; i++) {
-		clock_forward_ms(100); /* it is time to look after claims */
+		clock_forward_ms(100); /* the time of the next ownership check */
 		raw_expect_alive(&other);
 	}
 	pthread_mutex_unlock(&p.link->lock);
@@ -1029,7 +1048,7 @@ test_claim_in_use_holds_up_nobody(void **state)
 	raw_peer_fini(&other);
 }
 
-/* a poller does not wait for anybody */
+/* a poller never waits for another thread */
 static void
 test_poller_does_not_wait(void **state)
 {
@@ -1046,7 +1065,7 @@ test_poller_does_not_wait(void **state)
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	pthread_mutex_unlock(&cq->links_lock);
 
-	/* more connections than a poller should look at: the progress thread does it all */
+	/* with more connections than a poller reads, the progress thread does all the work */
 	struct pair_of_ids others[2];
 	pair_init(&others[0]);
 	pair_init(&others[1]);
@@ -1057,7 +1076,7 @@ test_poller_does_not_wait(void **state)
 	pair_fini(&others[0]);
 	pair_fini(&others[1]);
 
-	/* a queue pair without a connection costs nothing */
+	/* a queue pair without a connection is skipped */
 	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	wait_until(locked(link,
@@ -1075,7 +1094,7 @@ register_and_back(void *arg)
 	return NULL;
 }
 
-/* a connection that leaves while all of them are visited, as deregistering does */
+/* a connection is removed while a deregistration visits all of them */
 static void
 test_leaves_during_a_visit(void **state)
 {
@@ -1105,9 +1124,7 @@ struct file_region {
 	struct ibv_mr *mr;
 };
 
-/*
- * on a disk, where a flush may take its time; the working directory is the build's, /tmp need not be on one
- */
+/* On a disk, where a flush may take time. The working directory is the build's; /tmp may be in memory. */
 static void
 file_region_init(struct file_region *r)
 {
@@ -1152,7 +1169,7 @@ raw_flush(struct raw_peer *p, const struct file_region *r)
 	raw_frame(p->fd, &frame);
 }
 
-/* while it waits for the medium nothing further of this connection is executed, but others go on */
+/* during a flush no later request of this connection is executed, but other connections go on */
 static void
 test_flush_on_worker(void **state)
 {
@@ -1175,7 +1192,7 @@ test_flush_on_worker(void **state)
 	fail_nothing();
 	uint8_t buf[SOFTRDMA_FRAME_SIZE];
 	struct softrdma_frame ack = { 0 };
-	while (ack.seq != 101) { /* one for both, or one each */
+	while (ack.seq != 101) { /* one ACK for both, or one each */
 		raw_recv(p.fd, buf, sizeof(buf));
 		assert_true(softrdma_frame_decode(buf, &ack));
 		assert_int_equal(ack.opcode, SOFTRDMA_OP_ACK);
@@ -1186,7 +1203,7 @@ test_flush_on_worker(void **state)
 	file_region_fini(&r);
 }
 
-/* where reading flushes, the answer waits for the medium */
+/* if reading flushes, the response waits for the medium */
 static void
 test_read_that_flushes(void **state)
 {
@@ -1234,7 +1251,7 @@ test_flush_without_thread(void **state)
 	assert_int_equal(fail_nothing(), 1);
 	wait_for_log("no thread for a flush (Resource temporarily unavailable)");
 
-	/* broken behind the flush */
+	/* the protocol is broken after the flush */
 	fail_call(FAIL_THEIRS, "pthread_create", 0, FAIL_FOR_EVER, EAGAIN);
 	char garbage[SOFTRDMA_FRAME_SIZE];
 	memset(garbage, 'x', sizeof(garbage));
@@ -1246,7 +1263,7 @@ test_flush_without_thread(void **state)
 	file_region_fini(&r);
 }
 
-/* the medium says no */
+/* the medium reports an error */
 static void
 test_flush_fails(void **state)
 {
@@ -1263,7 +1280,9 @@ test_flush_fails(void **state)
 	file_region_fini(&r);
 }
 
-/* for as long as the environment says, a worker looks for the next flush, and serves what comes with it */
+/*
+ * A worker polls for the next flush, for the time set in the environment, and serves the requests before it.
+ */
 static void
 test_worker_stays(void **state)
 {
@@ -1287,10 +1306,10 @@ test_worker_stays(void **state)
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 103);
 	assert_memory_equal(r.mem, "data", 4);
 	assert_int_equal(count_threads(), 3);
-	assert_int_equal(softrdma_reader_borrow(p.link), -1); /* somebody has it */
+	assert_int_equal(softrdma_reader_borrow(p.link), -1); /* a worker has it */
 	raw_expect_alive(&other);
 
-	/* when its time is over the progress thread has the socket again */
+	/* when the time is over, the progress thread has the socket again */
 	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	clock_forward_ms(1001);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
@@ -1299,7 +1318,7 @@ test_worker_stays(void **state)
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 105);
 
-	/* the end of the stream is seen */
+	/* the worker sees the end of the stream */
 	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
 	shutdown(p.fd, SHUT_WR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -1310,7 +1329,7 @@ test_worker_stays(void **state)
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
-/* what a poller has, it keeps */
+/* a poller keeps the connection that it owns */
 static void
 test_worker_leaves_the_socket_to_a_poller(void **state)
 {
@@ -1343,7 +1362,7 @@ occupy_worker(struct softrdma_connection *conn)
 	sem_wait(&worker_may_end);
 }
 
-/* a connection that flushes all the time takes turns with others if there are not enough workers for all */
+/* without enough workers for all, a connection that flushes all the time takes turns with others */
 static void
 test_worker_goes_where_it_is_needed(void **state)
 {
@@ -1354,7 +1373,7 @@ test_worker_goes_where_it_is_needed(void **state)
 	struct raw_peer p, other;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
-	const int one = 1; /* two flushes at once are not to wait for each other */
+	const int one = 1; /* so that the second of two flushes does not wait for the first one's ACK */
 	assert_int_equal(setsockopt(other.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
 	sem_init(&worker_begun, 0, 0);
 	sem_init(&worker_may_end, 0, 0);
@@ -1364,7 +1383,7 @@ test_worker_goes_where_it_is_needed(void **state)
 		sem_wait(&worker_begun);
 	}
 
-	/* it stays for what may come, but not if something has come elsewhere */
+	/* the worker stays for the next flush of its connection, unless another connection needs it */
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
 	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
@@ -1372,7 +1391,10 @@ test_worker_goes_where_it_is_needed(void **state)
 	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
 	assert_false(locked(p.link, softrdma_connection_of(p.link)->has_worker));
 
-	/* nor for the next flush of its own: the second one from here on is that, and fails */
+	/*
+	 * It does not prefer its own connection's next flush. Of the next msync() calls the second is the
+	 * other connection's, and fails.
+	 */
 	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
 	raw_flush(&other, &r);
 	raw_flush(&other, &r);
@@ -1404,8 +1426,8 @@ pass_ticks(int count)
 }
 
 /*
- * Does the progress thread receive without having been told that there is something? From one tick to the
- * next it polls at least once, or finds that it is time to look at all.
+ * True if the progress thread receives without an event. From one tick to the next it polls at least once, or
+ * finds that it is time to check all connections.
  */
 static bool
 is_polled_busily(void)
@@ -1423,10 +1445,10 @@ make_busy(struct raw_peer *p)
 		raw_expect_alive(p);
 	assert_true(is_polled_busily());
 	raw_expect_alive(p);
-	pass_ticks(1); /* it knows how long it is to look for more */
+	pass_ticks(1); /* now it knows how long to poll */
 }
 
-/* before it sleeps the progress thread polls the connection that alone had something lately */
+/* before it sleeps, the progress thread polls the only connection that had input recently */
 static void
 test_polled_busily(void **state)
 {
@@ -1439,14 +1461,14 @@ test_polled_busily(void **state)
 	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
 	clock_stop();
 	raw_expect_alive(&p);
-	assert_false(is_polled_busily()); /* once is no habit */
+	assert_false(is_polled_busily()); /* one message is not enough */
 
 	make_busy(&p);
 	raw_expect_alive(&other);
-	assert_false(is_polled_busily()); /* nor is it one where two take turns */
+	assert_false(is_polled_busily()); /* nor are messages of two connections in turn */
 
 	make_busy(&p);
-	post_write(p.id->qp, 1, 8); /* who posts would find the lock taken */
+	post_write(p.id->qp, 1, 8); /* the poster would find the lock taken */
 	uint8_t frame_and_payload[SOFTRDMA_FRAME_SIZE + 8];
 	raw_recv(p.fd, frame_and_payload, sizeof(frame_and_payload));
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p.link->seq });
@@ -1454,7 +1476,7 @@ test_polled_busily(void **state)
 	assert_false(is_polled_busily());
 
 	make_busy(&p);
-	assert_true(softrdma_reader_borrow(p.link) >= 0); /* who has the socket looks himself */
+	assert_true(softrdma_reader_borrow(p.link) >= 0); /* the borrower of the socket polls it itself */
 	assert_false(is_polled_busily());
 	softrdma_reader_return(p.link);
 
@@ -1464,12 +1486,12 @@ test_polled_busily(void **state)
 	raw_expect_alive(&p);
 
 	make_busy(&p);
-	shutdown(p.fd, SHUT_WR); /* the end is seen */
+	shutdown(p.fd, SHUT_WR); /* the end of the stream is seen */
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_false(is_polled_busily());
 	raw_peer_fini(&p);
 
-	/* it may be destroyed meanwhile, and the thread may end */
+	/* the connection may be destroyed meanwhile, and the thread may end */
 	make_busy(&other);
 	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
 	raw_peer_fini(&other);
@@ -1477,7 +1499,7 @@ test_polled_busily(void **state)
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
-/* the peer, the queue pair, or sense goes away while the medium is waited for */
+/* during the flush the queue pair is destroyed, it is disconnected, or the peer breaks the protocol */
 static void
 test_gone_during_flush(void **state)
 {

@@ -2,12 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * test_link.c -- two links joined by a stream in memory that is cut at random, at each place, or into single
- * bytes
+ * test_link.c -- two links joined by a stream in memory, which is cut at random, at each position, or into
+ * single bytes
  *
- * What TCP does to a byte stream is all that can happen between the two, so a scenario must end the same
- * whatever the cuts are. No sockets, no threads, no clock; a FLUSH ends at once, with the error that the test
- * wants.
+ * TCP can do nothing to a stream of bytes but cut it, so a scenario must have the same result for any cuts.
+ * There are no sockets, threads or clocks. A FLUSH completes at once, with the error that the test sets.
  */
 
 #include "fixture.h"
@@ -18,19 +17,19 @@
 
 struct stream {
 	uint8_t *bytes;
-	size_t begin, end; /* of what is on its way; positions count from the start of the connection */
+	size_t begin, end; /* of the bytes in transit; positions count from the start of the connection */
 };
 
 struct pair {
 	struct side side[2];
 	struct stream to[2]; /* to[i] goes to side[i] */
 	uint64_t random;     /* 0: no random cuts */
-	size_t cut;          /* a piece ends at this position of each direction */
+	size_t cut;          /* in each direction, a part ends at this position */
 	size_t piece_max;
 	int flush_error;
 	int ready[2], disconnected[2];
-	bool broken[2]; /* side i found the other one breaking the protocol */
-	bool hold[2];   /* side i does not get what is on its way */
+	bool broken[2]; /* side i has found a protocol error of the other one */
+	bool hold[2];   /* side i does not receive the bytes in transit */
 	bool ended[2];  /* side i has seen the end of the stream */
 };
 
@@ -41,7 +40,7 @@ told_ready(struct softrdma_link *link, void *arg)
 	++*(int *)arg;
 }
 
-static struct pair *the_pair; /* of the test that runs */
+static struct pair *the_pair; /* of the running test */
 
 static void
 told_disconnected(struct softrdma_link *link, void *arg)
@@ -52,7 +51,7 @@ told_disconnected(struct softrdma_link *link, void *arg)
 
 static const struct softrdma_link_ops ops = { .ready = told_ready, .disconnected = told_disconnected };
 
-static bool by_copy; /* of all links, as if their stream were encrypted */
+static bool by_copy; /* for all links: as if their stream were encrypted */
 
 static struct pair *
 new_pair(void)
@@ -92,7 +91,7 @@ smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* how much of available bytes at this position of a stream move at once */
+/* number of bytes that move at once, of those available at this position of a stream */
 static size_t
 next_piece(struct pair *p, size_t position, size_t available)
 {
@@ -110,7 +109,7 @@ next_piece(struct pair *p, size_t position, size_t available)
 	return len;
 }
 
-/* one sendmsg: a part of the batch goes onto the stream; false: nothing to send */
+/* one sendmsg() of a part of the batch; false if there is nothing to send */
 static bool
 send_some(struct pair *p, int from)
 {
@@ -152,7 +151,7 @@ look_again_after_flush(struct pair *p, int at)
 	}
 }
 
-/* one recvmsg: false: nothing has come */
+/* one recvmsg(); false if nothing has arrived */
 static bool
 receive_some(struct pair *p, int at)
 {
@@ -179,7 +178,7 @@ receive_some(struct pair *p, int at)
 	return true;
 }
 
-/* a side that has sent its last byte shuts its direction down, which the other one sees after that byte */
+/* A side that has sent its last byte shuts its direction down. The other side sees this after that byte. */
 static bool
 see_end(struct pair *p, int at)
 {
@@ -192,7 +191,7 @@ see_end(struct pair *p, int at)
 	return true;
 }
 
-/* until nothing moves any more */
+/* runs until nothing moves */
 static void
 run(struct pair *p)
 {
@@ -208,7 +207,7 @@ run(struct pair *p)
 	assert_false(p->broken[0] || p->broken[1]);
 }
 
-/* as run(), but all bytes of the next batches stay on the stream */
+/* like run(), but all bytes of the next batches stay in the stream */
 static void
 run_sender(struct pair *p, int from)
 {
@@ -216,7 +215,7 @@ run_sender(struct pair *p, int from)
 		;
 }
 
-/* a receive for whoever waits: what io.c does after a post */
+/* gives the posted receives to the links that wait for one, as io.c does after a post */
 static void
 feed(struct side *side)
 {
@@ -259,12 +258,12 @@ expect_recv(struct side *side, uint64_t wr_id, uint32_t len, bool imm)
 	assert_int_equal(wc.wc_flags, imm ? IBV_WC_WITH_IMM : 0);
 }
 
-/* offsets in the regions: what is local and what is remote never meet */
+/* offsets in the regions; local and remote ranges do not overlap */
 #define LOCAL 0
 #define REMOTE 0x10000
 #define RECVS 0x20000
 
-/* one of everything, from one side; seeds tell the sides' bytes apart */
+/* posts one request of each kind from one side; the seeds make the sides' bytes differ */
 static void
 post_everything(struct pair *p, int from)
 {
@@ -350,7 +349,7 @@ check_everything(struct pair *p, int from)
 	assert_memory_equal(here->mem + LOCAL + 510, "line", 5);
 }
 
-/* the pair begins anew, without the cost of making it */
+/* resets the pair, which is cheaper than making a new one */
 static void
 clear(struct pair *p)
 {
@@ -394,7 +393,7 @@ test_everything(void **state)
 	free_pair(p);
 }
 
-/* messages of many frames both ways, between lists whose pieces end anywhere */
+/* messages of many frames in both directions, between lists of SGEs of any length */
 static void
 test_long_messages(void **state)
 {
@@ -442,8 +441,8 @@ test_long_messages(void **state)
 }
 
 /*
- * no receive in the middle of a pipeline of everything: it goes on when there is one, with no byte lost or
- * doubled
+ * There is no receive in the middle of a pipeline of all requests. It goes on when there is one, and no byte
+ * is lost or doubled.
  */
 static void
 test_not_ready(void **state)
@@ -492,14 +491,15 @@ test_not_ready(void **state)
 		assert_int_equal(pattern_check(there->mem + (1 << 20), len, seed, 0), -1);
 		assert_int_equal(pattern_check(here->mem + (1 << 20), 2 * SEGMENT, seed + 1000, 0), -1);
 		assert_int_equal(pattern_check(here->mem + (2 << 20), 3, seed + 1000, 0), -1);
-		assert_int_equal(*(uint64_t *)(void *)(there->mem + (3 << 20)), 1); /* once */
+		assert_int_equal(*(uint64_t *)(void *)(there->mem + (3 << 20)), 1); /* executed once */
 		free_pair(p);
 	}
 }
 
 /*
- * The responder's queue pair goes to error while the requester waits for a receive: no more than an error
- * status. The reason is one of its own requests, when there is nothing else to send, or comes from outside.
+ * The responder's queue pair goes to error while the requester waits for a receive. The requester must get no
+ * more than an error status. The reason is a failed request of the responder's side with nothing else to
+ * send, or an outside event.
  */
 static void
 test_failure_while_not_ready(void **state)
@@ -534,7 +534,9 @@ test_failure_while_not_ready(void **state)
 	}
 }
 
-/* each remote error: the status, everything behind flushed in order and exactly once, memory as it was */
+/*
+ * for each remote error: its status; all later requests are flushed, in order and once; memory is unchanged
+ */
 static void
 test_remote_errors(void **state)
 {
@@ -577,7 +579,7 @@ test_remote_errors(void **state)
 		commit(here);
 		post(p, 0, SOFTRDMA_OP_WRITE, 4, 0, 500, 8);
 		post(p, 0, SOFTRDMA_OP_READ, 5, 3 << 20, 0, 8);
-		/* with cuts the stream could end in the middle of it, and so without the NAK */
+		/* if the stream is cut, it could end in the middle of this request, and so without the NAK */
 		if (p->random == 0)
 			post(p, 1, SOFTRDMA_OP_WRITE, 1, 0, 500, 8);
 		run(p);
@@ -595,7 +597,7 @@ test_remote_errors(void **state)
 		expect_wc(there->recv_cq, 1, recv_status);
 		expect_wc(there->recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
 		expect_no_wc(there->recv_cq);
-		struct ibv_wc wc; /* done, or flushed with the rest of that queue pair */
+		struct ibv_wc wc; /* completed, or flushed with its queue pair */
 		assert_int_equal(softrdma_cq_pop(there->send_cq, 1, &wc), p->random == 0);
 		expect_no_wc(there->send_cq);
 		assert_int_equal(here->qp.state, IBV_QPS_ERR);
@@ -603,15 +605,15 @@ test_remote_errors(void **state)
 		assert_int_equal(pattern_check(there->mem, 100, 1, 0), -1);
 		assert_int_equal(pattern_check(here->mem + (3 << 20), 100, 1, 0), -1);
 		assert_int_equal(pattern_check_byte(there->mem + 100, REGION_SIZE - 100, 0), -1);
-		if (p->random == 0) /* a request that has left in part ends the stream */
+		if (p->random == 0) /* a request that was sent only in part ends the stream */
 			assert_int_equal(p->disconnected[0] + p->disconnected[1], 0);
 		free_pair(p);
 	}
 }
 
 /*
- * A batch that is ready to leave when the queue pair fails: no request in it does, for its memory is the
- * application's again; the responses do. A request that has begun to leave ends the stream.
+ * A batch is ready to send when the queue pair fails. Its requests are not sent, because their memory belongs
+ * to the application again; the responses are. A request that was sent in part ends the stream.
  */
 static void
 test_failure_with_a_batch(void **state)
@@ -694,7 +696,7 @@ test_ready_and_disconnect(void **state)
 			softrdma_link_lost(p->side[i].link);
 			assert_int_equal(p->disconnected[i], 1);
 		}
-		/* who only heard of the end keeps its receives until it ends the connection too */
+		/* the side that did not disconnect keeps its receives until it does */
 		if (!both) {
 			expect_no_wc(p->side[!closer].recv_cq);
 			softrdma_link_close(p->side[!closer].link);
@@ -705,7 +707,7 @@ test_ready_and_disconnect(void **state)
 	}
 }
 
-/* what was admitted before the refusal is answered, then the refusal, then DISCONNECT */
+/* after an access violation: the responses to earlier requests, then the NAK, then DISCONNECT */
 static void
 test_expelled(void **state)
 {
@@ -731,7 +733,7 @@ test_expelled(void **state)
 	}
 	free_pair(p);
 
-	/* other refusals are not the same, nor is memory that goes away under a READ */
+	/* other refusals are no access violation, and neither is memory that disappears during a READ */
 	p = new_pair();
 	post(p, 1, SOFTRDMA_OP_FETCH_ADD, 1, 0, 4, 8);
 	run(p);
@@ -740,7 +742,7 @@ test_expelled(void **state)
 	free_pair(p);
 }
 
-/* a request of this side had left in part: there is no DISCONNECT behind that, but the end of the stream */
+/* a request of this side was sent in part: the stream ends after it, without DISCONNECT */
 static void
 test_expelled_in_the_middle(void **state)
 {
@@ -783,7 +785,7 @@ test_lost(void **state)
 	free_pair(p);
 }
 
-/* the memory that a message is being received into leaves: not a byte more of it is touched */
+/* memory is deregistered while a message is received into it: no further byte of it is written */
 static void
 test_revoke_while_receiving(void **state)
 {
@@ -816,7 +818,7 @@ test_revoke_while_receiving(void **state)
 			assert_false(softrdma_link_revoke(side->link, side->mr));
 			softrdma_mr_delete(side->mr);
 			side->mr = NULL;
-			memset(side->mem, 0xdb, REGION_SIZE); /* somebody else's memory now */
+			memset(side->mem, 0xdb, REGION_SIZE); /* other memory now */
 			run(p);
 			assert_int_equal(pattern_check_byte(side->mem, REGION_SIZE, 0xdb), -1);
 			expect_wc(p->side[0].send_cq, 1,
@@ -824,7 +826,7 @@ test_revoke_while_receiving(void **state)
 			expect_wc(p->side[0].send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 			expect_no_wc(p->side[0].send_cq);
 			if (what == READ)
-				expect_no_wc(p->side[1].recv_cq); /* nobody tells the other side */
+				expect_no_wc(p->side[1].recv_cq); /* the other side is not told */
 			else
 				expect_wc(p->side[1].recv_cq, 1,
 					what == SEND ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
@@ -833,7 +835,7 @@ test_revoke_while_receiving(void **state)
 	}
 }
 
-/* ... or the memory that is being sent */
+/* memory is deregistered while it is sent */
 static void
 test_revoke_while_sending(void **state)
 {
@@ -853,7 +855,7 @@ test_revoke_while_sending(void **state)
 			p->cut = sent;
 			if (sent > 0)
 				assert_true(send_some(p, sender));
-			if (response) /* a request of its own, that has nothing to do with that memory */
+			if (response) /* a request of its own, which does not use that memory */
 				post(p, 1, SOFTRDMA_OP_FLUSH, 2, 0, 0, 0);
 			softrdma_mr_remove(side->mr);
 			assert_true(softrdma_link_revoke(side->link, side->mr));
@@ -874,8 +876,10 @@ test_revoke_while_sending(void **state)
 	}
 }
 
-/* the pages of what is being sent have gone, and not the region: whose fault that is depends on whose they
- * are */
+/*
+ * The pages of the memory being sent are gone, but not the region. Whose error this is depends on whose
+ * memory it is.
+ */
 static void
 test_whose_memory_is_gone(void **state)
 {
@@ -900,7 +904,7 @@ test_whose_memory_is_gone(void **state)
 	}
 }
 
-/* the other side does not read while it makes memory durable: what it was sent then may fill all buffers */
+/* The other side does not read while it makes memory durable, so later messages may fill all buffers. */
 static void
 test_response_behind_a_flush(void **state)
 {
@@ -911,7 +915,7 @@ test_response_behind_a_flush(void **state)
 	run_sender(p, 1);
 	while (receive_some(p, 0))
 		;
-	run_sender(p, 0); /* a response with no flush before it */
+	run_sender(p, 0); /* a response without a flush before it */
 	post(p, 0, SOFTRDMA_OP_FLUSH, 1, 0, 0, 64);
 	run_sender(p, 0);
 	assert_false(req->behind_flush);
@@ -925,7 +929,7 @@ test_response_behind_a_flush(void **state)
 	free_pair(p);
 }
 
-/* a region that is not on its way, here or there, and one that is posted but not looked at yet */
+/* a region that is not in transit, on either side, and one of a posted request that was not checked yet */
 static void
 test_revoke_of_something_else(void **state)
 {
@@ -963,7 +967,7 @@ test_revoke_of_something_else(void **state)
 	free_pair(p);
 }
 
-/* bytes that no well-behaved peer sends end in a refusal of the stream, never in an assertion */
+/* bytes that no correct peer sends must end the stream, never raise an assertion */
 static void
 inject(struct pair *p, int to, const struct softrdma_frame *frame)
 {
@@ -1008,7 +1012,7 @@ test_broken_protocol(void **state)
 	}
 }
 
-/* DISCONNECT is the last frame: what follows it is not served and tells nobody anything */
+/* DISCONNECT is the last frame: frames after it are ignored and raise no event */
 static void
 test_nothing_after_disconnect(void **state)
 {
@@ -1036,7 +1040,7 @@ test_nothing_after_disconnect(void **state)
 	}
 }
 
-/* one completion queue too small: the queue pair goes to error, with nothing delivered twice */
+/* one completion queue is too small: the queue pair goes to error, and no completion is delivered twice */
 static void
 test_overrun(void **state)
 {
@@ -1074,7 +1078,7 @@ static const uint8_t any_opcode[] = { SOFTRDMA_OP_SEND, SOFTRDMA_OP_WRITE, SOFTR
 	SOFTRDMA_OP_FETCH_ADD, SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_OP_FLUSH };
 
 struct count {
-	uint64_t sends, recvs; /* posted */
+	uint64_t sends, recvs; /* number of posted requests */
 	uint64_t sends_done, recvs_done;
 	bool failed;
 };
@@ -1114,8 +1118,8 @@ post_anything(struct pair *p, int from, struct count *count, uint64_t *random)
 }
 
 /*
- * anything at any time, with an error now and then, and the end of the stream at last: each request completes
- * once
+ * Random requests at random times, with an occasional error, and the end of the stream at last. Each request
+ * completes once.
  */
 static void
 test_anything(void **state)
@@ -1166,7 +1170,7 @@ test_anything(void **state)
 	}
 }
 
-/* memory is not where the stream goes to and comes from: the same happens */
+/* the stream is copied from and to memory: the results are the same */
 static void
 test_by_copy(void **state)
 {
@@ -1179,7 +1183,7 @@ test_by_copy(void **state)
 	by_copy = false;
 }
 
-/* bytes that come by the piece, as from records: what is no frame ends the connection */
+/* decoded bytes, as from records: bytes that are no frame end the connection */
 static void
 test_taken_bytes_that_are_no_frame(void **state)
 {

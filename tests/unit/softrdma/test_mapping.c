@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_mapping.c -- what the kernel says about mapped areas, by its query and by its text */
+/* test_mapping.c -- what the kernel reports about mapped areas, by its query and by its text */
 
 #include "connected.h"
 
@@ -30,7 +30,7 @@ note(const struct softrdma_area *area, const char *name, void *arg)
 	return seen->stop_with;
 }
 
-/* -1 for the text; a kernel before 6.11 has nothing else */
+/* -1 selects the text, which is all that a kernel before 6.11 has */
 static int
 open_way(int way)
 {
@@ -68,7 +68,7 @@ test_areas(void **state)
 		seen = (struct seen){ .stop_with = 42 };
 		assert_int_equal(softrdma_mapping_each(fd, start, end, false, note, &seen), 42);
 		assert_int_equal(seen.count, 1);
-		/* at the very end of the address space there is nothing */
+		/* there is nothing at the very end of the address space */
 		assert_int_equal(
 			softrdma_mapping_each(fd, UINTPTR_MAX - PAGE, UINTPTR_MAX - 1, false, note, &seen),
 			EFAULT);
@@ -79,7 +79,7 @@ test_areas(void **state)
 	close(file);
 }
 
-/* memory without a file has no name; one query after another must not keep the name of the first */
+/* memory without a file has no name; a query must not keep the name that an earlier one returned */
 static void
 test_nameless(void **state)
 {
@@ -119,11 +119,11 @@ test_no_proc(void **state)
 	assert_int_equal(softrdma_mapping_open(), -1);
 	fail_nothing();
 	assert_int_equal(seen.count, 0);
-	/* a descriptor that answers no query */
+	/* a descriptor that supports no query */
 	assert_int_equal(softrdma_mapping_each(0x7fffffff, start, start + 1, false, note, &seen), EBADF);
 }
 
-/* the text may end early, or have lines that are none */
+/* the text may end early, or have invalid lines */
 static void
 test_odd_text(void **state)
 {
@@ -159,7 +159,7 @@ test_odd_text(void **state)
 		fail_file(text);
 		assert_int_equal(softrdma_mapping_is_sync(start), smaps[i].sync);
 	}
-	assert_false(softrdma_mapping_is_sync((uintptr_t)the_mem)); /* the truth */
+	assert_false(softrdma_mapping_is_sync((uintptr_t)the_mem)); /* the real text */
 }
 
 int

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_memory.c -- which memory may be registered, and which accesses to it pass */
+/* test_memory.c -- which memory may be registered, and which accesses to it are allowed */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 static struct ibv_pd *pd, *other_pd;
 static uint8_t *mem; /* four pages; the last one is not accessible */
 
-/* what the kernel's random numbers are replaced by, where a test wants to see collisions */
+/* replaces the kernel's random numbers in tests that need collisions */
 static uint32_t next_random[4];
 static unsigned randoms, random_calls;
 static int random_error;
@@ -134,7 +134,7 @@ test_lookup(void **state)
 	assert_null(softrdma_mr_find(pd, key, base + 500, UINT64_MAX - base - 499, access));
 	assert_null(softrdma_mr_find(pd, key, 0, UINT64_MAX, access));
 	assert_null(softrdma_mr_find(pd, key, UINT64_MAX, 1, access));
-	/* key, domain, right: all bits of it */
+	/* all bits of the key, the domain, and the rights */
 	for (int bit = 0; bit < 32; bit++)
 		assert_null(softrdma_mr_find(pd, key ^ 1u << bit, base, 1, access));
 	assert_null(softrdma_mr_find(other_pd, key, base, 1, access));
@@ -150,7 +150,7 @@ test_keys(void **state)
 {
 	(void)state;
 	static const struct softrdma_env scripted = { .random = scripted_random };
-	/* the last use of the real numbers in this process: there is no way back to them */
+	/* the last use of real random numbers in this process: they cannot be restored */
 	struct softrdma_mr *many[64];
 	for (int i = 0; i < 64; i++) {
 		many[i] = new_mr(mem, PAGE, RW);
@@ -166,7 +166,7 @@ test_keys(void **state)
 	memcpy(next_random, script, sizeof(script));
 	randoms = 4;
 	struct softrdma_mr *first = new_mr(mem, PAGE, RW);
-	struct softrdma_mr *second = new_mr(mem, PAGE, RW); /* neither 0 nor one in use; the same bucket */
+	struct softrdma_mr *second = new_mr(mem, PAGE, RW); /* neither 0 nor in use; the same bucket */
 	assert_int_equal(random_calls, 4);
 	assert_int_equal(first->mr.rkey, 5);
 	assert_int_equal(second->mr.rkey, 5 + 4096);
@@ -201,7 +201,7 @@ test_places(void **state)
 		{ 10, 1, 0, 1, 100, 1, 1 },
 		{ 15, 15, 0, 1, 105, 15, 15 },
 		{ 29, 2, 0, 2, 119, 1, 1 },
-		{ 30, 4, 0, 1, 2 * PAGE - 4, 4, 4 }, /* the rest of the last piece is over the region's end */
+		{ 30, 4, 0, 1, 2 * PAGE - 4, 4, 4 }, /* the rest of the last SGE is past the region's end */
 		{ 29, 6, EACCES, 0, 0, 0, 0 },
 		{ 30, 5, EACCES, 0, 0, 0, 0 },
 		{ 34, 4, EACCES, 0, 0, 0, 0 },
@@ -245,8 +245,8 @@ on_fault(int number)
 #endif
 
 /*
- * Programs wait for the last byte. The store is interrupted there, by a page that cannot be written: all
- * bytes before it must be there by then; the same with a last word that is aligned.
+ * Programs wait for the last byte. A page that cannot be written interrupts the store there; all bytes before
+ * it must be stored by then. The same holds for an aligned last word.
  */
 static void
 test_last_byte_last(void **state)
@@ -259,7 +259,7 @@ test_last_byte_last(void **state)
 	uint8_t from[1024];
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7 + 1);
-	/* volatile: they change between sigsetjmp and the return to it */
+	/* volatile, because they change between sigsetjmp() and the return to it */
 	for (volatile size_t len = 0; len <= sizeof(from); len++) {
 		memset(map, 0, 2 * PAGE);
 		assert_int_equal(softrdma_mr_store(mr, map + 3, from, len), 0);
@@ -296,7 +296,7 @@ test_last_byte_last(void **state)
 	munmap(map, 2 * PAGE);
 }
 
-/* a store into a file that was cut off is an error, not a signal */
+/* a store into a truncated file is an error, not a signal */
 static void
 test_truncated_file(void **state)
 {
@@ -342,7 +342,7 @@ test_truncated_file(void **state)
 	delete_mr(mr);
 }
 
-/* SOFTRDMA_READ_FLUSHES: of memory that can be made durable, when it is registered for reads */
+/* SOFTRDMA_READ_FLUSHES: for memory that can be made durable, if it is registered for reads */
 static void
 test_read_flushes(void **state)
 {
@@ -363,7 +363,7 @@ test_read_flushes(void **state)
 		{ "1", map, PAGE, readable | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, true, true },
 		{ "1", map, PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, false, false },
 		{ "1", map, 0, readable, false, false },
-		{ "1", mem, PAGE, readable, false, false }, /* no file */
+		{ "1", mem, PAGE, readable, false, false }, /* not mapped from a file */
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		setenv("SOFTRDMA_READ_FLUSHES", cases[i].setting, 1);
@@ -372,7 +372,7 @@ test_read_flushes(void **state)
 		assert_int_equal(mr->persist != NULL, cases[i].persist);
 		delete_mr(mr);
 	}
-	/* not known is not durable; no memory is an error */
+	/* unknown memory does not count as durable; a failed allocation is an error */
 	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
 	assert_null(softrdma_mr_new(pd, map, PAGE, readable));
 	assert_int_equal(errno, ENOMEM);
@@ -382,7 +382,7 @@ test_read_flushes(void **state)
 	close(fd);
 }
 
-/* a sandbox forbids the calls that copy at once: the kernel still copies, and a SIGBUS is still an error */
+/* a sandbox forbids the calls that copy directly: the kernel still copies, and a SIGBUS is still an error */
 static void
 test_sandbox(void **state)
 {
@@ -404,14 +404,14 @@ test_sandbox(void **state)
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE, 3), EFAULT);
 	fail_nothing();
-	/* the kernel stores what it can: not all of it is not enough */
+	/* the kernel stores as much as it can; an incomplete store is an error */
 	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3), EFAULT);
 	delete_mr(mr);
 	munmap(map, 2 * PAGE);
 	close(fd);
 }
 
-/* the kernel cannot be asked if a page is there: then no instruction may touch it */
+/* if the kernel cannot be asked whether a page exists, no instruction may access it */
 static void
 test_kernel_without_populate(void **state)
 {
@@ -431,7 +431,7 @@ test_kernel_without_populate(void **state)
 	close(fd);
 }
 
-/* shared memory that nobody can cut off needs no such care, though the kernel shows a file for it */
+/* shared memory that cannot be truncated needs no such care, though the kernel reports a file for it */
 static void
 test_shared_without_a_file(void **state)
 {
@@ -450,7 +450,7 @@ test_shared_without_a_file(void **state)
 	mr = new_mr(map, PAGE, RW);
 	assert_false(mr->fragile);
 	delete_mr(mr);
-	/* what cannot be known is fragile */
+	/* unknown memory counts as fragile */
 	fail_call(FAIL_MINE, "memfd_create", 0, 1, EPERM);
 	mr = new_mr(map, PAGE, RW);
 	assert_true(mr->fragile);
@@ -463,7 +463,7 @@ test_shared_without_a_file(void **state)
 	shmdt(map);
 }
 
-/* the kernel shows a segment's number as its inode, and the first one of a name space has the number 0 */
+/* The kernel reports a segment's number as its inode. The first segment of a name space has the number 0. */
 static void
 test_segment_without_a_number(void **state)
 {
@@ -481,7 +481,7 @@ test_segment_without_a_number(void **state)
 	shmdt(map);
 }
 
-/* huge pages may be missing when a hole is touched, whatever name the memory has */
+/* huge pages may be missing when a hole is accessed, whatever the name of the memory */
 static void
 test_huge_pages(void **state)
 {
@@ -532,7 +532,7 @@ static void
 test_registering_fails(void **state)
 {
 	(void)state;
-	/* nothing needs no right to be flushed */
+	/* an empty region may have the right to be flushed, without any memory */
 	delete_mr(new_mr(mem, 0, RW | SOFTRDMA_ACCESS_FLUSH_PERSISTENT));
 	refuses(mem, PAGE, RW | SOFTRDMA_ACCESS_FLUSH_PERSISTENT, EOPNOTSUPP);
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_modify.c -- queue pairs that applications make, move through their states and ask for */
+/* test_modify.c -- queue pairs that applications create, move through their states, and query */
 
 #include "by_hand.h"
 
@@ -27,7 +27,7 @@ test_create(void **state)
 	assert_int_equal(attr.qp_state, IBV_QPS_RESET);
 	assert_int_equal(got.sq_sig_all, 1);
 	assert_memory_equal(&got.cap, &init.cap, sizeof(got.cap));
-	assert_int_equal(init.cap.max_send_wr, 4); /* what is granted */
+	assert_int_equal(init.cap.max_send_wr, 4); /* the granted values */
 	assert_int_equal(init.cap.max_inline_data, 64);
 	assert_int_equal(init.cap.max_recv_wr, 4);
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
@@ -68,7 +68,7 @@ test_create_ex(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	bad = good;
 	bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	qp = ibv_create_qp_ex(softrdma_context(), &bad); /* none of the flags */
+	qp = ibv_create_qp_ex(softrdma_context(), &bad); /* without any of the flags */
 	assert_non_null(qp);
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
@@ -116,7 +116,8 @@ test_create_fails(void **state)
 }
 
 /*
- * a number is used once at a time; so many that some share a place in every table, and the first goes first
+ * A number is used once at a time. Some of these queue pairs share a slot in every table; the
+ * first is destroyed first.
  */
 static void
 test_many(void **state)
@@ -139,7 +140,7 @@ test_many(void **state)
 
 static union ibv_gid gid;
 
-/* a queue pair that has got to the state; its peer does not exist */
+/* a queue pair in this state; its peer does not exist */
 static struct ibv_qp *
 qp_in(enum ibv_qp_state state)
 {
@@ -155,7 +156,7 @@ qp_in(enum ibv_qp_state state)
 	return qp;
 }
 
-/* attributes that are right for any transition */
+/* attributes that are valid for any transition */
 static struct ibv_qp_attr
 all_attr(enum ibv_qp_state from, enum ibv_qp_state to)
 {
@@ -184,7 +185,7 @@ try_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 	return ret;
 }
 
-/* for each transition: with all it needs, without each of these, and with each bit that is too much */
+/* for each transition: with all required bits, without each of them, and with each bit that is not allowed */
 static void
 test_masks(void **state)
 {
@@ -212,9 +213,9 @@ test_masks(void **state)
 		assert_int_equal(try_mask(from, to, table[i].needs | table[i].may), 0);
 		for (int bit = 1; bit <= IBV_QP_RATE_LIMIT; bit <<= 1) {
 			if (table[i].needs == bit)
-				continue; /* nothing at all is asked for then */
+				continue; /* then the call changes nothing */
 			if (table[i].needs & bit) {
-				/* without the state it is another transition, and still too much */
+				/* without the state it is another transition, and still not allowed */
 				assert_int_equal(try_mask(from, to, table[i].needs & ~bit), EINVAL);
 			} else if (table[i].may & bit) {
 				assert_int_equal(try_mask(from, to, table[i].needs | bit), 0);
@@ -250,7 +251,7 @@ test_transitions(void **state)
 	assert_int_equal(try_mask(IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_ALT_PATH), EOPNOTSUPP);
 	assert_int_equal(try_mask(IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_RATE_LIMIT), EOPNOTSUPP);
 
-	/* what the program believes must be so */
+	/* the current state that the program names must be right */
 	struct ibv_qp *qp = qp_in(IBV_QPS_RTS);
 	struct ibv_qp_attr attr = all_attr(IBV_QPS_RTR, IBV_QPS_RTS);
 	assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
@@ -300,7 +301,7 @@ test_values(void **state)
 		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	}
 
-	/* to nobody, as drivers of the kernel refuse it */
+	/* an unreachable address is refused, as the kernel's drivers do */
 	struct ibv_qp_attr nowhere = rtr;
 	inet_pton(AF_INET6, "fe80::dead:beef", nowhere.ah_attr.grh.dgid.raw);
 	struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
@@ -375,12 +376,14 @@ test_error_flushes(void **state)
 	}
 	assert_int_equal(seen, 3);
 	post_write(h.b, 5);
-	expect_wc(5, IBV_WC_RETRY_EXC_ERR); /* nobody serves there */
+	expect_wc(5, IBV_WC_RETRY_EXC_ERR); /* no queue pair is there */
 	expect_state(h.b, IBV_QPS_ERR);
 	hands_fini(&h);
 }
 
-/* everything is forgotten, without completions; and it can be connected again, to another one */
+/*
+ * RESET discards everything without completions; then the queue pair can be connected again, to another one
+ */
 static void
 test_reset(void **state)
 {
@@ -421,7 +424,7 @@ test_reset(void **state)
 	hands_fini(&h);
 }
 
-/* without memory it is in error, and may be reset again */
+/* without memory it goes to error, and may be reset again */
 static void
 test_reset_fails(void **state)
 {
@@ -443,14 +446,14 @@ test_reset_fails(void **state)
 	}
 	expect_state(h.a, IBV_QPS_RESET);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
-	random_error = EIO; /* no number for the first request */
+	random_error = EIO; /* no random number for the first sequence number */
 	assert_int_equal(softrdma_ibv_modify_qp(h.a, &attr, IBV_QP_STATE), EIO);
 	random_error = 0;
 	expect_state(h.a, IBV_QPS_ERR);
 	hands_fini(&h);
 }
 
-/* the kernel has no socket or no thread left */
+/* the kernel has no socket, thread or memory left */
 static void
 test_rtr_fails(void **state)
 {
@@ -470,7 +473,7 @@ test_rtr_fails(void **state)
 		assert_int_equal(qp->state, IBV_QPS_INIT);
 		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 	}
-	fail_call(FAIL_MINE, "epoll_ctl", 2, 1, ENOSPC); /* the first two are the thread's own */
+	fail_call(FAIL_MINE, "epoll_ctl", 2, 1, ENOSPC); /* the first two calls are the thread's own */
 	assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, RTR_MASK), ENOSPC);
 	fail_nothing();
 	struct ibv_qp_attr now;
@@ -481,7 +484,7 @@ test_rtr_fails(void **state)
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 }
 
-/* what the queue pair does not give is refused, though memory would give it */
+/* rights that the queue pair lacks are refused, even if the memory region has them */
 static void
 test_rights(void **state)
 {
@@ -528,7 +531,7 @@ test_rights(void **state)
 	}
 }
 
-/* queue pairs of the connection manager are moved by it */
+/* queue pairs of the connection manager are moved only by it */
 static void
 test_managed(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_neighbour.c -- another process of the same host, as its board shows it, and its memory */
+/* test_neighbour.c -- another process of the same host (local peer): its board and its memory */
 
 #include "connected.h"
 
@@ -15,10 +15,10 @@
 #include "softrdma/neighbour.h"
 
 #define PIECE ((size_t)4096)
-/* more than one block of a window, and not a whole number of them */
+/* more than one block of a mapping, and not a whole number of blocks */
 #define FILE_SIZE (((size_t)5 << 20) + PIECE)
 
-/* what memory the other process has */
+/* the kinds of memory of the other process */
 enum memory { SEALED, RESIZABLE, NAMED, DELETED, ON_DISK, PRIVATE, ANONYMOUS, MEMORIES };
 
 /* written by the other process, read by the test */
@@ -26,7 +26,7 @@ struct told {
 	struct softrdma_greeting greeting;
 	struct softrdma_board_region regions[MEMORIES];
 	atomic_bool ready;
-	atomic_int order; /* what it is to do */
+	atomic_int order; /* what the other process must do next */
 };
 
 enum order { ORDER_DIE = 1, ORDER_EXEC, ORDER_TRUNCATE, ORDER_UNMAP };
@@ -36,7 +36,7 @@ struct other {
 	struct told *told;
 };
 
-/* of this run: several may go on at a time */
+/* for this run only, because several may run at a time */
 static char named[64], deleted[64];
 static const char on_disk[] = "test-neighbour-file";
 
@@ -57,7 +57,7 @@ open_memory(enum memory memory)
 	}
 }
 
-/* the descriptors stay open, as those of a file that is deleted must */
+/* the descriptors stay open, as that of a deleted file must */
 static uint8_t *
 new_memory(enum memory memory, int *fd)
 {
@@ -94,7 +94,7 @@ obey(int order, const struct told *told, const int *fds)
 	}
 }
 
-/* not those that the test has, and other ones in each process */
+/* different from the test's numbers, and different in each process */
 static int
 random_of_the_other(void *buf, size_t len)
 {
@@ -110,7 +110,7 @@ be_the_other(struct told *told)
 	static const struct softrdma_env env = { .random = random_of_the_other };
 	int fds[MEMORIES] = { 0 };
 	softrdma_set_env(&env);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves it behind */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* otherwise a failing test would leave it running */
 	softrdma_board_open();
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
 	softrdma_board_live();
@@ -119,7 +119,7 @@ be_the_other(struct told *told)
 		uint8_t *mem = new_memory((enum memory)i, &fds[i]);
 		if (mem == MAP_FAILED)
 			_exit(1);
-		/* neither begins at a page */
+		/* neither address nor length is a multiple of a page */
 		told->regions[i] = (struct softrdma_board_region){
 			.serial = (uint64_t)i + 1,
 			.addr = (uintptr_t)mem + PIECE + 8,
@@ -213,7 +213,7 @@ test_meets(void **state)
 	other_fini(&other);
 }
 
-/* whatever ends it is seen, and stays so */
+/* its end is noticed, however it comes, and is permanent */
 static void
 test_dies(void **state)
 {
@@ -234,7 +234,7 @@ test_dies(void **state)
 	}
 }
 
-/* nobody holds what is to be held */
+/* the lock that shows that a process is alive was never taken */
 static void
 test_was_never_alive(void **state)
 {
@@ -267,7 +267,8 @@ test_refuses(void **state)
 	expect_nobody(greeting);
 
 	/*
-	 * no such process, no such descriptor, no file, a file of another length, and one that can be resized
+	 * no such process, no such descriptor, no regular file, a file of another length, and one that can be
+	 * resized
 	 */
 	greeting = other.told->greeting;
 	greeting.pid = INT32_MAX;
@@ -284,9 +285,9 @@ test_refuses(void **state)
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
 	expect_nobody(greeting);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	expect_nobody(greeting); /* others can write to it */
+	expect_nobody(greeting); /* other processes can write to it */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
-	expect_nobody(greeting); /* sealed, and nothing is in it */
+	expect_nobody(greeting); /* sealed, but its content is no board */
 	close(fd);
 	fd = open(named, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
@@ -303,7 +304,7 @@ test_refuses(void **state)
 	other_fini(&other);
 }
 
-/* --- windows --- */
+/* --- mapped regions --- */
 
 struct view {
 	struct other other;
@@ -336,7 +337,7 @@ opens(struct view *v, enum memory memory, bool trust_files)
 	return v->window.base != NULL;
 }
 
-/* what is written through the window is what the other process has there */
+/* bytes written through the mapping are what the other process has in its memory */
 static void
 expect_same_memory(struct view *v, enum memory memory)
 {
@@ -381,7 +382,7 @@ test_windows(void **state)
 	view_fini(&v);
 }
 
-/* a name that means another file by now is not mapped; the file itself still is */
+/* a name that means another file by now is not mapped; the file itself can still be */
 static void
 test_name_of_another(void **state)
 {
@@ -430,7 +431,7 @@ test_no_window(void **state)
 		assert_int_equal(count_fds(), fds);
 		softrdma_window_close(&v.window);
 	}
-	/* a region that is not mapped, or not as a whole, or that cannot be */
+	/* a region that is not mapped, or only in part, or cannot be */
 	static const uint64_t lengths[] = { (uint64_t)1 << 40, SIZE_MAX, UINT64_MAX / 2 };
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		v.other.told->regions[SEALED].length = lengths[i];
@@ -446,7 +447,7 @@ test_no_window(void **state)
 	view_fini(&v);
 }
 
-/* blocks that the file does not have are told, and no SIGBUS */
+/* missing blocks of a file are reported, without a SIGBUS */
 static void
 test_blocks_are_missing(void **state)
 {
@@ -455,7 +456,7 @@ test_blocks_are_missing(void **state)
 	view_init(&v);
 	assert_true(opens(&v, RESIZABLE, true));
 	assert_true(softrdma_window_holds(&v.window, 0, 1));
-	/* nor are those that the region does not have */
+	/* blocks outside the region are missing too */
 	const size_t length = v.other.told->regions[RESIZABLE].length;
 	assert_false(softrdma_window_holds(&v.window, length, 1));
 	assert_false(softrdma_window_holds(&v.window, length + 1, 1));
@@ -493,7 +494,7 @@ test_copies(void **state)
 	assert_false(softrdma_neighbour_copy(v.neighbour, &back, 1, remote, 128, true));
 	fail_nothing();
 
-	/* a part of it is there no more, then all */
+	/* a part of the memory is gone, then all of it */
 	give_and_wait(&v.other, ORDER_UNMAP);
 	back.iov_len = 2 * PIECE;
 	assert_false(softrdma_neighbour_copy(v.neighbour, &back, 1, remote - 8 - PIECE, 2 * PIECE, true));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_newcomers.c -- how many have their turn at once, and how much of the time they get */
+/* test_newcomers.c -- pending connections: how many are served at once, and their share of the time */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define TURNS 8
 #define PAUSE_MAX_MS 100
 
-/* the clock of these tests: it stands unless somebody takes his time */
+/* the clock of these tests: it stands, except when a connection takes time */
 static uint64_t now_ns;
 uint64_t __wrap_softrdma_now_ns(void);
 
@@ -75,7 +75,7 @@ turns(void)
 	return sum;
 }
 
-/* what the progress thread does; false: there is nothing of them to be done now */
+/* serves like the progress thread; false if no pending connection may be served now */
 static bool
 serve(void)
 {
@@ -88,7 +88,7 @@ serve(void)
 	return true;
 }
 
-/* a newcomer has its turn and takes so long; is there a pause then, and until when? */
+/* one connection is served and takes this time; returns the end of the pause that follows, or 0 */
 static uint64_t
 pause_after(uint64_t takes_ns)
 {
@@ -132,7 +132,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* many are ready, and others have their turn in between */
+/* if many are ready, other work is done in between */
 static void
 test_few_at_a_time(void **state)
 {
@@ -150,7 +150,7 @@ test_few_at_a_time(void **state)
 	assert_false(serve());
 }
 
-/* each takes long, as a signature does */
+/* each takes long, like a signature */
 static void
 test_no_longer_at_a_time(void **state)
 {
@@ -169,13 +169,13 @@ test_no_longer_at_a_time(void **state)
 	assert_int_equal(turns(), 5);
 }
 
-/* they are told of again and again until they have had their turn, so a signal must not be the end of it */
+/* They are reported again until they were served. So a signal must not end the turn. */
 static void
 test_interrupted(void **state)
 {
 	(void)state;
 	come(&all[0]);
-	fail_call(FAIL_MINE, "epoll_wait", 1, 2, EINTR); /* the first one is this test's own */
+	fail_call(FAIL_MINE, "epoll_wait", 1, 2, EINTR); /* the first call is this test's own */
 	assert_true(serve());
 	assert_int_equal(fail_nothing(), 2);
 	assert_int_equal(all[0].turns, 1);
@@ -198,14 +198,14 @@ test_look_again_and_forget(void **state)
 	assert_int_equal(softrdma_newcomers_watch(-1, &all[3].watched), EBADF);
 }
 
-/* nobody has connections, or they have been silent for a second: there is nobody to give way to */
+/* no established connection exists, or all were silent for a second: there is no reason to pause */
 static void
 test_no_connections(void **state)
 {
 	(void)state;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
 	softrdma_newcomers_give_way();
-	now_ns += 1000 * NS_PER_MS; /* what was used long ago does not count */
+	now_ns += 1000 * NS_PER_MS; /* time used long ago does not count */
 	assert_int_equal(pause_after(NS_PER_MS / 4), 0);
 	now_ns += 1000 * NS_PER_MS;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
@@ -214,7 +214,7 @@ test_no_connections(void **state)
 	assert_int_not_equal(pause_after(5 * NS_PER_MS), 0);
 }
 
-/* a third of the time is theirs, and the pause lasts until they have had no more than that */
+/* their share is a third of the time; a pause lasts until they have used no more than that */
 static void
 test_third_of_the_time(void **state)
 {
@@ -231,11 +231,13 @@ test_third_of_the_time(void **state)
 
 	now_ns = begin_ns + 6 * NS_PER_MS;
 	assert_int_equal(softrdma_newcomers_pause(now_ns), 0);
-	assert_true(serve()); /* it was not lost */
+	assert_true(serve()); /* the event was not lost */
 	assert_int_equal(all[1].turns, 1);
 }
 
-/* they may be ahead of it by a millisecond, so single ones are not held up; but it adds up */
+/*
+ * They may exceed their share by a millisecond, so that a single one is not delayed. But the excess adds up.
+ */
 static void
 test_ahead_of_it(void **state)
 {
@@ -252,7 +254,7 @@ test_ahead_of_it(void **state)
 	}
 }
 
-/* the process was stopped in between, or waited for somebody: that is not paid for */
+/* the process was stopped meanwhile, or had to wait: the pause is limited */
 static void
 test_longest_pause(void **state)
 {
@@ -262,7 +264,7 @@ test_longest_pause(void **state)
 	assert_int_equal(until_ns, now_ns + PAUSE_MAX_MS * NS_PER_MS);
 }
 
-/* who cannot be held up goes on; who cannot be let in again is at the next look */
+/* If a pause cannot begin, they are served on. If it cannot end, it ends at the next check. */
 static void
 test_pause_fails(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_notify.c -- descriptors that applications poll: they count, they block or not, they see signals */
+/* test_notify.c -- descriptors that applications poll: they count, they may block, and signals end a wait */
 
 #include "connected.h"
 
@@ -55,7 +55,7 @@ test_waiting_ends_early(void **state)
 	assert_int_equal(softrdma_notify_wait(fd), EBADF);
 }
 
-/* an application that has closed the descriptor itself loses its wake-ups, nothing else */
+/* an application that closes the descriptor itself only loses its wake-ups */
 static void
 test_closed_by_the_application(void **state)
 {

@@ -2,10 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * test_persist.c -- which memory is durable, and that a flush never says so when it is not
+ * test_persist.c -- which memory is durable, and that a flush never reports success for memory that is not
  *
- * Everything runs against the real kernel; only failures of libc, an older kernel without its query, and
- * that a file is on DAX are made up. The scenarios run twice, with that query and with /proc/self/maps.
+ * Everything runs on the real kernel. Only three things are simulated: failures of libc, an older kernel
+ * without the query of mappings, and files on DAX. The scenarios run twice, with that query and with
+ * /proc/self/maps.
  */
 
 #include <setjmp.h>
@@ -46,17 +47,17 @@
 #define PAGES(n) ((n)*PAGE)
 #define EXIT_SKIP 77
 
-/* faults and counters at the seam to libc */
+/* faults and counters in the wrappers of libc */
 
 static _Atomic int msync_error;
-static uint64_t msync_inode, msync_offset; /* of the file: the device asks by a mapping of its own */
+static uint64_t msync_inode, msync_offset; /* of the file: the device calls msync() on a mapping of its own */
 static size_t msync_len;
 static atomic_bool query_missing;
 static atomic_bool proc_missing;
-static atomic_bool dax;      /* files look as if they were DAX, mapped with MAP_SYNC */
-static atomic_int malloc_in; /* the malloc that fails, counted from 1; 0: none */
+static atomic_bool dax;      /* files look like files on DAX, mapped with MAP_SYNC */
+static atomic_int malloc_in; /* the allocation that fails, counted from 1; 0: none */
 static atomic_int warnings;
-static atomic_uint asked_for; /* of what files are like */
+static atomic_uint asked_for; /* the attributes of files that were queried */
 
 int __real_msync(void *addr, size_t len, int flags);
 int __wrap_msync(void *addr, size_t len, int flags);
@@ -98,7 +99,7 @@ __wrap_fstat(int fd, struct stat *st)
 	return __real_fstat(fd, st);
 }
 
-/* smaps in which every mapping has the flag of MAP_SYNC */
+/* a copy of smaps in which every mapping has the flag of MAP_SYNC */
 static FILE *
 open_sync_smaps(void)
 {
@@ -130,7 +131,7 @@ __wrap_fopen(const char *path, const char *mode)
 	return __real_fopen(path, mode);
 }
 
-/* one set of persistent memory modules; libpmem2's own look at them is not affected */
+/* one set of persistent memory modules; libpmem2 itself still sees the real ones */
 int
 __wrap_glob(const char *pattern, int flags, int (*error)(const char *path, int error), glob_t *found)
 {
@@ -151,7 +152,7 @@ remember(const struct softrdma_area *area, const char *name, void *arg)
 	return 0;
 }
 
-/* the file behind mapped memory, and where in it that is */
+/* the inode of the file behind mapped memory, and the offset in it */
 static uint64_t
 offset_in_file(const void *addr, uint64_t *inode)
 {
@@ -161,7 +162,7 @@ offset_in_file(const void *addr, uint64_t *inode)
 	return area.offset + ((uintptr_t)addr - area.start);
 }
 
-/* was the last msync of the page that is mapped there? */
+/* true if the last msync() was of the page that is mapped there */
 static bool
 was_synced_from(const void *addr)
 {
@@ -219,7 +220,7 @@ open_fds(void)
 	return count;
 }
 
-/* the working directory is the build's, which is on a disk where /tmp need not be */
+/* in the working directory, which is the build's: it is on a disk, and /tmp may not be */
 static int
 new_file(char path[static 32], size_t size)
 {
@@ -246,7 +247,7 @@ map(int fd, size_t size, off_t offset)
 	return p;
 }
 
-/* a named file of 8 pages, mapped and registered, its own descriptor closed as programs do */
+/* a named file of 8 pages, mapped and registered; its own descriptor is closed, as programs do */
 struct region {
 	char path[32];
 	char *mem;
@@ -301,10 +302,10 @@ refuse(void *mem, size_t len)
 {
 	struct softrdma_persist *persist = (void *)&warnings;
 	assert_int_equal(softrdma_persist_new(mem, len, &persist), EOPNOTSUPP);
-	assert_ptr_equal(persist, &warnings); /* untouched */
+	assert_ptr_equal(persist, &warnings); /* not written to */
 }
 
-/* the file of a registered region is broken for ever */
+/* the file of a registered region is broken for ever: flushes fail */
 static void
 assert_broken(struct region *r, int error)
 {
@@ -411,10 +412,12 @@ test_memory_file_systems(void **state)
 		softrdma_persist_delete(persist[i]);
 		munmap(mem[i], PAGES(2));
 	}
-	assert_true(warnings - before <= 1); /* an earlier test may have caused the only one */
+	assert_true(warnings - before <= 1); /* an earlier test may have logged the only warning */
 }
 
-/* time stamps are not free: once they were asked for, the next write of the file takes new ones */
+/*
+ * The device does not query time stamps: after such a query, the next write to the file must store new ones.
+ */
 static void
 test_size_alone(void **state)
 {
@@ -428,7 +431,7 @@ static void
 test_warns_once(void **state)
 {
 	(void)state;
-	/* on a disk nothing but this file's memfd test warns of memory; on tmpfs all of them do */
+	/* on a disk only this file's memfd test warns about memory; on tmpfs all tests do */
 	int fd = memfd_create("again", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
 	void *mem = map(fd, PAGE, 0);
@@ -441,7 +444,10 @@ test_warns_once(void **state)
 	close(fd);
 }
 
-/* nobody finds a file without a name again: made without one, or lost it before or after the registration */
+/*
+ * A file without a name cannot be found again after a power cut. It may never have had one, or have lost it
+ * before or after the registration.
+ */
 static void
 test_nameless_file(void **state)
 {
@@ -467,7 +473,7 @@ test_nameless_file(void **state)
 
 	fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
-		skip(); /* not every file system has them */
+		skip(); /* not every file system supports it */
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
 	mem = map(fd, PAGE, 0);
 	refuse(mem, PAGE);
@@ -475,7 +481,7 @@ test_nameless_file(void **state)
 	close(fd);
 }
 
-/* runs fn in a child; its exit status is the result, EXIT_SKIP skips */
+/* runs fn in a child; its exit status is the result, and EXIT_SKIP skips the test */
 static void
 in_child(void (*fn)(void))
 {
@@ -515,16 +521,16 @@ unprivileged(void)
 		(setgroups(0, NULL) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
 		_exit(EXIT_SKIP);
 	if (access(".", X_OK))
-		_exit(EXIT_SKIP); /* a checkout below a closed home directory */
+		_exit(EXIT_SKIP); /* the checkout is in a home directory that others cannot enter */
 
-	/* a file on a disk that this process may not open any more: it would not hear of failures */
+	/* this process may no longer open the file on a disk, so it would not learn of failures */
 	struct softrdma_persist *persist;
 	if (disk)
 		CHECK(softrdma_persist_new(mem[0], PAGE, &persist) == EOPNOTSUPP);
 	CHECK(softrdma_persist_new(mem[1], PAGE, &persist) == 0);
 	CHECK(softrdma_persist_flush(persist, mem[1], PAGE) == 0);
 	softrdma_persist_delete(persist);
-	/* nobody can say what it is any more */
+	/* the kind of this memory cannot be determined any longer */
 	close(memfd);
 	CHECK(softrdma_persist_new(mem[1], PAGE, &persist) == EOPNOTSUPP);
 	fflush(NULL);
@@ -539,7 +545,7 @@ test_unprivileged(void **state)
 	assert_int_equal(ret, 0);
 }
 
-/* something else is mounted over the path of a mapped file, and the kernel's link may not be used */
+/* another file system is mounted over the path of a mapped file, and the kernel's link may not be used */
 static void
 mounted_over(void)
 {
@@ -551,15 +557,15 @@ mounted_over(void)
 	void *mem = map(fd, PAGE, 0);
 	if (mount("none", "over", "tmpfs", 0, ""))
 		_exit(EXIT_SKIP);
-	/* empty: whoever takes it for the mapped one finds that cut short */
+	/* This file is empty. If the device took it for the mapped one, that one would seem truncated. */
 	int other = open("over/file", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	CHECK(other >= 0);
 	close(other);
-	/* of root's privileges none is left: it is another user that owns the files of root */
+	/* drop all of root's privileges: it is now like any user that owns root's files */
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[2] = { 0 };
 	CHECK(syscall(SYS_capset, &header, none) == 0);
-	/* the descriptor that the process has leads to the right one */
+	/* the process's own descriptor leads to the right file */
 	struct softrdma_persist *persist;
 	CHECK(softrdma_persist_new(mem, PAGE, &persist) == 0);
 	CHECK(softrdma_persist_flush(persist, mem, PAGE) == 0);
@@ -593,7 +599,7 @@ overlay(void)
 	CHECK(fd >= 0 && ftruncate(fd, (off_t)PAGE) == 0);
 	void *mem = map(fd, PAGE, 0);
 	close(fd);
-	if (geteuid() == 0) /* without the kernel's own links */
+	if (geteuid() == 0) /* so that the file can be opened without the kernel's links */
 		CHECK(chmod("overlay/merged/file", 0644) == 0);
 	struct softrdma_persist *persist;
 	CHECK(softrdma_persist_new(mem, PAGE, &persist) == 0);
@@ -612,7 +618,7 @@ test_overlay(void **state)
 	assert_int_equal(ret, 0);
 }
 
-/* holding a file must not drop the record locks of the process that owns it */
+/* registering a file must not drop the record locks that this process has on it */
 static void
 test_record_locks_survive(void **state)
 {
@@ -651,7 +657,7 @@ test_flush(void **state)
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem + PAGES(8) - 1, 1), 0);
 	assert_true(was_synced_from(r->mem + PAGES(7)));
 
-	/* from the last byte of one page to the first of the next but one: three pages */
+	/* from the last byte of one page to the first byte of the next page but one: three pages */
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem + PAGES(2) - 1, PAGE + 2), 0);
 	assert_true(was_synced_from(r->mem + PAGES(1)));
 	assert_true(msync_len > PAGES(2) && msync_len <= PAGES(3));
@@ -713,7 +719,7 @@ test_mapped_over_privately(void **state)
 	assert_broken(r, ESTALE);
 }
 
-/* the same bytes of the same file, however many areas the kernel makes of them */
+/* the same bytes of the same file may be in any number of mapped areas */
 static void
 test_split_and_mapped_again(void **state)
 {
@@ -735,7 +741,7 @@ test_truncated(void **state)
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, 1), EIO);
 }
 
-/* the file that is mapped is not the one that has its name now */
+/* the mapped file is not the one that has its name now */
 static void
 test_replaced_file(void **state)
 {
@@ -757,7 +763,7 @@ test_msync_fails(void **state)
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGES(8)), EIO);
 
 	if (r->disk) {
-		/* which of two regions of a file the kernel tells of the failure is chance */
+		/* it is random which of two regions of a file gets the kernel's error */
 		assert_int_equal(softrdma_persist_flush(other, r->mem, 1), EIO);
 		assert_int_equal(softrdma_persist_new(r->mem, PAGE, &late), EIO);
 		assert_null(late);
@@ -765,7 +771,7 @@ test_msync_fails(void **state)
 	softrdma_persist_delete(other);
 	softrdma_persist_delete(r->persist);
 	r->persist = NULL;
-	/* what the kernel dropped is still gone when the last region is */
+	/* data that the kernel dropped stays lost after the last region is deregistered */
 	int ret = softrdma_persist_new(r->mem, PAGES(8), &r->persist);
 	assert_int_equal(ret, r->disk ? EIO : 0);
 }
@@ -785,7 +791,7 @@ test_several_files_side_by_side(void **state)
 	assert_int_equal(softrdma_persist_new(r->mem + 10, PAGES(8) - 20, &both), 0);
 	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGES(8) - 20), 0);
 	assert_true(was_synced_from(r->mem + PAGES(6)));
-	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGE), 0); /* the first file alone */
+	assert_int_equal(softrdma_persist_flush(both, r->mem + 10, PAGE), 0); /* the first file only */
 	assert_true(was_synced_from(r->mem));
 	assert_int_equal(softrdma_persist_flush(both, r->mem + PAGES(7), 1), 0);
 	assert_true(was_synced_from(r->mem + PAGES(7)));
@@ -796,7 +802,7 @@ test_several_files_side_by_side(void **state)
 	unlink(path);
 }
 
-/* areas that the kernel keeps apart, of bytes that follow each other in one file */
+/* areas that the kernel keeps apart, though their bytes are adjacent in one file */
 static void
 test_split_before(void **state)
 {
@@ -844,7 +850,7 @@ test_out_of_memory(void **state)
 {
 	(void)state;
 	char path[32];
-	int fd = new_file(path, PAGE); /* one that is not known yet */
+	int fd = new_file(path, PAGE); /* one that the device does not know yet */
 	void *mem = map(fd, PAGE, 0);
 	close(fd);
 	int fds = open_fds();
@@ -865,7 +871,7 @@ test_out_of_memory(void **state)
 	unlink(path);
 }
 
-/* a file on DAX, mapped with MAP_SYNC: no msync, and never touched when it is not there */
+/* a file on DAX, mapped with MAP_SYNC: no msync(), and missing pages are never accessed */
 
 static int
 setup_dax(void **state)
@@ -887,12 +893,12 @@ test_dax_flush(void **state)
 	struct region *r = *state;
 	if (!r->disk)
 		skip();
-	msync_error = EIO; /* must not be called */
+	msync_error = EIO; /* msync() must not be called */
 	assert_int_equal(softrdma_persist_may_block(r->persist, PAGES(8)), 0);
 	assert_int_equal(softrdma_persist_may_block(r->persist, (size_t)1 << 30), 1);
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem + 5, PAGES(7)), 0);
 
-	/* the same file without MAP_SYNC is another matter */
+	/* without MAP_SYNC the same file is flushed by msync() */
 	dax = false;
 	struct softrdma_persist *disk;
 	assert_int_equal(softrdma_persist_new(r->mem, PAGE, &disk), 0);
@@ -928,7 +934,7 @@ test_dax_unreadable(void **state)
 	assert_broken(r, EACCES);
 }
 
-/* races: no signal, and no success for what was not there */
+/* races: no signal, and no success for missing pages */
 
 static atomic_bool stop;
 
@@ -986,7 +992,7 @@ test_threads(void **state)
 	}
 }
 
-/* the parts */
+/* parts of the implementation */
 
 static void
 test_dax(void **state)
@@ -1044,7 +1050,7 @@ test_parse(void **state)
 	}
 }
 
-/* the query and the text say the same */
+/* the query and the text give the same result */
 static void
 test_both_ways_agree(void **state)
 {

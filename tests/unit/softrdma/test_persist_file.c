@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * test_persist_file.c -- the files behind mappings when the kernel does not help, and persist functions that
- * are not to be had
+ * test_persist_file.c -- the files behind mappings when calls of the kernel fail, and missing persist
+ * functions
  *
- * What is durable where is in test_persist.c; here the calls fail.
+ * test_persist.c tests which memory is durable; here the calls fail.
  */
 
 #include "connected.h"
@@ -53,7 +53,7 @@ expect_new(void *mem, int error)
 	softrdma_persist_delete(persist);
 }
 
-/* its path, the kernel's link and our own descriptors: each of them does when those before do not */
+/* its path, the kernel's link, and our own descriptors: each is used if the earlier ones fail */
 static void
 test_found_by(void **state)
 {
@@ -62,7 +62,8 @@ test_found_by(void **state)
 	int fd = map_file(memfd_create("found", MFD_CLOEXEC), &mem);
 	expect_new(mem, 0);
 	/*
-	 * the query of the mapping opens a file first; neither its path nor the kernel's link can be opened
+	 * the query of mappings is opened first; then neither the file's path nor the kernel's link can be
+	 * opened
 	 */
 	for (unsigned opens = 1; opens <= 3; opens++) {
 		fail_call(FAIL_MINE, "open", 1, opens, EPERM);
@@ -71,7 +72,7 @@ test_found_by(void **state)
 	}
 	wait_for_log("the file behind a mapping (/memfd:found (deleted)) cannot be found");
 
-	/* one descriptor is left: the look at the mapping takes it */
+	/* one descriptor is left, which the query of mappings takes */
 	struct rlimit limit;
 	getrlimit(RLIMIT_NOFILE, &limit);
 	const rlim_t before = limit.rlim_cur;
@@ -86,7 +87,7 @@ test_found_by(void **state)
 	munmap(mem, PAGE);
 }
 
-/* calls that do not tell what the file is like: it is not durable, as far as is known */
+/* if calls fail to report the kind of a file, it does not count as durable */
 static void
 test_unknown_file(void **state)
 {
@@ -107,7 +108,7 @@ test_unknown_file(void **state)
 	fail_nothing();
 	struct softrdma_persist *persist = NULL;
 	assert_int_equal(softrdma_persist_new(mem, PAGE, &persist), 0);
-	fail_call(FAIL_MINE, "statx", 0, 1, EIO); /* how long the file is, nobody knows: not durable */
+	fail_call(FAIL_MINE, "statx", 0, 1, EIO); /* the length of the file is unknown: the flush fails */
 	assert_int_equal(softrdma_persist_flush(persist, mem, 1), EIO);
 	fail_nothing();
 	softrdma_persist_delete(persist);
@@ -116,7 +117,7 @@ test_unknown_file(void **state)
 	unlink(path);
 }
 
-/* another file has its name now: the kernel's link names the right one, which has no name any more */
+/* Another file has the name now. The kernel's link names the right one, which no longer has a name. */
 static void
 test_renamed(void **state)
 {
@@ -137,7 +138,7 @@ test_renamed(void **state)
 	unlink(path);
 }
 
-/* the device opens the file itself, to hear of failures: without that nothing is promised */
+/* the device opens the file itself to learn of failures; if it cannot, the registration fails */
 static void
 test_not_opened(void **state)
 {
@@ -169,7 +170,7 @@ test_not_opened(void **state)
 	unlink(path);
 }
 
-/* a sandbox that refuses a table of descriptors of its own to a thread */
+/* a sandbox that does not let a thread have its own table of descriptors */
 static void
 forbid_own_descriptors(void)
 {
@@ -186,7 +187,8 @@ forbid_own_descriptors(void)
 }
 
 /*
- * registers a file, on which the parent has a lock, where the descriptor must stay open for the lock to stay
+ * Registers a file on which this process has a lock. The device's descriptor must stay open, or the lock
+ * would be lost.
  */
 static void
 open_in_sandbox(int fd, void *mem)
@@ -230,7 +232,7 @@ test_opened_in_a_sandbox(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* memory of more of the file is registered later */
+/* later a larger part of the file is registered */
 static void
 test_grown(void **state)
 {
@@ -244,7 +246,7 @@ test_grown(void **state)
 	assert_int_equal(ftruncate(fd, (off_t)size), 0);
 	char *more = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct softrdma_persist *persist = NULL;
-	/* also while memory of it is in use */
+	/* even while a part of it is in use */
 	struct softrdma_persist *first = NULL;
 	assert_int_equal(softrdma_persist_new(more, PAGE, &first), 0);
 	fail_call(FAIL_MINE, "mremap", 0, 1, ENOMEM);
@@ -265,7 +267,7 @@ test_grown(void **state)
 	unlink(path);
 }
 
-/* files stay known, but not without end; last, for it leaves no place for others */
+/* The device remembers files, up to a limit. This test is the last, because it leaves no room for others. */
 static void
 test_many_files(void **state)
 {
@@ -273,7 +275,7 @@ test_many_files(void **state)
 	char path[32];
 	void *mem;
 	for (int i = 0; i < SOFTRDMA_IDLE_FILES_MAX + 20; i++) {
-		/* in the end no place is given up: the media of all that are known have failed */
+		/* in the last round no entry can be reused: the media of all remembered files have failed */
 		const bool broken = i == SOFTRDMA_IDLE_FILES_MAX + 19;
 		int fd = named_file(path, &mem);
 		struct softrdma_persist *persist = NULL;
@@ -283,17 +285,17 @@ test_many_files(void **state)
 		softrdma_persist_delete(persist);
 		if (broken) {
 			assert_int_equal(fail_nothing(), SOFTRDMA_IDLE_FILES_MAX);
-			/* the one for which there is no place is known all the same */
+			/* a file without an entry can still be registered */
 			expect_new(mem, 0);
 		}
 		munmap(mem, PAGE);
 		close(fd);
 	}
 	assert_true(system("rm -f test_file.??????") == 0);
-	fds_before = count_fds(); /* one file stays as it was in use */
+	fds_before = count_fds(); /* one file stays remembered as if in use */
 }
 
-/* what is mapped need be no file: a device keeps what it gets, or it does not */
+/* a mapping may be of a device, which either stores data or does not */
 static void
 test_devices(void **state)
 {
@@ -318,7 +320,7 @@ test_devices(void **state)
 	munmap(mem, PAGE);
 	close(fd);
 
-	/* memory that even the kernel does not see is a file as well, of a file system that stores nothing */
+	/* secret memory is a file as well, of a file system that stores nothing */
 	fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
 	if (fd < 0)
 		skip();
@@ -330,7 +332,7 @@ test_devices(void **state)
 	close(fd);
 }
 
-/* no storage, as far as anybody can tell */
+/* an unknown file system does not count as storage */
 static void
 test_unknown_file_system(void **state)
 {
@@ -342,7 +344,7 @@ test_unknown_file_system(void **state)
 	expect_new(mem, EOPNOTSUPP);
 	fail_nothing();
 	wait_for_log("cannot be made durable: its file system is unknown");
-	for (unsigned skip = 0; skip < 2; skip++) { /* the region, and the file of it */
+	for (unsigned skip = 0; skip < 2; skip++) { /* for the region, and for its file */
 		fail_call(FAIL_MINE, "malloc", skip, 1, ENOMEM);
 		expect_new(mem, ENOMEM);
 		assert_int_equal(fail_nothing(), 1);
@@ -352,7 +354,7 @@ test_unknown_file_system(void **state)
 	unlink(path);
 }
 
-/* other memory has taken the place of the file's */
+/* other memory was mapped in place of the file's */
 static void
 test_replaced(void **state)
 {
@@ -370,7 +372,7 @@ test_replaced(void **state)
 	close(fd);
 }
 
-/* msync that is interrupted is made again */
+/* an interrupted msync() is called again */
 static void
 test_interrupted_msync(void **state)
 {
@@ -381,9 +383,7 @@ test_interrupted_msync(void **state)
 	softrdma_file_put(NULL);
 }
 
-/*
- * libpmem2 needs a page of its own and memory: without them there is no persist function, and later there is
- */
+/* libpmem2 needs a page and memory. Without them there is no persist function; a later call may find one. */
 static void
 test_no_persist_function(void **state)
 {
@@ -395,7 +395,7 @@ test_no_persist_function(void **state)
 	fail_call(FAIL_MINE, "pmem2_map_from_existing", 0, 1, -100000); /* PMEM2_E_UNKNOWN */
 	assert_int_equal(softrdma_dax_init(), ENOTSUP);
 	wait_for_log("libpmem2 gives no persist function");
-	/* modules that do not say what a power cut leaves: nothing is taken for granted */
+	/* modules that do not report what a power cut leaves count as not durable */
 	fail_call(FAIL_MINE, "glob", 0, 1, EIO);
 	assert_int_equal(softrdma_dax_init(), 0);
 	assert_int_equal(fail_nothing(), 1);

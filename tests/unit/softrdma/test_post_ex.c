@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * test_post_ex.c -- work requests by ibv_wr_*: what they do on the other side, and that a batch with a
- * mistake does nothing
+ * test_post_ex.c -- work requests by ibv_wr_*: their effect on the other side, and that a batch with an error
+ * has none
  */
 
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #define QUEUE_DEPTH 8 /* of qp_attr() */
 #define INLINE_SIZE 64
 
-/* the halves of the memory that both sides share here: where data comes from, and where it goes */
+/* the two halves of the memory that both sides share here: sources, and targets */
 static uint8_t *const near = the_mem, *const far = the_mem + MEM_SIZE / 2;
 
 static uint64_t
@@ -46,7 +46,7 @@ set_id(struct ibv_qp_ex *ex, uint64_t wr_id, unsigned int flags)
 	ex->wr_flags = flags;
 }
 
-/* a write of len bytes from near to far */
+/* adds a write of len bytes from near to far */
 static void
 add_write(struct ibv_qp_ex *ex, uint64_t wr_id, size_t offset, uint32_t len)
 {
@@ -78,7 +78,7 @@ post_recv(struct ibv_qp *qp, uint64_t wr_id, uint8_t *at, uint32_t len)
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
 }
 
-/* count completions, sorted by their ids from first on */
+/* takes count completions, and sorts them by their ids, which begin with first */
 static void
 collect(struct ibv_wc *wc, uint64_t first, int count)
 {
@@ -91,7 +91,7 @@ collect(struct ibv_wc *wc, uint64_t first, int count)
 	expect_nothing();
 }
 
-/* --- what they do --- */
+/* --- effects --- */
 
 static void
 test_one_sided(void **state)
@@ -127,7 +127,7 @@ test_one_sided(void **state)
 	ibv_wr_atomic_write(ex, the_mr->rkey, far_addr(2016), &value);
 	set_id(ex, 7, IBV_SEND_SIGNALED);
 	softrdma_wr_flush(ex, the_mr->rkey, far_addr(0), 600, SOFTRDMA_FLUSH_GLOBAL);
-	set_id(ex, 8, IBV_SEND_SIGNALED); /* of nothing */
+	set_id(ex, 8, IBV_SEND_SIGNALED); /* of 0 bytes */
 	ibv_wr_rdma_write(ex, the_mr->rkey, far_addr(0));
 	expect_nothing();
 	assert_int_equal(ibv_wr_complete(ex), 0);
@@ -163,7 +163,7 @@ test_messages(void **state)
 		post_recv(p.passive->qp, 10 + i, far + 100 * i, 50);
 
 	ibv_wr_start(ex);
-	set_id(ex, 1, 0); /* silent */
+	set_id(ex, 1, 0); /* unsignaled */
 	ibv_wr_send(ex);
 	ibv_wr_set_sge(ex, the_mr->lkey, (uintptr_t)near, 11);
 	set_id(ex, 2, 0);
@@ -192,7 +192,7 @@ test_messages(void **state)
 	pair_fini(&p);
 }
 
-/* their bytes are bounded, and not their number; what was set before is not sent */
+/* their bytes are limited, not their number; a buffer list set before is not sent */
 static void
 test_inline_in_many_pieces(void **state)
 {
@@ -218,7 +218,7 @@ test_inline_in_many_pieces(void **state)
 	pair_fini(&p);
 }
 
-/* it is the caller's again when the call returns, also before the batch is complete */
+/* The caller may reuse the data when the call returns, even before the batch is complete. */
 static void
 test_inline(void **state)
 {
@@ -259,7 +259,7 @@ test_inline(void **state)
 	pair_fini(&p);
 }
 
-/* the call that newer headers have finds its function where their structure has it */
+/* the function of newer headers is at the offset that their structure gives it */
 static void
 flush_by_offset(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
 {
@@ -305,7 +305,7 @@ test_flush(void **state)
 		assert_memory_equal(file + 8 * i, &i, 8);
 	}
 
-	/* which of the two it is, the other side sees: this region cannot be made durable */
+	/* the other side can tell the two flush types apart: this region cannot be made durable */
 	ibv_wr_start(ex);
 	set_id(ex, 30, 0);
 	flush_by_offset(ex, the_mr->rkey, far_addr(0), 8, SOFTRDMA_FLUSH_PERSISTENT, 0);
@@ -316,7 +316,7 @@ test_flush(void **state)
 	munmap(file, 4096);
 }
 
-/* each request takes those of the moment; INLINE is for the call that gives the data */
+/* Each request takes the flags set at that time. INLINE only affects the call that gives the data. */
 static void
 test_flags(void **state)
 {
@@ -349,7 +349,7 @@ test_flags(void **state)
 	pair_fini(&p);
 }
 
-/* --- mistakes --- */
+/* --- errors --- */
 
 static struct ibv_sge three[3];
 
@@ -495,7 +495,7 @@ xrc_srqn(struct ibv_qp_ex *ex)
 	ibv_wr_set_xrc_srqn(ex, 1);
 }
 
-/* the first one counts, and nothing after it makes it good */
+/* the first error counts, and later calls do not repair it */
 static void
 two_mistakes(struct ibv_qp_ex *ex)
 {
@@ -546,7 +546,7 @@ static const struct {
 	{ "more than the queue holds", more_than_the_queue_holds, ENOMEM },
 };
 
-/* a mistake takes back all of its batch, and nothing of another one */
+/* an error cancels its whole batch, and no other one */
 static void
 test_mistakes(void **state)
 {
@@ -572,7 +572,7 @@ test_mistakes(void **state)
 		expect_nothing();
 		assert_int_equal(far[0], 0);
 
-		/* the queue is as it was */
+		/* the queue is unchanged */
 		ibv_wr_start(ex);
 		for (uint64_t n = 0; n < QUEUE_DEPTH; n++)
 			add_write(ex, 10 + n, 100 * n, 100);
@@ -583,11 +583,11 @@ test_mistakes(void **state)
 		assert_memory_equal(far, near, 100 * QUEUE_DEPTH);
 	}
 
-	/* data for nothing */
+	/* data without a request */
 	ibv_wr_start(ex);
 	setter_first(ex);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
-	/* not even for the last one of the batch before */
+	/* nor is it data for the last request of the previous batch */
 	ibv_wr_start(ex);
 	add_write(ex, 1, 0, 8);
 	assert_int_equal(ibv_wr_complete(ex), 0);
@@ -606,7 +606,7 @@ test_abort(void **state)
 	pair_init(&p);
 	fill_memory();
 	struct ibv_qp_ex *ex = ex_of(p.active);
-	for (int round = 0; round < 3; round++) { /* more than the queue has entries */
+	for (int round = 0; round < 3; round++) { /* together more than the queue holds */
 		ibv_wr_start(ex);
 		for (uint64_t i = 0; i < 5; i++)
 			add_write(ex, i, 0, 100);
@@ -615,7 +615,7 @@ test_abort(void **state)
 	ibv_wr_start(ex);
 	ibv_wr_abort(ex);
 	ibv_wr_start(ex);
-	assert_int_equal(ibv_wr_complete(ex), 0); /* of nothing */
+	assert_int_equal(ibv_wr_complete(ex), 0); /* an empty batch */
 	expect_nothing();
 	assert_int_equal(far[0], 0);
 	ibv_wr_start(ex);
@@ -627,7 +627,7 @@ test_abort(void **state)
 	pair_fini(&p);
 }
 
-/* what waits in the queue counts: the peer has posted no receive */
+/* requests that wait in the queue count: the peer has posted no receive */
 static void
 test_full_queue(void **state)
 {
@@ -677,7 +677,7 @@ test_not_connected(void **state)
 	softrdma_qp_delete(qp);
 }
 
-/* --- failures of requests --- */
+/* --- failed requests --- */
 
 static void
 test_failed_queue_pair(void **state)
@@ -692,7 +692,7 @@ test_failed_queue_pair(void **state)
 		ibv_wr_start(ex);
 		for (uint64_t i = 0; i < 3; i++) {
 			add_write(ex, i, 0, 8);
-			ex->wr_flags = 0; /* in error everything completes */
+			ex->wr_flags = 0; /* in error every request has a completion */
 		}
 		assert_int_equal(ibv_wr_complete(ex), 0);
 		for (uint64_t i = 0; i < 3; i++)
@@ -728,7 +728,7 @@ test_too_long(void **state)
 
 /* --- on the wire --- */
 
-/* a batch leaves by one system call; requests posted one after the other do not */
+/* a batch is sent by one system call; requests posted one by one are not */
 static void
 test_one_system_call(void **state)
 {
@@ -765,8 +765,8 @@ test_one_system_call(void **state)
 
 static struct {
 	struct ibv_qp_ex *ex;
-	atomic_int refused;     /* other than by a full queue */
-	atomic_int uncollected; /* requests; the completion queue has room for a bit more */
+	atomic_int refused;     /* for another reason than a full queue */
+	atomic_int uncollected; /* in requests; the completion queue holds slightly more */
 } shared;
 
 static void *
@@ -794,7 +794,7 @@ post_batches(void *arg)
 	return NULL;
 }
 
-/* the batches of threads do not mix */
+/* batches of several threads do not mix */
 static void
 test_threads(void **state)
 {

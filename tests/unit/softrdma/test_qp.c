@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * test_qp.c -- queue pairs: what creating, posting, modifying and querying accept, in which state
+ * test_qp.c -- queue pairs: what creating, posting, modifying and querying accept in each state
  *
- * What becomes of the requests is tested elsewhere; here it matters which are taken.
+ * Other tests check the effects of requests; here it matters which requests are accepted.
  */
 
 #include "extended.h"
@@ -45,7 +45,7 @@ test_create_arguments(void **state)
 	REFUSED(cap.max_recv_sge, SOFTRDMA_SGE_MAX + 1, EINVAL);
 	REFUSED(cap.max_inline_data, SOFTRDMA_INLINE_MAX + 1, EINVAL);
 
-	/* all limits at once, and nothing at all */
+	/* all limits at once, and all of them 0 */
 	struct ibv_qp_init_attr_ex attr = qp_attr();
 	attr.cap = (struct ibv_qp_cap){ SOFTRDMA_WR_MAX, SOFTRDMA_WR_MAX, SOFTRDMA_SGE_MAX, SOFTRDMA_SGE_MAX,
 		SOFTRDMA_INLINE_MAX };
@@ -89,7 +89,7 @@ test_create_fails(void **state)
 	random_error = 0;
 	assert_int_equal(softrdma_ibv_destroy_cq(other), 0);
 
-	/* fresh queues have no room for a link yet */
+	/* a new completion queue has no memory for a link yet, so it allocates some */
 	for (unsigned skip = 0; skip < 2; skip++) {
 		attr.send_cq = softrdma_ibv_create_cq(softrdma_context(), 4, NULL, NULL, 0);
 		attr.recv_cq = softrdma_ibv_create_cq(softrdma_context(), 4, NULL, NULL, 0);
@@ -112,7 +112,7 @@ planned_random(void *buf, size_t len)
 	return 0;
 }
 
-/* 24 bits, not 0, not 1, not in use */
+/* numbers have 24 bits, and are not 0, 1 or in use */
 static void
 test_numbers(void **state)
 {
@@ -129,7 +129,7 @@ test_numbers(void **state)
 	assert_int_equal(first->qp.qp_num, 2);
 	assert_int_equal(first->link->seq, 7);
 	numbers_at = 0;
-	numbers[0] = 0xaa000002; /* taken */
+	numbers[0] = 0xaa000002; /* in use */
 	numbers[1] = 0xaa000003;
 	struct softrdma_qp *second = create(&attr);
 	assert_int_equal(second->qp.qp_num, 3);
@@ -138,8 +138,10 @@ test_numbers(void **state)
 	softrdma_qp_delete(second);
 }
 
-/* a shared receive queue and a protection domain stay while a queue pair uses them, also with a queue of its
- * own */
+/*
+ * A shared receive queue and a protection domain cannot be destroyed while a queue pair uses them, even if it
+ * has its own receive queue.
+ */
 static void
 test_uses(void **state)
 {
@@ -158,7 +160,7 @@ test_uses(void **state)
 	assert_int_equal(softrdma_ibv_dealloc_pd(pd), EBUSY);
 
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad = NULL;
-	assert_int_equal(ibv_post_recv(&qp->qp, &wr, &bad), EINVAL); /* the shared one is for that */
+	assert_int_equal(ibv_post_recv(&qp->qp, &wr, &bad), EINVAL); /* it has a shared queue */
 	assert_ptr_equal(bad, &wr);
 	softrdma_qp_delete(qp);
 	assert_int_equal(softrdma_ibv_destroy_srq(srq), 0);
@@ -197,7 +199,7 @@ expect_nothing(void)
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 }
 
-/* before it is connected nothing may be sent, but receives may be posted */
+/* before it is connected, receives may be posted, but not requests */
 static void
 test_not_connected(void **state)
 {
@@ -217,14 +219,14 @@ test_not_connected(void **state)
 	assert_int_equal(ibv_post_recv(&qp->qp, &first, &bad), EINVAL);
 	assert_ptr_equal(bad, &second);
 
-	/* the application gives it up: what is posted is flushed, what comes later as well */
+	/* the application moves it to error: posted requests are flushed, and so are later ones */
 	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
 	assert_int_equal(softrdma_ibv_modify_qp(&qp->qp, &error, IBV_QP_STATE), 0);
 	expect_flushed(2);
 	second.num_sge = 1;
 	assert_int_equal(ibv_post_recv(&qp->qp, &second, &bad), 0);
 	expect_flushed(3);
-	wr.send_flags = 0; /* also unsignaled: in error everything completes */
+	wr.send_flags = 0; /* unsignaled too: in error every request has a completion */
 	struct ibv_send_wr *bad_send;
 	assert_int_equal(ibv_post_send(&qp->qp, &wr, &bad_send), 0);
 	expect_flushed(1);
@@ -242,15 +244,15 @@ test_send_arguments(void **state)
 	struct ibv_sge sge[3] = { sge_of(40), sge_of(25), sge_of(0) };
 	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge, .num_sge = 3 };
 
-	refuse_send(qp, &wr, EINVAL); /* more pieces than asked for */
+	refuse_send(qp, &wr, EINVAL); /* more SGEs than the queue pair was created for */
 	wr.num_sge = -1;
 	refuse_send(qp, &wr, EINVAL);
 	wr.num_sge = 2;
 	wr.send_flags = IBV_SEND_INLINE;
-	refuse_send(qp, &wr, EINVAL); /* 65 bytes, and 64 fit */
+	refuse_send(qp, &wr, EINVAL); /* 65 bytes; the maximum is 64 */
 	wr.num_sge = 1;
 	wr.opcode = IBV_WR_RDMA_READ;
-	refuse_send(qp, &wr, EINVAL); /* into nothing */
+	refuse_send(qp, &wr, EINVAL); /* without memory for the result */
 	wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
 	refuse_send(qp, &wr, EINVAL);
 	wr.send_flags = 0;
@@ -266,7 +268,7 @@ test_send_arguments(void **state)
 	assert_int_equal(post_flush(qp, 1, 0, the_mr->rkey, 0, 0, both), EINVAL);
 	assert_int_equal(post_flush(qp, 1, 0, the_mr->rkey, 0, 0, 0), EINVAL);
 
-	/* the first of a list is taken, the second is not and is told */
+	/* the first request of a list is accepted, the second is not and is returned */
 	struct ibv_send_wr good = { .wr_id = 9,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
@@ -280,7 +282,7 @@ test_send_arguments(void **state)
 	pair_fini(&p);
 }
 
-/* one of each kind that is taken, and its completion */
+/* one of each accepted kind, and its completion */
 static void
 test_each_opcode(void **state)
 {
@@ -289,7 +291,7 @@ test_each_opcode(void **state)
 	pair_init(&p);
 	struct ibv_qp *qp = p.active->qp;
 	struct ibv_sge sge[2] = { sge_of(8), sge_of(0) };
-	/* not where the message is sent from: that would be written while the socket may still read it */
+	/* not at the source, which would be written while the socket may still read it */
 	struct ibv_sge recv_sge = { .addr = (uintptr_t)the_mem + 128, .length = 8, .lkey = the_mr->lkey };
 	struct ibv_recv_wr recv_wr = { .wr_id = 100, .sg_list = &recv_sge, .num_sge = 1 }, *bad_recv;
 	static const enum ibv_wr_opcode opcodes[] = {
@@ -360,10 +362,10 @@ test_full_queue(void **state)
 	uint64_t value = 0;
 	assert_int_equal(post_atomic_write(p.active->qp, 2, 0, 1, 8, &value), ENOMEM);
 	pair_fini(&p);
-	expect_nothing(); /* what is posted vanishes with its queue pair */
+	expect_nothing(); /* destroying a queue pair discards its requests */
 }
 
-/* longer than any message may be: told by a completion, as hardware does, and the connection fails */
+/* longer than any message: a completion reports it, as on hardware, and the connection fails */
 static void
 test_too_long(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_records.c -- the byte stream in records: what arrives, in pieces of any size; and what is damaged */
+/* test_records.c -- the byte stream in records: its data, in parts of any size, and damaged records */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ byte_at(size_t at)
 	return (uint8_t)(at * 7 + at / 251);
 }
 
-/* sends so many bytes of the pattern, which begin there */
+/* sends this number of bytes of the pattern, which begin at `at` */
 static void
 send_record(struct softrdma_stream *stream, size_t at, size_t len)
 {
@@ -63,7 +63,8 @@ send_record(struct softrdma_stream *stream, size_t at, size_t len)
 }
 
 /*
- * all that can be received now, so many bytes at a time; how many, and *error: why it has ended (0: the end)
+ * Receives everything available, at most `piece` bytes at a time. Returns the number of bytes; *error says
+ * why the stream has ended (0: its end).
  */
 static size_t
 receive_all(struct softrdma_stream *stream, size_t at, size_t piece, int *error)
@@ -85,7 +86,7 @@ receive_all(struct softrdma_stream *stream, size_t at, size_t piece, int *error)
 	}
 }
 
-/* what one record is in bytes, whoever sends it */
+/* builds the bytes of a record, independently of the sender */
 static size_t
 make_record(uint8_t *at, uint64_t number, uint32_t length, const void *bytes)
 {
@@ -108,7 +109,7 @@ raw_write(int fd, const uint8_t *bytes, size_t len)
 	assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
 }
 
-/* the bytes are those of the protocol */
+/* the bytes are those that the protocol describes */
 static void
 test_bytes(void **state)
 {
@@ -127,7 +128,7 @@ test_bytes(void **state)
 	close_ends(&e);
 }
 
-/* the longest record that the protocol has is longer than those that this side sends */
+/* the longest valid record is longer than those that this side sends */
 static void
 test_longest(void **state)
 {
@@ -145,7 +146,7 @@ test_longest(void **state)
 	close_ends(&e);
 }
 
-/* records of all sizes, taken in pieces of all sizes */
+/* records of all sizes, received in parts of all sizes */
 static void
 test_sizes(void **state)
 {
@@ -168,7 +169,7 @@ test_sizes(void **state)
 	close_ends(&e);
 }
 
-/* many in one call, and each byte by itself */
+/* many records in one call, and byte by byte */
 static void
 test_pieces(void **state)
 {
@@ -205,7 +206,7 @@ test_pieces(void **state)
 	close_ends(&e);
 }
 
-/* one bit, wherever it is: what is in front of that record arrives, and nothing behind */
+/* one flipped bit, anywhere: the records before it arrive, and nothing after them */
 static void
 test_flipped_bits(void **state)
 {
@@ -226,7 +227,7 @@ test_flipped_bits(void **state)
 		size_t good = bit / 8 / (HEADER + sizeof(pattern));
 		assert_int_equal(receive_all(e.stream[1], 0, 1000, &error), good * sizeof(pattern));
 		assert_int_equal(error, EBADMSG);
-		/* and for ever */
+		/* and the error is permanent */
 		assert_int_equal(receive_all(e.stream[1], 0, 1000, &error), 0);
 		assert_int_equal(error, EBADMSG);
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -234,7 +235,7 @@ test_flipped_bits(void **state)
 	}
 }
 
-/* a damaged length is seen at once, and not waited for, also behind bytes that are good */
+/* a damaged length is noticed at once, even after valid bytes; the receiver does not wait for its data */
 static void
 test_damaged_length(void **state)
 {
@@ -250,13 +251,13 @@ test_damaged_length(void **state)
 	const uint8_t *at;
 	assert_int_equal(e.stream[1]->ops->look(e.stream[1], &at), 4);
 	e.stream[1]->ops->take(e.stream[1], 4);
-	assert_true(e.stream[1]->ops->has_input(e.stream[1])); /* nothing more will come */
+	assert_true(e.stream[1]->ops->has_input(e.stream[1])); /* the rest will never come */
 	assert_int_equal(receive_all(e.stream[1], 4, 100, &error), 0);
 	assert_int_equal(error, EBADMSG);
 	close_ends(&e);
 }
 
-/* lost, repeated, swapped: each by itself has right sums */
+/* lost, repeated or swapped records, each with right sums */
 static void
 test_wrong_order(void **state)
 {
@@ -285,7 +286,7 @@ test_wrong_order(void **state)
 	close_ends(&e);
 }
 
-/* what no sender makes, with right sums */
+/* lengths that no sender uses, with right sums */
 static void
 test_lengths_of_nobody(void **state)
 {
@@ -311,7 +312,7 @@ test_lengths_of_nobody(void **state)
 	}
 }
 
-/* the socket is full: the rest of a record leaves when there is room, and no other one before */
+/* The socket is full. The rest of a record is sent when there is room, and no other record before it. */
 static void
 test_full_socket(void **state)
 {
@@ -336,7 +337,7 @@ test_full_socket(void **state)
 	assert_true(s->ops->end(s));
 	have += receive_all(e.stream[1], have, 1u << 20, &error);
 	assert_int_equal(have, sent);
-	/* nobody is there any more */
+	/* the other end is closed */
 	close(e.fd[1]);
 	send_record(s, 0, 1);
 	assert_null(s->ops->record(s));

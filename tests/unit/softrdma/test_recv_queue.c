@@ -111,7 +111,7 @@ test_no_capacity(void **state)
 	softrdma_recv_queue_fini(&queue);
 }
 
-/* the oldest first, each once, and only when there is something for it */
+/* the oldest first, each once, and only if a receive is posted */
 static void
 test_starving(void **state)
 {
@@ -137,11 +137,11 @@ test_starving(void **state)
 		softrdma_link_put(link);
 	}
 	assert_null(softrdma_recv_queue_pop_starving(&queue));
-	/* with a receive there nobody starves */
+	/* if a receive is posted, no connection waits */
 	assert_true(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
 	assert_int_equal(recv.wr_id, 1);
 	assert_null(queue.starving);
-	/* the first, the last, the only one leave */
+	/* the first, the last and the only one are removed */
 	for (int i = 0; i < 3; i++)
 		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
 	softrdma_recv_queue_forget(&queue, links[2]);
@@ -149,7 +149,7 @@ test_starving(void **state)
 	assert_ptr_equal(queue.starving, links[1]);
 	softrdma_recv_queue_forget(&queue, links[1]);
 	assert_null(queue.starving);
-	/* feeding empties the list, also of links without a socket */
+	/* replenishing the queue empties the list, even of links without a socket */
 	assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
 	assert_int_equal(put(&queue, 1, 1), 0);
 	softrdma_post_feed(&queue);

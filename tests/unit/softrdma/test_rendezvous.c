@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_rendezvous.c -- queue pairs that are connected by hand find each other */
+/* test_rendezvous.c -- queue pairs that connect without the connection manager find each other */
 
 #include "by_hand.h"
 
@@ -11,7 +11,7 @@
 #include "softrdma/source.h"
 #include "softrdma/connection.h"
 
-/* moves the clock between two steps of the progress thread, not within one of which a socket has just told */
+/* moves the clock between two steps of the progress thread, never within one that has just read a socket */
 static void
 let_pass_ms(unsigned ms)
 {
@@ -20,7 +20,7 @@ let_pass_ms(unsigned ms)
 	softrdma_cm_unlock();
 }
 
-/* --- each other --- */
+/* --- two queue pairs --- */
 
 static void
 test_meet(void **state)
@@ -39,7 +39,7 @@ test_meet(void **state)
 	assert_int_equal(log_worst, 0);
 }
 
-/* one that is only in RTR serves; whichever of the two it is */
+/* a queue pair in RTR serves requests, whichever of the two it is */
 static void
 test_one_way(void **state)
 {
@@ -56,7 +56,7 @@ test_one_way(void **state)
 		assert_int_equal(server->state, IBV_QPS_RTR);
 		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
 		assert_int_equal(ibv_post_send(server, &wr, &bad), EINVAL);
-		/* later it goes on to RTS, and can ask as well */
+		/* later it goes to RTS, and can send requests as well */
 		to_rts(server, server_psn);
 		expect_write(server);
 		expect_write(client);
@@ -64,7 +64,7 @@ test_one_way(void **state)
 	}
 }
 
-/* who is ready first waits: for a side that is in INIT, or not even that far */
+/* the first one that is ready waits for the other, which is in INIT */
 static void
 test_late(void **state)
 {
@@ -75,14 +75,14 @@ test_late(void **state)
 	to_rts(h.a, PSN_A);
 	post_write(h.a, 7);
 	struct ibv_wc wc;
-	assert_false(readable(-1, 60)); /* time for some calls */
+	assert_false(readable(-1, 60)); /* time for several attempts */
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
 	expect_wc(7, IBV_WC_SUCCESS);
 	hands_fini(&h);
 }
 
-/* both call at once; whoever's call succeeds, there is one connection */
+/* both connect at the same time; whichever attempt succeeds, there is one connection */
 static void
 test_both_call(void **state)
 {
@@ -92,7 +92,7 @@ test_both_call(void **state)
 		hands_init(&h, round & 1 ? AF_INET6 : AF_INET);
 		to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
 		to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
-		/* the progress thread can do nothing meanwhile, so both have begun when it goes on */
+		/* the progress thread is locked out meanwhile, so both have begun when it goes on */
 		softrdma_cm_lock();
 		struct softrdma_rendezvous *meets[] = { softrdma_qp_of(h.a)->by_hand,
 			softrdma_qp_of(h.b)->by_hand };
@@ -108,7 +108,10 @@ test_both_call(void **state)
 			softrdma_rendezvous_call(meets[i]);
 		}
 		softrdma_cm_unlock();
-		/* to two places: this thread may store the one while the progress thread stores the other */
+		/*
+		 * to two places, because this thread may store one write while the progress thread stores the
+		 * other
+		 */
 		post_write(h.a, 1);
 		post_write_to(h.b, 1, the_mem + MEM_SIZE / 4);
 		expect_wc(1, IBV_WC_SUCCESS);
@@ -131,7 +134,7 @@ test_to_itself(void **state)
 		to_rtr(qp, &gid, qp->qp_num, PSN_A);
 		to_rts(qp, PSN_A);
 		expect_write(qp);
-		/* more than sockets hold: it must read while it writes */
+		/* more than the sockets hold, so it must read while it writes */
 		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = MEM_SIZE, .lkey = the_mr->lkey };
 		struct ibv_send_wr wr = { .wr_id = 5,
 			.opcode = IBV_WR_RDMA_READ,
@@ -166,14 +169,14 @@ has_guest(struct ibv_qp *qp)
 	return has;
 }
 
-/* a caller is kept waiting by a queue pair that has not got to RTR */
+/* an incoming connection waits until its queue pair gets to RTR */
 static void
 test_guest_of_init(void **state)
 {
 	(void)state;
 	struct hands h;
 	hands_init(&h, AF_INET);
-	/* a third one keeps the door open */
+	/* a third queue pair keeps the listener open */
 	struct ibv_qp *other = new_qp();
 	to_init(other);
 	to_rtr(other, &h.gid, 0x777777, 1);
@@ -182,7 +185,7 @@ test_guest_of_init(void **state)
 	wait_until(has_guest(h.b));
 	to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
 	expect_write(h.a);
-	/* another one is destroyed while somebody waits for it */
+	/* another one is destroyed while a connection waits for it */
 	struct ibv_qp *late = new_qp();
 	to_init(late);
 	to_rtr(late, &h.gid, h.a->qp_num, 3);
@@ -191,7 +194,7 @@ test_guest_of_init(void **state)
 	hands_fini(&h);
 }
 
-/* several doors, opened and closed in any order */
+/* several listeners, opened and closed in any order */
 static void
 test_doors(void **state)
 {
@@ -210,9 +213,9 @@ test_doors(void **state)
 	}
 }
 
-/* --- a peer that is not there --- */
+/* --- a peer that does not exist --- */
 
-/* doors of several addresses are open at once, and close in another order than they were opened in */
+/* listeners of several addresses are open at once, and are closed one by one */
 static void
 test_several_doors(void **state)
 {
@@ -261,7 +264,7 @@ test_absence_bounds(void **state)
 	}
 }
 
-/* one that ends: an idle peer hears of it when it asks for something, and not before */
+/* the peer ends: an idle queue pair gets an error for its next request, and none before it */
 static void
 test_peer_ends(void **state)
 {
@@ -280,7 +283,7 @@ test_peer_ends(void **state)
 	expect_state(h.a, IBV_QPS_ERR);
 	assert_int_equal(softrdma_ibv_destroy_qp(h.a), 0);
 
-	/* and at once when something is outstanding */
+	/* and at once if a request is outstanding */
 	hands_init(&h, AF_INET);
 	hands_meet(&h);
 	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND }, *bad;
@@ -291,14 +294,14 @@ test_peer_ends(void **state)
 	assert_int_equal(softrdma_ibv_destroy_qp(h.a), 0);
 }
 
-/* --- hostile callers --- */
+/* --- hostile incoming connections --- */
 
-/* a queue pair whose peer is played by sockets of the test: it expects a caller */
+/* a queue pair that waits for its peer; the peer is played by sockets of the test */
 struct host {
 	union ibv_gid gid, peer_gid;
 	struct ibv_qp *qp;
 	struct sockaddr_in door, peer_addr;
-	int listening; /* at the peer's GID */
+	int listening; /* at the address of the peer's GID */
 };
 
 #define PEER_NUM 0x654321
@@ -327,7 +330,7 @@ host_fini(struct host *host)
 	close(host->listening);
 }
 
-/* what the peer would say, as a JOIN or an ACCEPT */
+/* the peer's data in a JOIN or an ACCEPT */
 static struct softrdma_join
 good_join(const struct host *host)
 {
@@ -368,7 +371,7 @@ call_with(const struct host *host, const struct softrdma_hello *hello)
 	return fd;
 }
 
-/* a message of the other side of a queue pair, and what is in it */
+/* receives a message of the queue pair, and checks its content */
 static struct softrdma_hello
 expect_hello(const struct host *host, int fd, uint8_t type, uint32_t seq)
 {
@@ -395,7 +398,7 @@ say_ready(int fd)
 	raw_frame(fd, &ready);
 }
 
-/* the host still lets the right one in, whatever has come before */
+/* the queue pair still accepts its peer, whatever has come before */
 static void
 expect_hospitable(struct host *host)
 {
@@ -418,17 +421,18 @@ test_good_caller(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	struct ibv_qp *other = new_qp(); /* keeps the door open */
+	struct ibv_qp *other = new_qp(); /* keeps the listener open */
 	to_init(other);
 	to_rtr(other, &host.gid, 0x777777, 1);
 	expect_hospitable(&host);
-	/* a second one is not let in */
+	/* a second connection is rejected */
 	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	int fd = call_with(&host, &hello);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
 	/*
-	 * it may be its peer, whose own call was slower: no reason for a warning; whoever else it is is one
+	 * It may be the peer, whose own attempt was slower, so there is no warning. For any other source
+	 * there is one.
 	 */
 	wait_for_log("called a queue pair that has met it already: rejected");
 	assert_false(log_has("does not wait for it"));
@@ -452,7 +456,7 @@ is_over(struct ibv_qp *qp)
 	return over;
 }
 
-/* nobody listens where its GID says */
+/* no process listens at the peer's GID */
 static void
 test_absent(void **state)
 {
@@ -464,7 +468,7 @@ test_absent(void **state)
 	struct ibv_recv_wr recv = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 }, *bad;
 	assert_int_equal(ibv_post_recv(host.qp, &recv, &bad), 0);
 	to_rts(host.qp, PSN_A);
-	/* nothing is asked for: nothing is wrong */
+	/* without a request, nothing is wrong */
 	let_pass_ms(10 * SOFTRDMA_ABSENCE_MAX_MS);
 	wait_for_log("it is tried again");
 	expect_state(host.qp, IBV_QPS_RTS);
@@ -474,13 +478,13 @@ test_absent(void **state)
 	struct ibv_wc wc;
 	assert_false(readable(-1, 60));
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
-	post_write(host.qp, 2); /* the time is the first one's */
+	post_write(host.qp, 2); /* the first request's time counts */
 	let_pass_ms(1150);
 	expect_wc(1, IBV_WC_RETRY_EXC_ERR);
 	expect_wc(2, IBV_WC_WR_FLUSH_ERR);
 	expect_wc(3, IBV_WC_WR_FLUSH_ERR);
 	expect_state(host.qp, IBV_QPS_ERR);
-	/* it is through with calling, and with being called */
+	/* it no longer connects, and no longer listens */
 	let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
 	wait_until(is_over(host.qp));
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -490,7 +494,7 @@ test_absent(void **state)
 	host_fini(&host);
 }
 
-/* byte by byte is as good as at once */
+/* the message may arrive byte by byte */
 static void
 test_in_pieces(void **state)
 {
@@ -510,7 +514,7 @@ test_in_pieces(void **state)
 	host_fini(&host);
 }
 
-/* a call with one byte changed, on its way or (summed) by its sender */
+/* a JOIN with one byte changed, either in transit or (summed) by its sender */
 static void
 call_with_wrong_byte(const struct host *host, const struct softrdma_hello *good, size_t at, bool summed)
 {
@@ -520,7 +524,7 @@ call_with_wrong_byte(const struct host *host, const struct softrdma_hello *good,
 		raw_sum_again(bad.message, SOFTRDMA_JOIN_SIZE);
 	int fd = call_with(host, &bad);
 	shutdown(fd, SHUT_WR);
-	/* an answer may come, and it is no ACCEPT */
+	/* a response may come, but no ACCEPT */
 	uint8_t answer[SOFTRDMA_HELLO_MAX];
 	struct softrdma_handshake hs = { .type = 0 };
 	size_t have = 0;
@@ -538,7 +542,7 @@ call_with_wrong_byte(const struct host *host, const struct softrdma_hello *good,
 	log_clear();
 }
 
-/* cut off at every byte, and any one byte changed: nobody but the right one is let in */
+/* the message is cut at every byte, and each byte is changed: only the right peer is accepted */
 static void
 test_broken_hellos(void **state)
 {
@@ -557,8 +561,10 @@ test_broken_hellos(void **state)
 	}
 	for (size_t at = 0; at < good.length; at++) {
 		call_with_wrong_byte(&host, &good, at, false);
-		/* what the applications have set, and how records are asked for, is told and not checked; its
-		 * own first number it does not know yet; the sums are right then */
+		/*
+		 * Attributes of the applications and the wish for records are not checked. The queue pair's
+		 * own first sequence number is not known yet. The sums are right then.
+		 */
 		bool unchecked = (at >= 16 && at < 23) || (at >= 24 && at < 32) || at >= good.length - 4;
 		if (!unchecked)
 			call_with_wrong_byte(&host, &good, at, true);
@@ -567,7 +573,7 @@ test_broken_hellos(void **state)
 	host_fini(&host);
 }
 
-/* each thing that must be known, wrong by itself */
+/* each value that the peer must know, wrong by itself */
 static void
 test_strangers(void **state)
 {
@@ -606,7 +612,7 @@ test_strangers(void **state)
 		close(fd);
 		assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
 	}
-	/* in RTS its own first number must be known too */
+	/* in RTS the peer must know the queue pair's first sequence number too */
 	close(host.listening);
 	to_rts(host.qp, PSN_A);
 	struct softrdma_join join = good_join(&host);
@@ -661,7 +667,10 @@ test_other_messages(void **state)
 	host_fini(&host);
 }
 
-/* who says nothing, or not enough, is sent away after a while; who waits, after a longer one */
+/*
+ * A connection that sends nothing, or too little, is closed after a while. One that waits is closed after a
+ * longer time.
+ */
 static void
 test_slow_callers(void **state)
 {
@@ -672,7 +681,7 @@ test_slow_callers(void **state)
 	int silent = raw_connect(&host.door);
 	int half = raw_connect(&host.door);
 	raw_send(half, hello.message, hello.length - 1);
-	/* when a later one is answered the earlier ones have been accepted by the device */
+	/* once a later one is answered, the device has accepted the earlier connections */
 	struct softrdma_hello wrong = hello;
 	wrong.message[8] ^= 1;
 	raw_sum_again(wrong.message, SOFTRDMA_JOIN_SIZE);
@@ -688,7 +697,7 @@ test_slow_callers(void **state)
 	close(half);
 	host_fini(&host);
 
-	/* a guest of a queue pair in INIT; the door is another one's */
+	/* an incoming connection for a queue pair in INIT; the listener is another queue pair's */
 	host_init(&host);
 	struct ibv_qp *other = new_qp();
 	struct ibv_qp *keeper = host.qp;
@@ -697,14 +706,14 @@ test_slow_callers(void **state)
 	struct softrdma_hello early = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	fd = call_with(&host, &early);
 	assert_false(readable(fd, 60));
-	int second = call_with(&host, &early); /* the peer tries again: the first one goes */
+	int second = call_with(&host, &early); /* the peer tries again: the first one is closed */
 	raw_expect_end(fd);
 	close(fd);
 	wait_until(has_guest(other));
 	let_pass_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
 	raw_expect_end(second);
 	close(second);
-	/* one that gives up, and one that talks before it has been let in */
+	/* one that is closed by the peer, and one that sends data before it is accepted */
 	fd = call_with(&host, &early);
 	shutdown(fd, SHUT_WR);
 	raw_expect_end(fd);
@@ -713,13 +722,13 @@ test_slow_callers(void **state)
 	raw_send(fd, "x", 1);
 	raw_expect_end(fd);
 	close(fd);
-	/* one that waits when the queue pair goes */
+	/* one that waits when the queue pair is destroyed */
 	fd = call_with(&host, &early);
 	wait_until(has_guest(other));
 	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
-	/* and one that was still at the door */
+	/* and one that has not sent its message yet */
 	fd = raw_connect(&host.door);
 	host.qp = keeper;
 	second = call_with(&host, &wrong);
@@ -730,7 +739,7 @@ test_slow_callers(void **state)
 	close(fd);
 }
 
-/* whoever was let in must say so */
+/* the peer must confirm with READY that it was accepted */
 static void
 test_no_ready(void **state)
 {
@@ -748,7 +757,10 @@ test_no_ready(void **state)
 	host_fini(&host);
 }
 
-/* as at listeners: callers that say nothing make room for others, and what one address may have is limited */
+/*
+ * as with listeners of the connection manager: silent connections make room for others, and each address has
+ * a limit
+ */
 static void
 test_too_many_silent_callers(void **state)
 {
@@ -779,8 +791,10 @@ test_too_many_silent_callers(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/* guests that wait for a queue pair do not make room: one more is told so, and there is room when one has
- * gone */
+/*
+ * Connections that wait for a queue pair are not closed to make room. A further one is rejected, and one is
+ * accepted again when another has gone.
+ */
 static void
 test_too_many_guests(void **state)
 {
@@ -812,7 +826,7 @@ test_too_many_guests(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
-/* half of the descriptors are left to the application, and one address has half of the rest */
+/* half of the descriptors are left to the application, and one address may use half of the rest */
 static void
 test_callers_and_descriptors(void **state)
 {
@@ -833,7 +847,7 @@ test_callers_and_descriptors(void **state)
 	host_fini(&host);
 }
 
-/* an address from where keys were guessed is not heard by queue pairs either */
+/* queue pairs also refuse connections from an address that has used too many wrong keys */
 static void
 test_caller_with_wrong_keys(void **state)
 {
@@ -854,7 +868,7 @@ test_caller_with_wrong_keys(void **state)
 	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
-/* nobody is answered at the address of a GID */
+/* true if connections to the address of a GID are refused */
 static bool
 is_door_closed(const struct sockaddr_in *door)
 {
@@ -865,7 +879,7 @@ is_door_closed(const struct sockaddr_in *door)
 	return refused;
 }
 
-/* the door is open only as long as a queue pair waits to be called; after RESET it is opened again */
+/* The listener is open only while a queue pair waits for its peer. After RESET it is opened again. */
 static void
 test_door_closes(void **state)
 {
@@ -897,9 +911,9 @@ test_door_closes(void **state)
 	hands_fini(&h);
 }
 
-/* --- hostile hosts: the queue pair calls --- */
+/* --- hostile listeners: the queue pair connects --- */
 
-/* takes the next call of the queue pair */
+/* accepts the queue pair's next connection */
 static int
 take_call(struct host *host)
 {
@@ -932,7 +946,7 @@ test_good_host(void **state)
 	host_fini(&host);
 }
 
-/* whatever the answer is, it is tried again, and what is right is taken in the end */
+/* after any bad response the queue pair tries again, and accepts the right one in the end */
 static void
 test_bad_answers(void **state)
 {
@@ -975,7 +989,7 @@ test_bad_answers(void **state)
 			hs.reason = SOFTRDMA_REJECT_DAMAGED;
 			break;
 		default:
-			break; /* of another version, or damaged: below */
+			break; /* another version, or damaged: below */
 		}
 		struct softrdma_hello hello;
 		softrdma_join_encode(&join, bytes);
@@ -990,7 +1004,7 @@ test_bad_answers(void **state)
 		close(fd);
 		let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
 	}
-	/* cut off at every byte */
+	/* cut at every byte */
 	struct softrdma_hello good = good_hello(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
 	for (size_t len = 0; len < good.length; len++) {
 		int fd = take_call(&host);
@@ -1002,13 +1016,13 @@ test_bad_answers(void **state)
 		let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
 	}
 	wait_for_log("it is tried again");
-	/* one that does not answer at all */
+	/* no response at all */
 	int silent = take_call(&host);
 	let_pass_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
 	raw_expect_end(silent);
 	close(silent);
 	let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
-	/* one that talks before it is asked */
+	/* a response before the request */
 	int fd = raw_accept(host.listening);
 	raw_send(fd, good.message, good.length);
 	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
@@ -1019,8 +1033,10 @@ test_bad_answers(void **state)
 	host_fini(&host);
 }
 
-/* both have called; the one with the smaller number waits for its own call, and takes the other one if that
- * fails */
+/*
+ * Both have connected. The one with the smaller number waits for its own attempt, and accepts the other one
+ * if that fails.
+ */
 static void
 test_crossing(void **state)
 {
@@ -1030,12 +1046,12 @@ test_crossing(void **state)
 		struct host host;
 		host_init(&host);
 		assert_int_equal(softrdma_ibv_destroy_qp(host.qp), 0);
-		/* the numbers decide: 2 is smaller and 0xffffff greater than that of any queue pair */
+		/* the numbers decide: 2 is smaller, and 0xffffff greater, than that of any queue pair */
 		uint32_t peer_num = first ? 0xffffff : 2;
 		host.qp = new_qp();
 		to_init(host.qp);
 		if (same_number) {
-			/* the GIDs decide then: by the index, or by what chance has made behind it */
+			/* then the GIDs decide: by the index, or by the random bytes after it */
 			peer_num = host.qp->qp_num;
 			host.peer_gid.raw[3] = first ? 0xff : 0;
 			first = memcmp(host.gid.raw, host.peer_gid.raw, 16) < 0;
@@ -1051,12 +1067,12 @@ test_crossing(void **state)
 		struct softrdma_hello hello = hello_of(hs, &join);
 		int in = call_with(&host, &hello);
 		if (first) {
-			assert_false(readable(in, 60)); /* its own call has not ended */
+			assert_false(readable(in, 60)); /* its own attempt has not ended */
 			assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
 		} else {
 			raw_expect_end(out);
 		}
-		close(out); /* in any case the other one is left */
+		close(out); /* in any case the other one remains */
 		raw_recv(in, bytes, sizeof(bytes));
 		assert_int_equal(bytes[6], SOFTRDMA_HANDSHAKE_ACCEPT);
 		wait_until(link_state(host.qp) == SOFTRDMA_LINK_UP);
@@ -1065,7 +1081,7 @@ test_crossing(void **state)
 	}
 }
 
-/* --- what the machine does not give --- */
+/* --- failures of the system --- */
 
 static void
 test_calls_fail(void **state)
@@ -1097,12 +1113,12 @@ test_calls_fail(void **state)
 		if (faults[i].theirs)
 			wait_until(has_failed(1));
 		assert_int_equal(fail_nothing(), 1);
-		expect_write(h.a); /* it was tried again */
+		expect_write(h.a); /* another attempt has succeeded */
 		hands_fini(&h);
 	}
 }
 
-/* on the side that is called */
+/* on the listening side */
 static void
 test_doors_fail(void **state)
 {
@@ -1144,7 +1160,7 @@ test_doors_fail(void **state)
 	}
 }
 
-/* the last step fails: the queue pair is in error */
+/* the last step fails: the queue pair goes to error */
 static void
 test_attach_fails(void **state)
 {
@@ -1152,7 +1168,7 @@ test_attach_fails(void **state)
 	struct host host;
 	host_init(&host);
 	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	/* the socket is watched as a caller's, is let go, and is watched as the link's */
+	/* the socket is watched as an incoming one, is removed, and is watched as the link's */
 	fail_call(FAIL_THEIRS, "epoll_ctl", 2, 1, ENOSPC);
 	int fd = call_with(&host, &hello);
 	wait_for_log("a connection is given up");

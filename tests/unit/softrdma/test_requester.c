@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_requester.c -- what leaves, what an answer does, and that each request completes exactly once, in
+ * test_requester.c -- which frames are sent, what a response does, and that each request completes once, in
  * order
  */
 
@@ -20,7 +20,7 @@ struct fixture {
 	struct softrdma_requester *req;
 	struct softrdma_outgoing out;
 	struct softrdma_place place;
-	uint32_t first; /* the number of the first request */
+	uint32_t first; /* the first sequence number */
 };
 
 static struct fixture *
@@ -35,7 +35,7 @@ new_fixture(uint32_t first, uint32_t rd_atom_max)
 	return f;
 }
 
-/* numbers run over the end of 32 bits in every test */
+/* sequence numbers pass the end of 32 bits in every test */
 static int
 setup(void **state)
 {
@@ -67,7 +67,7 @@ post(struct fixture *f, uint8_t opcode, uint64_t wr_id, size_t len)
 	return send;
 }
 
-/* the next frame is this one; numbers count from the first request */
+/* the next frame must be this one; numbers count from the first request */
 static void
 leaves(struct fixture *f, uint8_t opcode, uint32_t seq)
 {
@@ -77,7 +77,7 @@ leaves(struct fixture *f, uint8_t opcode, uint32_t seq)
 	uint8_t buf[SOFTRDMA_FRAME_SIZE];
 	struct softrdma_frame again;
 	softrdma_frame_encode(&f->out.frame, buf);
-	assert_true(softrdma_frame_decode(buf, &again)); /* whatever leaves is a frame */
+	assert_true(softrdma_frame_decode(buf, &again)); /* every output is a valid frame */
 	size_t len = 0;
 	for (int i = 0; i < f->out.place.count; i++)
 		len += f->out.place.iov[i].iov_len;
@@ -188,7 +188,7 @@ test_flags_of_messages(void **state)
 	assert_int_equal(f->out.frame.flags, FIRST | LAST | SOFTRDMA_FRAME_IMM);
 	assert_int_equal(f->out.frame.arg, 0xa1b2c3d4);
 
-	send = post(f, SOFTRDMA_OP_WRITE, 3, 10); /* nobody is told of a plain write, solicited or not */
+	send = post(f, SOFTRDMA_OP_WRITE, 3, 10); /* a plain write raises no event, even if solicited */
 	send->solicited = true;
 	leaves(f, SOFTRDMA_OP_WRITE, 2);
 	assert_int_equal(f->out.frame.flags, FIRST | LAST);
@@ -228,7 +228,7 @@ test_segments(void **state)
 		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
 }
 
-/* pieces of a list need not meet the borders of segments */
+/* the SGEs of a list need not end where segments do */
 static void
 test_scattered_segments(void **state)
 {
@@ -237,7 +237,7 @@ test_scattered_segments(void **state)
 	send->num_sge = 4;
 	send->sge[0] = piece(&f->side, 0, 10);
 	send->sge[1] = piece(&f->side, 0, 0);
-	send->sge[1].lkey = ~f->side.key; /* of a piece without bytes nothing is looked at */
+	send->sge[1].lkey = ~f->side.key; /* the key of an empty SGE is not checked */
 	send->sge[2] = piece(&f->side, 100, SEGMENT);
 	send->sge[3] = piece(&f->side, SEGMENT + 200, 10);
 	commit(&f->side);
@@ -286,7 +286,7 @@ test_queue_full(void **state)
 	expect_no_wc(f->side.send_cq);
 }
 
-/* a depth that is no power of two is kept to exactly, and a depth of none takes nothing */
+/* a depth that is no power of two is kept exactly, and a depth of 0 accepts nothing */
 static void
 test_odd_depths(void **state)
 {
@@ -321,7 +321,7 @@ test_unsignaled_success_is_silent(void **state)
 	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
 	expect_no_wc(f->side.send_cq);
 	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 2), SOFTRDMA_ANSWER_FAILED);
-	expect_wc(f->side.send_cq, 3, IBV_WC_REM_ACCESS_ERR); /* an error is always told */
+	expect_wc(f->side.send_cq, 3, IBV_WC_REM_ACCESS_ERR); /* errors are always signaled */
 }
 
 static void
@@ -370,7 +370,7 @@ test_fence(void **state)
 		post(f, SOFTRDMA_OP_WRITE, 2, 8)->fenced = true;
 		post(f, SOFTRDMA_OP_WRITE, 3, 8);
 		leaves(f, held_by[i], seq);
-		nothing_leaves(f); /* the one without a fence must not overtake */
+		nothing_leaves(f); /* the request without a fence must not overtake it */
 		if (held_by[i] == SOFTRDMA_OP_READ) {
 			full_read(f, seq, 8);
 		} else if (held_by[i] == SOFTRDMA_OP_FLUSH) {
@@ -386,7 +386,7 @@ test_fence(void **state)
 		seq += 3;
 	}
 	post(f, SOFTRDMA_OP_WRITE, 4, 8);
-	post(f, SOFTRDMA_OP_WRITE, 5, 8)->fenced = true; /* writes hold up no fence */
+	post(f, SOFTRDMA_OP_WRITE, 5, 8)->fenced = true; /* a fence does not wait for writes */
 	leaves(f, SOFTRDMA_OP_WRITE, seq);
 	leaves(f, SOFTRDMA_OP_WRITE, seq + 1);
 }
@@ -407,7 +407,7 @@ test_outstanding_reads_and_atomics(void **state)
 	full_read(f, 0, 8);
 	leaves(f, SOFTRDMA_OP_COMPARE_SWAP, 4);
 	leaves(f, SOFTRDMA_OP_WRITE, 5);
-	post(f, SOFTRDMA_OP_FLUSH, 6, 8); /* takes none of the places */
+	post(f, SOFTRDMA_OP_FLUSH, 6, 8); /* does not count as one of them */
 	leaves(f, SOFTRDMA_OP_FLUSH, 6);
 	full_read(f, 1, 8);
 	full_read(f, 2, 8);
@@ -432,7 +432,7 @@ test_read_in_pieces(void **state)
 	leaves(f, SOFTRDMA_OP_WRITE, 0);
 	leaves(f, SOFTRDMA_OP_READ, 1);
 	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, SEGMENT), SOFTRDMA_ANSWER_PLACE);
-	expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS); /* an answer acknowledges all before it */
+	expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS); /* a response acknowledges all earlier requests */
 	placed(f, 1, SEGMENT);
 	expect_no_wc(f->side.send_cq);
 	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, LAST, 8), SOFTRDMA_ANSWER_PLACE);
@@ -441,12 +441,15 @@ test_read_in_pieces(void **state)
 	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
 }
 
-/* each bad answer comes to a queue of: WRITE 0, READ 1 (16 bytes), FETCH_ADD 2, WRITE 3 not sent yet */
+/*
+ * Each bad response arrives while the queue has: WRITE 0, READ 1 (16 bytes), FETCH_ADD 2, WRITE 3, which is
+ * not sent yet.
+ */
 struct bad_answer {
 	const char *what;
 	struct softrdma_frame frame;
 	uint32_t seq;
-	bool first_read_piece; /* the first 8 bytes of the READ have come already */
+	bool first_read_piece; /* the first 8 bytes of the READ have arrived */
 };
 
 static const struct bad_answer bad_answers[] = {
@@ -537,7 +540,7 @@ test_each_refusal(void **state)
 		}
 		post(f, SOFTRDMA_OP_WRITE, 4, 8);
 		assert_int_equal(nak(f, code, 2), SOFTRDMA_ANSWER_FAILED);
-		/* 0 and 1 are done and were not to say so; what follows is flushed, signaled or not */
+		/* 0 and 1 have succeeded and are unsignaled; later requests are flushed, signaled or not */
 		expect_wc(f->side.send_cq, 2, status[code]);
 		expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
 		expect_wc(f->side.send_cq, 4, IBV_WC_WR_FLUSH_ERR);
@@ -551,14 +554,14 @@ test_each_refusal(void **state)
 	}
 }
 
-/* a long message may be refused before all of it has left */
+/* a long message may be refused before all of it is sent */
 static void
 test_refusal_in_the_middle_of_a_message(void **state)
 {
 	struct fixture *f = *state;
 	post(f, SOFTRDMA_OP_WRITE, 1, 3 * SEGMENT);
 	leaves(f, SOFTRDMA_OP_WRITE, 0);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_ANSWER_BAD); /* done it cannot be */
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_ANSWER_BAD); /* it cannot be complete */
 	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 0), SOFTRDMA_ANSWER_FAILED);
 	nothing_leaves(f);
 	expect_wc(f->side.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
@@ -581,7 +584,7 @@ test_local_memory_gone(void **state)
 	expect_no_wc(f->side.send_cq);
 }
 
-/* where a READ or an atomic puts its result is looked at when the result comes */
+/* the local memory of a READ or an atomic is checked when the response arrives */
 static void
 test_no_place_for_a_result(void **state)
 {
@@ -622,7 +625,7 @@ test_not_ready(void **state)
 	assert_int_equal(f->req->rd_atoms, 1);
 	assert_int_equal(f->req->fencing, 2);
 	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_DONE);
-	/* what was thrown away there does not count as outstanding here */
+	/* requests that the responder has discarded no longer count as outstanding */
 	assert_int_equal(f->req->rd_atoms, 0);
 	assert_int_equal(f->req->fencing, 0);
 	nothing_leaves(f);
@@ -655,7 +658,7 @@ test_not_ready(void **state)
 	assert_int_equal(f->req->fencing, 0);
 }
 
-/* the responder gives up while this side waits for its receive, or is about to send again */
+/* the responder fails while this side waits for its receive, or is about to send again */
 static void
 test_refusal_after_not_ready(void **state)
 {
@@ -681,7 +684,7 @@ test_refusal_after_not_ready(void **state)
 	}
 }
 
-/* once it has left again it is like any other: of what has not left nothing can be refused */
+/* once it is sent again it is an ordinary request; a request that was not sent cannot be refused */
 static void
 test_refusal_of_the_unsent_after_not_ready(void **state)
 {
@@ -771,7 +774,7 @@ test_overrun_is_noticed(void **state)
 	free(f);
 }
 
-/* what was posted last is taken back; numbers and room are as if it had not been posted */
+/* the last posted requests are retracted; numbers and space are as if they had never been posted */
 static void
 test_taking_back(void **state)
 {
@@ -787,7 +790,7 @@ test_taking_back(void **state)
 
 	softrdma_requester_retract(f->req, 3);
 	softrdma_requester_retract(f->req, QUEUE_DEPTH - 4);
-	nothing_leaves(f); /* and what has left stays */
+	nothing_leaves(f); /* and sent requests stay */
 	assert_int_equal(softrdma_requester_at(f->req, f->first)->wr_id, 1);
 	struct softrdma_send *send = softrdma_requester_slot(f->req);
 	assert_non_null(send);
@@ -798,7 +801,7 @@ test_taking_back(void **state)
 	nothing_leaves(f);
 }
 
-/* a FLUSH moves none of the bytes of its range */
+/* a FLUSH transfers none of the bytes of its range */
 static void
 test_length(void **state)
 {
@@ -813,7 +816,7 @@ test_length(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* only a request that all before it are answered for can be made without the responder */
+/* a request can complete locally only if all requests before it have been acknowledged */
 static void
 test_alone(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_responder.c -- what is served, what is refused and how, and what is said in which order */
+/* test_responder.c -- which requests are served or refused, and the order of the responses */
 
 #include <errno.h>
 
@@ -58,7 +58,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* a request for the region's beginning; the test changes what it is about */
+/* a request at the region's beginning; the test changes its fields */
 static struct softrdma_frame
 request(const struct fixture *f, uint8_t opcode, uint32_t seq)
 {
@@ -102,7 +102,7 @@ ask(struct fixture *f, uint8_t opcode, uint32_t seq)
 	return serve(f, &frame);
 }
 
-/* a request with payload, as the link does it */
+/* serves a request with payload, like the link */
 static void
 ask_and_place(struct fixture *f, uint8_t opcode, uint32_t seq)
 {
@@ -146,7 +146,7 @@ test_write(void **state)
 	assert_ptr_equal(f->place.iov[0].iov_base, f->side.mem);
 	assert_int_equal(f->place.iov[0].iov_len, 8);
 	assert_ptr_equal(f->place.mr[0], f->side.mr);
-	says_nothing(f); /* not before it is there */
+	says_nothing(f); /* not before it has arrived */
 	softrdma_responder_placed(f->resp, &frame);
 	says(f, SOFTRDMA_OP_ACK, 0);
 	says_nothing(f);
@@ -163,11 +163,11 @@ test_acknowledgements_are_coalesced(void **state)
 	says_nothing(f);
 	ask_and_place(f, SOFTRDMA_OP_WRITE, 5);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 6), SOFTRDMA_SERVICE_DISCARD);
-	says(f, SOFTRDMA_OP_READ_RESPONSE, 6); /* answers 5 too */
+	says(f, SOFTRDMA_OP_READ_RESPONSE, 6); /* acknowledges 5 too */
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 7), SOFTRDMA_SERVICE_DISCARD);
 	ask_and_place(f, SOFTRDMA_OP_WRITE, 8);
-	says(f, SOFTRDMA_OP_READ_RESPONSE, 7); /* never an ACK in front of missing data */
+	says(f, SOFTRDMA_OP_READ_RESPONSE, 7); /* no ACK may overtake missing data */
 	says(f, SOFTRDMA_OP_ACK, 8);
 	says_nothing(f);
 }
@@ -242,13 +242,13 @@ test_write_with_immediate(void **state)
 	assert_int_equal(wc.imm_data, 5);
 }
 
-/* accesses that must be refused, each with its NAK and without a byte changed */
+/* accesses that must be refused, each with its NAK, and without a change of memory */
 struct refused {
 	const char *what;
 	uint8_t opcode;
 	int take_away; /* rights that the region lacks */
 	int64_t offset;
-	uint64_t len; /* of what has a length */
+	uint64_t len; /* of opcodes that have a length */
 	uint32_t key_change;
 	bool other_pd;
 	enum softrdma_nak nak;
@@ -312,7 +312,7 @@ test_refusals(void **state)
 		assert_true(f->resp->failed);
 		says_nak(f, r->nak, 1); /* and acknowledges 0 */
 		says_nothing(f);
-		/* there is one NAK in a connection's life */
+		/* only one NAK is sent in the life of a connection */
 		assert_int_equal(ask(f, SOFTRDMA_OP_READ, 2), SOFTRDMA_SERVICE_DISCARD);
 		says_nothing(f);
 		softrdma_ibv_dealloc_pd(other);
@@ -320,7 +320,7 @@ test_refusals(void **state)
 	}
 }
 
-/* a message that does not fit as a whole changes no byte: the first frame is checked for all of them */
+/* a message that does not fit as a whole changes nothing: its first frame is checked for the total length */
 static void
 test_long_write_over_the_end(void **state)
 {
@@ -343,7 +343,7 @@ test_persistent_flush_needs_its_right(void **state)
 	says_nak(f, ACCESS, 0);
 }
 
-/* no bytes: nothing to refuse, whatever key and address are */
+/* with a length of 0 nothing is refused, for any key and address */
 static void
 test_accesses_of_no_bytes(void **state)
 {
@@ -385,7 +385,7 @@ test_too_long_for_the_receive(void **state)
 	expect_no_wc(f->side.recv_cq);
 }
 
-/* ... the whole message, not only its first frame */
+/* the whole message, not only its first frame */
 static void
 test_too_long_message_in_short_frames(void **state)
 {
@@ -412,12 +412,12 @@ test_receive_without_memory(void **state)
 }
 
 /*
- * frames that break the protocol, after the first 8 of 16 bytes of a message of this opcode where one is
- * given
+ * Frames that break the protocol. If in_message is set, they come after the first 8 of 16 bytes of a message
+ * of that opcode.
  */
 struct broken {
 	const char *what;
-	uint8_t in_message; /* 0: in none */
+	uint8_t in_message; /* 0: not within a message */
 	struct softrdma_frame frame;
 	uint32_t seq;
 };
@@ -522,7 +522,7 @@ test_atomics(void **state)
 	frame.seq++;
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_OPERAND);
 	softrdma_responder_operand(f->resp, &frame, operand);
-	assert_int_equal(*target, 9); /* it was not 5 */
+	assert_int_equal(*target, 9); /* the old value was not 5 */
 	says(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 1);
 	assert_int_equal(f->out.bytes[0], 9);
 
@@ -541,7 +541,7 @@ test_atomics(void **state)
 	says(f, SOFTRDMA_OP_ACK, 3);
 }
 
-/* the region leaves between the header and the operand */
+/* the region is deregistered between the header and the operand */
 static void
 test_atomic_whose_memory_goes(void **state)
 {
@@ -556,7 +556,7 @@ test_atomic_whose_memory_goes(void **state)
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 0);
 }
 
-/* a page of a file that can be cut off */
+/* a page of a file that can be truncated */
 struct cut {
 	int fd;
 	uint8_t *mem;
@@ -595,9 +595,9 @@ request_of_cut(const struct fixture *f, const struct cut *cut, uint8_t opcode, u
 static const uint8_t atomic_opcodes[] = { SOFTRDMA_OP_ATOMIC_WRITE, SOFTRDMA_OP_FETCH_ADD,
 	SOFTRDMA_OP_COMPARE_SWAP };
 
-static const uint8_t an_operand[16] = { [0] = 0, [8] = 1 }; /* 0 to be found, 1 to be stored */
+static const uint8_t an_operand[16] = { [0] = 0, [8] = 1 }; /* compare with 0, store 1 */
 
-/* the file behind the memory is cut off, or the queue pair fails, between the header and the operand */
+/* the file is truncated, or the queue pair fails, between the header and the operand */
 static void
 test_atomic_in_vain(void **state)
 {
@@ -619,7 +619,7 @@ test_atomic_in_vain(void **state)
 	}
 }
 
-/* the kernel cannot say if the page is there: no instruction touches it, though it is */
+/* the kernel cannot say whether the page exists: no instruction accesses it, though it does */
 static void
 test_atomic_without_populate(void **state)
 {
@@ -640,7 +640,7 @@ test_atomic_without_populate(void **state)
 }
 
 /*
- * pages that have gone, and not the region: refused as what the target cannot do, and not as what it may not
+ * Pages are gone, but not the region. This is refused as an error of the target, not as an access violation.
  */
 static void
 test_read_whose_pages_go(void **state)
@@ -673,14 +673,14 @@ test_too_many_reads_and_atomics(void **state)
 			SOFTRDMA_SERVICE_DISCARD);
 		assert_true(f->resp->failed);
 		for (uint32_t i = 0; i < RD_ATOM_MAX; i++)
-			says(f, SOFTRDMA_OP_READ_RESPONSE, i); /* what was admitted is answered first */
+			says(f, SOFTRDMA_OP_READ_RESPONSE, i); /* earlier requests are answered first */
 		says_nak(f, INVALID, RD_ATOM_MAX);
 		says_nothing(f);
 		free_fixture(f);
 	}
 }
 
-/* the ring of waiting responses goes round many times */
+/* the ring of waiting responses wraps many times */
 static void
 test_reads_for_ever(void **state)
 {
@@ -728,12 +728,12 @@ test_starving(void **state)
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 2), SOFTRDMA_SERVICE_DISCARD);
 	assert_ptr_equal(f->side.recvs.starving, f->side.link);
-	/* what comes behind is thrown away, whatever its number */
+	/* later requests are discarded, whatever their number */
 	assert_int_equal(ask(f, SOFTRDMA_OP_WRITE, 3), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 4), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(f->resp->count_waiting, 1);
 	says(f, SOFTRDMA_OP_READ_RESPONSE, 1);
-	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 2), SOFTRDMA_SERVICE_BAD); /* it was not told yet */
+	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 2), SOFTRDMA_SERVICE_BAD); /* RNR was not sent yet */
 	says(f, SOFTRDMA_OP_RNR, 2);
 	says_nothing(f);
 
@@ -750,21 +750,21 @@ static void
 test_feeding(void **state)
 {
 	struct fixture *f = *state;
-	softrdma_responder_fed(f->resp); /* not hungry: nothing to say */
+	softrdma_responder_fed(f->resp); /* no sender waits: nothing is sent */
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
-	softrdma_responder_fed(f->resp); /* before RNR has left: RNR goes first all the same */
+	softrdma_responder_fed(f->resp); /* before RNR was sent: RNR still goes first */
 	softrdma_responder_fed(f->resp);
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says(f, SOFTRDMA_OP_RNR_READY, 0);
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 1), SOFTRDMA_SERVICE_BAD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_DISCARD);
-	/* another one of a shared queue was faster */
+	/* another connection of a shared queue has taken the receive */
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says_nothing(f);
@@ -777,7 +777,7 @@ test_feeding(void **state)
 	expect_wc(f->side.recv_cq, 1, IBV_WC_SUCCESS);
 }
 
-/* the refusal of a READ is the last word: a SEND behind it, which found no receive, is not told so as well */
+/* The NAK of a READ is the last response. A later SEND that finds no receive gets no RNR after it. */
 static void
 test_starving_behind_a_refusal(void **state)
 {
@@ -792,7 +792,7 @@ test_starving_behind_a_refusal(void **state)
 	says_nothing(f);
 }
 
-/* one invitation is enough */
+/* RNR_READY is sent only once */
 static void
 test_fed_again(void **state)
 {
@@ -805,7 +805,7 @@ test_fed_again(void **state)
 	says_nothing(f);
 }
 
-/* only its last frame shows that a WRITE wants a receive: the message begins again after RESYNC */
+/* Only the last frame of a WRITE shows that it needs a receive. After RESYNC the message begins again. */
 static void
 test_starving_at_the_end_of_a_write(void **state)
 {
@@ -876,8 +876,8 @@ test_flush(void **state)
 	free_fixture(f);
 
 	/*
-	 * the queue pair fails meanwhile: the requester is told at once, the end of the flush tells nothing
-	 * more
+	 * The queue pair fails meanwhile. The requester is told at once, and the end of the flush sends
+	 * nothing.
 	 */
 	f = flushing_fixture();
 	softrdma_responder_fail(f->resp);
@@ -888,7 +888,10 @@ test_flush(void **state)
 	free_fixture(f);
 }
 
-/* where reading flushes: all of the region first, the answer behind it, and no answer if that failed */
+/*
+ * If reading flushes, the whole region is flushed before the response. If the flush fails, no response is
+ * sent.
+ */
 static void
 test_read_that_flushes(void **state)
 {
@@ -914,14 +917,14 @@ test_read_that_flushes(void **state)
 			assert_int_equal(out.frame.opcode, SOFTRDMA_OP_READ_RESPONSE);
 			assert_int_equal(out.frame.length, 16);
 			assert_ptr_equal(out.place.iov[0].iov_base, addr_of(&f->side, 8));
-			/* a FLUSH after it is one again */
+			/* a later FLUSH is an ordinary one again */
 			assert_false(f->resp->flush_to_read);
 		}
 		says_nothing(f);
 		free_fixture(f);
 	}
 
-	/* too many at once are refused, not flushed for */
+	/* too many at once are refused, without a flush */
 	struct fixture *f = new_fixture(ALL_RIGHTS);
 	for (uint32_t i = 0; i < f->resp->rd_atom_max; i++) {
 		struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, i);
@@ -946,14 +949,14 @@ test_global_flush_is_done_at_once(void **state)
 	says(f, SOFTRDMA_OP_ACK, 0);
 }
 
-/* whoever waits for an answer when the queue pair fails gets one */
+/* a requester that waits for a response when the queue pair fails gets one */
 static void
 test_failing(void **state)
 {
 	(void)state;
 	struct fixture *f = new_fixture(ALL_RIGHTS);
 	softrdma_responder_fail(f->resp);
-	says_nothing(f); /* nobody has asked for anything */
+	says_nothing(f); /* no request has arrived */
 	assert_int_equal(ask(f, SOFTRDMA_OP_WRITE, 0), SOFTRDMA_SERVICE_DISCARD);
 	says_nak(f, SOFTRDMA_NAK_GONE, 0);
 	free_fixture(f);
@@ -967,7 +970,7 @@ test_failing(void **state)
 	says_nothing(f);
 	free_fixture(f);
 
-	f = new_fixture(ALL_RIGHTS); /* in a message, with its receive and others */
+	f = new_fixture(ALL_RIGHTS); /* within a message, with its receive and others */
 	for (uint64_t i = 1; i <= 3; i++)
 		post_recv(&f->side, i, 0, 64);
 	struct softrdma_frame frame = request(f, SOFTRDMA_OP_SEND, 0);
@@ -990,7 +993,7 @@ test_failing(void **state)
 	says_nothing(f);
 	free_fixture(f);
 
-	f = new_fixture(ALL_RIGHTS); /* starving */
+	f = new_fixture(ALL_RIGHTS); /* while a sender waits for a receive */
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	softrdma_responder_fail(f->resp);
 	softrdma_recv_queue_forget(&f->side.recvs, f->side.link);
@@ -1000,7 +1003,7 @@ test_failing(void **state)
 	free_fixture(f);
 }
 
-/* a shared queue's receives outlive one of its connections, but for the one in use */
+/* the failure of one connection does not flush a shared queue's receives, except the one in use */
 static void
 test_failing_with_a_shared_queue(void **state)
 {
@@ -1020,7 +1023,7 @@ test_failing_with_a_shared_queue(void **state)
 	assert_int_equal(f->side.recvs.count, 1);
 }
 
-/* the orderly end: what was executed is acknowledged, the rest is the peer's own business */
+/* Orderly end: executed requests are acknowledged, and the others get no response. */
 static void
 test_closing(void **state)
 {
@@ -1038,7 +1041,7 @@ test_closing(void **state)
 	says_nothing(f);
 	free_fixture(f);
 
-	/* requests that were on their way when this side closed get no NAK either */
+	/* requests that were in transit when this side closed get no NAK either */
 	f = new_fixture(ALL_RIGHTS);
 	ask_and_place(f, SOFTRDMA_OP_WRITE, 0);
 	softrdma_responder_close(f->resp);
@@ -1048,7 +1051,7 @@ test_closing(void **state)
 		fail_msg("a request after the close is refused (opcode %u)", f->out.frame.opcode);
 	free_fixture(f);
 
-	/* a read that would have been answered before a refusal is the peer's own business as well */
+	/* a READ before a refused request gets no response either */
 	f = new_fixture(IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 0), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_WRITE, 1), SOFTRDMA_SERVICE_DISCARD);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_source.c -- who is taken for the same stranger, and how long it is known what he has done */
+/*
+ * test_source.c -- which addresses count as the same offender, and how long access violations are remembered
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,10 +46,10 @@ test_who_is_the_same(void **state)
 	assert_false(same("192.0.2.1", "192.0.2.2"));
 	assert_true(same("192.0.2.1", "::ffff:192.0.2.1"));
 	assert_false(same("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
-	/* a host has all of its network to choose from */
+	/* a host may use any address of its network */
 	assert_true(same("2001:db8::1", "2001:db8::ffff:0:0:2"));
 	assert_false(same("2001:db8:0:1::1", "2001:db8:0:2::1"));
-	/* but these are shared by all */
+	/* but these prefixes are shared by all hosts */
 	assert_false(same("fe80::1", "fe80::2"));
 	assert_false(same("::1", "::2"));
 	assert_false(same("::1", "127.0.0.1"));
@@ -70,14 +72,14 @@ test_what_is_known(void **state)
 	assert_int_equal(softrdma_source_accuse(&other, begin + 20), 1);
 	assert_int_equal(softrdma_source_accusations(&one, begin + 20), 2);
 
-	/* the last time counts */
+	/* the time of the last violation counts */
 	assert_int_equal(softrdma_source_accusations(&one, begin + 10 + MEMORY_NS - 1), 2);
 	assert_int_equal(softrdma_source_accusations(&one, begin + 10 + MEMORY_NS), 0);
 	assert_int_equal(softrdma_source_accusations(&other, begin + 10 + MEMORY_NS), 1);
 	assert_int_equal(softrdma_source_accuse(&one, begin + 10 + MEMORY_NS), 1);
 }
 
-/* however many there are, the newest are known, and a flood of them takes no more memory */
+/* The newest offenders are remembered, and any number of them uses the same memory. */
 static void
 test_more_than_there_is_room_for(void **state)
 {

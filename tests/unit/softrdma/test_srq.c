@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_srq.c -- shared receive queues: limits, order, and what they are refused */
+/* test_srq.c -- shared receive queues: limits, order, and refused posts */
 
 #include <errno.h>
 
@@ -46,7 +46,7 @@ test_shared_queue(void **state)
 	struct ibv_srq *srq = softrdma_ibv_create_srq(pd, &init);
 	assert_non_null(srq);
 	assert_int_equal(init.attr.max_wr, 3);
-	assert_int_equal(init.attr.max_sge, 1); /* what it really has */
+	assert_int_equal(init.attr.max_sge, 1); /* the granted value */
 	assert_ptr_equal(srq->srq_context, &init);
 	assert_int_equal(softrdma_ibv_dealloc_pd(pd), EBUSY);
 

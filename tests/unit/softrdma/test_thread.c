@@ -24,7 +24,7 @@ report_signals(void *arg)
 	return NULL;
 }
 
-/* signals are the application's: our threads take none, and its own mask stays */
+/* the device's threads block all signals, and the application's mask does not change */
 static void
 test_signals(void **state)
 {

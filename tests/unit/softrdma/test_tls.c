@@ -4,8 +4,8 @@
 /*
  * test_tls.c -- TLS on the socket of a connection
  *
- * First two ends of a socket pair, each with credentials of its own; then connections of the device, with the
- * connection manager and by hand.
+ * First the two ends of a socket pair, each with its own credentials; then connections of the device, with
+ * and without the connection manager.
  */
 
 #include "by_hand.h"
@@ -22,9 +22,9 @@
 #include "softrdma/connection.h"
 #include "softrdma/reader.h"
 
-/* --- OpenSSL that has no memory --- */
+/* --- allocations of OpenSSL that fail --- */
 
-static const char *no_memory_in; /* the call that fails from now on; NULL: none */
+static const char *no_memory_in; /* this call fails from now on; NULL: none */
 
 #define WRAP(type, name, params, args) \
 	type *__real_##name params; \
@@ -77,7 +77,7 @@ node(void)
 	use_certificates("node", "node", "ca");
 }
 
-/* what each side shows and trusts is set by a call */
+/* calls set the credentials of each side */
 static void
 ends_init(struct ends *e, void (*active)(void), void (*passive)(void))
 {
@@ -121,7 +121,7 @@ ends_agree(struct ends *e)
 	assert_string_equal(softrdma_tls_why(e->passive.tls), "");
 	assert_int_equal(e->active.error, 0);
 	assert_int_equal(e->passive.error, 0);
-	assert_int_equal(softrdma_tls_handshake(e->active.tls), 0); /* and stays so */
+	assert_int_equal(softrdma_tls_handshake(e->active.tls), 0); /* a further call gives the same result */
 }
 
 static void
@@ -133,7 +133,7 @@ expect_nothing_more(struct end *end)
 	assert_false(softrdma_tls_has_input(end->tls));
 }
 
-/* sent here, received there */
+/* sends on one end, receives and compares on the other */
 static void
 expect_passes(struct end *from, struct end *to, size_t len)
 {
@@ -182,7 +182,7 @@ test_trusted(void **state)
 	ends_init(&e, node, node);
 	ends_agree(&e);
 	expect_both_ways(&e);
-	/* one side ends, the other one may still speak */
+	/* one side has ended, the other may still send */
 	assert_true(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
 	expect_end(&e.passive, 0);
 	expect_passes(&e.passive, &e.active, 100);
@@ -239,7 +239,7 @@ test_psk(void **state)
 	ends_fini(&e);
 }
 
-/* nobody is let in who is not trusted, or does not trust; in TLS 1.3 the active side learns of it last */
+/* A side that is not trusted, or does not trust, is refused. In TLS 1.3 the active side learns of it last. */
 static void
 test_not_trusted(void **state)
 {
@@ -276,7 +276,7 @@ test_not_trusted(void **state)
 			assert_string_equal(softrdma_tls_why(e.active.tls), cases[i].active_why);
 		if (cases[i].passive_why)
 			assert_string_equal(why, cases[i].passive_why);
-		/* nothing leaves, or comes in, any more */
+		/* no data can be sent or received after that */
 		uint8_t byte = 0;
 		assert_int_equal(softrdma_tls_send(e.passive.tls, &byte, 1), -1);
 		assert_int_equal(errno, EPIPE);
@@ -286,7 +286,7 @@ test_not_trusted(void **state)
 	}
 }
 
-/* an end that was not announced, at each stage */
+/* an end without close_notify, at each stage */
 static void
 test_cut(void **state)
 {
@@ -327,7 +327,7 @@ test_cut(void **state)
 	ends_fini(&e);
 }
 
-/* a signal comes in between: the socket has told of what is there, and will not tell again */
+/* A signal interrupts a call. The socket has already reported its data, and will not report it again. */
 static void
 test_interrupted(void **state)
 {
@@ -335,10 +335,10 @@ test_interrupted(void **state)
 	struct ends e;
 	ends_init(&e, node, node);
 	step(&e.active);
-	fail_call(FAIL_MINE, "recv", 0, 1, EINTR); /* the first byte is looked at */
+	fail_call(FAIL_MINE, "recv", 0, 1, EINTR); /* which peeks at the first byte */
 	step(&e.passive);
 	assert_int_equal(fail_nothing(), 1);
-	step(&e.active); /* has an answer to read */
+	step(&e.active); /* has a response to read */
 	ends_agree(&e);
 
 	fail_call(FAIL_MINE, "send", 0, 2, EINTR);
@@ -354,7 +354,7 @@ test_interrupted(void **state)
 	ends_fini(&e);
 }
 
-/* what could not leave is not kept when it never will */
+/* data that can never be sent is not kept */
 static void
 test_other_side_gone(void **state)
 {
@@ -371,7 +371,7 @@ test_other_side_gone(void **state)
 	ends_fini(&e);
 }
 
-/* a bit that somebody on the way has changed */
+/* a bit that was changed in transit */
 static void
 test_changed_on_the_way(void **state)
 {
@@ -383,7 +383,7 @@ test_changed_on_the_way(void **state)
 	uint8_t bytes[256];
 	ssize_t n = recv(e.passive.fd, bytes, sizeof(bytes), 0);
 	assert_true(n > 4);
-	assert_null(memmem(bytes, (size_t)n, "word", 4)); /* a secret */
+	assert_null(memmem(bytes, (size_t)n, "word", 4)); /* encrypted */
 	bytes[n - 1] ^= 1;
 	raw_send(e.active.fd, bytes, (size_t)n);
 	expect_end(&e.passive, -1);
@@ -424,7 +424,7 @@ test_full_socket(void **state)
 			assert_int_equal(bytes[i], (uint8_t)(got / SOFTRDMA_TLS_RECORD));
 	}
 	assert_false(softrdma_tls_wants_space(e.active.tls));
-	/* full in the middle of what must go at once, and of what announces the end */
+	/* the socket is full in the middle of a record that must be sent at once, and of close_notify */
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
 	assert_int_equal(softrdma_tls_send(e.active.tls, bytes, 1), -1);
 	assert_int_equal(errno, EAGAIN);
@@ -442,8 +442,8 @@ test_full_socket(void **state)
 }
 
 /*
- * More than is good for one key: the next one is taken, and the other side follows. But not as long as there
- * is no room for the news of it: both sides have more to send than fits, and must go on reading all the same.
+ * After too much data for one key, the next one is used, and the other side follows. This must wait while
+ * there is no room for the KeyUpdate: both sides have more to send than fits, and must still go on reading.
  */
 static void
 test_another_key(void **state)
@@ -493,8 +493,8 @@ test_another_key(void **state)
 	expect_nothing_more(&e.active);
 	expect_nothing_more(&e.passive);
 	/*
-	 * There is room now: the news leaves with the next record. A record of one byte has 5 for its header,
-	 * 1 for its type and 16 for its tag; the news has 5.
+	 * There is room now: the KeyUpdate leaves with the next record. A record of one byte has 5 bytes for
+	 * its header, 1 for its type and 16 for its tag; the KeyUpdate has 5.
 	 */
 	assert_int_equal(softrdma_tls_send(e.active.tls, "x", 1), 1);
 	assert_int_equal(recv(e.passive.fd, bytes, sizeof(bytes), MSG_PEEK),
@@ -504,7 +504,7 @@ test_another_key(void **state)
 	ends_fini(&e);
 }
 
-/* an active side of another make, which OpenSSL alone is */
+/* an active side that is plain OpenSSL, not the device */
 struct other {
 	SSL_CTX *ctx;
 	SSL *ssl;
@@ -556,7 +556,7 @@ other_fini(struct other *other, struct end *passive)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* records of the kind that a peer can send without data */
+/* sends records without data: KeyUpdates */
 static void
 other_updates_keys(const struct other *other, unsigned times)
 {
@@ -566,7 +566,7 @@ other_updates_keys(const struct other *other, unsigned times)
 	}
 }
 
-/* receives all that has come, in so many calls; the result is that of the last one, with its errno */
+/* Receives everything available, and counts the calls. Returns the result of the last one, with its errno. */
 static ssize_t
 receive_all(struct end *end, size_t *got, unsigned *calls)
 {
@@ -579,7 +579,7 @@ receive_all(struct end *end, size_t *got, unsigned *calls)
 	}
 }
 
-/* a peer that changes its key now and then, as long as there is data for it to protect, may do so for ever */
+/* a peer may change its key for ever, as long as it sends enough data between the changes */
 static void
 test_changes_of_key(void **state)
 {
@@ -591,7 +591,7 @@ test_changes_of_key(void **state)
 	static uint8_t bytes[SOFTRDMA_TLS_DATA_PER_IDLE_RECORD];
 	other_init(&other, &passive);
 	other_updates_keys(&other, SOFTRDMA_TLS_IDLE_RECORDS);
-	/* the stream is to be asked again at once, for the socket does not tell of the rest */
+	/* the caller must read the stream again at once, because the socket does not report the rest */
 	struct softrdma_stream *stream = softrdma_tls_stream(passive.tls);
 	assert_int_equal(stream->ops->recv(stream, bytes, sizeof(bytes)), -1);
 	assert_int_equal(errno, EINTR);
@@ -612,7 +612,7 @@ test_changes_of_key(void **state)
 }
 
 /*
- * Each change of key costs many times of what it costs the peer: there is an end to it, and soon. A record
+ * A change of key costs this side far more than the peer, so a limit ends the connection soon. A record
  * counts when the next one begins.
  */
 static void
@@ -629,11 +629,11 @@ test_flood_of_changes_of_key(void **state)
 		for (unsigned i = 0; i < SOFTRDMA_TLS_IDLE_RECORDS + (with_data ? 1 : 2); i++) {
 			assert_int_equal(error, EAGAIN);
 			other_updates_keys(&other, 1);
-			if (with_data) /* too little to pay for it */
+			if (with_data) /* not enough data for the change */
 				assert_int_equal(SSL_write(other.ssl, "data", 4), 4);
 			assert_int_equal(receive_all(&passive, &got, &calls), -1);
 			error = errno;
-			assert_true(calls <= 3); /* what is handled comes back at once */
+			assert_true(calls <= 3); /* it returns after a few records */
 			all += got;
 		}
 		assert_int_equal(error, ECONNRESET);
@@ -651,7 +651,7 @@ test_flood_of_changes_of_key(void **state)
 	other_init(&other, &passive);
 	BIO *gathered = BIO_new(BIO_s_mem());
 	SSL_set0_wbio(other.ssl, gathered);
-	other_updates_keys(&other, 2 * SOFTRDMA_TLS_READ_MAX / 27); /* bytes of such a record */
+	other_updates_keys(&other, 2 * SOFTRDMA_TLS_READ_MAX / 27); /* the length of such a record in bytes */
 	char *records = NULL;
 	long len = BIO_get_mem_data(gathered, &records);
 	raw_send(other.fd, records, (size_t)len);
@@ -663,7 +663,10 @@ test_flood_of_changes_of_key(void **state)
 	other_fini(&other, &passive);
 }
 
-/* a first message that is as long as OpenSSL bears, in records of one byte: bounded, and looked at again */
+/*
+ * A first message of the greatest length that OpenSSL accepts, in records of one byte. Each call is limited,
+ * and asks to be called again.
+ */
 static void
 test_handshake_in_pieces(void **state)
 {
@@ -685,7 +688,7 @@ test_handshake_in_pieces(void **state)
 		assert_true(softrdma_tls_is_unread(e.passive.tls) || unread == 0);
 		left = unread;
 	}
-	/* the last call found the socket empty, or the next one does */
+	/* either the last call found the socket empty, or the next one does */
 	assert_int_equal(softrdma_tls_handshake(e.passive.tls), EAGAIN);
 	assert_false(softrdma_tls_is_unread(e.passive.tls));
 	assert_false(softrdma_tls_has_input(e.passive.tls));
@@ -701,7 +704,7 @@ wakes_at(const struct end *end)
 	return bytes;
 }
 
-/* of a record that creeps in, the socket tells when all of it is there */
+/* while a record arrives slowly, the socket wakes the reader only when all of it is there */
 static void
 test_handshake_that_creeps(void **state)
 {
@@ -713,7 +716,7 @@ test_handshake_that_creeps(void **state)
 	step(&e.active);
 	ssize_t len = recv(e.passive.fd, hello, sizeof(hello), 0);
 	assert_in_range(len, header + 4, sizeof(hello) - 1);
-	assert_int_equal(hello[3] << 8 | hello[4], len - header); /* it is one record */
+	assert_int_equal(hello[3] << 8 | hello[4], len - header); /* a single record */
 	step(&e.passive);
 	assert_int_equal(wakes_at(&e.passive), header);
 	raw_send(e.active.fd, hello, 3);
@@ -730,7 +733,10 @@ test_handshake_that_creeps(void **state)
 	ends_fini(&e);
 }
 
-/* an active side chooses what is computed for it, and an untrusted one how much: the costly is not offered */
+/*
+ * an active side chooses the key exchange, and with it the cost for an untrusted peer: costly groups are not
+ * offered
+ */
 static void
 test_costly_groups(void **state)
 {
@@ -747,7 +753,7 @@ test_costly_groups(void **state)
 	}
 }
 
-/* more certificates than any tree of authorities has between a node and its root */
+/* more certificates than any real chain has */
 static void
 test_long_chain(void **state)
 {
@@ -764,7 +770,7 @@ test_long_chain(void **state)
 	other_fini(&other, &passive);
 }
 
-/* a listener that closes says goodbye to those it has agreed with, and signs nothing for the others */
+/* a listener that closes sends close_notify on established connections, and signs nothing for the others */
 static void
 test_send_before_agreed(void **state)
 {
@@ -780,7 +786,7 @@ test_send_before_agreed(void **state)
 	ends_fini(&e);
 }
 
-/* a peer of another make may ask for an answer before anything else can be read */
+/* a peer that is not the device may ask for a response before anything else can be read */
 static void
 test_answer_without_room(void **state)
 {
@@ -794,7 +800,7 @@ test_answer_without_room(void **state)
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
 	char word[8];
 	ssize_t n = softrdma_tls_recv(e.passive.tls, word, sizeof(word));
-	if (n < 0) { /* OpenSSL may as well answer later */
+	if (n < 0) { /* OpenSSL may also respond later */
 		assert_int_equal(errno, EAGAIN);
 		assert_true(softrdma_tls_wants_space(e.passive.tls));
 		fail_nothing();
@@ -816,7 +822,7 @@ test_no_memory(void **state)
 	(void)state;
 	struct softrdma_credentials *credentials = NULL;
 	struct softrdma_tls *tls;
-	assert_int_equal(softrdma_credentials_of_environment(&credentials), 0); /* nothing */
+	assert_int_equal(softrdma_credentials_of_environment(&credentials), 0); /* no credentials */
 	no_memory_in = "SSL_CTX_new";
 	node();
 	assert_int_equal(softrdma_credentials_of_environment(&credentials), ENOMEM);
@@ -863,7 +869,7 @@ post_rdma(struct ibv_qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode, struct i
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-/* the whole memory goes over in one write, and comes back by a read */
+/* transfers the whole memory by one write, and back by a read */
 static void
 expect_memory_moves(struct ibv_qp *qp)
 {
@@ -903,7 +909,7 @@ test_connection(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a connection over TLS and a write on it, whose record the socket does not take; the link that has it */
+/* a connection over TLS, and a write whose record the socket does not take; returns the writer's link */
 static struct softrdma_link *
 write_not_taken(struct pair_of_ids *p, uint64_t wr_id, int error)
 {
@@ -916,7 +922,10 @@ write_not_taken(struct pair_of_ids *p, uint64_t wr_id, int error)
 	return softrdma_qp_of(p->active->qp)->link;
 }
 
-/* what counts as sent, and has not left, waits for room though nothing follows it, and leaves */
+/*
+ * a record that counts as sent but does not fit into the socket is sent when there is room, even if nothing
+ * follows
+ */
 static void
 test_rest_of_a_record(void **state)
 {
@@ -932,7 +941,7 @@ test_rest_of_a_record(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* what counts as sent, and can never leave, ends the connection though nothing follows it */
+/* a record that counts as sent and can never be sent ends the connection, even if nothing follows */
 static void
 test_record_that_cannot_leave(void **state)
 {
@@ -940,7 +949,7 @@ test_record_that_cannot_leave(void **state)
 	struct pair_of_ids p;
 	struct softrdma_link *link = write_not_taken(&p, 79, ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
-	/* at once: it may be that nobody looks at the socket again */
+	/* at once, because the socket may never be served again */
 	assert_true(locked(link, softrdma_connection_of(link)->fin_sent));
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -951,24 +960,27 @@ test_record_that_cannot_leave(void **state)
 
 /* --- sockets that are really full --- */
 
-/* more than the device takes in hand at once, SOFTRDMA_TX_BYTES, and than the sockets hold */
+/* more than the sockets hold, and more than the device encrypts at once (SOFTRDMA_TX_BYTES) */
 #define LONG_SIZE ((size_t)2 << 20)
 #define LONG_SEED 0x71
 #define BUFFER_SIZE 65536
 #define WORD_SIZE ((size_t)10000)
 
-/* the device on one side; on the other a peer that has TLS and writes its frames by hand */
+/* the device on one side; on the other a peer that uses TLS and builds its frames itself */
 struct half {
-	struct listener listener; /* of a passive device */
+	struct listener listener; /* of a device on the passive side */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct end peer;
-	struct ibv_mr *mr; /* of what is too long for the sockets */
+	struct ibv_mr *mr; /* of the message that is too long for the sockets */
 	uint8_t *mem;
 	uint32_t seq; /* of the peer's next request */
 };
 
-/* fewer than were asked for: the stream has ended behind them; peer->error says if that was announced (0) */
+/*
+ * Receives len bytes. If the result is less, the stream has ended; peer->error is 0 if close_notify came
+ * before.
+ */
 static size_t
 peer_recv(struct end *peer, void *buf, size_t len)
 {
@@ -1054,7 +1066,7 @@ static void
 half_init(struct half *h, bool active)
 {
 	memset(h, 0, sizeof(*h));
-	h->seq = 100; /* as raw_message() has it */
+	h->seq = 100; /* as in raw_message() */
 	h->mem = malloc(LONG_SIZE);
 	assert_non_null(h->mem);
 	pattern_fill(h->mem, LONG_SIZE, LONG_SEED, 0);
@@ -1082,7 +1094,7 @@ half_fini(struct half *h)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a record has not left, or not all of it, and the kernel takes nothing more */
+/* true if at least a part of a record is unsent, and the socket is full */
 static bool
 is_stuck(struct softrdma_link *link)
 {
@@ -1092,7 +1104,7 @@ is_stuck(struct softrdma_link *link)
 		poll(&pfd, 1, 0) == 0;
 }
 
-/* the device sends more than the peer takes, as a request of its own or as what the peer has asked for */
+/* the device sends more than the peer takes, either by a request of its own or in response to a READ */
 static void
 fill_sockets(struct half *h, bool read)
 {
@@ -1115,7 +1127,7 @@ fill_sockets(struct half *h, bool read)
 	wait_until(is_stuck(link));
 }
 
-/* the device hears what the peer says though it cannot answer */
+/* the device receives from the peer even if it cannot send */
 static void
 expect_heard(struct half *h)
 {
@@ -1141,7 +1153,7 @@ struct rest {
 	bool farewell;
 };
 
-/* the peer reads, until it has all of the long message or the stream ends: every byte is the right one */
+/* The peer reads until it has the whole long message, or until the stream ends. Every byte must be right. */
 static struct rest
 take_rest(struct half *h)
 {
@@ -1183,7 +1195,7 @@ expect_farewell(struct half *h)
 	expect_announced_end(h);
 }
 
-/* the long message has come in part, and behind it the end */
+/* a part of the long message has arrived, and then the end of the stream */
 static void
 expect_part(struct half *h)
 {
@@ -1198,7 +1210,7 @@ end_of_peer(struct half *h)
 	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-/* --- what happens while they are full --- */
+/* --- events while they are full --- */
 
 static void
 peer_reads(struct half *h, bool read)
@@ -1233,7 +1245,7 @@ device_goes(struct half *h, bool read)
 	destroy(h->id);
 	h->id = NULL;
 	expect_part(h);
-	assert_int_equal(h->peer.error, ECONNRESET); /* nobody is left who could wait for room */
+	assert_int_equal(h->peer.error, ECONNRESET); /* the device is gone, so it cannot wait for room */
 }
 
 static void
@@ -1242,7 +1254,7 @@ peer_disconnects(struct half *h, bool read)
 	static const struct softrdma_frame disconnect = { .opcode = SOFTRDMA_OP_DISCONNECT };
 	peer_send_frame(&h->peer, &disconnect, NULL);
 	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	if (read) { /* what it has asked for it still gets */
+	if (read) { /* the responses to its requests still arrive */
 		assert_int_equal(take_rest(h).bytes, LONG_SIZE);
 		expect_farewell(h);
 	} else {
@@ -1263,7 +1275,7 @@ peer_goes(struct half *h, bool read)
 }
 
 /*
- * of the bytes that the sockets took, and of those that had to wait, none is lost or wrong, whatever happens
+ * whatever happens, no byte is lost or wrong, neither of those in the sockets nor of those that had to wait
  */
 static void
 test_full_both_ways(void **state)
@@ -1284,7 +1296,7 @@ test_full_both_ways(void **state)
 	}
 }
 
-/* the last word of TLS finds no room: it waits for some, and needs no other reason to leave */
+/* close_notify finds no room: it is sent as soon as there is some, without any other reason */
 static void
 test_end_without_room(void **state)
 {
@@ -1292,10 +1304,10 @@ test_end_without_room(void **state)
 	struct half h;
 	half_init(&h, true);
 	struct softrdma_link *link = softrdma_qp_of(h.id->qp)->link;
-	/* somebody has waited for the socket: from there on room is waited for when it is needed */
+	/* the socket was lent once: from then on the link waits for room only when it needs some */
 	wait_until(softrdma_reader_borrow(link) >= 0);
 	softrdma_reader_return(link);
-	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* behind DISCONNECT */
+	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* after DISCONNECT */
 	assert_int_equal(softrdma_rdma_disconnect(h.id), 0);
 	assert_int_equal(fail_nothing(), 1);
 	expect_farewell(&h);
@@ -1303,10 +1315,12 @@ test_end_without_room(void **state)
 	half_fini(&h);
 }
 
-/* --- those who are refused --- */
+/* --- refused connections --- */
 
-/* a client with these credentials is refused by a server with those; its program hears it, the server's does
- * not */
+/*
+ * A client with these credentials is refused by a server with those. The client's program gets an event, the
+ * server's does not.
+ */
 static void
 expect_rejected(void (*client)(void), void (*server)(void), int status, const char *client_log,
 	const char *server_log)
@@ -1352,7 +1366,7 @@ test_rejected(void **state)
 	expect_rejected(same_psk, other_psk, -EPROTO, "no TLS with 127.0.0.1:", "no TLS with 127.0.0.1:");
 }
 
-/* who is asked for credentials that cannot be had does nothing without */
+/* if the credentials in the environment are unusable, calls fail instead of going on without them */
 static void
 test_bad_settings(void **state)
 {
@@ -1374,7 +1388,7 @@ test_bad_settings(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* whoever can be reached from elsewhere is told what that means, once for each listener */
+/* a listener that other machines can reach logs a warning, once for each listener */
 static void
 test_warning(void **state)
 {
@@ -1404,7 +1418,7 @@ test_warning(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* credentials of an id count more than the environment */
+/* an id's own credentials have priority over the environment */
 static void
 test_of_an_id(void **state)
 {
@@ -1443,7 +1457,7 @@ test_of_an_id(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* what a client of ours begins with */
+/* the first message of one of our clients */
 static size_t
 client_hello(uint8_t *bytes, size_t size)
 {
@@ -1457,7 +1471,7 @@ client_hello(uint8_t *bytes, size_t size)
 	ssize_t n = recv(fd, bytes, size, 0);
 	assert_true(n > 100);
 	assert_int_equal(bytes[0], 22);
-	/* a server that answers in plain text, as ours does that has no room */
+	/* a server that responds in plain text, as ours does when it has no room */
 	uint8_t buf[BUF_MAX];
 	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_REJECT, ""));
 	expect_event(channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
@@ -1469,7 +1483,7 @@ client_hello(uint8_t *bytes, size_t size)
 	return (size_t)n;
 }
 
-/* the end, maybe behind an alert */
+/* the end of the stream, perhaps after an alert */
 static void
 expect_no_more(int fd)
 {
@@ -1482,7 +1496,7 @@ expect_no_more(int fd)
 	assert_true(n == 0 || errno == ECONNRESET);
 }
 
-/* nothing that is not TLS, or not all of it, gets to the program, or stays */
+/* input that is not TLS, or is incomplete, never reaches the program and is not kept */
 static void
 test_hostile(void **state)
 {
@@ -1500,7 +1514,7 @@ test_hostile(void **state)
 	wait_for_log("no TLS with 127.0.0.1:");
 
 	log_clear();
-	fd = raw_connect(&l.addr); /* somebody who looks, and leaves */
+	fd = raw_connect(&l.addr); /* connects and leaves */
 	shutdown(fd, SHUT_WR);
 	expect_no_more(fd);
 	close(fd);
@@ -1522,14 +1536,14 @@ test_hostile(void **state)
 	expect_no_more(fd);
 	close(fd);
 
-	fd = raw_connect(&l.addr); /* the beginning, and then nothing */
+	fd = raw_connect(&l.addr); /* the first half, and then nothing */
 	raw_send(fd, hello, len / 2);
 	clock_forward_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	expect_no_more(fd);
 	close(fd);
 	wait_for_log("did not finish its request in time: connection closed");
 
-	int silent = raw_connect(&l.addr); /* when the listener goes */
+	int silent = raw_connect(&l.addr); /* still silent when the listener is closed */
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_active(channel, &l.addr);
 	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
@@ -1544,7 +1558,7 @@ test_hostile(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* an extension that nobody knows: it makes the first message long */
+/* an unknown extension, which makes the first message long */
 static int
 add_long_extension(SSL *ssl, unsigned type, unsigned context, const unsigned char **out, size_t *len, X509 *x,
 	size_t chain, int *alert, void *arg)
@@ -1563,8 +1577,8 @@ add_long_extension(SSL *ssl, unsigned type, unsigned context, const unsigned cha
 }
 
 /*
- * A handshake whose first message comes in records of one byte, more of them than one turn takes: no edge
- * tells of the rest, and the connection is made all the same.
+ * A handshake whose first message comes in more records of one byte than one turn takes. No edge reports the
+ * rest, but the connection must be established.
  */
 static void
 test_long_handshake(void **state)
@@ -1592,7 +1606,7 @@ test_long_handshake(void **state)
 		memcpy(records[i - 5], record, sizeof(record));
 	}
 	int fd = raw_connect(&l.addr);
-	softrdma_cm_lock(); /* all of it is there before any of it is read */
+	softrdma_cm_lock(); /* all of it arrives before any of it is read */
 	raw_send(fd, records, (size_t)(len - 5) * sizeof(records[0]));
 	softrdma_cm_unlock();
 	SSL_set_fd(ssl, fd);
@@ -1607,7 +1621,7 @@ test_long_handshake(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* both are trusted, and then the client leaves without a word */
+/* both sides are trusted, and then the client leaves without close_notify */
 static void
 test_client_leaves(void **state)
 {
@@ -1636,7 +1650,7 @@ test_client_leaves(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a server that never gets on with it */
+/* a server that never responds */
 static void
 test_server_is_silent(void **state)
 {
@@ -1682,7 +1696,7 @@ test_without_memory(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* the client has gone before it is accepted, with a farewell or without */
+/* the client is gone before it is accepted, with or without close_notify */
 static void
 test_gone_before_accept(void **state)
 {
@@ -1708,9 +1722,9 @@ test_gone_before_accept(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* --- memory of others --- */
+/* --- registered memory --- */
 
-/* a file that was cut short: its bytes are neither read nor written, and nobody dies of it */
+/* a truncated file: its bytes are neither read nor written, and the process survives */
 static void
 test_memory_that_has_gone(void **state)
 {
@@ -1738,7 +1752,7 @@ test_memory_that_has_gone(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* --- by hand --- */
+/* --- without the connection manager --- */
 
 static void
 test_by_hand(void **state)
@@ -1756,7 +1770,7 @@ test_by_hand(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a caller whose stream is something else than what the doorstep wants */
+/* a connection with another kind of stream than the listener expects */
 static void
 test_by_hand_refuses(void **state)
 {
@@ -1793,7 +1807,7 @@ test_by_hand_refuses(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
-/* a peer that is called, and answers with something else; it is tried again and again */
+/* a peer that responds with something else; the attempt is repeated */
 static void
 test_by_hand_is_refused(void **state)
 {
@@ -1824,7 +1838,7 @@ test_by_hand_is_refused(void **state)
 			wait_for_log(answers       ? "has closed the connection"
 					: with_tls ? "does not use TLS, as this side must"
 						   : "speaks TLS only, and this side has no credentials");
-			expect_no_more(fd); /* this one too has noticed: the log may have said it before */
+			expect_no_more(fd); /* this attempt ends too; the log line may be older */
 			close(fd);
 		}
 		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);

@@ -13,7 +13,7 @@
 
 #define LARGE ((size_t)32 << 20)
 
-/* --- the progress thread is kept busy, so that whatever happens is the waiter's doing --- */
+/* --- the progress thread is held, so the waiting thread does all the work --- */
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool at_gate;
@@ -65,7 +65,7 @@ channel_fini(void)
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), 0);
 }
 
-/* a pair both of whose sides complete in this queue */
+/* a pair of ids; both sides complete in this queue */
 static void
 pair_init_with(struct pair_of_ids *p, struct ibv_cq *cq)
 {
@@ -118,7 +118,7 @@ link_of(const struct rdma_cm_id *id)
 	return softrdma_qp_of(id->qp)->link;
 }
 
-/* --- a waiter of its own --- */
+/* --- a thread that waits --- */
 
 struct wait {
 	pthread_t thread;
@@ -153,7 +153,7 @@ wait_end(struct wait *wait)
 
 /* --- tests --- */
 
-/* both sides of the write are served by who waits for it */
+/* the waiting thread serves both sides of the write */
 static void
 test_needs_no_other_thread(void **state)
 {
@@ -170,14 +170,14 @@ test_needs_no_other_thread(void **state)
 		post_write(p.active->qp, the_mr, 64, i);
 		expect_cq_event(event_cq);
 		expect_wc(event_cq, i);
-		/* and the descriptor counts no event that has been taken */
+		/* the descriptor does not count an event that was taken */
 		assert_false(readable(channel->fd, 0));
 	}
 	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 64);
 	assert_false(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
 	open_gate();
 
-	/* who does not wait is served by the progress thread again */
+	/* without a waiting thread, the progress thread serves the connections again */
 	the_mem[0]++;
 	post_write(p.active->qp, the_mr, 64, 4);
 	wait_until(__atomic_load_n(&softrdma_cq_of(event_cq)->count, __ATOMIC_ACQUIRE) == 1);
@@ -187,7 +187,7 @@ test_needs_no_other_thread(void **state)
 	channel_fini();
 }
 
-/* a waiter takes one event; the descriptor tells of the other ones */
+/* a waiter takes one event; the descriptor reports the others */
 static void
 test_more_events_than_one(void **state)
 {
@@ -214,7 +214,7 @@ test_more_events_than_one(void **state)
 	expect_cq_event(other);
 	assert_false(readable(channel->fd, 0));
 
-	/* the same when it is the queue that goes */
+	/* the same if the queue is destroyed */
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	assert_int_equal(ibv_req_notify_cq(other, 0), 0);
 	softrdma_comp_channel_serve(ch);
@@ -230,7 +230,7 @@ test_more_events_than_one(void **state)
 	channel_fini();
 }
 
-/* what another thread posts meanwhile, more than the socket takes, leaves all the same */
+/* another thread posts more than the socket holds: all of it is sent */
 static void
 test_full_socket(void **state)
 {
@@ -259,7 +259,7 @@ test_full_socket(void **state)
 	munmap(mem, 2 * LARGE);
 }
 
-/* the end of a connection is no secret because a thread waits for it */
+/* the end of a connection is reported, even while a thread waits for it */
 static void
 test_connection_ends(void **state)
 {
@@ -274,7 +274,7 @@ test_connection_ends(void **state)
 	softrdma_rdma_destroy_qp(p.active);
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 
-	/* and who waits goes on waiting, until something completes */
+	/* and the thread waits until something completes */
 	struct ibv_recv_wr wr = { .wr_id = 5 };
 	struct ibv_recv_wr *bad;
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
@@ -285,7 +285,7 @@ test_connection_ends(void **state)
 	channel_fini();
 }
 
-/* a socket that is closed while a waiter polls it is closed for the other side, too */
+/* if a socket is closed while a waiter polls it, the other side sees the end, too */
 static void
 test_closed_while_lent(void **state)
 {
@@ -313,7 +313,7 @@ test_closed_while_lent(void **state)
 	channel_fini();
 }
 
-/* what cannot be had, or is too much, is left to the progress thread */
+/* sockets that cannot be borrowed, or are too many, are left to the progress thread */
 static void
 test_not_lent(void **state)
 {
@@ -334,7 +334,7 @@ test_not_lent(void **state)
 	pair_fini(&p[2]);
 	pair_fini(&p[1]);
 
-	/* one of two queues is in use just now, the first one that is looked at or the second */
+	/* one of two queues is in use at the moment: the first or the second in the search */
 	struct softrdma_link *links[4];
 	struct softrdma_comp_channel *ch = (struct softrdma_comp_channel *)channel;
 	struct ibv_cq *other = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, channel, 0);
@@ -352,7 +352,7 @@ test_not_lent(void **state)
 	pair_fini(&p[1]);
 	assert_int_equal(softrdma_ibv_destroy_cq(other), 0);
 
-	/* the kernel does not want to, somebody else has it, a flush is being made, it is not connected */
+	/* the kernel refuses, another thread has it, a flush is in progress, or it is not connected */
 	struct softrdma_link *link = link_of(p[0].active);
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
 	assert_int_equal(softrdma_reader_borrow(link), -1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_wire.c -- each byte is where the protocol says, and nothing else passes for a frame */
+/* test_wire.c -- each byte is where the protocol puts it, and nothing else is accepted as a frame */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
 #define LAST_SLOT ((SOFTRDMA_BOARD_SLOTS - 1ull) << 32)
 
-/* written by hand, not by the encoder: lengths above the limit must be expressible */
+/* written independently of the encoder, because lengths above the limit must be possible */
 static void
 raw(const struct softrdma_frame *f, uint8_t buf[static SOFTRDMA_FRAME_SIZE])
 {
@@ -80,7 +80,7 @@ test_bytes_of_a_frame(void **state)
 	assert_int_equal(out.arg, frame.arg);
 }
 
-/* all good frames, at the edges of what is allowed */
+/* valid frames, at the limits */
 static const struct softrdma_frame good[] = {
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT, .seq = UINT32_MAX },
@@ -130,7 +130,7 @@ static const struct softrdma_frame good[] = {
 };
 
 static const struct softrdma_frame bad[] = {
-	/* of a peer on the same host: no process, descriptor, slot or connection */
+	/* greetings of a peer on the same host: no process, descriptor, slot or connection */
 	{ .opcode = SOFTRDMA_OP_GREETING, .length = 15, .key = 1, .arg = 1 },
 	{ .opcode = SOFTRDMA_OP_GREETING, .length = 17, .key = 1, .arg = 1 },
 	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .flags = LAST },
@@ -153,7 +153,7 @@ static const struct softrdma_frame bad[] = {
 	{ .opcode = SOFTRDMA_OP_READY - 1 },
 	{ .opcode = SOFTRDMA_OP_GREETING + 1 },
 	{ .opcode = 255 },
-	/* payload: too long, too short, none allowed */
+	/* payloads that are too long, too short, or not allowed */
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT + 1 },
 	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST, .length = UINT32_MAX },
 	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST, .length = SEGMENT + 1 },
@@ -173,7 +173,7 @@ static const struct softrdma_frame bad[] = {
 	{ .opcode = SOFTRDMA_OP_RNR_READY, .length = 1 },
 	{ .opcode = SOFTRDMA_OP_READY, .length = 1 },
 	{ .opcode = SOFTRDMA_OP_DISCONNECT, .length = 1 },
-	/* flags: unknown, of another opcode, in the wrong frame */
+	/* flags that are unknown, belong to another opcode, or are in the wrong frame */
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 4 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 7 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | IMM, .length = 1, .arg = 2 },
@@ -250,7 +250,7 @@ test_what_is_no_frame(void **state)
 	}
 }
 
-/* which of key, address and argument does a frame of this opcode have? */
+/* true if a frame of this opcode has key, address and argument */
 static bool
 has_memory(uint8_t opcode)
 {
@@ -279,7 +279,7 @@ test_fields_an_opcode_does_not_have(void **state)
 	assert_false(decodes(&nak));
 }
 
-/* every opcode, flag and code alone: what decodes is inside all limits */
+/* every opcode, flag and code by itself: a frame that can be decoded is within all limits */
 static void
 test_all_small_values(void **state)
 {
@@ -382,7 +382,7 @@ test_what_is_no_handshake(void **state)
 		assert_int_equal(decode_with(i, 1, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 		assert_int_equal(decode_with(i, 0x80, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
-	/* records: a wish of two bits, an answer of one */
+	/* records: a wish has two bits, an agreement one */
 	static const uint8_t most[] = { 0, 3, 1, 0, 3 };
 	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_JOIN; type++) {
 		for (unsigned records = 0; records < 256; records++) {
@@ -400,7 +400,7 @@ test_what_is_no_handshake(void **state)
 	}
 }
 
-/* any bit; with those of the magic or of the version it is something else */
+/* any bit; a change of the magic or of the version makes it something else */
 static void
 test_damaged_handshakes(void **state)
 {
@@ -418,7 +418,7 @@ test_damaged_handshakes(void **state)
 	}
 }
 
-/* of another version only the first six bytes mean anything */
+/* in another version only the first six bytes have a meaning */
 static void
 test_other_versions(void **state)
 {
@@ -481,7 +481,7 @@ test_join(void **state)
 	assert_true(softrdma_join_decode(wanted, sizeof(wanted), &out));
 	assert_memory_equal(&out, &join, sizeof(out));
 	for (size_t len = 0; len < 256; len++) {
-		uint8_t *exact = calloc(1, len + 1); /* of exactly that size, so that a sanitizer sees more */
+		uint8_t *exact = calloc(1, len + 1); /* allocated at the exact size, for the sanitizers */
 		assert_int_equal(softrdma_join_decode(exact, len, &out), len == SOFTRDMA_JOIN_SIZE);
 		free(exact);
 	}

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_workers.c -- threads that wait for a medium: as many as are needed, up to a limit, and nothing is lost
+ * test_workers.c -- threads that wait for a medium: as many as needed, up to a limit, and no job is lost
  */
 
 #include "connected.h"
@@ -52,13 +52,16 @@ teardown(void **state)
 	int ret = 0;
 	for (int i = 0; i < JOBS; i++) {
 		if (atomic_load(&links[i]->refs) != 1)
-			ret = -1; /* every reference was given back */
+			ret = -1; /* every reference was released */
 		softrdma_link_put(links[i]);
 	}
 	return teardown_test(state) || ret ? -1 : 0;
 }
 
-/* more jobs than threads: the limit holds, the rest is done in their turn, the end waits for all */
+/*
+ * With more jobs than threads, the limit holds and the other jobs are done later. The end waits for all of
+ * them.
+ */
 static void
 test_limit(void **state)
 {
@@ -75,7 +78,7 @@ test_limit(void **state)
 	assert_int_equal(done, JOBS);
 }
 
-/* a thread that has nothing to do takes the next job; no other one is made for it */
+/* an idle thread takes the next job; no new thread is started for it */
 static void
 test_idle_thread_is_used(void **state)
 {
@@ -89,7 +92,7 @@ test_idle_thread_is_used(void **state)
 	}
 	assert_true(count_threads() <= 1 + SOFTRDMA_FLUSH_THREADS_MAX);
 	softrdma_workers_stop();
-	softrdma_workers_stop(); /* there are none */
+	softrdma_workers_stop(); /* no thread exists */
 }
 
 static void
@@ -100,7 +103,7 @@ test_no_thread(void **state)
 	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[0]), wait_for_leave), EAGAIN);
 	assert_int_equal(atomic_load(&links[0]->refs), 1);
 
-	/* as long as there is one thread it comes to all of them */
+	/* if at least one thread exists, it does all jobs */
 	assert_int_equal(softrdma_workers_submit(softrdma_connection_of(links[0]), wait_for_leave), 0);
 	sem_wait(&begun);
 	fail_call(FAIL_MINE, "pthread_create", 0, FAIL_FOR_EVER, EAGAIN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_devices.c -- the list of devices, the context, and what can be asked of it */
+/* test_devices.c -- the list of devices, the context, and its queries */
 
 #include "two_sides.h"
 
@@ -11,7 +11,7 @@
 
 #include "softrdma/device.h"
 
-/* first: the descriptor for asynchronous events is made once for all */
+/* first, because the descriptor for asynchronous events is opened only once */
 static void
 test_no_descriptor(void **state)
 {
@@ -65,7 +65,7 @@ test_list(void **state)
 	rdma_free_devices(contexts);
 }
 
-/* opened twice is closed twice; the GIDs that were told mean nothing after that */
+/* a device that was opened twice must be closed twice; after that its GIDs are invalid */
 static void
 test_open_and_close(void **state)
 {
@@ -113,7 +113,7 @@ test_queries(void **state)
 	assert_int_equal(attr.phys_port_cnt, 1);
 	assert_true(attr.max_qp_rd_atom > 0);
 
-	/* what an old program has behind its shorter structure stays as it is */
+	/* bytes after an old program's shorter structure do not change */
 	struct ibv_port_attr port;
 	memset(&port, 0x5a, sizeof(port));
 	assert_int_equal(ibv_query_port(context, 1, (struct _compat_ibv_port_attr *)&port), 0);
@@ -129,7 +129,7 @@ test_queries(void **state)
 	assert_int_equal(ibv_get_pkey_index(context, 1, htobe16(1)), -1);
 }
 
-/* the four ways to ask for a GID agree */
+/* the four ways to query a GID agree */
 static void
 test_gids(void **state)
 {
@@ -151,7 +151,7 @@ test_gids(void **state)
 	softrdma_release_gids();
 }
 
-/* a child makes a context of its own, for which there must be memory */
+/* a child allocates its own context, which may fail */
 static void
 test_forked(void **state)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_endpoint.c -- endpoints, queue pairs that bring their completion queues, shared receive queues of an
- * id */
+/*
+ * test_endpoint.c -- endpoints, queue pairs with their own completion queues, shared receive queues of an id
+ */
 
 #include "two_sides.h"
 
-/* a message from the one to the other, over the ids' own completion queues */
+/* sends a message from one id to the other, over their own completion queues */
 static void
 send_text(struct rdma_cm_id *from, struct rdma_cm_id *to, const char *text)
 {
@@ -30,7 +31,7 @@ send_text(struct rdma_cm_id *from, struct rdma_cm_id *to, const char *text)
 	assert_int_equal(rdma_dereg_mr(out_mr), 0);
 }
 
-/* an end told to both sides; a synchronous call waits for it, and a second one finds it over */
+/* both sides are told of the end; a synchronous call waits for it, and a second one finds that it is over */
 static void
 disconnect_both(struct rdma_cm_id *first, struct rdma_cm_id *second)
 {
@@ -57,7 +58,7 @@ talk_over(const char *node)
 	struct rdma_cm_id *passive = NULL;
 	pthread_join(thread, (void **)&passive);
 	assert_non_null(passive);
-	assert_ptr_equal(passive->pd, active->pd); /* the one that they share */
+	assert_ptr_equal(passive->pd, active->pd); /* they share one */
 	assert_int_equal(rdma_get_dst_port(active), rdma_get_src_port(passive));
 	assert_int_equal(rdma_get_src_port(active), rdma_get_dst_port(passive));
 
@@ -77,7 +78,7 @@ test_talk(void **state)
 	talk_over("::1");
 }
 
-/* without attributes nobody makes a queue pair; with a domain that is the one */
+/* without attributes no queue pair is made; a given protection domain is used */
 static void
 test_without_attributes(void **state)
 {
@@ -90,10 +91,10 @@ test_without_attributes(void **state)
 	attr.qp_type = IBV_QPT_RC;
 	assert_int_equal(rdma_create_qp(active, pd, &attr), 0);
 	assert_ptr_equal(active->qp->pd, pd);
-	assert_int_equal(rdma_create_qp(active, pd, &attr), -1); /* has one */
+	assert_int_equal(rdma_create_qp(active, pd, &attr), -1); /* it has one */
 	assert_int_equal(errno, EINVAL);
 
-	/* the program makes what it accepts with */
+	/* the program must make the queue pair with which it accepts */
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, accept_one, listen), 0);
 	assert_int_equal(rdma_connect(active, NULL), -1);
@@ -104,7 +105,7 @@ test_without_attributes(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* a destroyed queue pair ends the connection, and the id is told; what was connected can be disconnected */
+/* destroying a queue pair ends the connection, and the id is told; a connected id can be disconnected */
 static void
 test_queue_pair_goes_first(void **state)
 {
@@ -125,7 +126,7 @@ test_queue_pair_goes_first(void **state)
 	assert_int_equal(rdma_disconnect(active), 0);
 	assert_int_equal(active->event->event, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(rdma_disconnect(passive), 0);
-	/* behind the id's back, as rping does it */
+	/* the queue pair is destroyed without its id, as rping does it */
 	struct ibv_cq *send_cq = passive->send_cq, *recv_cq = passive->recv_cq;
 	assert_int_equal(ibv_destroy_qp(passive->qp), 0);
 	assert_int_equal(rdma_disconnect(passive), 0);
@@ -168,7 +169,7 @@ test_shared_receive_queue(void **state)
 	rdma_destroy_ep(passive);
 	rdma_destroy_ep(listen);
 
-	/* the extended form, of the plain type alone */
+	/* the extended form supports only the basic type */
 	struct rdma_cm_id *id = NULL;
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
 	struct ibv_srq_init_attr_ex ex = { .attr = { .max_wr = 4, .max_sge = 1 },
@@ -177,7 +178,7 @@ test_shared_receive_queue(void **state)
 	assert_int_equal(rdma_create_srq_ex(id, &ex), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
 	ex.srq_type = IBV_SRQT_BASIC;
-	assert_int_equal(rdma_create_srq_ex(id, &ex), -1); /* no domain */
+	assert_int_equal(rdma_create_srq_ex(id, &ex), -1); /* no protection domain */
 	assert_int_equal(errno, EINVAL);
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_PD;
 	ex.pd = ibv_alloc_pd(softrdma_preload_context());
@@ -191,7 +192,7 @@ test_shared_receive_queue(void **state)
 	assert_int_equal(ibv_dealloc_pd(ex.pd), 0);
 }
 
-/* each allocation of an active endpoint fails once: an error, and nothing left behind */
+/* each allocation of an active endpoint fails once: the call returns an error and leaves nothing behind */
 static void
 test_no_memory(void **state)
 {
@@ -240,7 +241,7 @@ test_no_memory(void **state)
 	passive->ai_port_space = RDMA_PS_UDP;
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
-	/* a destination of no family that it knows */
+	/* a destination of an unknown family */
 	active->ai_dst_addr->sa_family = AF_UNIX;
 	assert_int_equal(rdma_create_ep(&id, active, NULL, NULL), -1);
 	rdma_freeaddrinfo(active);
@@ -248,7 +249,7 @@ test_no_memory(void **state)
 	rdma_destroy_ep(listen);
 }
 
-/* a request that cannot be taken is refused, and the next one can be */
+/* if a request cannot be taken it is refused, and the next one can be taken */
 static void
 test_request_fails(void **state)
 {
@@ -276,11 +277,11 @@ test_request_fails(void **state)
 		rdma_destroy_ep(active);
 		rdma_destroy_event_channel(channel);
 	}
-	/* waiting fails */
+	/* the wait fails */
 	fail_call(FAIL_MINE, "poll", 0, 1, EINTR);
 	assert_int_equal(rdma_get_request(listen, &id), -1);
 	assert_int_equal(errno, EINTR);
-	/* what a call has kept is given back; another event than a request is none */
+	/* The event that a call has kept is released. An event other than a request is an error. */
 	assert_int_equal(
 		softrdma_id_post(softrdma_id_of(listen), RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, NULL, NULL),
 		0);
@@ -291,7 +292,7 @@ test_request_fails(void **state)
 	assert_int_equal(rdma_get_request(listen, &id), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_null(listen->event);
-	/* for synchronous ids only */
+	/* only for synchronous ids */
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	assert_int_equal(rdma_migrate_id(listen, channel), 0);
 	assert_int_equal(rdma_get_request(listen, &id), -1);

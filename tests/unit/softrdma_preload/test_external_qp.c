@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_external_qp.c -- two processes, whose queue pairs are made by ibv_create_qp() or by rdma_create_qp(), and
+ * test_external_qp.c -- two processes whose queue pairs are made by ibv_create_qp() or rdma_create_qp(), and
  * connected by the connection manager
  */
 
@@ -11,20 +11,20 @@
 
 #define LEN 64
 
-/* goes over the wire as it is, so it has no padding, which would be uninitialized */
+/* sent as it is, so it has no padding, which would be uninitialized */
 struct memory {
 	uint64_t addr;
 	uint64_t rkey;
 };
 
-/* what a side has; a side that does not get what it must have ends its process */
+/* the objects of a side; a side ends its process if a check fails */
 struct side {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	bool owns; /* the queue pair is its own */
+	bool owns; /* the application made the queue pair */
 	_Alignas(8) char mem[LEN];
 };
 
@@ -131,7 +131,7 @@ leave(struct side *side)
 	must(rdma_destroy_id(side->id) == 0, "rdma_destroy_id");
 }
 
-/* serves until the other side has gone; then its memory is what the other one has made of it */
+/* serves until the other side has gone; then the memory has the content that the other side has written */
 static void
 serve(bool owns, int port_fd)
 {

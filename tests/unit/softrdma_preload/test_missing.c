@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_missing.c -- what the device does not have: an error each time, a line once for each name */
+/*
+ * test_missing.c -- functions that the device lacks: each call fails, and the first one of each name is
+ * logged
+ */
 
 #include "two_sides.h"
 
@@ -21,7 +24,7 @@ keep_line(enum softrdma_log_level level, const char *file, int line, const char 
 	strcat(strcpy(lines + used, text), "\n");
 }
 
-/* the line of this name is in the log, and once */
+/* the line with this name is in the log, once */
 static void
 told(const char *name)
 {
@@ -44,7 +47,7 @@ static struct ibv_ah_attr ah_attr;
 static struct rdma_cm_id id;
 static struct sockaddr addr;
 
-/* errno is said, the object untouched */
+/* errno is set, and the object is unchanged */
 static void
 null_with_errno(const void *result, const char *name)
 {
@@ -113,7 +116,7 @@ test_all(void **state)
 	}
 }
 
-/* more names than there is room for are refused without a line */
+/* when the table of names is full, further names are refused without a line */
 static void
 test_many_names(void **state)
 {

@@ -16,7 +16,7 @@ next(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 	return event;
 }
 
-/* a request's id has a domain before the program sees it */
+/* a request's id has a protection domain before the program sees it */
 static void
 test_request_and_rejection(void **state)
 {
@@ -56,7 +56,7 @@ test_request_and_rejection(void **state)
 	assert_int_equal(rdma_destroy_id(request), 0);
 	rdma_destroy_qp(id);
 	assert_int_equal(rdma_migrate_id(id, channel), 0);
-	assert_int_equal(rdma_disconnect(id), -1); /* never was connected */
+	assert_int_equal(rdma_disconnect(id), -1); /* it was never connected */
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	assert_int_equal(rdma_destroy_id(listen), 0);
@@ -66,7 +66,7 @@ test_request_and_rejection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* hints are taken; what would change who can connect is not */
+/* hints are accepted; options that would change which clients can connect are not */
 static void
 test_options(void **state)
 {
@@ -96,7 +96,10 @@ test_options(void **state)
 		assert_int_equal(ret, cases[i].error ? -1 : 0);
 		assert_int_equal(errno, cases[i].error);
 	}
-	/* queries of its queue pair show the timeout, whichever is there first */
+	/*
+	 * a query of its queue pair shows the timeout, whether it was set before or after the queue pair was
+	 * made
+	 */
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
 	struct ibv_qp_attr attr;
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -115,7 +118,7 @@ test_options(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* first: the domain that all share is made once */
+/* first, because the shared protection domain is made only once */
 static void
 test_no_domain(void **state)
 {
@@ -133,7 +136,7 @@ test_no_domain(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* a child is told whose an id is, and has a device and a domain of its own */
+/* a child can tell that an id is its parent's, and has its own device and protection domain */
 static void
 test_forked(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_verbs.c -- libibverbs' names for what the device has */
+/* test_verbs.c -- libibverbs' names for the device's functions */
 
 #include "two_sides.h"
 
@@ -23,13 +23,13 @@ test_regions(void **state)
 	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1), 0);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
-	/* optional rights may be unknown, others not */
+	/* unknown optional rights are ignored, other unknown rights are refused */
 	mr = ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights | 1 << 29);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_null(ibv_reg_mr(pd, the_mem, sizeof(the_mem), rights | 1 << 19));
 	assert_int_equal(errno, EINVAL);
-	/* addresses are what they are */
+	/* addresses cannot be mapped to other ones */
 	mr = ibv_reg_mr_iova(pd, the_mem, sizeof(the_mem), (uintptr_t)the_mem, rights);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -38,7 +38,7 @@ test_regions(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* the plain attributes of a queue pair end before the extended ones begin, whatever their padding holds */
+/* The basic attributes of a queue pair end before the extended ones begin, whatever is in the padding. */
 static void
 test_queue_pairs(void **state)
 {
@@ -70,11 +70,11 @@ test_queue_pairs(void **state)
 	assert_int_equal(wanted.sq_sig_all, 1);
 	assert_int_equal(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
 
-	/* an event: the queue pair fails with a receive in it */
+	/* an event: the queue pair fails while a receive is posted */
 	struct ibv_qp_attr failed = { .qp_state = IBV_QPS_ERR };
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-	assert_int_equal(qp->state, IBV_QPS_RESET); /* to be connected by hand */
+	assert_int_equal(qp->state, IBV_QPS_RESET); /* to be connected without the connection manager */
 	assert_int_equal(ibv_modify_qp(qp, &init, init_mask), 0);
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 	assert_int_equal(ibv_modify_qp(qp, &failed, IBV_QP_STATE), 0);
@@ -90,7 +90,7 @@ test_queue_pairs(void **state)
 	attr.qp_type = IBV_QPT_UD;
 	assert_null(ibv_create_qp(pd, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
-	/* in the wrong order nothing is destroyed */
+	/* in the wrong order no object is destroyed */
 	assert_int_equal(ibv_destroy_cq(cq), EBUSY);
 	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
 	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);

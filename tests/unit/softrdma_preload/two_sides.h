@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* two_sides.h -- endpoints of both sides in one process, made as librdmacm's own examples make them */
+/* two_sides.h -- endpoints of both sides in one process, made as in librdmacm's own examples */
 
 #ifndef TEST_PRELOAD_TWO_SIDES_H
 #define TEST_PRELOAD_TWO_SIDES_H
@@ -46,7 +46,7 @@ small_qp(void)
 	};
 }
 
-/* listens on a port of the kernel's choice */
+/* listens on a port that the kernel chooses */
 static inline struct rdma_cm_id *
 passive_ep(const char *node, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -68,7 +68,10 @@ active_ep(const char *node, struct rdma_cm_id *listen, struct ibv_qp_init_attr *
 	return id;
 }
 
-/* the passive side's thread: takes one request and accepts it; NULL: that failed, and the id is gone */
+/*
+ * The passive side's thread: takes one request and accepts it. Returns NULL if that failed; the id is
+ * destroyed then.
+ */
 static inline void *
 accept_one(void *arg)
 {
