@@ -8,7 +8,7 @@
 
 #include "log.h"
 #include "rdma.h"
-#include "softrdma/fork.h"
+#include "softrdma/base/fork.h"
 #include "softrdma/softrdma.h"
 
 #define PRIVATE_DATA_MAX UINT8_MAX

@@ -1,70 +1,70 @@
 # the software device, as one list for every library that holds it
 set(SOFTRDMA_SOURCES
-	softrdma/address.c
-	softrdma/advise.c
-	softrdma/board.c
-	softrdma/cm.c
-	softrdma/completion.c
-	softrdma/connection.c
-	softrdma/copy.c
-	softrdma/cq.c
-	softrdma/cq_ex.c
-	softrdma/credentials.c
-	softrdma/device.c
-	softrdma/direct.c
-	softrdma/domain.c
-	softrdma/engine.c
-	softrdma/env.c
-	softrdma/external_qp.c
-	softrdma/fault_plan.c
-	softrdma/faults.c
-	softrdma/faulty.c
-	softrdma/flush_worker.c
-	softrdma/fork.c
-	softrdma/gid.c
-	softrdma/handshake.c
-	softrdma/hello.c
-	softrdma/io.c
-	softrdma/link.c
-	softrdma/links.c
-	softrdma/mapping.c
-	softrdma/memory.c
-	softrdma/modify.c
-	softrdma/neighbour.c
-	softrdma/newcomers.c
-	softrdma/notify.c
-	softrdma/pending.c
-	softrdma/persist.c
-	softrdma/persist_dax.c
-	softrdma/persist_description.c
-	softrdma/persist_file.c
-	softrdma/persist_find.c
-	softrdma/persist_kind.c
-	softrdma/persist_msync.c
-	softrdma/post.c
-	softrdma/post_ex.c
-	softrdma/qp.c
-	softrdma/reader.c
-	softrdma/records.c
-	softrdma/recv_queue.c
-	softrdma/rendezvous.c
-	softrdma/requester.c
-	softrdma/responder.c
-	softrdma/sockaddr.c
-	softrdma/source.c
-	softrdma/srq.c
-	softrdma/thread.c
-	softrdma/waiter.c
-	softrdma/wire.c
-	softrdma/workers.c
+	softrdma/base/copy.c
+	softrdma/base/env.c
+	softrdma/base/fork.c
+	softrdma/base/notify.c
+	softrdma/base/sockaddr.c
+	softrdma/base/source.c
+	softrdma/base/thread.c
+	softrdma/wire/credentials.c
+	softrdma/wire/hello.c
+	softrdma/wire/records.c
+	softrdma/wire/wire.c
+	softrdma/persist/mapping.c
+	softrdma/persist/persist.c
+	softrdma/persist/persist_dax.c
+	softrdma/persist/persist_description.c
+	softrdma/persist/persist_file.c
+	softrdma/persist/persist_find.c
+	softrdma/persist/persist_kind.c
+	softrdma/persist/persist_msync.c
+	softrdma/faults/fault_plan.c
+	softrdma/faults/faults.c
+	softrdma/core/cq.c
+	softrdma/core/link.c
+	softrdma/core/memory.c
+	softrdma/core/recv_queue.c
+	softrdma/core/requester.c
+	softrdma/core/responder.c
+	softrdma/samehost/board.c
+	softrdma/samehost/direct.c
+	softrdma/samehost/neighbour.c
+	softrdma/engine/connection.c
+	softrdma/engine/engine.c
+	softrdma/engine/faulty.c
+	softrdma/engine/flush_worker.c
+	softrdma/engine/io.c
+	softrdma/engine/links.c
+	softrdma/engine/newcomers.c
+	softrdma/engine/reader.c
+	softrdma/engine/waiter.c
+	softrdma/engine/workers.c
+	softrdma/verbs/advise.c
+	softrdma/verbs/completion.c
+	softrdma/verbs/cq_ex.c
+	softrdma/verbs/device.c
+	softrdma/verbs/domain.c
+	softrdma/verbs/gid.c
+	softrdma/verbs/post.c
+	softrdma/verbs/post_ex.c
+	softrdma/verbs/qp.c
+	softrdma/verbs/srq.c
+	softrdma/cm/address.c
+	softrdma/cm/cm.c
+	softrdma/cm/external_qp.c
+	softrdma/cm/handshake.c
+	softrdma/cm/modify.c
+	softrdma/cm/pending.c
+	softrdma/cm/rendezvous.c
 )
 if(HAVE_ISAL)
-	list(APPEND SOFTRDMA_SOURCES softrdma/crc_isal.c)
+	list(APPEND SOFTRDMA_SOURCES softrdma/wire/crc_isal.c)
 else()
-	list(APPEND SOFTRDMA_SOURCES softrdma/crc_table.c)
+	list(APPEND SOFTRDMA_SOURCES softrdma/wire/crc_table.c)
 endif()
 if(HAVE_OPENSSL)
-	list(APPEND SOFTRDMA_SOURCES softrdma/tls_openssl.c)
+	list(APPEND SOFTRDMA_SOURCES softrdma/wire/tls_openssl.c)
 else()
-	list(APPEND SOFTRDMA_SOURCES softrdma/tls_none.c)
+	list(APPEND SOFTRDMA_SOURCES softrdma/wire/tls_none.c)
 endif()

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 #include "preload.h"
-#include "softrdma/device.h"
-#include "softrdma/notify.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/base/notify.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned opened; /* guarded by lock */
@@ -163,7 +163,7 @@ ibv_ack_async_event(struct ibv_async_event *event)
 
 /*
  * --- fork(2): no memory is pinned, so the copy-on-write of a child never takes pages away from the device;
- * the device does everything else itself (softrdma/fork.h) ---
+ * the device does everything else itself (softrdma/base/fork.h) ---
  */
 
 int

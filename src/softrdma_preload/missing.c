@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "preload.h"
-#include "softrdma/env.h"
+#include "softrdma/base/env.h"
 
 /* more than there are such calls */
 #define NAMES_MAX 128

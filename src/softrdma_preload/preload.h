@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#include "softrdma/cm.h"
+#include "softrdma/cm/cm.h"
 #include "softrdma/softrdma.h"
 
 /* the extended attributes of a queue pair begin with the plain ones; without the padding of those */

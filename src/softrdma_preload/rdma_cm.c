@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "preload.h"
-#include "softrdma/fork.h"
+#include "softrdma/base/fork.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_pd *shared; /* never freed: the ids that use it are not counted */

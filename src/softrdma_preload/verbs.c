@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "preload.h"
-#include "softrdma/qp.h"
-#include "softrdma/srq.h"
+#include "softrdma/verbs/qp.h"
+#include "softrdma/verbs/srq.h"
 
 /* --- protection domains and regions --- */
 

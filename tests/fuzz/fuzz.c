@@ -9,7 +9,7 @@
 #include <librpma.h>
 
 #include "fuzz.h"
-#include "softrdma/crc.h"
+#include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
 
 /* The address sanitizer keeps freed memory from being used again. A larger quarantine only costs time. */

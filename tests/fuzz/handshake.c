@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "softrdma/wire.h"
+#include "softrdma/wire/wire.h"
 
 static bool
 same(const struct softrdma_handshake *a, const struct softrdma_handshake *b)

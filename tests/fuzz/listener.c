@@ -22,8 +22,8 @@
 
 #include "fuzz.h"
 #include "pair.h"
-#include "softrdma/crc.h"
-#include "softrdma/wire.h"
+#include "softrdma/wire/crc.h"
+#include "softrdma/wire/wire.h"
 #include "wait.h"
 
 enum answer {

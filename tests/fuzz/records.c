@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "softrdma/crc.h"
-#include "softrdma/records.h"
+#include "softrdma/wire/crc.h"
+#include "softrdma/wire/records.h"
 
 #define STREAM_MAX 4096
 

@@ -18,9 +18,9 @@
 
 #include "descriptor.h"
 #include "private_data.h"
-#include "softrdma/crc.h"
+#include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
-#include "softrdma/wire.h"
+#include "softrdma/wire/wire.h"
 #include "stream_memory.h"
 #include "stream_ops.h"
 

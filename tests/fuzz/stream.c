@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "softrdma/connection.h"
-#include "softrdma/device.h"
-#include "softrdma/link.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/core/link.h"
 #include "stream_ledger.h"
 #include "stream_memory.h"
 #include "stream_ops.h"

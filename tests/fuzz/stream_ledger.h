@@ -7,7 +7,7 @@
 #define TEST_FUZZ_STREAM_LEDGER_H
 
 #include "fuzz.h"
-#include "softrdma/cq.h"
+#include "softrdma/core/cq.h"
 
 #define LEDGER_MAX 96
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "softrdma/device.h"
+#include "softrdma/verbs/device.h"
 #include "stream_memory.h"
 
 #define PAGE ((size_t)4096)

@@ -12,7 +12,7 @@
 #define TEST_FUZZ_STREAM_MEMORY_H
 
 #include "fuzz.h"
-#include "softrdma/memory.h"
+#include "softrdma/core/memory.h"
 
 enum region_id {
 	REGION_ALL,      /* every right; mapped from a memory file, so stores go through the kernel */

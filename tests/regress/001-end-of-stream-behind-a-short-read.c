@@ -10,7 +10,7 @@
 #include <netinet/tcp.h>
 
 #include "raw_peer.h"
-#include "softrdma/connection.h"
+#include "softrdma/engine/connection.h"
 
 static int
 tcp_state(int fd)

@@ -7,7 +7,7 @@
  */
 
 #include "raw_peer.h"
-#include "softrdma/connection.h"
+#include "softrdma/engine/connection.h"
 
 static void
 answer(struct raw_peer *p, uint8_t opcode, uint32_t seq)

@@ -10,7 +10,7 @@
 
 #include "extended.h"
 #include "raw_peer.h"
-#include "softrdma/connection.h"
+#include "softrdma/engine/connection.h"
 
 static unsigned
 user_timeout_ms(int fd)

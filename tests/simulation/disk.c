@@ -16,8 +16,8 @@
 #include "disk.h"
 #include "fiber.h"
 #include "sim.h"
-#include "softrdma/mapping.h"
-#include "softrdma/persist_description.h"
+#include "softrdma/persist/mapping.h"
+#include "softrdma/persist/persist_description.h"
 
 #define LINE 64
 #define LINES (DISK_SIZE / LINE)

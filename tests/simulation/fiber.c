@@ -13,7 +13,7 @@
 
 #include "fiber.h"
 #include "sim.h"
-#include "softrdma/cq.h"
+#include "softrdma/core/cq.h"
 
 #define FIBERS_MAX 16
 #define STACK_SIZE ((size_t)1 << 20)

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "disk.h"
-#include "softrdma/cq.h"
-#include "softrdma/link.h"
-#include "softrdma/qp.h"
+#include "softrdma/core/cq.h"
+#include "softrdma/core/link.h"
+#include "softrdma/verbs/qp.h"
 
 #define SIDES 2
 #define OPS_MAX 24

@@ -11,7 +11,7 @@
 #include "net.h"
 #include "oracle.h"
 #include "sim.h"
-#include "softrdma/io.h"
+#include "softrdma/engine/io.h"
 #include "world.h"
 
 #define STEPS_MAX 3000000

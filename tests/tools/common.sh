@@ -68,8 +68,8 @@ until_true()
 	done
 }
 
-# in_manual <page>: the page explains exactly the options in the last output of --help shellcheck disable=SC2154 # the
-# script that sources this sets "here"
+# in_manual <page>: the page explains exactly the options in the last output of --help
+# shellcheck disable=SC2154 # the script that sources this sets "here"
 in_manual()
 {
 	local help manual
@@ -79,7 +79,8 @@ in_manual()
 	[[ $help == "$manual" ]] || fail "--help and $1 differ: $(diff <(echo "$help") <(echo "$manual"))"
 }
 
-# what holds for every result shellcheck disable=SC2034 # for the scripts that source this
+# what holds for every result
+# shellcheck disable=SC2034 # for the scripts that source this
 sane='(.results | length) > 0 and all(.results[];
 	.ops > 0 and .seconds > 0 and .wrong == 0 and .ops_per_s > 0 and .mb_per_s > 0 and .cpu_us_per_op >= 0
 	and .latency_us.count > 0 and .latency_us.count <= .ops and .latency_us.p50 > 0

@@ -25,8 +25,8 @@ if [[ $limit != unlimited ]]; then
 else
 	is '.memlock.soft_bytes == null'
 fi
-# auto_takes is one of the devices, and there is a reason for each address without one shellcheck disable=SC2016 # jq's
-# own variable
+# auto_takes is one of the devices, and there is a reason for each address without one
+# shellcheck disable=SC2016 # jq's own variable
 is '[.devices[].name] as $names | all(.addresses[]; .auto_takes == null or (.auto_takes | IN($names[])))'
 is 'all(.addresses[]; (.why_no_rdma_device | length) > 0 or .auto_takes != null)'
 

@@ -27,7 +27,7 @@
 #include "count.h"
 #include "deadline.h"
 #include "fault.h"
-#include "softrdma/credentials.h"
+#include "softrdma/wire/credentials.h"
 #include "torture.h"
 
 #define DEADLINE_S 40

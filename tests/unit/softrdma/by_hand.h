@@ -12,9 +12,9 @@
 #define TEST_SOFTRDMA_BY_HAND_H
 
 #include "connected.h"
-#include "softrdma/gid.h"
-#include "softrdma/hello.h"
-#include "softrdma/rendezvous.h"
+#include "softrdma/verbs/gid.h"
+#include "softrdma/wire/hello.h"
+#include "softrdma/cm/rendezvous.h"
 
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define RTR_MASK \

@@ -38,12 +38,12 @@
 #include "deadline.h"
 #include "end_child.h"
 #include "failing.h"
-#include "softrdma/cm.h"
-#include "softrdma/crc.h"
-#include "softrdma/device.h"
-#include "softrdma/handshake.h"
-#include "softrdma/io.h"
-#include "softrdma/qp.h"
+#include "softrdma/cm/cm.h"
+#include "softrdma/wire/crc.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/cm/handshake.h"
+#include "softrdma/engine/io.h"
+#include "softrdma/verbs/qp.h"
 
 #define PATIENCE_MS 20000
 #define MEM_SIZE ((size_t)65536)

@@ -10,7 +10,7 @@
 
 #include "failing.h"
 #include "fixture.h"
-#include "softrdma/copy.h"
+#include "softrdma/base/copy.h"
 
 #define PAGES 4
 #define PREFETCH IBV_ADVISE_MR_ADVICE_PREFETCH

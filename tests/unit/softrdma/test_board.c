@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "softrdma/board.h"
-#include "softrdma/io.h"
+#include "softrdma/samehost/board.h"
+#include "softrdma/engine/io.h"
 
 /* registrations with keys that a test chooses; 0: the usual ones */
 static uint32_t next_key, key_step;

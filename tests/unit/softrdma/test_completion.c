@@ -11,8 +11,8 @@
 
 #include "failing.h"
 #include "fixture.h"
-#include "softrdma/completion.h"
-#include "softrdma/connection.h"
+#include "softrdma/verbs/completion.h"
+#include "softrdma/engine/connection.h"
 
 static struct ibv_comp_channel *channel;
 

@@ -14,7 +14,7 @@
 
 #include "count.h"
 #include "fixture.h"
-#include "softrdma/copy.h"
+#include "softrdma/base/copy.h"
 
 #define PAGE ((size_t)4096)
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "softrdma/crc.h"
+#include "softrdma/wire/crc.h"
 
 /* from crc_table.c, under another name */
 uint32_t softrdma_crc32c_by_table(uint32_t crc, const void *bytes, size_t len);

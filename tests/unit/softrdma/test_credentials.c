@@ -6,7 +6,7 @@
 #include "connected.h"
 
 #include "certificates.h"
-#include "softrdma/credentials.h"
+#include "softrdma/wire/credentials.h"
 
 static int
 look(struct softrdma_credentials **credentials)

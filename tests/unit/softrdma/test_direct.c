@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "softrdma/board.h"
-#include "softrdma/direct.h"
+#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/direct.h"
 
 #define FILE_SIZE ((size_t)4 << 20)
 

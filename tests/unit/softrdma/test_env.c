@@ -8,7 +8,7 @@
 
 #include "connected.h"
 
-#include "softrdma/env.h"
+#include "softrdma/base/env.h"
 
 #define NAME "SOFTRDMA_TEST_SETTING"
 

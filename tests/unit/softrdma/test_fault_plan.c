@@ -7,7 +7,7 @@
 
 #include "connected.h"
 
-#include "softrdma/fault_plan.h"
+#include "softrdma/faults/fault_plan.h"
 
 #define VARIABLE "SOFTRDMA_FAULTS"
 

@@ -18,7 +18,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "softrdma/faults.h"
+#include "softrdma/faults/faults.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MS UINT64_C(1000000)

@@ -15,9 +15,9 @@
 
 #include "extended.h"
 #include "pattern.h"
-#include "softrdma/fault_plan.h"
-#include "softrdma/faulty.h"
-#include "softrdma/connection.h"
+#include "softrdma/faults/fault_plan.h"
+#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/connection.h"
 
 #define VARIABLE "SOFTRDMA_FAULTS"
 #define UNTOUCHED 0xee

@@ -4,7 +4,7 @@
 /* test_gid.c -- the port's GIDs, and queue pair numbers that stand for a port */
 
 #include "connected.h"
-#include "softrdma/gid.h"
+#include "softrdma/verbs/gid.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -9,13 +9,13 @@
  */
 
 #include "connected.h"
-#include "softrdma/records.h"
+#include "softrdma/wire/records.h"
 
 #include <sys/epoll.h>
 
-#include "softrdma/env.h"
-#include "softrdma/source.h"
-#include "softrdma/watched.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/source.h"
+#include "softrdma/engine/watched.h"
 
 /* --- the passive side: what arrives at a listener --- */
 

@@ -7,7 +7,7 @@
 
 #include <sys/ioctl.h>
 
-#include "softrdma/hello.h"
+#include "softrdma/wire/hello.h"
 
 static int fds[2];
 

@@ -9,13 +9,13 @@
 
 #include "connected.h"
 
-#include "softrdma/workers.h"
-#include "softrdma/connection.h"
-#include "softrdma/engine.h"
-#include "softrdma/io.h"
-#include "softrdma/links.h"
-#include "softrdma/newcomers.h"
-#include "softrdma/reader.h"
+#include "softrdma/engine/workers.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/io.h"
+#include "softrdma/engine/links.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/reader.h"
 
 #include <dirent.h>
 #include <linux/sockios.h>

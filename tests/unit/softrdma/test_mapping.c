@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "softrdma/mapping.h"
+#include "softrdma/persist/mapping.h"
 
 #define PAGE ((size_t)4096)
 

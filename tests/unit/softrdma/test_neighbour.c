@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "softrdma/board.h"
-#include "softrdma/neighbour.h"
+#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/neighbour.h"
 
 #define PIECE ((size_t)4096)
 /* more than one block of a mapping, and not a whole number of blocks */

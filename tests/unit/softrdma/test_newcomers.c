@@ -17,7 +17,7 @@
 
 #include "count.h"
 #include "failing.h"
-#include "softrdma/newcomers.h"
+#include "softrdma/engine/newcomers.h"
 
 #define NS_PER_MS 1000000u
 #define COUNT 20

@@ -5,7 +5,7 @@
 
 #include "connected.h"
 
-#include "softrdma/notify.h"
+#include "softrdma/base/notify.h"
 
 static void
 test_counts(void **state)

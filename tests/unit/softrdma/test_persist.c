@@ -38,10 +38,10 @@
 #include <unistd.h>
 
 #include "end_child.h"
-#include "softrdma/env.h"
-#include "softrdma/mapping.h"
-#include "softrdma/persist.h"
-#include "softrdma/persist_dax.h"
+#include "softrdma/base/env.h"
+#include "softrdma/persist/mapping.h"
+#include "softrdma/persist/persist.h"
+#include "softrdma/persist/persist_dax.h"
 
 #define PAGE ((size_t)4096)
 #define PAGES(n) ((n)*PAGE)

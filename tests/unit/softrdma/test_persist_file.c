@@ -20,10 +20,10 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-#include "softrdma/persist.h"
-#include "softrdma/persist_dax.h"
-#include "softrdma/persist_file.h"
-#include "softrdma/persist_msync.h"
+#include "softrdma/persist/persist.h"
+#include "softrdma/persist/persist_dax.h"
+#include "softrdma/persist/persist_file.h"
+#include "softrdma/persist/persist_msync.h"
 
 #define PAGE ((size_t)4096)
 

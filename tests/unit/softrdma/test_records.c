@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "failing.h"
-#include "softrdma/crc.h"
-#include "softrdma/records.h"
+#include "softrdma/wire/crc.h"
+#include "softrdma/wire/records.h"
 
 #define HEADER SOFTRDMA_RECORD_HEADER
 

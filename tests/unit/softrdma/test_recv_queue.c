@@ -7,8 +7,8 @@
 
 #include "failing.h"
 #include "fixture.h"
-#include "softrdma/connection.h"
-#include "softrdma/post.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/verbs/post.h"
 
 static struct ibv_pd *pd;
 

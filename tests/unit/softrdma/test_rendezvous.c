@@ -7,9 +7,9 @@
 
 #include <sys/epoll.h>
 
-#include "softrdma/env.h"
-#include "softrdma/source.h"
-#include "softrdma/connection.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/source.h"
+#include "softrdma/engine/connection.h"
 
 /* moves the clock between two steps of the progress thread, never within one that has just read a socket */
 static void

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "softrdma/bounds.h"
-#include "softrdma/source.h"
+#include "softrdma/base/source.h"
 
 #define MEMORY_NS ((uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * 1000000u)
 

@@ -7,7 +7,7 @@
 
 #include "failing.h"
 #include "fixture.h"
-#include "softrdma/srq.h"
+#include "softrdma/verbs/srq.h"
 
 static struct ibv_pd *pd;
 

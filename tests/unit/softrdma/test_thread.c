@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "failing.h"
-#include "softrdma/thread.h"
+#include "softrdma/base/thread.h"
 
 static void *
 report_signals(void *arg)

@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 
 #include "connected.h"
-#include "softrdma/connection.h"
-#include "softrdma/engine.h"
-#include "softrdma/reader.h"
-#include "softrdma/waiter.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/engine/waiter.h"
 
 #define LARGE ((size_t)32 << 20)
 

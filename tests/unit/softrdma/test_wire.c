@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/crc.h"
+#include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
-#include "softrdma/wire.h"
+#include "softrdma/wire/wire.h"
 
 #define FIRST SOFTRDMA_FRAME_FIRST
 #define LAST SOFTRDMA_FRAME_LAST

@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-#include "softrdma/device.h"
+#include "softrdma/verbs/device.h"
 
 /* first, because the descriptor for asynchronous events is opened only once */
 static void

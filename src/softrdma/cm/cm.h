@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * cm.h -- connection manager: ids, event channels and events
+ *
+ * An id is idle, bound, listening, connecting (active side), requested (passive side, until accepted or
+ * rejected) or connected. Handshakes on sockets are in handshake.c; what happens there ends in events here.
+ *
+ * One lock for the whole manager guards states, listeners and handshakes: connecting is rare. It is taken
+ * before the lock of a link. Events are queued under the lock of their id, for an id may move to another
+ * channel at any time.
+ */
+
+#ifndef SOFTRDMA_CM_H
+#define SOFTRDMA_CM_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/core/link.h"
+#include "softrdma/softrdma.h"
+#include "softrdma/wire/wire.h"
+
+struct softrdma_handshaker;
+struct softrdma_listener;
+
+struct softrdma_event {
+	struct rdma_cm_event event;
+	struct softrdma_id *
+		owner; /* whose acknowledgement it counts as: the id, for a connection request the listener */
+	struct softrdma_event *next;
+	uint8_t private_data[SOFTRDMA_PRIVATE_DATA_MAX];
+};
+
+/*
+ * ids hold references: an application may destroy the channel of its listener before a request that came
+ * through it
+ */
+struct softrdma_channel {
+	struct rdma_event_channel channel;
+	const struct ibv_context *process; /* the context of the one that has made it */
+	atomic_uint refs;
+	pthread_mutex_t lock;
+	bool destroyed; /* by the application: nobody fetches events any more */
+	struct softrdma_event *first, *last;
+	struct softrdma_channel *next; /* in the list of those that are not destroyed */
+};
+
+enum softrdma_id_state {
+	SOFTRDMA_ID_IDLE,
+	SOFTRDMA_ID_BOUND,
+	SOFTRDMA_ID_LISTENING,
+	SOFTRDMA_ID_CONNECTING,
+	SOFTRDMA_ID_REQUESTED,
+	SOFTRDMA_ID_CONNECTED,
+	SOFTRDMA_ID_CLOSED, /* rejected, failed, or disconnected */
+};
+
+struct softrdma_id {
+	struct rdma_cm_id id;
+	const struct ibv_context *process; /* the context of the one that has made it */
+
+	/* guarded by the manager's lock */
+	enum softrdma_id_state state;
+	struct softrdma_handshaker *handshaker; /* connecting, requested */
+	struct softrdma_listener *listener;     /* listening */
+	int bound_fd; /* a socket that holds the address, from bind to listen; -1: none */
+	bool io_user; /* counts as a user of the progress thread */
+	struct softrdma_credentials
+		*credentials;            /* of listeners and active ids; NULL: plain, or not looked yet */
+	bool source_given;               /* the application chose the source address of an active id */
+	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
+	struct softrdma_link *link;      /* of id.qp, or of an external queue pair; with a reference */
+	bool external;                   /* true if the queue pair is the application's: external_qp.h */
+	bool has_psn;
+	uint32_t psn; /* of the first request of an external queue pair */
+	bool peer_known;
+	struct softrdma_handshake peer; /* what the peer has said with CONNECT or ACCEPT */
+	uint8_t ack_timeout;            /* for its queue pair */
+
+	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
+	struct softrdma_channel *channel;
+	bool sync;        /* made without a channel: calls wait for their own event */
+	bool established; /* written under the link's lock */
+	pthread_cond_t acked;
+	unsigned taken, completed; /* events handed out, and acknowledged */
+	/*
+	 * The two events that a connection has (how the attempt ended, and DISCONNECTED) are set aside before
+	 * it is begun: what has happened must be told also when there is no memory. Linked by next.
+	 */
+	struct softrdma_event *reserve;
+	void *user; /* whoever exports the device under other names keeps here what belongs to the id, and
+		       frees it */
+};
+
+static inline struct softrdma_id *
+softrdma_id_of(struct rdma_cm_id *id)
+{
+	return (struct softrdma_id *)id;
+}
+
+/* what librdmacm's calls return: 0, or -1 with errno */
+static inline int
+softrdma_cm_result(int errnum)
+{
+	if (errnum == 0)
+		return 0;
+	errno = errnum;
+	return -1;
+}
+
+/*
+ * true with errno: the id is of the parent of this process, so the call is refused. Any lock.
+ */
+bool softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call);
+
+/* the manager's lock */
+void softrdma_cm_lock(void);
+void softrdma_cm_unlock(void);
+
+/* an id in the IDLE state, with a reference to the channel; NULL: no memory */
+struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_space ps);
+
+/* frees what softrdma_id_new() made, of an id without events, handshake and link */
+void softrdma_id_free(struct softrdma_id *id);
+
+/* sets the events of a connection aside; 0 or ENOMEM. The manager's lock is held, and no handshake runs. */
+int softrdma_id_reserve(struct softrdma_id *id);
+
+/*
+ * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is
+ * the new id of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed.
+ * Any thread; takes the id's lock.
+ */
+int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
+	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);
+
+/* how a link tells its id what happens to it; arg is the id */
+extern const struct softrdma_link_ops softrdma_id_link_ops;
+
+#endif /* SOFTRDMA_CM_H */

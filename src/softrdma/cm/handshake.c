@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* handshake.c -- the connections of ids, until both sides have agreed */
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "softrdma/engine/connection.h"
+#include "softrdma/wire/credentials.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/base/env.h"
+#include "softrdma/cm/external_qp.h"
+#include "softrdma/faults/fault_plan.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/cm/handshake.h"
+#include "softrdma/wire/hello.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/cm/pending.h"
+#include "softrdma/wire/stream.h"
+
+enum role {
+	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: a new one is that */
+	CONNECTING,      /* active: the socket is not connected yet */
+	REFUSED,         /* active: nobody listens; the socket is connected again at the deadline */
+	SECURING,        /* active: TLS is being agreed on */
+	AWAITING_REPLY,  /* active: CONNECT is sent */
+	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
+	AWAITING_LOOK,   /* passive: CONNECT has come, and what the peer has sent before is handled first */
+	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
+};
+
+/* pending.hello: received so far; CONNECTING, REFUSED: to be sent */
+struct softrdma_handshaker {
+	struct softrdma_pending pending; /* first */
+	enum role role;
+	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
+	uint64_t patient_until; /* CONNECTING, REFUSED: ns, how long a refusal is not the last word */
+	uint64_t told_at;       /* AWAITING_LOOK: softrdma_newcomers_look_after_next() */
+	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
+};
+
+static struct softrdma_log_limit no_memory = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit rejected_by_fault = SOFTRDMA_LOG_LIMIT;
+
+static void progress(struct softrdma_pending *pending, uint32_t events);
+static void expired(struct softrdma_pending *pending);
+
+static const struct softrdma_pending_kind kind = {
+	.size = sizeof(struct softrdma_handshaker),
+	.progress = progress,
+	.expired = expired,
+};
+
+static void
+end(struct softrdma_handshaker *hand)
+{
+	softrdma_pending_end(&hand->pending);
+}
+
+/* --- messages --- */
+
+static uint8_t
+at_most(uint8_t value, uint8_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+/* what the application asks for, within what the device and the peer (hs; NULL: not known yet) have */
+static void
+fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *param,
+	const struct softrdma_handshake *peer)
+{
+	hs->responder_resources = at_most(param->responder_resources, SOFTRDMA_RD_ATOM_MAX);
+	hs->initiator_depth = at_most(param->initiator_depth, SOFTRDMA_RD_ATOM_MAX);
+	hs->rnr_retry = at_most(param->rnr_retry_count, 7);
+	hs->flow_control = param->flow_control;
+	if (peer) {
+		hs->responder_resources = at_most(hs->responder_resources, peer->initiator_depth);
+		hs->initiator_depth = at_most(hs->initiator_depth, peer->responder_resources);
+	}
+}
+
+/* --- agreement --- */
+
+/*
+ * The socket becomes the link's, the queue pair is ready to send. Under one hold of the link's lock, so that
+ * no event of the link comes before ESTABLISHED of the active side. 0 or an errno value.
+ */
+static int
+hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct softrdma_handshake *own,
+	const struct softrdma_handshake *peer, const uint8_t *peer_data, bool active)
+{
+	struct softrdma_link *link = id->link;
+	if (link == NULL || (id->external && !softrdma_external_qp_is_ready(id, active))) {
+		softrdma_tls_delete(tls);
+		softrdma_fork_close(fd);
+		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
+	}
+	pthread_mutex_lock(&link->lock);
+	if (id->external) {
+		softrdma_external_qp_start(link, peer->seq);
+	} else {
+		softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
+		softrdma_connection_of(link)->rnr_retry = peer->rnr_retry;
+		if (!link->failed)
+			link->qp->state = IBV_QPS_RTS;
+	}
+	link->ready_due = active;
+	int ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
+	if (ret) {
+		softrdma_link_lost(link);
+	} else {
+		id->state = SOFTRDMA_ID_CONNECTED;
+		id->established = active;
+		link->ops = &softrdma_id_link_ops;
+		link->ops_arg = id;
+		if (active && !id->external) /* who establishes it knows it */
+			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
+		else if (!active)
+			softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+		softrdma_connection_send(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+	return ret;
+}
+
+/* --- the active side --- */
+
+static void
+attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, int status,
+	const struct softrdma_handshake *hs)
+{
+	struct softrdma_id *id = hand->id;
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	if (softrdma_id_post(id, type, status, hs, hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE,
+		    NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
+	end(hand);
+}
+
+static void
+socket_failed(struct softrdma_handshaker *hand, int error)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (error == ECONNREFUSED) {
+		SOFTRDMA_LOG(WARNING, "no software device listens at %s%s%s", server,
+			*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
+		attempt_failed(hand, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER, NULL);
+	} else {
+		SOFTRDMA_LOG(WARNING, "%s cannot be reached: %s", server, strerror(error));
+		attempt_failed(hand, RDMA_CM_EVENT_UNREACHABLE, -error, NULL);
+	}
+}
+
+/* the socket has an error before it was connected */
+static void
+not_connected(struct softrdma_handshaker *hand, int error)
+{
+	if (error == ECONNREFUSED && softrdma_now_ns() < hand->patient_until) {
+		hand->role = REFUSED;
+		softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_REFUSED_RETRY_MS);
+	} else {
+		socket_failed(hand, error);
+	}
+}
+
+/* Linux lets a socket that was refused connect again; the first call of two may only end the old attempt */
+static void
+connect_again(struct softrdma_handshaker *hand)
+{
+	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
+	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	hand->role = CONNECTING;
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	int ret = connect(hand->pending.fd, dst, len);
+	if (ret != 0 && errno == ECONNABORTED)
+		ret = connect(hand->pending.fd, dst, len);
+	if (ret != 0 && errno != EINPROGRESS)
+		not_connected(hand, errno);
+}
+
+static void
+no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG(ERROR, "%s %s%s%s",
+		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
+		*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+}
+
+static void
+no_answer_of_this_version(struct softrdma_handshaker *hand)
+{
+	char what[128];
+	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
+		(unsigned)hand->pending.hello.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
+	no_answer_of_ours(hand, what);
+}
+
+static void
+remember_source(struct softrdma_id *id, int fd)
+{
+	socklen_t len = sizeof(id->id.route.addr.src_storage);
+	getsockname(fd, &id->id.route.addr.src_addr, &len);
+}
+
+/* says CONNECT, on a stream that is ready for it */
+static void
+ask(struct softrdma_handshaker *hand)
+{
+	int error = softrdma_hello_ask(hand->pending.fd, hand->pending.tls, &hand->pending.hello);
+	if (error) {
+		socket_failed(hand, error);
+		return;
+	}
+	hand->role = AWAITING_REPLY;
+	/* what was asked for is needed again when the answer comes */
+	softrdma_handshake_decode(hand->pending.hello.message, &hand->id->asked);
+	hand->pending.hello.length = 0;
+	memset(&hand->pending.hello.peer, 0, sizeof(hand->pending.hello.peer));
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+}
+
+/* the server has not shown that it is trusted, or does not trust this side, and has ended the stream */
+static void
+not_trusted(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *why = softrdma_tls_why(hand->pending.tls);
+	SOFTRDMA_LOG(ERROR, "no TLS with %s: %s",
+		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
+		*why ? why : "it has ended the connection, and may not use TLS");
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+}
+
+/* goes on with the agreement on TLS */
+static void
+secure(struct softrdma_handshaker *hand)
+{
+	switch (softrdma_hello_secure(hand->pending.tls)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_COMPLETE:
+		ask(hand);
+		return;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		no_answer_of_ours(hand, "does not use TLS, as this side must");
+		return;
+	default:
+		not_trusted(hand);
+		return;
+	}
+}
+
+static void
+begin_tls(struct softrdma_handshaker *hand)
+{
+	int error =
+		softrdma_tls_new(hand->id->credentials->context, hand->pending.fd, true, &hand->pending.tls);
+	if (error) {
+		socket_failed(hand, error);
+		return;
+	}
+	hand->role = SECURING;
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	secure(hand);
+}
+
+static void
+socket_connected(struct softrdma_handshaker *hand)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(hand->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error) {
+		not_connected(hand, error);
+		return;
+	}
+	remember_source(hand->id, hand->pending.fd);
+	if (hand->id->credentials)
+		begin_tls(hand);
+	else
+		ask(hand);
+}
+
+static void
+establish(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *id = hand->id;
+	const struct softrdma_handshake peer = hand->pending.hello.peer;
+	struct softrdma_handshake own = id->asked;
+	own.responder_resources = at_most(own.responder_resources, peer.initiator_depth);
+	own.initiator_depth = at_most(own.initiator_depth, peer.responder_resources);
+
+	uint8_t data[SOFTRDMA_PRIVATE_DATA_MAX];
+	memcpy(data, hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
+	id->handshaker = NULL;
+	struct softrdma_tls *tls;
+	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
+	int ret = hand_over(id, fd, tls, &own, &peer, data, true);
+	if (ret) {
+		SOFTRDMA_LOG(ERROR, "an accepted connection is given up: %s", strerror(ret));
+		id->state = SOFTRDMA_ID_CLOSED;
+		if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL))
+			SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
+	}
+}
+
+static void
+accepted(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *id = hand->id;
+	id->peer = hand->pending.hello.peer;
+	id->peer_known = true;
+	if (!id->external) {
+		establish(hand);
+		return;
+	}
+	hand->role = AWAITING_QP;
+	softrdma_timer_clear(&hand->pending.deadline); /* the peer has one */
+	int ret = softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
+		hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL);
+	if (ret)
+		attempt_failed(hand, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL);
+}
+
+int
+softrdma_handshake_establish(struct softrdma_id *id)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (hand == NULL || hand->role != AWAITING_QP || !softrdma_external_qp_is_ready(id, true))
+		return EINVAL;
+	establish(hand);
+	return 0;
+}
+
+static void
+rejected(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_VERSION)
+		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
+			SOFTRDMA_WIRE_VERSION);
+	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_DAMAGED)
+		SOFTRDMA_LOG(ERROR, "%s got a request that was damaged on its way: try again", server);
+	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_BUSY)
+		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
+	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_PLAIN)
+		SOFTRDMA_LOG(ERROR, "%s speaks TLS only, and this side has no credentials for it", server);
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->pending.hello.peer.reason,
+		&hand->pending.hello.peer);
+}
+
+static void
+read_reply(struct softrdma_handshaker *hand)
+{
+	switch (softrdma_hello_read(hand->pending.fd, hand->pending.tls, &hand->pending.hello)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_ENDED:
+		if (hand->pending.tls && *softrdma_tls_why(hand->pending.tls)) {
+			not_trusted(hand); /* the active side is looked at last */
+			return;
+		}
+		no_answer_of_ours(hand, "has closed the connection without an answer");
+		return;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		no_answer_of_ours(hand, "does not speak the protocol of the software device");
+		return;
+	case SOFTRDMA_HELLO_OTHER_VERSION:
+		no_answer_of_this_version(hand);
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		no_answer_of_ours(hand, "has sent an answer that was damaged on its way (CRC32C)");
+		return;
+	default:
+		break;
+	}
+	if (hand->pending.hello.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+		accepted(hand);
+	else if (hand->pending.hello.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
+		rejected(hand);
+	else
+		no_answer_of_ours(hand, "has answered with a request");
+}
+
+/* the socket an active id connects with: the one it was bound with, or a new one */
+static int
+connecting_socket(struct softrdma_id *id, int *fd_ptr)
+{
+	if (id->bound_fd >= 0) {
+		*fd_ptr = id->bound_fd;
+		id->bound_fd = -1;
+		return 0;
+	}
+	const struct sockaddr *src = &id->id.route.addr.src_addr;
+	int fd = softrdma_fork_socket(id->id.route.addr.dst_addr.sa_family,
+		SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	if (id->source_given) {
+		const int one = 1;
+		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+		socklen_t len =
+			src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+		if (bind(fd, src, len) != 0) {
+			int ret = errno;
+			softrdma_fork_close(fd);
+			return ret;
+		}
+	}
+	*fd_ptr = fd;
+	return 0;
+}
+
+int
+softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param)
+{
+	static const struct rdma_conn_param nothing;
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
+	if (param == NULL)
+		param = &nothing;
+	if (id->link == NULL || (dst->sa_family != AF_INET && dst->sa_family != AF_INET6))
+		return EINVAL;
+	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
+		return EINVAL;
+
+	int fd = -1;
+	int ret = softrdma_id_reserve(id);
+	if (ret == 0)
+		ret = connecting_socket(id, &fd);
+	if (ret)
+		return ret;
+	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	int refused = connect(fd, dst, len) == 0 || errno == EINPROGRESS ? 0 : errno;
+	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
+	if (pending == NULL)
+		return ret;
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	hand->role = CONNECTING;
+	hand->id = id;
+	struct softrdma_handshake hs = {
+		.type = SOFTRDMA_HANDSHAKE_CONNECT,
+		.qp_num = id->link->requester.qp_num,
+		.seq = id->external ? id->psn : id->link->seq,
+	};
+	fill_parameters(&hs, param, NULL);
+	softrdma_hello_encode(&hand->pending.hello, &hs, param->private_data, param->private_data_len);
+	id->handshaker = hand;
+	id->state = SOFTRDMA_ID_CONNECTING;
+	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	hand->patient_until =
+		softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * SOFTRDMA_NS_PER_MS;
+	if (refused)
+		not_connected(hand, refused);
+	return 0;
+}
+
+/* --- the passive side --- */
+
+/* the new id has the addresses of the socket and nothing else yet */
+static struct softrdma_id *
+id_of_request(struct softrdma_id *listener, int fd)
+{
+	pthread_mutex_lock(&listener->lock);
+	struct softrdma_id *id = softrdma_id_new(listener->channel, listener->id.context, listener->id.ps);
+	pthread_mutex_unlock(&listener->lock);
+	if (id == NULL)
+		return NULL;
+	id->id.verbs = softrdma_context();
+	id->id.port_num = 1;
+	id->state = SOFTRDMA_ID_REQUESTED;
+	socklen_t len = sizeof(id->id.route.addr.dst_storage);
+	getpeername(fd, &id->id.route.addr.dst_addr, &len);
+	remember_source(id, fd);
+	return id;
+}
+
+static void
+request_complete(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *listener = softrdma_listener_owner(hand->pending.listener);
+	struct softrdma_id *id = id_of_request(listener, hand->pending.fd);
+	if (id == NULL)
+		goto err_busy;
+	softrdma_pending_heard(&hand->pending);
+	softrdma_timer_clear(&hand->pending.deadline); /* the application takes the time it needs */
+	hand->role = AWAITING_ANSWER;
+	hand->id = id;
+	id->handshaker = hand;
+	id->peer = hand->pending.hello.peer;
+	id->peer_known = true;
+	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->pending.hello.peer,
+		    hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
+		return;
+	id->handshaker = NULL;
+	softrdma_id_free(id);
+err_busy:
+	SOFTRDMA_LOG_FEW(&no_memory, ERROR, "no memory for a connection request: rejected");
+	softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_BUSY);
+}
+
+/* in the application's name, which does not learn of it */
+static void
+reject_by_fault(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG_FEW(&rejected_by_fault, NOTICE, "injected fault: the request of %s is rejected",
+		softrdma_hello_peer_name(hand->pending.fd, name, sizeof(name)));
+	softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_CONSUMER);
+}
+
+static void
+tell_in_time(struct softrdma_handshaker *hand)
+{
+	if (softrdma_newcomers_is_time(hand->told_at, hand->pending.fd, &hand->pending.watched))
+		request_complete(hand);
+}
+
+static void
+await_look(struct softrdma_handshaker *hand)
+{
+	hand->role = AWAITING_LOOK;
+	hand->told_at = softrdma_newcomers_look_after_next();
+	tell_in_time(hand);
+}
+
+static void
+read_request(struct softrdma_handshaker *hand)
+{
+	if (!softrdma_pending_read(&hand->pending))
+		return;
+	if (hand->pending.hello.peer.type != SOFTRDMA_HANDSHAKE_CONNECT)
+		softrdma_pending_not_understood(&hand->pending);
+	else if (softrdma_fault_plan_rejects())
+		reject_by_fault(hand);
+	else
+		await_look(hand);
+}
+
+/* the application has not answered yet; all that can come is the end of the stream */
+static void
+watch_waiting_peer(struct softrdma_handshaker *hand)
+{
+	char byte;
+	ssize_t n = softrdma_stream_peek(hand->pending.fd, hand->pending.tls, &byte);
+	if (n == 0 || (n < 0 && errno != EAGAIN))
+		hand->peer_gone = true;
+}
+
+int
+softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
+{
+	const int one = 1;
+	socklen_t len =
+		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+		return EAFNOSUPPORT;
+	int fd = softrdma_fork_socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	int ret = 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 || bind(fd, addr, len) != 0 ||
+		getsockname(fd, addr, &len) != 0)
+		ret = errno;
+	if (ret)
+		softrdma_fork_close(fd);
+	else
+		*fd_ptr = fd;
+	return ret;
+}
+
+int
+softrdma_handshake_listen(struct softrdma_id *id)
+{
+	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
+		return EINVAL;
+	int ret = 0;
+	if (id->bound_fd < 0) {
+		id->id.route.addr.src_addr.sa_family = AF_INET; /* any address, any port */
+		ret = softrdma_handshake_bind(&id->id.route.addr.src_addr, &id->bound_fd);
+		if (ret)
+			return ret;
+	}
+	ret = softrdma_listener_new(&kind, id->bound_fd, id->credentials, id, &id->listener);
+	if (ret)
+		return ret;
+	id->bound_fd = -1;
+	id->state = SOFTRDMA_ID_LISTENING;
+	if (id->credentials == NULL)
+		softrdma_hello_warn_if_open(&id->id.route.addr.src_addr, "listening");
+	return 0;
+}
+
+int
+softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param)
+{
+	static const struct rdma_conn_param nothing;
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (id->state != SOFTRDMA_ID_REQUESTED || id->link == NULL)
+		return EINVAL;
+	if (id->external && !softrdma_external_qp_is_ready(id, false))
+		return EINVAL;
+	assert(hand); /* as long as it is a request */
+	if (param == NULL)
+		param = &nothing;
+	if (softrdma_id_reserve(id))
+		return ENOMEM; /* still a request: it can be rejected, or tried again */
+
+	struct softrdma_hello answer;
+	struct softrdma_handshake hs = {
+		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
+		.qp_num = id->link->requester.qp_num,
+		.seq = id->external ? id->psn : id->link->seq,
+		.records = softrdma_hello_agree(softrdma_hello_wish(hand->pending.fd, hand->pending.tls),
+			hand->pending.hello.peer.records),
+	};
+	fill_parameters(&hs, param, &hand->pending.hello.peer);
+	softrdma_hello_encode(&answer, &hs, param->private_data, param->private_data_len);
+	const struct softrdma_handshake peer = hand->pending.hello.peer;
+	bool gone = hand->peer_gone;
+	struct softrdma_tls *tls;
+	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, tls, &answer);
+	if (ret == 0)
+		return hand_over(id, fd, tls, &hs, &peer, NULL, false);
+	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
+	softrdma_tls_delete(tls);
+	softrdma_fork_close(fd);
+	return softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL);
+}
+
+int
+softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	const bool awaits_qp = hand && hand->role == AWAITING_QP;
+	if (id->state != SOFTRDMA_ID_REQUESTED && !awaits_qp)
+		return EINVAL;
+	assert(hand);   /* as long as it is a request */
+	if (!awaits_qp) /* else the end of the stream tells the peer */
+		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
+			private_data, private_len);
+	end(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+	return 0;
+}
+
+void
+softrdma_handshake_cancel(struct softrdma_id *id)
+{
+	struct softrdma_handshaker *hand = id->handshaker;
+	if (hand == NULL && id->listener == NULL)
+		return;
+	if (id->listener)
+		softrdma_listener_close(id->listener);
+	id->listener = NULL;
+	if (hand && hand->role == AWAITING_ANSWER)
+		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+	if (hand)
+		end(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CLOSED;
+}
+
+/* --- the progress thread --- */
+
+static void
+progress(struct softrdma_pending *pending, uint32_t events)
+{
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	switch (hand->role) {
+	case CONNECTING:
+		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+			socket_connected(hand);
+		/* a server that talks before it is asked, in the same event */
+		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
+			read_reply(hand);
+		break;
+	case SECURING:
+		secure(hand);
+		/* and what TLS holds, which comes with no event */
+		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
+			read_reply(hand);
+		break;
+	case REFUSED:     /* what is left to be said of the refusal */
+	case AWAITING_QP: /* whether the peer has left is found when the link reads the stream */
+		break;
+	case AWAITING_REPLY:
+		read_reply(hand);
+		break;
+	case READING_REQUEST:
+		read_request(hand);
+		break;
+	case AWAITING_LOOK:
+		tell_in_time(hand);
+		break;
+	case AWAITING_ANSWER:
+		watch_waiting_peer(hand);
+		break;
+	}
+}
+
+static void
+expired(struct softrdma_pending *pending)
+{
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	if (hand->role == REFUSED)
+		connect_again(hand);
+	else
+		socket_failed(hand, ETIMEDOUT);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * handshake.h -- sockets that listen, and connections until both sides have agreed
+ *
+ * The active side connects, sends CONNECT and waits for ACCEPT or REJECT. The passive side accepts the
+ * socket, reads CONNECT within a deadline, makes an id of it and waits for the application. From ACCEPT on
+ * the socket belongs to the link. The manager's lock is held in all calls.
+ */
+
+#ifndef SOFTRDMA_HANDSHAKE_H
+#define SOFTRDMA_HANDSHAKE_H
+
+#include "softrdma/cm/cm.h"
+
+/* 0 or an errno value */
+int softrdma_handshake_listen(struct softrdma_id *id);
+int softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param);
+int softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param);
+/* an external queue pair is ready for the stream of a connection that the peer has accepted */
+int softrdma_handshake_establish(struct softrdma_id *id);
+int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len);
+
+/* the id does not want its handshaker any more: listener closed, attempt given up, request refused */
+void softrdma_handshake_cancel(struct softrdma_id *id);
+
+/* a socket bound to the address; 0 with *fd_ptr and the port filled in, or an errno value */
+int softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr);
+
+#endif /* SOFTRDMA_HANDSHAKE_H */

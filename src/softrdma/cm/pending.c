@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* pending.c -- connections that are not established yet, and the sockets that listen for them */
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "softrdma/cm/cm.h"
+#include "softrdma/wire/credentials.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/cm/pending.h"
+#include "softrdma/wire/stream.h"
+
+/* connections taken in one go: in a flood others need the lock, and those that are established the thread */
+#define ACCEPT_TURNS 8
+
+struct softrdma_listener {
+	struct softrdma_watched watched; /* first: the progress thread finds the listener by it */
+	const struct softrdma_pending_kind *kind;
+	int fd; /* -1: closed */
+	const struct softrdma_credentials *credentials;
+	void *owner;
+	bool try_again; /* it has not accepted all there is: the ticker goes on */
+	struct softrdma_listener *next, *prev;
+};
+
+/* guarded by the manager's lock as everything here; the newest first */
+static struct softrdma_pending *all;
+static struct softrdma_listener *listeners;
+static unsigned incoming;
+
+void
+softrdma_pending_after_fork(void)
+{
+	softrdma_fork_keep(all);
+	softrdma_fork_keep(listeners);
+	all = NULL;
+	listeners = NULL;
+	incoming = 0;
+}
+
+/* caps on what comes in, from the environment when a listener is made */
+static struct {
+	unsigned pending, pending_per_address;
+	unsigned wrong_keys; /* of one address; 0: no cap */
+} caps;
+
+static struct softrdma_log_limit turned_away = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit too_late = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit not_trusted = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit must_wait = SOFTRDMA_LOG_LIMIT;
+
+static void tick(uint64_t now_ns);
+
+static void
+release(struct softrdma_watched *watched)
+{
+	free(watched);
+}
+
+/* --- one connection --- */
+
+/* TLS has stopped at a bound, and no edge tells of what is left: others have their turn, and then this one */
+static void
+make_progress(struct softrdma_pending *pending, uint32_t events)
+{
+	pending->kind->progress(pending, events);
+	if (pending->fd >= 0 && softrdma_stream_is_unread(pending->tls))
+		softrdma_newcomers_look_again(pending->fd, &pending->watched);
+}
+
+static void
+handle(struct softrdma_watched *watched, uint32_t events)
+{
+	struct softrdma_pending *pending = (struct softrdma_pending *)watched;
+	softrdma_cm_lock();
+	if (pending->fd >= 0)
+		make_progress(pending, events);
+	softrdma_cm_unlock();
+}
+
+struct softrdma_pending *
+softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *error)
+{
+	struct softrdma_pending *pending = calloc(1, kind->size);
+	if (pending == NULL) {
+		*error = ENOMEM;
+		softrdma_fork_close(fd);
+		return NULL;
+	}
+	pending->watched.handle = handle;
+	pending->watched.release = release;
+	pending->kind = kind;
+	pending->fd = fd;
+	/* also what TLS sends in several pieces leaves at once: it cannot fail on a socket of TCP */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	*error = softrdma_newcomers_watch(fd, &pending->watched);
+	if (*error) {
+		softrdma_fork_close(fd);
+		free(pending);
+		return NULL;
+	}
+	pending->next = all;
+	if (all)
+		all->prev = pending;
+	all = pending;
+	softrdma_engine_add_ticker(tick);
+	return pending;
+}
+
+static void
+leave_list(struct softrdma_pending *pending)
+{
+	if (pending->kind->forget)
+		pending->kind->forget(pending);
+	softrdma_timer_clear(&pending->deadline);
+	if (pending->incoming)
+		incoming--;
+	if (pending->prev)
+		pending->prev->next = pending->next;
+	else
+		all = pending->next;
+	if (pending->next)
+		pending->next->prev = pending->prev;
+}
+
+void
+softrdma_pending_end(struct softrdma_pending *pending)
+{
+	int fd = pending->fd;
+	leave_list(pending);
+	softrdma_stream_leave(&pending->tls);
+	pending->fd = -1;
+	softrdma_newcomers_unwatch(fd, &pending->watched);
+}
+
+int
+softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdma_tls **tls)
+{
+	int fd = pending->fd;
+	leave_list(pending);
+	*tls = pending->tls;
+	pending->tls = NULL;
+	pending->fd = -1;
+	softrdma_newcomers_forget(fd, &pending->watched);
+	return fd;
+}
+
+void
+softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason)
+{
+	softrdma_hello_reject(pending->fd, pending->tls, reason, NULL, 0);
+	softrdma_hello_read_away(pending->fd);
+	softrdma_pending_end(pending);
+}
+
+/* --- the first message of an incoming one --- */
+
+/* a peer that does not show that it is trusted gets no further, and the application does not learn of it */
+static void
+turn_away_untrusted(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *why = softrdma_tls_why(pending->tls);
+	if (*why) /* else it has looked whether a listener is there, and left */
+		SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "no TLS with %s: %s",
+			softrdma_hello_peer_name(pending->fd, name, sizeof(name)), why);
+	softrdma_hello_read_away(pending->fd);
+	softrdma_pending_end(pending);
+}
+
+static void
+turn_away_plain(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "%s does not use TLS, as it must here: rejected",
+		softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_hello_reject(pending->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
+	softrdma_hello_read_away(pending->fd);
+	softrdma_pending_end(pending);
+}
+
+/* true: the stream is ready for a message; else nothing more can be done now, or it is over */
+static bool
+is_secure(struct softrdma_pending *pending)
+{
+	switch (softrdma_hello_secure(pending->tls)) {
+	case SOFTRDMA_HELLO_COMPLETE:
+		return true;
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return false;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		turn_away_plain(pending);
+		return false;
+	default:
+		turn_away_untrusted(pending);
+		return false;
+	}
+}
+
+/* a stream that has just ended came to look whether a listener is there */
+static void
+message_ended(struct softrdma_pending *pending)
+{
+	if (pending->tls)
+		turn_away_untrusted(pending);
+	else
+		softrdma_pending_end(pending);
+}
+
+bool
+softrdma_pending_read(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	assert(pending->silent);
+	if (!is_secure(pending))
+		return false;
+	switch (softrdma_hello_read(pending->fd, pending->tls, &pending->hello)) {
+	case SOFTRDMA_HELLO_COMPLETE:
+		return true;
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return false;
+	case SOFTRDMA_HELLO_ENDED:
+		message_ended(pending);
+		return false;
+	case SOFTRDMA_HELLO_OTHER_VERSION:
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"%s speaks version %u of the protocol, not %u: rejected",
+			softrdma_hello_peer_name(pending->fd, name, sizeof(name)),
+			pending->hello.peer.version, SOFTRDMA_WIRE_VERSION);
+		softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_VERSION);
+		return false;
+	case SOFTRDMA_HELLO_DAMAGED:
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"the request of %s was damaged on its way (CRC32C): rejected",
+			softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
+		softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_DAMAGED);
+		return false;
+	default:
+		softrdma_pending_not_understood(pending);
+		return false;
+	}
+}
+
+void
+softrdma_pending_heard(struct softrdma_pending *pending)
+{
+	pending->silent = false;
+	pending->listener = NULL;
+}
+
+void
+softrdma_pending_not_understood(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	bool tls = softrdma_hello_is_tls(&pending->hello);
+	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
+		softrdma_hello_peer_name(pending->fd, name, sizeof(name)),
+		tls ? "speaks TLS, which this listener was given no credentials for"
+		    : "does not speak the protocol of the software device");
+	softrdma_pending_end(pending);
+}
+
+/* --- listeners --- */
+
+static void
+read_caps(void)
+{
+	struct rlimit files = { .rlim_cur = RLIM_INFINITY };
+	uint64_t most = SOFTRDMA_PENDING_DEFAULT;
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_cur / 2 < most)
+		most = files.rlim_cur / 2 + 1;
+	caps.pending = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING", 1, SOFTRDMA_PENDING_MAX, most);
+	caps.pending_per_address = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING_PER_ADDRESS", 1,
+		SOFTRDMA_PENDING_MAX, (caps.pending + 1) / 2);
+	caps.wrong_keys = (unsigned)softrdma_setting("SOFTRDMA_MAX_WRONG_KEYS", 0, UINT32_MAX, 0);
+}
+
+/*
+ * Makes room for one more incoming connection under the caps, by closing a silent one: an honest client sends
+ * its request as soon as it is connected. If the source has too many, its oldest silent one goes. If all
+ * together are too many, a silent one of the source that has the most goes, the last that came from there, by
+ * its rank; so a source with one connection keeps it, however many others come meanwhile. False: none of
+ * those that could go is silent.
+ */
+static bool
+make_room(const struct softrdma_source *source, unsigned *rank)
+{
+	struct softrdma_pending *silent = NULL, *silent_alike = NULL;
+	unsigned alike = 0;
+	for (struct softrdma_pending *pending = all; pending; pending = pending->next) {
+		if (!pending->incoming)
+			continue;
+		bool same = softrdma_source_equal(&pending->source, source);
+		alike += same;
+		if (!pending->silent)
+			continue;
+		if (silent == NULL || pending->rank >= silent->rank)
+			silent = pending;
+		if (same)
+			silent_alike = pending;
+	}
+	*rank = alike + 1;
+	if (alike >= caps.pending_per_address)
+		silent = silent_alike;
+	else if (incoming < caps.pending)
+		return true;
+	if (silent)
+		softrdma_pending_end(silent);
+	return silent != NULL;
+}
+
+/* true: the connection is heard; else it is closed */
+static bool
+is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *source, unsigned *rank)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	if (caps.wrong_keys && softrdma_source_accusations(source, softrdma_now_ns()) >= caps.wrong_keys) {
+		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
+			softrdma_hello_name(addr, name, sizeof(name)));
+		softrdma_fork_close(fd);
+		return false;
+	}
+	if (make_room(source, rank))
+		return true;
+	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
+		softrdma_hello_name(addr, name, sizeof(name)));
+	softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_hello_read_away(fd);
+	softrdma_fork_close(fd);
+	return false;
+}
+
+static void
+drop(int error)
+{
+	SOFTRDMA_LOG_FEW(&turned_away, ERROR, "an incoming connection is dropped: %s", strerror(error));
+}
+
+static void
+take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *addr)
+{
+	int ret;
+	unsigned rank;
+	const struct softrdma_source source = softrdma_source_of(addr);
+	if (!is_welcome(fd, addr, &source, &rank))
+		return;
+	struct softrdma_pending *pending = softrdma_pending_new(listener->kind, fd, &ret);
+	if (pending == NULL) {
+		drop(ret);
+		return;
+	}
+	incoming++;
+	pending->incoming = true;
+	pending->silent = true;
+	pending->listener = listener;
+	pending->source = source;
+	pending->rank = rank;
+	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	const struct softrdma_credentials *credentials = listener->credentials;
+	ret = credentials ? softrdma_tls_new(credentials->context, fd, false, &pending->tls) : 0;
+	if (ret) {
+		drop(ret);
+		softrdma_pending_end(pending);
+		return;
+	}
+	/* the work of TLS is for a turn of its own: what has come already raises an event */
+	if (credentials == NULL)
+		make_progress(pending, 0);
+}
+
+static void
+set_try_again(struct softrdma_listener *listener, bool again)
+{
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, again - listener->try_again);
+	listener->try_again = again;
+}
+
+/* one accept(2); false: nothing more to accept now */
+static bool
+accept_one(struct softrdma_listener *listener)
+{
+	struct sockaddr_storage addr = { 0 };
+	socklen_t len = sizeof(addr);
+	int fd = softrdma_fork_accept(listener->fd, (struct sockaddr *)&addr, &len,
+		SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		take_socket(listener, fd, (const struct sockaddr *)&addr);
+		return true;
+	}
+	switch (errno) {
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		/* no new edge comes for those that wait already */
+		if (!listener->try_again)
+			SOFTRDMA_LOG_FEW(&must_wait, ERROR,
+				"incoming connections wait: %s (raise the limit of open files)",
+				strerror(errno));
+		set_try_again(listener, true);
+		return false;
+	case EAGAIN:
+	case EBADF:
+	case EINVAL:
+		set_try_again(listener, false);
+		return false;
+	default:
+		return true; /* that one has failed (accept(2)), others may wait */
+	}
+}
+
+static void
+accept_sockets(struct softrdma_listener *listener)
+{
+	/* a connection that makes progress may be the end of its listener */
+	for (int turn = 0; turn < ACCEPT_TURNS && listener->fd >= 0; turn++) {
+		if (!accept_one(listener))
+			return;
+	}
+	/* a tick would be late: it takes ACCEPT_TURNS of the thousands that may wait */
+	if (listener->fd >= 0)
+		set_try_again(listener, softrdma_newcomers_look_again(listener->fd, &listener->watched) != 0);
+}
+
+static void
+handle_listener(struct softrdma_watched *watched, uint32_t events)
+{
+	struct softrdma_listener *listener = (struct softrdma_listener *)watched;
+	(void)events;
+	softrdma_cm_lock();
+	if (listener->fd >= 0)
+		accept_sockets(listener);
+	softrdma_cm_unlock();
+}
+
+int
+softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
+	const struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr)
+{
+	struct softrdma_listener *listener = calloc(1, sizeof(*listener));
+	if (listener == NULL)
+		return ENOMEM;
+	listener->watched.handle = handle_listener;
+	listener->watched.release = release;
+	listener->kind = kind;
+	listener->fd = fd;
+	listener->credentials = credentials;
+	listener->owner = owner;
+	/* a queue that is full drops packets, and a client that is dropped comes again in a second */
+	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_newcomers_watch(fd, &listener->watched) : errno;
+	if (ret) {
+		free(listener);
+		return ret;
+	}
+	read_caps();
+	listener->next = listeners;
+	if (listeners)
+		listeners->prev = listener;
+	listeners = listener;
+	softrdma_engine_add_ticker(tick);
+	*listener_ptr = listener;
+	return 0;
+}
+
+/* requests that have not been heard yet end with their listener */
+static void
+end_silent_ones(const struct softrdma_listener *listener)
+{
+	struct softrdma_pending *next;
+	for (struct softrdma_pending *pending = all; pending; pending = next) {
+		next = pending->next;
+		if (pending->silent && pending->listener == listener)
+			softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_NO_LISTENER);
+	}
+}
+
+void
+softrdma_listener_close(struct softrdma_listener *listener)
+{
+	end_silent_ones(listener);
+	if (listener->prev)
+		listener->prev->next = listener->next;
+	else
+		listeners = listener->next;
+	if (listener->next)
+		listener->next->prev = listener->prev;
+	set_try_again(listener, false);
+	int fd = listener->fd;
+	listener->fd = -1;
+	softrdma_newcomers_unwatch(fd, &listener->watched);
+}
+
+void *
+softrdma_listener_owner(const struct softrdma_listener *listener)
+{
+	return listener->owner;
+}
+
+/* --- the progress thread --- */
+
+static void
+deadline_passed(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	if (!pending->silent) {
+		pending->kind->expired(pending);
+		return;
+	}
+	SOFTRDMA_LOG_FEW(&too_late, WARNING, "%s did not finish its request in time: connection closed",
+		softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_pending_end(pending);
+}
+
+/*
+ * One that expires may end others. These have no deadline any more, and this thread frees them later, so the
+ * walks find the rest through them. New ones are put in front.
+ */
+static void
+tick(uint64_t now_ns)
+{
+	softrdma_cm_lock();
+	struct softrdma_pending *next;
+	for (struct softrdma_pending *pending = all; pending; pending = next) {
+		next = pending->next;
+		if (softrdma_timer_has_expired(&pending->deadline, now_ns))
+			deadline_passed(pending);
+	}
+	struct softrdma_listener *next_listener;
+	for (struct softrdma_listener *listener = listeners; listener; listener = next_listener) {
+		next_listener = listener->next;
+		if (listener->try_again)
+			accept_sockets(listener);
+	}
+	softrdma_cm_unlock();
+}

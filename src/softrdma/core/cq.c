@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* cq.c -- completion queues and completion channels: the ring, the events, and the connections that complete here */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "softrdma/core/cq.h"
+#include "softrdma/base/env.h"
+#include "softrdma/core/link.h"
+#include "softrdma/base/notify.h"
+
+/* the channel that the thread serves, as it waits for one of its events */
+static _Thread_local struct softrdma_comp_channel *served_channel;
+
+/* --- events of a channel --- */
+
+/* the channel's lock is held */
+static void
+enqueue_on_channel(struct softrdma_comp_channel *channel, struct softrdma_cq *cq)
+{
+	cq->next = NULL;
+	if (channel->last)
+		channel->last->next = cq;
+	else
+		channel->first = cq;
+	channel->last = cq;
+}
+
+/* the channel's lock is held */
+static void
+unlink_from_channel(struct softrdma_comp_channel *channel, struct softrdma_cq *cq)
+{
+	struct softrdma_cq *before = NULL;
+	for (struct softrdma_cq *at = channel->first; at != cq; at = at->next)
+		before = at;
+	if (before)
+		before->next = cq->next;
+	else
+		channel->first = cq->next;
+	if (channel->last == cq)
+		channel->last = before;
+}
+
+static void
+raise_event(struct softrdma_cq *cq)
+{
+	if (cq->cq.channel == NULL)
+		return;
+	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(cq->cq.channel);
+	pthread_mutex_lock(&channel->lock);
+	if (cq->events++ == 0)
+		enqueue_on_channel(channel, cq);
+	if (channel == served_channel)
+		channel->untold++;
+	else
+		softrdma_notify_raise(channel->channel.fd);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void
+softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
+{
+	served_channel = channel;
+}
+
+/* an event less for the descriptor, which then counts all that are left; the channel's lock is held */
+static void
+take_from_descriptor(struct softrdma_comp_channel *channel)
+{
+	if (channel->untold == 0) {
+		softrdma_notify_take(channel->channel.fd);
+		return;
+	}
+	while (--channel->untold > 0)
+		softrdma_notify_raise(channel->channel.fd);
+}
+
+struct softrdma_cq *
+softrdma_comp_channel_take(struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	struct softrdma_cq *cq = channel->first;
+	if (cq) {
+		unlink_from_channel(channel, cq);
+		cq->events_taken++;
+		if (--cq->events > 0)
+			enqueue_on_channel(channel, cq); /* others first: no queue starves another */
+		take_from_descriptor(channel);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return cq;
+}
+
+bool
+softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	bool has = channel->first != NULL;
+	pthread_mutex_unlock(&channel->lock);
+	return has;
+}
+
+/* its connections are added to the count of those that are there already; false: too many, or locked */
+static bool
+add_links(struct softrdma_cq *cq, struct softrdma_link **links, unsigned *count, unsigned max)
+{
+	/* tried only: events are raised, and this channel is locked, under the lock of the links */
+	if (pthread_mutex_trylock(&cq->links_lock) != 0)
+		return false;
+	bool fit = cq->link_count <= max - *count;
+	for (unsigned i = 0; fit && i < cq->link_count; i++) {
+		softrdma_link_get(cq->links[i]);
+		links[(*count)++] = cq->links[i];
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+	return fit;
+}
+
+unsigned
+softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links, unsigned max)
+{
+	unsigned count = 0;
+	bool all = true;
+	/* a queue stays while the lock of its channel is held: it leaves the channel before it is freed */
+	pthread_mutex_lock(&channel->lock);
+	for (struct softrdma_cq *cq = channel->members; cq && all; cq = cq->next_member)
+		all = add_links(cq, links, &count, max);
+	pthread_mutex_unlock(&channel->lock);
+
+	while (!all && count > 0)
+		softrdma_link_put(links[--count]);
+	return count;
+}
+
+void
+softrdma_cq_join_channel(struct softrdma_cq *cq, struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	channel->channel.refcnt++;
+	cq->next_member = channel->members;
+	channel->members = cq;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void
+softrdma_cq_leave_channel(struct softrdma_cq *cq)
+{
+	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(cq->cq.channel);
+	pthread_mutex_lock(&channel->lock);
+	struct softrdma_cq **member = &channel->members;
+	while (*member != cq)
+		member = &(*member)->next_member;
+	*member = cq->next_member;
+	if (cq->events > 0)
+		unlink_from_channel(channel, cq);
+	for (; cq->events > 0; cq->events--)
+		take_from_descriptor(channel);
+	unsigned taken = cq->events_taken;
+	pthread_mutex_unlock(&channel->lock);
+
+	/* some programs acknowledge more events than they have fetched, hence the signed difference */
+	pthread_mutex_lock(&cq->cq.mutex);
+	while ((int)(cq->cq.comp_events_completed - taken) < 0)
+		pthread_cond_wait(&cq->cq.cond, &cq->cq.mutex);
+	pthread_mutex_unlock(&cq->cq.mutex);
+
+	/* last: whoever destroys the channel may do so from here on */
+	pthread_mutex_lock(&channel->lock);
+	channel->channel.refcnt--;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* --- the ring --- */
+
+bool
+softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+	bool raise = false;
+	pthread_mutex_lock(&cq->lock);
+	uint32_t count = __atomic_load_n(&cq->count, __ATOMIC_RELAXED);
+	bool fits = !cq->overrun && count < cq->capacity;
+	if (fits) {
+		uint32_t at = cq->head + count;
+		cq->ring[at < cq->capacity ? at : at - cq->capacity] = *wc;
+		__atomic_store_n(&cq->count, count + 1, __ATOMIC_RELEASE);
+	} else if (!cq->overrun) {
+		__atomic_store_n(&cq->overrun, true, __ATOMIC_RELAXED);
+		SOFTRDMA_LOG(ERROR,
+			"a completion queue of %u entries is overrun: make it as large as the queues that "
+			"complete in it, or poll it more often",
+			cq->capacity);
+	}
+	if (cq->armed == SOFTRDMA_ARMED_ANY || (cq->armed == SOFTRDMA_ARMED_SOLICITED && solicited)) {
+		cq->armed = SOFTRDMA_NOT_ARMED;
+		raise = true;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (raise)
+		raise_event(cq);
+	return fits;
+}
+
+int
+softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	int n = 0;
+	pthread_mutex_lock(&cq->lock);
+	uint32_t count = cq->count;
+	while (n < num_entries && count > 0) {
+		wc[n++] = cq->ring[cq->head];
+		cq->head = cq->head + 1 < cq->capacity ? cq->head + 1 : 0;
+		count--;
+	}
+	__atomic_store_n(&cq->count, count, __ATOMIC_RELEASE);
+	if (n == 0 && cq->overrun)
+		n = -1;
+	pthread_mutex_unlock(&cq->lock);
+	return n;
+}
+
+void
+softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only)
+{
+	pthread_mutex_lock(&cq->lock);
+	if (!solicited_only)
+		cq->armed = SOFTRDMA_ARMED_ANY;
+	else if (cq->armed == SOFTRDMA_NOT_ARMED)
+		cq->armed = SOFTRDMA_ARMED_SOLICITED;
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* --- connections --- */
+
+int
+softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link)
+{
+	int ret = 0;
+	pthread_mutex_lock(&cq->links_lock);
+	if (cq->link_count == cq->link_capacity) {
+		unsigned capacity = cq->link_capacity ? 2 * cq->link_capacity : 4;
+		struct softrdma_link **links = realloc(cq->links, capacity * sizeof(*links));
+		if (links) {
+			cq->links = links;
+			cq->link_capacity = capacity;
+		} else {
+			ret = ENOMEM;
+		}
+	}
+	if (ret == 0)
+		cq->links[cq->link_count++] = link;
+	pthread_mutex_unlock(&cq->links_lock);
+	return ret;
+}
+
+void
+softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link)
+{
+	pthread_mutex_lock(&cq->links_lock);
+	unsigned at = 0;
+	while (cq->links[at] != link) {
+		at++;
+		assert(at < cq->link_count);
+	}
+	cq->links[at] = cq->links[--cq->link_count];
+	pthread_mutex_unlock(&cq->links_lock);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * cq.h -- completion queues and completion channels: the ring, the events, and the connections that complete here
+ *
+ * The calls of the application are in completion.c.
+ */
+
+#ifndef SOFTRDMA_CQ_H
+#define SOFTRDMA_CQ_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/softrdma.h"
+
+struct softrdma_link;
+
+enum softrdma_armed {
+	SOFTRDMA_NOT_ARMED,
+	SOFTRDMA_ARMED_SOLICITED, /* a solicited or failed completion raises an event */
+	SOFTRDMA_ARMED_ANY,
+};
+
+struct softrdma_comp_channel {
+	struct ibv_comp_channel channel;
+	pthread_mutex_t lock;
+	struct softrdma_cq *first, *last; /* queues that have events for the application */
+	struct softrdma_cq *members;      /* all its queues */
+	unsigned untold; /* events that the descriptor does not count: a waiter is about to take one */
+};
+
+struct softrdma_cq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+	struct softrdma_pd *domain; /* the parent domain that it was made with; NULL: none */
+
+	/* extended polling: from ibv_start_poll to ibv_end_poll the lock is held, and this is what it has
+	 * come to */
+	pthread_mutex_t poll_lock; /* taken before all others */
+	struct ibv_wc polled;
+
+	pthread_mutex_t lock; /* guards the ring; no other lock but the channel's is taken under it */
+	struct ibv_wc *ring;
+	uint32_t capacity;
+	uint32_t head;  /* oldest entry */
+	uint32_t count; /* written under the lock, peeked at without it */
+	bool overrun; /* an entry was lost: nothing more is put in, and polling fails once the ring is empty;
+			 peeked at too */
+	enum softrdma_armed armed;
+
+	/* guarded by the channel's lock */
+	unsigned events;          /* queued for the application */
+	unsigned events_taken;    /* handed out by get_cq_event since creation */
+	struct softrdma_cq *next; /* in the channel's list while events > 0 */
+	struct softrdma_cq *next_member;
+
+	/* connections that complete here, for whoever polls; the lock is held while they are served */
+	pthread_mutex_t links_lock;
+	struct softrdma_link **links;
+	unsigned link_count, link_capacity;
+	/* a poller may have some of them to itself; no lock, a hint for whoever arms the queue */
+	bool claimed;
+};
+
+static inline struct softrdma_comp_channel *
+softrdma_comp_channel_of(struct ibv_comp_channel *channel)
+{
+	return (struct softrdma_comp_channel *)channel;
+}
+
+static inline struct softrdma_cq *
+softrdma_cq_of(struct ibv_cq *cq)
+{
+	return (struct softrdma_cq *)cq;
+}
+
+/*
+ * Puts one completion in. False when there is no room: the queue is overrun, as on hardware an error that no
+ * queue pair of it survives. Any thread, under the lock of its connection.
+ */
+bool softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited);
+
+/* removes what is there, up to num_entries; -1 for an overrun queue that has nothing left */
+int softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc);
+
+/* the next completion raises an event, or only the next solicited or failed one. No lock held. */
+void softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only);
+
+/* a new queue becomes a member of the channel. No lock held. */
+void softrdma_cq_join_channel(struct softrdma_cq *cq, struct softrdma_comp_channel *channel);
+/*
+ * The queue leaves its channel. Events that the application has not fetched vanish; the call waits until it
+ * has acknowledged those that it has fetched (ibv_get_cq_event(3)). No lock held.
+ */
+void softrdma_cq_leave_channel(struct softrdma_cq *cq);
+
+/* a connection begins or ends to complete here; 0 or ENOMEM */
+int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
+void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
+
+/*
+ * From now on the calling thread raises events of this channel for itself: it takes one next, so they need
+ * not go through the descriptor, which is told of those it leaves. NULL: no more.
+ */
+void softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
+
+/* true if the channel has an event for the application. No lock held. */
+bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);
+
+/* takes the oldest event: the queue that it is for, or NULL if the channel has none. No lock held. */
+struct softrdma_cq *softrdma_comp_channel_take(struct softrdma_comp_channel *channel);
+
+/*
+ * Up to max connections that complete in queues of the channel, each with a reference for the caller; 0 if
+ * there are more, or if somebody is at one of these queues just now. No lock held.
+ */
+unsigned softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links,
+	unsigned max);
+
+#endif /* SOFTRDMA_CQ_H */

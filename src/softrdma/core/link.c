@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
+ */
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softrdma/base/env.h"
+#include "softrdma/core/link.h"
+
+void
+softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link))
+{
+	pthread_mutex_init(&link->lock, NULL);
+	atomic_init(&link->refs, 1);
+	link->delete = delete;
+	link->tx.frames_max = SOFTRDMA_TX_FRAMES;
+}
+
+void
+softrdma_link_get(struct softrdma_link *link)
+{
+	atomic_fetch_add(&link->refs, 1);
+}
+
+void
+softrdma_link_put(struct softrdma_link *link)
+{
+	if (atomic_fetch_sub(&link->refs, 1) > 1)
+		return;
+	softrdma_requester_fini(&link->requester);
+	pthread_mutex_destroy(&link->lock);
+	link->delete (link);
+}
+
+void
+softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
+	uint32_t responder_resources)
+{
+	softrdma_requester_start(&link->requester, link->seq, initiator_depth);
+	softrdma_responder_start(&link->responder, peer_seq, responder_resources);
+	softrdma_link_open(link);
+}
+
+void
+softrdma_link_open(struct softrdma_link *link)
+{
+	assert(link->state == SOFTRDMA_LINK_IDLE);
+	link->state = SOFTRDMA_LINK_UP;
+}
+
+static void
+tell_disconnected(struct softrdma_link *link)
+{
+	if (link->ops)
+		link->ops->disconnected(link, link->ops_arg);
+}
+
+/* what is being received is not wanted any more, but its bytes must still be passed over */
+static void
+discard_payload(struct softrdma_rx *rx)
+{
+	if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_OPERAND)
+		rx->state = SOFTRDMA_RX_DISCARDING;
+}
+
+/* --- the batch of frames that leave --- */
+
+/*
+ * Takes the requests that have not begun to leave out of the batch: their memory belongs to the application
+ * again. False: one has left in part, so the stream cannot go on.
+ */
+static bool
+drop_requests(struct softrdma_tx *tx)
+{
+	unsigned to = tx->first;
+	bool whole = true;
+	for (unsigned i = tx->first; i < tx->count; i++) {
+		bool begun = tx->is_header[i] ? tx->iov[i].iov_len < SOFTRDMA_FRAME_SIZE : i == tx->first;
+		if (softrdma_opcode_is_request(tx->opcode[i])) {
+			whole = whole && !begun;
+			continue;
+		}
+		tx->iov[to] = tx->iov[i];
+		tx->mr[to] = tx->mr[i];
+		tx->opcode[to] = tx->opcode[i];
+		tx->is_header[to] = tx->is_header[i];
+		to++;
+	}
+	tx->count = to;
+	return whole;
+}
+
+void
+softrdma_link_break(struct softrdma_link *link)
+{
+	link->tx.first = link->tx.count = 0;
+	link->fin_due = true;
+	link->disconnect_due = false;
+}
+
+void
+softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
+{
+	__atomic_store_n(&link->failed, true,
+		__ATOMIC_RELEASE); /* whoever posts a receive looks without the lock */
+	if (link->qp)
+		link->qp->state = IBV_QPS_ERR;
+	softrdma_requester_fail(&link->requester, status);
+	softrdma_responder_fail(&link->responder);
+	if (link->lane)
+		link->lane->ops->shut(link);
+	softrdma_recv_queue_forget(link->responder.queue, link);
+	discard_payload(&link->rx);
+	if (!drop_requests(&link->tx))
+		softrdma_link_break(link);
+}
+
+void
+softrdma_link_close(struct softrdma_link *link)
+{
+	softrdma_responder_close(&link->responder);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	if (link->state != SOFTRDMA_LINK_UP)
+		return;
+	link->state = SOFTRDMA_LINK_CLOSING;
+	if (!link->fin_due)
+		link->disconnect_due = true;
+}
+
+void
+softrdma_link_expel(struct softrdma_link *link)
+{
+	assert(link->state == SOFTRDMA_LINK_UP && link->failed);
+	link->state = SOFTRDMA_LINK_CLOSING;
+	if (!link->fin_due)
+		link->disconnect_due = true;
+}
+
+void
+softrdma_link_abandon(struct softrdma_link *link)
+{
+	bool ends = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
+	softrdma_requester_drop(&link->requester);
+	softrdma_responder_drop(&link->responder);
+	softrdma_link_close(link);
+	link->qp = NULL;
+	/* the id lives on, and may have been asked to disconnect: its program waits to be told */
+	if (ends)
+		tell_disconnected(link);
+	link->ops = NULL;
+}
+
+void
+softrdma_link_lost(struct softrdma_link *link)
+{
+	bool expected = link->state == SOFTRDMA_LINK_CLOSING;
+	if (link->state == SOFTRDMA_LINK_IDLE || link->state == SOFTRDMA_LINK_DOWN)
+		return;
+	link->state = SOFTRDMA_LINK_DOWN;
+	softrdma_link_fail(link, expected ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+	tell_disconnected(link);
+}
+
+/*
+ * the peer ends the connection: no request of ours is answered any more, but the receives stay until this
+ * side ends too
+ */
+static void
+peer_disconnects(struct softrdma_link *link)
+{
+	assert(link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING);
+	bool answer = link->state == SOFTRDMA_LINK_UP;
+	link->state = SOFTRDMA_LINK_DOWN;
+	if (!link->by_hand)
+		softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
+	else if (link->requester.tail != link->requester.head)
+		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
+	if (!drop_requests(&link->tx))
+		softrdma_link_break(link);
+	else if (answer)
+		link->disconnect_due = true;
+	tell_disconnected(link);
+}
+
+static bool
+mr_in_place(const struct softrdma_place *place, const struct softrdma_mr *mr)
+{
+	for (int i = 0; i < place->count; i++) {
+		if (place->mr[i] == mr)
+			return true;
+	}
+	return false;
+}
+
+bool
+softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
+{
+	bool receiving = link->rx.state == SOFTRDMA_RX_PLACING && mr_in_place(&link->rx.place, mr);
+	bool sending = false, asking = false;
+	for (unsigned i = link->tx.first; i < link->tx.count; i++) {
+		if (link->tx.mr[i] == mr) {
+			sending = true;
+			asking = asking || softrdma_opcode_is_request(link->tx.opcode[i]);
+		}
+	}
+
+	/* the middle of a message: as on hardware a protection error of whichever side this is */
+	if (receiving && softrdma_opcode_is_request(link->rx.frame.opcode)) {
+		softrdma_responder_fault(&link->responder);
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	} else if (receiving || sending) {
+		/* memory that a response comes from is the fault of none of this side's requests */
+		softrdma_link_fail(link, receiving || asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
+	}
+	if (sending) /* a response may still refer to it */
+		softrdma_link_break(link);
+	return sending;
+}
+
+/* --- receiving --- */
+
+/* completions had no room, or one side has failed: the queue pair as a whole is in error; true: since now */
+static bool
+fail_together(struct softrdma_link *link)
+{
+	bool failed = link->requester.failed || link->responder.failed;
+	bool overrun = link->requester.overrun || link->responder.overrun;
+	bool down =
+		link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
+	if (link->failed || (!overrun && (!failed || down)))
+		return false;
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	return true;
+}
+
+static enum softrdma_rx_state
+state_for_request(struct softrdma_link *link)
+{
+	switch (softrdma_responder_request(&link->responder, &link->rx.frame, &link->rx.place)) {
+	case SOFTRDMA_SERVICE_PLACE:
+		return SOFTRDMA_RX_PLACING;
+	case SOFTRDMA_SERVICE_OPERAND:
+		return SOFTRDMA_RX_OPERAND;
+	case SOFTRDMA_SERVICE_FLUSH:
+	case SOFTRDMA_SERVICE_DISCARD:
+		return SOFTRDMA_RX_DISCARDING;
+	default:
+		return SOFTRDMA_RX_HEADER;
+	}
+}
+
+static enum softrdma_rx_state
+state_for_answer(struct softrdma_link *link)
+{
+	if (link->requester.failed)
+		return SOFTRDMA_RX_DISCARDING;
+	switch (softrdma_requester_answer(&link->requester, &link->rx.frame, &link->rx.place)) {
+	case SOFTRDMA_ANSWER_PLACE:
+		return SOFTRDMA_RX_PLACING;
+	case SOFTRDMA_ANSWER_DONE:
+	case SOFTRDMA_ANSWER_FAILED:
+		return SOFTRDMA_RX_DISCARDING;
+	default:
+		return SOFTRDMA_RX_HEADER;
+	}
+}
+
+/* a header is complete; false: the peer breaks the protocol */
+static bool
+begin_frame(struct softrdma_link *link)
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (link->state == SOFTRDMA_LINK_DOWN)
+		return false; /* DISCONNECT was the last one */
+	rx->done = 0;
+	switch (rx->frame.opcode) {
+	case SOFTRDMA_OP_READY:
+		rx->state = SOFTRDMA_RX_DISCARDING;
+		if (link->ops)
+			link->ops->ready(link, link->ops_arg);
+		return true;
+	case SOFTRDMA_OP_DISCONNECT:
+		rx->state = SOFTRDMA_RX_DISCARDING;
+		peer_disconnects(link);
+		return true;
+	case SOFTRDMA_OP_GREETING:
+		rx->state = SOFTRDMA_RX_OPERAND;
+		return true;
+	default:
+		break;
+	}
+	enum softrdma_rx_state state;
+	if (softrdma_opcode_is_request(rx->frame.opcode))
+		state = state_for_request(link);
+	else
+		state = state_for_answer(link);
+	if (state == SOFTRDMA_RX_HEADER)
+		return false;
+	rx->state = state;
+	fail_together(link);
+	return true;
+}
+
+static void
+peer_greets(struct softrdma_link *link, const uint8_t *id)
+{
+	struct softrdma_greeting greeting;
+	softrdma_greeting_decode(&link->rx.frame, &greeting);
+	memcpy(greeting.id, id, sizeof(greeting.id));
+	if (link->lane)
+		link->lane->ops->greeted(link, &greeting);
+}
+
+/* the payload of a frame is complete */
+static void
+end_frame(struct softrdma_link *link, const uint8_t *operand)
+{
+	struct softrdma_rx *rx = &link->rx;
+	enum softrdma_rx_state state = rx->state;
+	rx->state = SOFTRDMA_RX_HEADER;
+	if (state == SOFTRDMA_RX_DISCARDING)
+		return;
+	if (rx->frame.opcode == SOFTRDMA_OP_GREETING)
+		peer_greets(link, operand);
+	else if (state == SOFTRDMA_RX_OPERAND)
+		softrdma_responder_operand(&link->responder, &rx->frame, operand);
+	else if (softrdma_opcode_is_request(rx->frame.opcode))
+		softrdma_responder_placed(&link->responder, &rx->frame);
+	else
+		softrdma_requester_placed(&link->requester, &rx->frame);
+	fail_together(link);
+}
+
+/* the pieces of the place from the done-th byte on, at most max of them */
+static int
+rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
+{
+	size_t skip = rx->done;
+	int n = 0;
+	for (int i = 0; i < rx->place.count; i++) {
+		size_t len = rx->place.iov[i].iov_len;
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		iov[n].iov_base = (char *)rx->place.iov[i].iov_base + skip;
+		iov[n].iov_len = len - skip;
+		n++;
+		skip = 0;
+	}
+	return n;
+}
+
+/*
+ * Copies what is in the stage to where it belongs: the beginning of a payload, if all that follows is
+ * received straight into place. False: the memory is not there.
+ */
+static bool
+copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
+{
+	size_t skip = rx->done;
+	for (int i = 0; i < rx->place.count && len > 0; i++) {
+		size_t room = rx->place.iov[i].iov_len;
+		if (skip >= room) {
+			skip -= room;
+			continue;
+		}
+		uint8_t *to = (uint8_t *)rx->place.iov[i].iov_base + skip;
+		room -= skip;
+		skip = 0;
+		size_t n = room < len ? room : len;
+		if (softrdma_mr_store(rx->place.mr[i], to, from, n) != 0)
+			return false;
+		from += n;
+		len -= n;
+	}
+	assert(len == 0);
+	return true;
+}
+
+bool
+softrdma_link_rx_may_fault(const struct softrdma_link *link)
+{
+	const struct softrdma_rx *rx = &link->rx;
+	bool may = false;
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
+		for (int i = 0; i < rx->place.count; i++)
+			may = may || rx->place.mr[i]->fragile;
+	}
+	return may;
+}
+
+void
+softrdma_link_rx_fault(struct softrdma_link *link)
+{
+	if (link->rx.state != SOFTRDMA_RX_PLACING)
+		return;
+	if (softrdma_opcode_is_request(link->rx.frame.opcode))
+		softrdma_responder_fault(&link->responder);
+	else
+		softrdma_requester_fail(&link->requester, IBV_WC_LOC_PROT_ERR);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* uses payload, or the beginning of it; an operand is there as a whole. How many bytes. */
+static uint32_t
+use_payload(struct softrdma_link *link, const uint8_t *from, size_t there)
+{
+	struct softrdma_rx *rx = &link->rx;
+	uint32_t wanted = rx->frame.length - rx->done;
+	uint32_t len = there < wanted ? (uint32_t)there : wanted;
+	if (rx->state == SOFTRDMA_RX_PLACING && len > 0 && !copy_to_place(rx, from, len))
+		softrdma_link_rx_fault(link);
+	rx->done += len;
+	if (len == wanted)
+		end_frame(link, from);
+	return len;
+}
+
+/* takes payload out of the stage; false: not all of the frame is there yet */
+static bool
+payload_from_stage(struct softrdma_link *link)
+{
+	struct softrdma_rx *rx = &link->rx;
+	uint32_t staged = rx->end - rx->begin;
+	uint32_t wanted = rx->frame.length - rx->done;
+	if (rx->state == SOFTRDMA_RX_OPERAND && staged < wanted)
+		return false;
+	rx->begin += use_payload(link, rx->stage + rx->begin, staged);
+	return staged >= wanted;
+}
+
+/* takes a header out of the stage; false: not all of it is there, or it is none (*bad) */
+static bool
+header_from_stage(struct softrdma_link *link, bool *bad)
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (rx->end - rx->begin < SOFTRDMA_FRAME_SIZE)
+		return false;
+	*bad = !softrdma_frame_decode(rx->stage + rx->begin, &rx->frame);
+	if (*bad)
+		return false;
+	rx->begin += SOFTRDMA_FRAME_SIZE;
+	link->frames_received++;
+	*bad = !begin_frame(link);
+	return !*bad;
+}
+
+bool
+softrdma_link_rx_go_on(struct softrdma_link *link)
+{
+	struct softrdma_rx *rx = &link->rx;
+	bool bad = false;
+	bool more = true;
+	while (more) {
+		if (rx->state != SOFTRDMA_RX_HEADER)
+			more = payload_from_stage(link);
+		else
+			more = !link->responder.flushing && header_from_stage(link, &bad);
+	}
+	if (bad)
+		return false;
+
+	/* what is left is less than a header or an operand, or waits for a flush */
+	memmove(rx->stage, rx->stage + rx->begin, rx->end - rx->begin);
+	rx->end -= rx->begin;
+	rx->begin = 0;
+	return true;
+}
+
+int
+softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1])
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (link->responder.flushing)
+		return 0;
+
+	int n = 0;
+	size_t room = SOFTRDMA_STAGE_SIZE - rx->end;
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
+		assert(rx->end == 0);
+		n = rest_of_place(rx, iov);
+		/*
+		 * behind a long payload only the next header is wanted in the stage, so that its payload is
+		 * not copied
+		 */
+		if (rx->frame.length - rx->done >= SOFTRDMA_STAGE_SIZE)
+			room = SOFTRDMA_FRAME_SIZE;
+	}
+	iov[n].iov_base = rx->stage + rx->end;
+	iov[n].iov_len = room;
+	return n + 1;
+}
+
+bool
+softrdma_link_rx_done(struct softrdma_link *link, size_t len)
+{
+	struct softrdma_rx *rx = &link->rx;
+	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
+		size_t wanted = rx->frame.length - rx->done;
+		size_t placed = len < wanted ? len : wanted;
+		rx->done += (uint32_t)placed;
+		len -= placed;
+	}
+	rx->end += (uint32_t)len;
+	assert(rx->end <= SOFTRDMA_STAGE_SIZE);
+	return softrdma_link_rx_go_on(link);
+}
+
+/* a header or an operand that may come in pieces: as much of it as there is goes to the stage */
+static size_t
+to_stage(struct softrdma_rx *rx, const uint8_t *bytes, size_t len)
+{
+	uint32_t wanted = rx->state == SOFTRDMA_RX_HEADER ? SOFTRDMA_FRAME_SIZE : rx->frame.length;
+	wanted -= rx->end;
+	const uint32_t n = len < wanted ? (uint32_t)len : wanted;
+	memcpy(rx->stage + rx->end, bytes, n);
+	rx->end += n;
+	return n;
+}
+
+ssize_t
+softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t len)
+{
+	struct softrdma_rx *rx = &link->rx;
+	size_t used = 0;
+	assert(rx->begin == 0);
+	/* a part of an operand that is not wanted any more, since the last time */
+	bool ok = rx->end == 0 || softrdma_link_rx_go_on(link);
+	while (ok && used < len && !link->responder.flushing) {
+		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {
+			used += use_payload(link, bytes + used, len - used);
+		} else {
+			used += to_stage(rx, bytes + used, len - used);
+			ok = softrdma_link_rx_go_on(link);
+		}
+	}
+	return ok ? (ssize_t)used : -1;
+}
+
+/* --- sending --- */
+
+static bool
+next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
+{
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+	if (link->ready_due) {
+		link->ready_due = false;
+		out->frame.opcode = SOFTRDMA_OP_READY;
+		return true;
+	}
+	struct softrdma_greeting greeting;
+	if (link->lane && link->lane->ops->greet(link, &greeting)) {
+		softrdma_greeting_encode(&greeting, &out->frame);
+		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
+		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(greeting.id));
+		return true;
+	}
+	return false;
+}
+
+/* after all responses */
+static bool
+next_last_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
+{
+	if (!link->disconnect_due)
+		return false;
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+	link->disconnect_due = false;
+	link->fin_due = true;
+	out->frame.opcode = SOFTRDMA_OP_DISCONNECT;
+	return true;
+}
+
+static size_t
+append_frame(struct softrdma_tx *tx, const struct softrdma_outgoing *out)
+{
+	unsigned frame = tx->frames++;
+	unsigned at = tx->count;
+	softrdma_frame_encode(&out->frame, tx->headers[frame]);
+	tx->iov[at].iov_base = tx->headers[frame];
+	tx->iov[at].iov_len = SOFTRDMA_FRAME_SIZE;
+	tx->mr[at] = NULL;
+	tx->opcode[at] = out->frame.opcode;
+	tx->is_header[at] = true;
+	for (int i = 0; i < out->place.count; i++) {
+		at++;
+		tx->iov[at] = out->place.iov[i];
+		tx->mr[at] = out->place.mr[i];
+		tx->opcode[at] = out->frame.opcode;
+		tx->is_header[at] = false;
+		if (tx->iov[at].iov_base == out->bytes) {
+			memcpy(tx->bytes[frame], out->bytes, sizeof(out->bytes));
+			tx->iov[at].iov_base = tx->bytes[frame];
+		}
+	}
+	tx->count = at + 1;
+	return SOFTRDMA_FRAME_SIZE + out->frame.length;
+}
+
+static bool
+has_room(const struct softrdma_tx *tx, size_t bytes)
+{
+	return tx->frames < tx->frames_max && tx->count + 1 + SOFTRDMA_SGE_MAX <= SOFTRDMA_TX_IOVS &&
+		bytes < SOFTRDMA_TX_BYTES;
+}
+
+/* an empty batch gets what there is to send and room for */
+static void
+gather(struct softrdma_link *link)
+{
+	struct softrdma_tx *tx = &link->tx;
+	tx->first = tx->count = tx->frames = 0;
+	if (link->state == SOFTRDMA_LINK_IDLE || link->fin_due)
+		return;
+
+	struct softrdma_outgoing out;
+	size_t bytes = 0;
+	bool more = true;
+	while (more && has_room(tx, bytes)) {
+		/* responses and requests take turns: neither waits for the end of the other's long message */
+		more = false;
+		if (next_control_frame(link, &out) || softrdma_responder_next(&link->responder, &out)) {
+			/* a peer that makes memory durable reads no response either */
+			link->requester.behind_flush |= link->requester.flushes > 0;
+			bytes += append_frame(tx, &out);
+			more = true;
+		}
+		if (has_room(tx, bytes) && softrdma_requester_next(&link->requester, &out)) {
+			bytes += append_frame(tx, &out);
+			more = true;
+		}
+		if (!more && next_last_frame(link, &out))
+			bytes += append_frame(tx, &out);
+	}
+}
+
+bool
+softrdma_link_tx_fill(struct softrdma_link *link)
+{
+	struct softrdma_tx *tx = &link->tx;
+	if (tx->first < tx->count)
+		return true;
+	gather(link);
+	/* the memory of a send, or of a response, may have gone: then there may be a refusal to send */
+	if (fail_together(link) && tx->first == tx->count)
+		gather(link);
+	return tx->first < tx->count;
+}
+
+void
+softrdma_link_tx_fault(struct softrdma_link *link)
+{
+	const struct softrdma_tx *tx = &link->tx;
+	bool asking = false;
+	for (unsigned i = tx->first; i < tx->count; i++)
+		asking = asking || (tx->mr[i] && softrdma_opcode_is_request(tx->opcode[i]));
+	softrdma_link_fail(link, asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
+}
+
+ssize_t
+softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room)
+{
+	const struct softrdma_tx *tx = &link->tx;
+	size_t copied = 0;
+	for (unsigned i = tx->first; i < tx->count && copied < room; i++) {
+		const struct iovec *iov = &tx->iov[i];
+		size_t n = iov->iov_len < room - copied ? iov->iov_len : room - copied;
+		if (tx->mr[i] == NULL)
+			memcpy(to + copied, iov->iov_base, n);
+		else if (softrdma_mr_load(tx->mr[i], to + copied, iov->iov_base, n) != 0)
+			return copied > 0 ? (ssize_t)copied : -1; /* what is in front of it is there */
+		copied += n;
+	}
+	return (ssize_t)copied;
+}
+
+void
+softrdma_link_tx_done(struct softrdma_link *link, size_t len)
+{
+	struct softrdma_tx *tx = &link->tx;
+	while (len > 0) {
+		assert(tx->first < tx->count);
+		struct iovec *iov = &tx->iov[tx->first];
+		if (len < iov->iov_len) {
+			iov->iov_base = (char *)iov->iov_base + len;
+			iov->iov_len -= len;
+			return;
+		}
+		len -= iov->iov_len;
+		tx->first++;
+	}
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* memory.c -- protection domains, memory regions and the check that every access passes */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "softrdma/base/copy.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/persist/mapping.h"
+#include "softrdma/core/memory.h"
+
+/* keys are random, so the low bits choose the bucket well */
+#define BUCKETS 4096
+
+/* bytes copied in one go: a cache line, which other processors see as a whole or not at all anyway */
+#define COPY_STEP 64
+
+/* more than that is faster in any order */
+#define COPY_AT_ONCE 1024
+
+#define ACCESS_KNOWN \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | \
+		SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
+
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct softrdma_mr *table[BUCKETS];
+static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
+
+void
+softrdma_mr_fork_begins(void)
+{
+	pthread_rwlock_wrlock(&table_lock);
+}
+
+void
+softrdma_mr_fork_ends(void)
+{
+	pthread_rwlock_unlock(&table_lock);
+}
+
+/*
+ * The parent's regions stay in the table, which is whole, for it was locked: their protection domains let no
+ * connection of the child reach them.
+ */
+void
+softrdma_mr_after_fork(void)
+{
+	table_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+	flushes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	flushes_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+static struct softrdma_mr **
+bucket_of(uint32_t key)
+{
+	return &table[key % BUCKETS];
+}
+
+static struct softrdma_mr *
+lookup(uint32_t key)
+{
+	struct softrdma_mr *mr = *bucket_of(key);
+	while (mr && mr->mr.rkey != key)
+		mr = mr->next;
+	return mr;
+}
+
+static int
+in_range(const struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	uint64_t base = (uint64_t)(uintptr_t)mr->mr.addr;
+	if (addr < base)
+		return 0;
+	uint64_t off = addr - base;
+	return off <= mr->mr.length && len <= mr->mr.length - off;
+}
+
+struct softrdma_mr *
+softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
+{
+	pthread_rwlock_rdlock(&table_lock);
+	struct softrdma_mr *mr = lookup(key);
+	pthread_rwlock_unlock(&table_lock);
+
+	/* mr cannot be freed here: deregistration passes through the lock of our caller's connection first */
+	if (mr == NULL || softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access ||
+		!in_range(mr, addr, len))
+		return NULL;
+	return mr;
+}
+
+int
+softrdma_mr_check(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
+{
+	int ret = 0;
+	pthread_rwlock_rdlock(&table_lock);
+	const struct softrdma_mr *mr = lookup(key);
+	if (mr && (softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access))
+		ret = EPERM;
+	else if (mr == NULL || !in_range(mr, addr, len))
+		ret = EFAULT;
+	pthread_rwlock_unlock(&table_lock);
+	return ret;
+}
+
+int
+softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_sge, uint64_t offset,
+	uint64_t len, int access, struct softrdma_place *place)
+{
+	place->count = 0;
+	for (int i = 0; i < num_sge && len > 0; i++) {
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		uint64_t piece = sge[i].length - offset;
+		if (piece > len)
+			piece = len;
+		uint64_t addr = sge[i].addr + offset;
+		struct softrdma_mr *mr = softrdma_mr_find(pd, sge[i].lkey, addr, piece, access);
+		if (mr == NULL)
+			return EACCES;
+		assert(place->count < SOFTRDMA_SGE_MAX);
+		place->iov[place->count].iov_base = (void *)(uintptr_t)addr;
+		place->iov[place->count].iov_len = piece;
+		place->mr[place->count] = mr;
+		place->count++;
+		offset = 0;
+		len -= piece;
+	}
+	assert(len == 0); /* callers ask for no more than the list holds */
+	return 0;
+}
+
+/* memcpy() stores the pieces of a copy in any order: all but the end of a long one may be */
+void
+softrdma_copy_upwards(void *dst, const void *src, size_t len)
+{
+	uint8_t *to = dst;
+	const uint8_t *from = src;
+	if (len > COPY_AT_ONCE) {
+		size_t n = len - COPY_STEP;
+		memcpy(to, from, n);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		to += n;
+		from += n;
+		len = COPY_STEP;
+	}
+	while (len > sizeof(uint64_t)) {
+		size_t n = len - sizeof(uint64_t) < COPY_STEP ? len - sizeof(uint64_t) : COPY_STEP;
+		memcpy(to, from, n);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		to += n;
+		from += n;
+		len -= n;
+	}
+	if (len == sizeof(uint64_t) && (uintptr_t)to % sizeof(uint64_t) == 0) {
+		uint64_t word;
+		memcpy(&word, from, sizeof(word));
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+		return;
+	}
+	for (size_t i = 0; i < len; i++)
+		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
+int
+softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+{
+	if (mr->fragile)
+		return softrdma_copy_to(dst, src, len);
+	softrdma_copy_upwards(dst, src, len);
+	return 0;
+}
+
+int
+softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+{
+	if (mr->fragile)
+		return softrdma_copy_from(dst, src, len);
+	memcpy(dst, src, len);
+	return 0;
+}
+
+int
+softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	int ret = mr->fragile ? softrdma_copy_populate(addr, len) : 0;
+	if (ret == EOPNOTSUPP)
+		SOFTRDMA_LOG_FEW(&limit, ERROR,
+			"an atomic operation on memory of a file is refused: the kernel cannot be asked if its page "
+			"is there (MADV_POPULATE_WRITE, Linux 5.14 or later, memory of no device); use a write, or "
+			"memory that is of no file");
+	return ret;
+}
+
+int
+softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len)
+{
+	if (!mr->fragile)
+		return 0;
+	const uint8_t *first = addr;
+	return softrdma_copy_is_there(first) && softrdma_copy_is_there(first + len - 1) ? 0 : EFAULT;
+}
+
+void
+softrdma_mr_hold(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	mr->flushes++;
+	pthread_mutex_unlock(&flushes_lock);
+}
+
+void
+softrdma_mr_release(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	assert(mr->flushes > 0);
+	if (--mr->flushes == 0)
+		pthread_cond_broadcast(&flushes_cond);
+	pthread_mutex_unlock(&flushes_lock);
+}
+
+struct mapping_check {
+	int write;
+	int fragile;
+};
+
+/*
+ * Is it memory of the tmpfs that the kernel keeps for itself? That has no limit of size. Huge pages have the
+ * same names and are of another device: a hole of them may find none left.
+ */
+static bool
+is_on_kernel_tmpfs(const struct softrdma_area *area)
+{
+	struct stat st;
+	int fd = memfd_create("softrdma", MFD_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool same = fstat(fd, &st) == 0 && st.st_dev == area->dev;
+	close(fd);
+	return same;
+}
+
+/* may a store raise SIGBUS? A shared mapping without a file has an inode too, but nobody can truncate it. */
+static bool
+is_fragile(const struct softrdma_area *area, const char *name)
+{
+	if (area->inode == 0 && area->dev == 0)
+		return false;
+	bool nameless = strncmp(name, "/dev/zero", 9) == 0 || strncmp(name, "/SYSV", 5) == 0;
+	return !nameless || !is_on_kernel_tmpfs(area);
+}
+
+/* real devices pin the pages when memory is registered, and refuse what is not there or may not be written */
+static int
+check_area(const struct softrdma_area *area, const char *name, void *arg)
+{
+	struct mapping_check *check = arg;
+	if (!area->readable || (check->write && !area->writable))
+		return EFAULT;
+	if (!check->fragile && is_fragile(area, name))
+		check->fragile = 1;
+	return 0;
+}
+
+static int
+check_mapping(struct softrdma_mr *mr)
+{
+	struct mapping_check check = { .write = mr->access & IBV_ACCESS_LOCAL_WRITE };
+	uintptr_t start = (uintptr_t)mr->mr.addr;
+	int ret = softrdma_mapping_each(-1, start, start + mr->mr.length, true, check_area, &check);
+	mr->fragile = check.fragile;
+	return ret == ENOMEM ? EFAULT : ret;
+}
+
+/*
+ * Programs that know hardware flush by reading. Where the environment asks for it, a READ of memory that can
+ * be made durable does that first; of other memory it is a READ and no more.
+ */
+static int
+check_read_flushes(struct softrdma_mr *mr)
+{
+	if (!(mr->access & IBV_ACCESS_REMOTE_READ) || !softrdma_setting("SOFTRDMA_READ_FLUSHES", 0, 1, 0))
+		return 0;
+	int ret = 0;
+	if (mr->persist == NULL)
+		ret = softrdma_persist_new(mr->mr.addr, mr->mr.length, &mr->persist);
+	mr->read_flushes = mr->persist != NULL;
+	return ret == EOPNOTSUPP ? 0 : ret;
+}
+
+void
+softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr))
+{
+	pthread_rwlock_rdlock(&table_lock);
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		for (struct softrdma_mr *mr = table[i]; mr; mr = mr->next)
+			visit(mr);
+	}
+	pthread_rwlock_unlock(&table_lock);
+}
+
+/* 0 is no key: programs use it for "none" */
+static int
+insert_under_new_key(struct softrdma_mr *mr)
+{
+	int ret;
+	pthread_rwlock_wrlock(&table_lock);
+	do {
+		ret = softrdma_random(&mr->mr.rkey, sizeof(mr->mr.rkey));
+	} while (ret == 0 && (mr->mr.rkey == 0 || lookup(mr->mr.rkey)));
+	if (ret == 0) {
+		mr->mr.lkey = mr->mr.rkey;
+		struct softrdma_mr **bucket = bucket_of(mr->mr.rkey);
+		mr->next = *bucket;
+		*bucket = mr;
+	}
+	pthread_rwlock_unlock(&table_lock);
+	return ret;
+}
+
+/* remote writes and atomics need local write, as the verbs manual says (ibv_reg_mr(3)) */
+static int
+check_access(int access)
+{
+	if (access & ~ACCESS_KNOWN) /* what there is elsewhere, programs can do without */
+		return access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) ? EOPNOTSUPP : EINVAL;
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+		!(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
+struct softrdma_mr *
+softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	int ret = check_access(access);
+	if (ret)
+		goto err_errno;
+	if (length > UINT64_MAX - (uintptr_t)addr) {
+		ret = EINVAL;
+		goto err_errno;
+	}
+
+	struct softrdma_mr *mr = calloc(1, sizeof(*mr));
+	if (mr == NULL) {
+		ret = ENOMEM;
+		goto err_errno;
+	}
+	mr->mr.context = pd->context;
+	mr->mr.pd = pd;
+	mr->mr.addr = addr;
+	mr->mr.length = length;
+	mr->access = access;
+
+	if (length > 0) {
+		ret = check_mapping(mr);
+		if (ret)
+			goto err_free;
+	}
+	if ((access & SOFTRDMA_ACCESS_FLUSH_PERSISTENT) && length > 0) {
+		ret = softrdma_persist_new(addr, length, &mr->persist);
+		if (ret)
+			goto err_free;
+	}
+	if (length > 0) {
+		ret = check_read_flushes(mr);
+		if (ret)
+			goto err_delete_persist;
+	}
+	ret = insert_under_new_key(mr);
+	if (ret)
+		goto err_delete_persist;
+	atomic_fetch_add(&softrdma_pd_of(pd)->users, 1);
+	return mr;
+
+err_delete_persist:
+	softrdma_persist_delete(mr->persist);
+err_free:
+	free(mr);
+err_errno:
+	errno = ret;
+	return NULL;
+}
+
+void
+softrdma_mr_remove(struct softrdma_mr *mr)
+{
+	pthread_rwlock_wrlock(&table_lock);
+	struct softrdma_mr **at = bucket_of(mr->mr.rkey);
+	while (*at != mr) {
+		assert(*at);
+		at = &(*at)->next;
+	}
+	*at = mr->next;
+	pthread_rwlock_unlock(&table_lock);
+}
+
+void
+softrdma_mr_wait_for_flushes(struct softrdma_mr *mr)
+{
+	pthread_mutex_lock(&flushes_lock);
+	while (mr->flushes > 0)
+		pthread_cond_wait(&flushes_cond, &flushes_lock);
+	pthread_mutex_unlock(&flushes_lock);
+}
+
+void
+softrdma_mr_delete(struct softrdma_mr *mr)
+{
+	assert(mr->flushes == 0);
+	atomic_fetch_sub(&softrdma_pd_of(mr->mr.pd)->users, 1);
+	softrdma_persist_delete(mr->persist);
+	free(mr);
+}

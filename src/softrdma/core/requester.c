@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * requester.c -- the send queue of a queue pair: work requests in, frames out, responses in, completions out
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softrdma/core/requester.h"
+
+int
+softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd, struct softrdma_cq *cq,
+	uint32_t qp_num, const struct ibv_qp_cap *cap)
+{
+	memset(req, 0, sizeof(*req));
+	req->pd = pd;
+	req->cq = cq;
+	req->qp_num = qp_num;
+	req->capacity = cap->max_send_wr;
+	req->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	req->max_inline = cap->max_inline_data;
+
+	uint32_t slots = 1;
+	while (slots < req->capacity)
+		slots *= 2;
+	req->mask = slots - 1;
+
+	size_t inline_size = (req->max_inline + 7u) & ~(size_t)7;
+	size_t slot_size = req->max_sge * sizeof(struct ibv_sge) + inline_size;
+	req->ring = calloc(slots, sizeof(*req->ring));
+	req->storage = calloc(slots, slot_size);
+	if (req->ring == NULL || req->storage == NULL) {
+		softrdma_requester_fini(req);
+		return ENOMEM;
+	}
+	for (uint32_t i = 0; i < slots; i++) {
+		char *slot = (char *)req->storage + i * slot_size;
+		req->ring[i].sge = (struct ibv_sge *)(void *)slot;
+		req->ring[i].inline_data = (uint8_t *)slot + req->max_sge * sizeof(struct ibv_sge);
+	}
+	return 0;
+}
+
+void
+softrdma_requester_fini(struct softrdma_requester *req)
+{
+	free(req->storage);
+	free(req->ring);
+	req->storage = NULL;
+	req->ring = NULL;
+}
+
+void
+softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max)
+{
+	assert(req->head == req->tail);
+	req->head = req->tx = req->tail = seq;
+	req->made = 0;
+	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
+}
+
+static struct softrdma_send *
+send_at(const struct softrdma_requester *req, uint32_t seq)
+{
+	return &req->ring[seq & req->mask];
+}
+
+struct softrdma_send *
+softrdma_requester_slot(struct softrdma_requester *req)
+{
+	if (req->head - req->tail >= req->capacity)
+		return NULL;
+	struct softrdma_send *send = send_at(req, req->head);
+	struct ibv_sge *sge = send->sge;
+	uint8_t *inline_data = send->inline_data;
+	memset(send, 0, sizeof(*send));
+	send->sge = sge;
+	send->inline_data = inline_data;
+	return send;
+}
+
+uint32_t
+softrdma_requester_commit(struct softrdma_requester *req)
+{
+	assert(req->head - req->tail < req->capacity);
+	return req->head++;
+}
+
+void
+softrdma_requester_retract(struct softrdma_requester *req, uint32_t count)
+{
+	assert(count <= req->head - req->tx);
+	req->head -= count;
+}
+
+struct softrdma_send *
+softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq)
+{
+	assert(seq - req->tail < req->head - req->tail);
+	return send_at(req, seq);
+}
+
+uint64_t
+softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq)
+{
+	const struct softrdma_send *send = softrdma_requester_at(req, seq);
+	return send->opcode == SOFTRDMA_OP_FLUSH ? 0 : send->length;
+}
+
+/* true if the response brings more than an acknowledgement */
+static bool
+is_rd_atom(const struct softrdma_send *send)
+{
+	return send->opcode == SOFTRDMA_OP_READ || send->opcode == SOFTRDMA_OP_COMPARE_SWAP ||
+		send->opcode == SOFTRDMA_OP_FETCH_ADD;
+}
+
+static bool
+is_fencing(const struct softrdma_send *send)
+{
+	return is_rd_atom(send) || send->opcode == SOFTRDMA_OP_FLUSH;
+}
+
+/* adds sign (1 or -1) to the counters of what is outstanding */
+static void
+count_outstanding(struct softrdma_requester *req, const struct softrdma_send *send, int sign)
+{
+	if (is_rd_atom(send))
+		req->rd_atoms += (uint32_t)sign;
+	if (is_fencing(send))
+		req->fencing += (uint32_t)sign;
+	if (send->opcode == SOFTRDMA_OP_FLUSH)
+		req->flushes += (uint32_t)sign;
+}
+
+static enum ibv_wc_opcode
+wc_opcode(const struct softrdma_send *send)
+{
+	switch (send->opcode) {
+	case SOFTRDMA_OP_SEND:
+		return IBV_WC_SEND;
+	case SOFTRDMA_OP_WRITE:
+		return IBV_WC_RDMA_WRITE;
+	case SOFTRDMA_OP_READ:
+		return IBV_WC_RDMA_READ;
+	case SOFTRDMA_OP_COMPARE_SWAP:
+		return IBV_WC_COMP_SWAP;
+	case SOFTRDMA_OP_FETCH_ADD:
+		return IBV_WC_FETCH_ADD;
+	case SOFTRDMA_OP_FLUSH:
+		return (enum ibv_wc_opcode)SOFTRDMA_WC_FLUSH;
+	default:
+		assert(send->opcode == SOFTRDMA_OP_ATOMIC_WRITE);
+		return (enum ibv_wc_opcode)SOFTRDMA_WC_ATOMIC_WRITE;
+	}
+}
+
+/* takes the oldest request off the queue; a successful one gives a completion only if it is signaled */
+static void
+complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
+{
+	assert(req->tail != req->head);
+	struct softrdma_send *send = send_at(req, req->tail);
+	if ((int32_t)(req->tail - req->tx) < 0)
+		count_outstanding(req, send, -1);
+	else
+		req->tx = req->tail + 1; /* it ends before it was transmitted, or only part of it was */
+	req->tail++;
+	if (status == IBV_WC_SUCCESS && !send->signaled)
+		return;
+
+	struct ibv_wc wc = {
+		.wr_id = send->wr_id,
+		.status = status,
+		.opcode = wc_opcode(send),
+		.byte_len = (uint32_t)send->length,
+		.qp_num = req->qp_num,
+	};
+	if (!softrdma_cq_push(req->cq, &wc, status != IBV_WC_SUCCESS))
+		req->overrun = true;
+}
+
+void
+softrdma_requester_fail(struct softrdma_requester *req, enum ibv_wc_status first_status)
+{
+	req->failed = true;
+	req->waiting = false;
+	req->resync_due = false;
+	enum ibv_wc_status status = first_status;
+	while (req->tail != req->head) {
+		complete_oldest(req, status);
+		status = IBV_WC_WR_FLUSH_ERR;
+	}
+	req->tx = req->head;
+	req->tx_offset = 0;
+}
+
+void
+softrdma_requester_drop(struct softrdma_requester *req)
+{
+	req->failed = true;
+	req->waiting = false;
+	req->resync_due = false;
+	req->tail = req->tx = req->head;
+	req->tx_offset = 0;
+}
+
+/*
+ * Completes everything before seq: the responder works in order, so it has executed that. False if one of
+ * them is a read or an atomic, which completes only when its data is there.
+ */
+static bool
+complete_before(struct softrdma_requester *req, uint32_t seq)
+{
+	while (req->tail != seq) {
+		if (is_rd_atom(send_at(req, req->tail)))
+			return false;
+		complete_oldest(req, IBV_WC_SUCCESS);
+	}
+	return true;
+}
+
+void
+softrdma_requester_fail_at(struct softrdma_requester *req, uint32_t seq, enum ibv_wc_status status)
+{
+	/* requests before seq have no response: they may or may not have been executed */
+	while (req->tail != seq)
+		complete_oldest(req, IBV_WC_WR_FLUSH_ERR);
+	softrdma_requester_fail(req, status);
+}
+
+static bool
+may_leave(const struct softrdma_requester *req, const struct softrdma_send *send)
+{
+	if (req->tx_offset > 0)
+		return true; /* a part of it is transmitted already */
+	if (send->fenced && req->fencing > 0)
+		return false;
+	return !is_rd_atom(send) || req->rd_atoms < req->rd_atom_max;
+}
+
+static void
+put_u64(uint8_t *at, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		at[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* payload that travels in the frame itself */
+static void
+own_bytes(struct softrdma_outgoing *out, size_t len)
+{
+	out->frame.length = (uint32_t)len;
+	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, len);
+}
+
+int
+softrdma_requester_pieces(const struct softrdma_requester *req, const struct softrdma_send *send,
+	uint64_t offset, uint64_t len, struct softrdma_place *place)
+{
+	const int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	if (!send->is_inline)
+		return softrdma_place_sges(req->pd, send->sge, send->num_sge, offset, len, access, place);
+	softrdma_place_one(place, NULL, (uintptr_t)send->inline_data + offset, len);
+	return 0;
+}
+
+/* the payload of the next segment of a SEND or WRITE; 0 or EACCES */
+static int
+segment(const struct softrdma_requester *req, const struct softrdma_send *send, struct softrdma_outgoing *out)
+{
+	uint64_t left = send->length - req->tx_offset;
+	uint32_t len = left < SOFTRDMA_SEGMENT_MAX ? (uint32_t)left : SOFTRDMA_SEGMENT_MAX;
+	if (req->tx_offset == 0)
+		out->frame.flags |= SOFTRDMA_FRAME_FIRST;
+	if (len == left) {
+		out->frame.flags |= SOFTRDMA_FRAME_LAST;
+		if (send->has_imm) {
+			out->frame.flags |= SOFTRDMA_FRAME_IMM;
+			out->frame.arg = send->imm;
+		}
+		if (send->solicited && (send->has_imm || send->opcode == SOFTRDMA_OP_SEND))
+			out->frame.flags |= SOFTRDMA_FRAME_SOLICITED;
+	} else if (req->tx_offset == 0) {
+		out->frame.arg = send->length;
+	}
+	if (send->opcode == SOFTRDMA_OP_WRITE) {
+		out->frame.key = send->key;
+		out->frame.addr = send->remote_addr + req->tx_offset;
+	}
+	out->frame.length = len;
+	return softrdma_requester_pieces(req, send, req->tx_offset, len, &out->place);
+}
+
+/* one frame is the whole request */
+static void
+single(const struct softrdma_send *send, struct softrdma_outgoing *out)
+{
+	out->frame.key = send->key;
+	out->frame.addr = send->remote_addr;
+	switch (send->opcode) {
+	case SOFTRDMA_OP_READ:
+		out->frame.arg = send->length;
+		break;
+	case SOFTRDMA_OP_FLUSH:
+		out->frame.arg = send->length;
+		out->frame.code = send->flush_type;
+		break;
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+		memcpy(out->bytes, send->operand, 8);
+		own_bytes(out, 8);
+		break;
+	default:
+		put_u64(out->bytes, send->operand[0]);
+		put_u64(out->bytes + 8, send->operand[1]);
+		own_bytes(out, send->opcode == SOFTRDMA_OP_COMPARE_SWAP ? 16 : 8);
+		break;
+	}
+}
+
+static bool
+is_segmented(const struct softrdma_send *send)
+{
+	return send->opcode == SOFTRDMA_OP_SEND || send->opcode == SOFTRDMA_OP_WRITE;
+}
+
+bool
+softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out)
+{
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+	if (req->resync_due) {
+		req->resync_due = false;
+		out->frame.opcode = SOFTRDMA_OP_RESYNC;
+		out->frame.seq = req->tx - req->made;
+		return true;
+	}
+	if (req->waiting || req->held || req->failed || req->tx == req->head)
+		return false;
+
+	struct softrdma_send *send = send_at(req, req->tx);
+	if (!may_leave(req, send))
+		return false;
+
+	req->rewound = false;
+	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
+	out->frame.opcode = send->opcode;
+	out->frame.seq = req->tx - req->made;
+	if (is_segmented(send)) {
+		if (segment(req, send, out) != 0) {
+			softrdma_requester_fail_at(req, req->tx, IBV_WC_LOC_PROT_ERR);
+			return false;
+		}
+		req->tx_offset += out->frame.length;
+	} else {
+		single(send, out);
+	}
+	if (!is_segmented(send) || (out->frame.flags & SOFTRDMA_FRAME_LAST)) {
+		count_outstanding(req, send, 1);
+		req->tx++;
+		req->tx_offset = 0;
+	}
+	return true;
+}
+
+const struct softrdma_send *
+softrdma_requester_alone(const struct softrdma_requester *req)
+{
+	bool waits = req->waiting || req->resync_due || req->failed;
+	if (waits || req->tail != req->tx || req->tx_offset > 0 || req->tx == req->head)
+		return NULL;
+	return send_at(req, req->tx);
+}
+
+void
+softrdma_requester_made(struct softrdma_requester *req)
+{
+	complete_oldest(req, IBV_WC_SUCCESS);
+	req->made++;
+}
+
+/* true if the request is transmitted and has no response; if partly, a part of it is enough */
+static bool
+is_outstanding(const struct softrdma_requester *req, uint32_t seq, bool partly)
+{
+	uint32_t sent = req->tx - req->tail + (partly && req->tx_offset > 0);
+	return seq - req->tail < sent;
+}
+
+static enum softrdma_answer
+acknowledged(struct softrdma_requester *req, uint32_t seq)
+{
+	if (!is_outstanding(req, seq, false) || !complete_before(req, seq + 1))
+		return SOFTRDMA_ANSWER_BAD;
+	return SOFTRDMA_ANSWER_DONE;
+}
+
+static enum softrdma_answer
+read_response(struct softrdma_requester *req, const struct softrdma_frame *frame, uint32_t seq,
+	struct softrdma_place *place)
+{
+	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
+		return SOFTRDMA_ANSWER_BAD;
+	struct softrdma_send *send = send_at(req, seq);
+	if (send->opcode != SOFTRDMA_OP_READ)
+		return SOFTRDMA_ANSWER_BAD;
+	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
+	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
+	uint64_t left = send->length - send->arrived;
+	if (first != (send->arrived == 0) || frame->length > left || last != (frame->length == left) ||
+		(frame->length == 0 && !last))
+		return SOFTRDMA_ANSWER_BAD;
+	if (softrdma_requester_pieces(req, send, send->arrived, frame->length, place) != 0) {
+		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
+		return SOFTRDMA_ANSWER_FAILED;
+	}
+	return SOFTRDMA_ANSWER_PLACE;
+}
+
+static enum softrdma_answer
+atomic_response(struct softrdma_requester *req, uint32_t seq, struct softrdma_place *place)
+{
+	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
+		return SOFTRDMA_ANSWER_BAD;
+	struct softrdma_send *send = send_at(req, seq);
+	if (!is_rd_atom(send) || send->opcode == SOFTRDMA_OP_READ)
+		return SOFTRDMA_ANSWER_BAD;
+	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) !=
+		0) {
+		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
+		return SOFTRDMA_ANSWER_FAILED;
+	}
+	return SOFTRDMA_ANSWER_PLACE;
+}
+
+static enum softrdma_answer
+refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
+{
+	static const enum ibv_wc_status status[] = {
+		[SOFTRDMA_NAK_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+		[SOFTRDMA_NAK_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+		[SOFTRDMA_NAK_OPERATION] = IBV_WC_REM_OP_ERR,
+		[SOFTRDMA_NAK_GONE] = IBV_WC_RETRY_EXC_ERR,
+	};
+	bool sent = is_outstanding(req, seq, true) || (req->rewound && seq == req->tx);
+	if (!sent || !complete_before(req, seq))
+		return SOFTRDMA_ANSWER_BAD;
+	softrdma_requester_fail(req, status[code]);
+	return SOFTRDMA_ANSWER_FAILED;
+}
+
+/* stops transmission and rewinds to the refused request: the responder has discarded all from there on */
+static enum softrdma_answer
+not_ready(struct softrdma_requester *req, uint32_t seq)
+{
+	if (req->waiting || !is_outstanding(req, seq, true) || !complete_before(req, seq))
+		return SOFTRDMA_ANSWER_BAD;
+	const struct softrdma_send *send = send_at(req, seq);
+	if (send->opcode != SOFTRDMA_OP_SEND && !send->has_imm)
+		return SOFTRDMA_ANSWER_BAD;
+	while (req->tx != seq)
+		count_outstanding(req, send_at(req, --req->tx), -1);
+	req->tx_offset = 0;
+	req->waiting = true;
+	req->rewound = true;
+	req->refused = seq;
+	req->refusals++;
+	return SOFTRDMA_ANSWER_DONE;
+}
+
+static enum softrdma_answer
+ready_again(struct softrdma_requester *req, uint32_t seq)
+{
+	if (!req->waiting || seq != req->refused)
+		return SOFTRDMA_ANSWER_BAD;
+	req->waiting = false;
+	req->resync_due = true;
+	return SOFTRDMA_ANSWER_DONE;
+}
+
+enum softrdma_answer
+softrdma_requester_answer(struct softrdma_requester *req, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
+{
+	const uint32_t seq = frame->seq + req->made;
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_ACK:
+		return acknowledged(req, seq);
+	case SOFTRDMA_OP_READ_RESPONSE:
+		return read_response(req, frame, seq, place);
+	case SOFTRDMA_OP_ATOMIC_RESPONSE:
+		return atomic_response(req, seq, place);
+	case SOFTRDMA_OP_NAK:
+		return refused(req, seq, frame->code);
+	case SOFTRDMA_OP_RNR:
+		return not_ready(req, seq);
+	default:
+		assert(frame->opcode == SOFTRDMA_OP_RNR_READY);
+		return ready_again(req, seq);
+	}
+}
+
+void
+softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame)
+{
+	const uint32_t seq = frame->seq + req->made;
+	struct softrdma_send *send = send_at(req, seq);
+	assert(req->tail == seq);
+	send->arrived += frame->length;
+	if (send->opcode != SOFTRDMA_OP_READ || send->arrived == send->length)
+		complete_oldest(req, IBV_WC_SUCCESS);
+}

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* responder.c -- the side that serves: requests in, memory and receives touched, responses out */
+
+#include <assert.h>
+#include <string.h>
+
+#include "softrdma/core/responder.h"
+
+void
+softrdma_responder_init(struct softrdma_responder *resp, const struct ibv_pd *pd, struct softrdma_cq *cq,
+	struct softrdma_recv_queue *queue, bool queue_is_shared, uint32_t qp_num, struct softrdma_link *link)
+{
+	memset(resp, 0, sizeof(*resp));
+	resp->queue_is_shared = queue_is_shared;
+	resp->pd = pd;
+	resp->cq = cq;
+	resp->queue = queue;
+	resp->qp_num = qp_num;
+	resp->link = link;
+}
+
+void
+softrdma_responder_start(struct softrdma_responder *resp, uint32_t seq, uint32_t rd_atom_max)
+{
+	assert(rd_atom_max <= SOFTRDMA_RD_ATOM_MAX);
+	resp->expected = resp->answered = seq;
+	resp->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
+}
+
+static void
+complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_wc *what, bool solicited)
+{
+	struct ibv_wc wc = *what;
+	wc.wr_id = wr_id;
+	wc.qp_num = resp->qp_num;
+	if (!softrdma_cq_push(resp->cq, &wc, solicited))
+		resp->overrun = true;
+}
+
+static void
+fail_recv(struct softrdma_responder *resp, uint64_t wr_id, enum ibv_wc_status status)
+{
+	const struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
+	complete_recv(resp, wr_id, &wc, true);
+}
+
+static void
+send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
+{
+	assert(resp->nak == 0);
+	resp->nak = (uint8_t)nak;
+	resp->nak_seq = seq;
+	resp->nak_due = true;
+}
+
+/* tells a requester that waits that no response will come (on hardware its retries run out) */
+static void
+give_up(struct softrdma_responder *resp)
+{
+	if (resp->count_waiting > 0)
+		send_nak(resp, SOFTRDMA_NAK_GONE, resp->waiting[resp->first_waiting].seq);
+	else if (resp->in_message || resp->operand_due || resp->flushing || resp->starving)
+		send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
+	resp->count_waiting = 0;
+}
+
+void
+softrdma_responder_fail(struct softrdma_responder *resp)
+{
+	if (resp->nak == 0)
+		give_up(resp);
+	resp->failed = true;
+	resp->starving = resp->rnr_due = resp->ready_due = false;
+	resp->in_message = false;
+	if (resp->have_recv) {
+		resp->have_recv = false;
+		fail_recv(resp, resp->recv.wr_id, IBV_WC_WR_FLUSH_ERR);
+	}
+	struct softrdma_recv recv;
+	while (!resp->queue_is_shared && softrdma_recv_queue_take(resp->queue, &recv))
+		fail_recv(resp, recv.wr_id, IBV_WC_WR_FLUSH_ERR);
+}
+
+void
+softrdma_responder_drop(struct softrdma_responder *resp)
+{
+	resp->have_recv = false;
+	struct softrdma_recv recv;
+	while (!resp->queue_is_shared && softrdma_recv_queue_take(resp->queue, &recv))
+		;
+}
+
+void
+softrdma_responder_close(struct softrdma_responder *resp)
+{
+	softrdma_responder_fail(resp);
+	if (resp->nak_due) {
+		resp->nak_due = false;
+		resp->expected = resp->nak_seq;
+	}
+	/* pending responses precede the NAK of a refused request, so the oldest of them is the end */
+	if (resp->count_waiting > 0) {
+		resp->expected = resp->waiting[resp->first_waiting].seq;
+		resp->count_waiting = 0;
+	}
+	if (resp->nak == 0)
+		resp->nak =
+			SOFTRDMA_NAK_GONE; /* never sent: requests still on the wire end with DISCONNECT */
+}
+
+/* refuses the current request with a NAK; the queue pair is in error from then on (IBTA vol. 1, 9.9.3) */
+static enum softrdma_service
+refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
+{
+	if (resp->have_recv) {
+		/* the receive is consumed by the request that broke the rule */
+		resp->have_recv = false;
+		fail_recv(resp, resp->recv.wr_id,
+			nak == SOFTRDMA_NAK_INVALID_REQUEST ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR);
+	}
+	send_nak(resp, nak, resp->expected);
+	resp->in_message = false;
+	resp->failed = true;
+	resp->trespassed = nak == SOFTRDMA_NAK_ACCESS;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+/* takes the receive that a message consumes; false: none is posted, so the request is refused for now (RNR) */
+static bool
+take_recv(struct softrdma_responder *resp)
+{
+	if (resp->have_recv)
+		return true;
+	if (softrdma_recv_queue_take_or_starve(resp->queue, &resp->recv, resp->link)) {
+		resp->have_recv = true;
+		return true;
+	}
+	resp->starving = true;
+	resp->rnr_due = true;
+	resp->rnr_sent = false;
+	resp->in_message = false;
+	return false;
+}
+
+/*
+ * Begins a message with this frame, or continues the current one. False: the flags for first and last frame,
+ * or the lengths, do not fit the message.
+ */
+static bool
+begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
+	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
+	if (first == resp->in_message)
+		return false;
+	if (first) {
+		resp->opcode = frame->opcode;
+		resp->total = last ? frame->length : frame->arg;
+		resp->received = 0;
+	}
+	uint64_t left = resp->total - resp->received;
+	if (frame->length > left || last != (frame->length == left) || (frame->length == 0 && !last))
+		return false;
+	resp->in_message = true;
+	return true;
+}
+
+static enum softrdma_service
+serve_send(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+{
+	if (!begin_or_go_on(resp, frame))
+		return SOFTRDMA_SERVICE_BAD;
+	if (!take_recv(resp))
+		return SOFTRDMA_SERVICE_DISCARD;
+	if (resp->total > resp->recv.length)
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	if (softrdma_place_sges(resp->pd, resp->recv.sge, resp->recv.num_sge, resp->received, frame->length,
+		    IBV_ACCESS_LOCAL_WRITE, place) != 0)
+		return refuse(resp, SOFTRDMA_NAK_OPERATION); /* a bad receive: IBV_WC_LOC_PROT_ERR here */
+	return SOFTRDMA_SERVICE_PLACE;
+}
+
+/*
+ * Finds the region that a request accesses. An access of zero bytes is never refused, as on hardware, and has
+ * no region. False: access violation.
+ */
+static bool
+may_access(const struct softrdma_responder *resp, const struct softrdma_frame *frame, uint64_t len,
+	int access, struct softrdma_mr **mr_ptr)
+{
+	*mr_ptr = NULL;
+	if (len == 0)
+		return true;
+	*mr_ptr = softrdma_mr_find(resp->pd, frame->key, frame->addr, len, access);
+	return *mr_ptr != NULL;
+}
+
+static enum softrdma_service
+serve_write(struct softrdma_responder *resp, const struct softrdma_frame *frame, struct softrdma_place *place)
+{
+	struct softrdma_mr *mr;
+	if (!begin_or_go_on(resp, frame))
+		return SOFTRDMA_SERVICE_BAD;
+	/* checks the whole rest of the message, so that a message that does not fit changes no byte */
+	if (!may_access(resp, frame, resp->total - resp->received, IBV_ACCESS_REMOTE_WRITE, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if ((frame->flags & SOFTRDMA_FRAME_IMM) && !take_recv(resp))
+		return SOFTRDMA_SERVICE_DISCARD;
+	softrdma_place_one(place, mr, frame->addr, frame->length);
+	return SOFTRDMA_SERVICE_PLACE;
+}
+
+/* false: the requester has more reads and atomics outstanding than it may have */
+static bool
+push_response(struct softrdma_responder *resp, const struct softrdma_response *response)
+{
+	if (resp->count_waiting == resp->rd_atom_max)
+		return false;
+	resp->waiting[(resp->first_waiting + resp->count_waiting) % SOFTRDMA_RD_ATOM_MAX] = *response;
+	resp->count_waiting++;
+	return true;
+}
+
+static void
+begin_flush(struct softrdma_responder *resp, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
+{
+	resp->flushing = true;
+	resp->flush_mr = mr;
+	resp->flush_addr = addr;
+	resp->flush_len = len;
+	softrdma_mr_hold(mr);
+}
+
+static enum softrdma_service
+serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	struct softrdma_mr *mr;
+	if (!may_access(resp, frame, frame->arg, IBV_ACCESS_REMOTE_READ, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	const struct softrdma_response response = {
+		.seq = frame->seq,
+		.is_read = true,
+		.key = frame->key,
+		.addr = frame->addr,
+		.length = frame->arg,
+	};
+	if (mr && mr->read_flushes && resp->count_waiting < resp->rd_atom_max) {
+		/* the whole region: earlier writes may be anywhere in it */
+		resp->flush_to_read = true;
+		resp->read_after_flush = response;
+		begin_flush(resp, mr, (uintptr_t)mr->mr.addr, mr->mr.length);
+		return SOFTRDMA_SERVICE_FLUSH;
+	}
+	if (!push_response(resp, &response))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	resp->expected++;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+static enum softrdma_service
+serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
+{
+	int access = frame->opcode == SOFTRDMA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE
+							       : IBV_ACCESS_REMOTE_ATOMIC;
+	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, access);
+	if (mr == NULL)
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if (frame->addr % 8 != 0 ||
+		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+	softrdma_place_one(place, mr, frame->addr, 8);
+	resp->operand_due = true;
+	return SOFTRDMA_SERVICE_OPERAND;
+}
+
+/*
+ * A range of zero bytes means nothing. A flush of the whole region is IBTA's other selectivity level, which is
+ * not offered.
+ */
+static enum softrdma_service
+serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	struct softrdma_mr *mr;
+	bool persistent = frame->code == SOFTRDMA_FLUSH_PERSISTENT;
+	int access = persistent ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT : SOFTRDMA_ACCESS_FLUSH_GLOBAL;
+	if (!may_access(resp, frame, frame->arg, access, &mr))
+		return refuse(resp, SOFTRDMA_NAK_ACCESS);
+	if (mr == NULL || !persistent) {
+		/* global visibility: this thread has stored the data before the system call that sends the ACK */
+		resp->expected++;
+		return SOFTRDMA_SERVICE_DISCARD;
+	}
+	begin_flush(resp, mr, frame->addr, frame->arg);
+	return SOFTRDMA_SERVICE_FLUSH;
+}
+
+void
+softrdma_responder_flushed(struct softrdma_responder *resp, int error)
+{
+	assert(resp->flushing);
+	resp->flushing = false;
+	softrdma_mr_release(resp->flush_mr);
+	resp->flush_mr = NULL;
+	bool to_read = resp->flush_to_read;
+	resp->flush_to_read = false;
+	if (resp->failed)
+		return;
+	if (error) {
+		refuse(resp, SOFTRDMA_NAK_OPERATION);
+		return;
+	}
+	resp->expected++;
+	if (to_read) {
+		bool pushed = push_response(resp, &resp->read_after_flush);
+		assert(pushed); /* serve_read has checked for room, and nothing was served since */
+	}
+}
+
+static enum softrdma_service
+serve_resync(struct softrdma_responder *resp)
+{
+	if (!resp->starving || resp->rnr_due || resp->ready_due)
+		return SOFTRDMA_SERVICE_BAD;
+	resp->starving = false;
+	return SOFTRDMA_SERVICE_DISCARD;
+}
+
+/* the access right that the queue pair must grant for a request, besides the region's own */
+static int
+right_for(const struct softrdma_frame *frame)
+{
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_WRITE:
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case SOFTRDMA_OP_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case SOFTRDMA_OP_COMPARE_SWAP:
+	case SOFTRDMA_OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	case SOFTRDMA_OP_FLUSH:
+		return frame->code == SOFTRDMA_FLUSH_PERSISTENT ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT
+								: SOFTRDMA_ACCESS_FLUSH_GLOBAL;
+	default:
+		return 0;
+	}
+}
+
+enum softrdma_service
+softrdma_responder_request(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	struct softrdma_place *place)
+{
+	assert(!resp->flushing);
+	place->count = 0;
+	if (resp->failed) {
+		if (resp->nak == 0)
+			send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
+		return SOFTRDMA_SERVICE_DISCARD;
+	}
+	if (resp->starving && frame->opcode != SOFTRDMA_OP_RESYNC)
+		return SOFTRDMA_SERVICE_DISCARD;
+	if (frame->seq != resp->expected)
+		return SOFTRDMA_SERVICE_BAD;
+	if (resp->in_message && frame->opcode != resp->opcode)
+		return SOFTRDMA_SERVICE_BAD;
+	if (resp->withheld & right_for(frame))
+		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
+
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_SEND:
+		return serve_send(resp, frame, place);
+	case SOFTRDMA_OP_WRITE:
+		return serve_write(resp, frame, place);
+	case SOFTRDMA_OP_READ:
+		return serve_read(resp, frame);
+	case SOFTRDMA_OP_FLUSH:
+		return serve_flush(resp, frame);
+	case SOFTRDMA_OP_RESYNC:
+		return serve_resync(resp);
+	default:
+		return serve_atomic(resp, frame, place);
+	}
+}
+
+/* the last frame of a SEND, or of a WRITE with immediate data, completes the receive */
+static void
+finish_recv(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	bool is_send = frame->opcode == SOFTRDMA_OP_SEND;
+	struct ibv_wc wc = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = is_send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+		.byte_len = (uint32_t)resp->received,
+	};
+	if (frame->flags & SOFTRDMA_FRAME_IMM) {
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = (uint32_t)frame->arg;
+	}
+	resp->have_recv = false;
+	complete_recv(resp, resp->recv.wr_id, &wc, frame->flags & SOFTRDMA_FRAME_SOLICITED);
+}
+
+void
+softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma_frame *frame)
+{
+	if (resp->failed)
+		return;
+	assert(resp->in_message);
+	resp->received += frame->length;
+	if (!(frame->flags & SOFTRDMA_FRAME_LAST))
+		return;
+	resp->in_message = false;
+	resp->expected++;
+	if (resp->have_recv)
+		finish_recv(resp, frame);
+}
+
+static uint64_t
+get_u64(const uint8_t *at)
+{
+	uint64_t value = 0;
+	for (int i = 0; i < 8; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+void
+softrdma_responder_fault(struct softrdma_responder *resp)
+{
+	if (!resp->failed)
+		refuse(resp, SOFTRDMA_NAK_OPERATION);
+}
+
+/*
+ * Uses the CPU's atomic instructions and no lock, so that it is atomic with all CPUs and all connections of
+ * this machine.
+ */
+void
+softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
+	const uint8_t *operand)
+{
+	resp->operand_due = false;
+	if (resp->failed)
+		return;
+	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);
+	uint64_t *target = (uint64_t *)(uintptr_t)frame->addr;
+	if (mr == NULL || softrdma_mr_populate(mr, target, 8) != 0) {
+		softrdma_responder_fault(resp);
+		return;
+	}
+
+	struct softrdma_response response = { .seq = frame->seq };
+	uint64_t value = get_u64(operand);
+	switch (frame->opcode) {
+	case SOFTRDMA_OP_ATOMIC_WRITE:
+		memcpy(&value, operand, 8); /* bytes, not a number */
+		__atomic_store_n(target, value, __ATOMIC_SEQ_CST);
+		break;
+	case SOFTRDMA_OP_FETCH_ADD:
+		response.value = __atomic_fetch_add(target, value, __ATOMIC_SEQ_CST);
+		break;
+	default:
+		assert(frame->opcode == SOFTRDMA_OP_COMPARE_SWAP);
+		response.value = value;
+		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + 8), false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		break;
+	}
+	resp->expected++;
+	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
+		bool pushed = push_response(resp, &response);
+		assert(pushed); /* serve_atomic has checked for room */
+	}
+}
+
+void
+softrdma_responder_fed(struct softrdma_responder *resp)
+{
+	if (resp->starving)
+		resp->ready_due = true;
+}
+
+static void
+own_value(struct softrdma_outgoing *out, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		out->bytes[i] = (uint8_t)(value >> (8 * i));
+	out->frame.length = 8;
+	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
+}
+
+/* finds memory for a READ response; 0, or a NAK: the region or its pages may be gone since it was admitted */
+static uint8_t
+find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr, uint32_t len,
+	struct softrdma_mr **mr_ptr)
+{
+	*mr_ptr = NULL;
+	if (len == 0)
+		return 0;
+	*mr_ptr = softrdma_mr_find(resp->pd, key, addr, len, IBV_ACCESS_REMOTE_READ);
+	if (*mr_ptr == NULL)
+		return SOFTRDMA_NAK_ACCESS;
+	return softrdma_mr_look(*mr_ptr, (const void *)(uintptr_t)addr, len) ? SOFTRDMA_NAK_OPERATION : 0;
+}
+
+/* makes one frame of the oldest pending response; 0, or the NAK to send instead */
+static uint8_t
+next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
+{
+	struct softrdma_response *response = &resp->waiting[resp->first_waiting];
+	bool last = true;
+	out->frame.seq = response->seq;
+	if (response->is_read) {
+		uint64_t left = response->length - response->offset;
+		uint32_t len = left < SOFTRDMA_SEGMENT_MAX ? (uint32_t)left : SOFTRDMA_SEGMENT_MAX;
+		uint64_t addr = response->addr + response->offset;
+		struct softrdma_mr *mr;
+		uint8_t nak = find_to_read(resp, response->key, addr, len, &mr);
+		if (nak)
+			return nak;
+		last = len == left;
+		out->frame.opcode = SOFTRDMA_OP_READ_RESPONSE;
+		out->frame.length = len;
+		out->frame.flags = (uint8_t)((response->offset == 0 ? SOFTRDMA_FRAME_FIRST : 0) |
+			(last ? SOFTRDMA_FRAME_LAST : 0));
+		softrdma_place_one(&out->place, mr, addr, len);
+		response->offset += len;
+	} else {
+		out->frame.opcode = SOFTRDMA_OP_ATOMIC_RESPONSE;
+		own_value(out, response->value);
+	}
+	if (last) {
+		resp->answered = response->seq + 1;
+		resp->first_waiting = (resp->first_waiting + 1) % SOFTRDMA_RD_ATOM_MAX;
+		resp->count_waiting--;
+	}
+	return 0;
+}
+
+bool
+softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoing *out)
+{
+	memset(&out->frame, 0, sizeof(out->frame));
+	out->place.count = 0;
+
+	if (resp->count_waiting > 0) {
+		uint8_t nak = next_waiting(resp, out);
+		if (nak == 0)
+			return true;
+		/* no later request has a response, so this NAK replaces that of a request refused since */
+		resp->nak = nak;
+		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
+		resp->nak_due = true;
+		resp->failed = true;
+		resp->count_waiting = 0;
+		/* the NAK is the last response: a later request that found no receive gets no RNR */
+		resp->starving = resp->rnr_due = resp->ready_due = false;
+		memset(&out->frame, 0, sizeof(out->frame));
+	}
+	if (resp->nak_due) {
+		resp->nak_due = false;
+		out->frame.opcode = SOFTRDMA_OP_NAK;
+		out->frame.seq = resp->nak_seq;
+		out->frame.code = resp->nak;
+		resp->answered = resp->expected; /* the NAK acknowledges all requests before its own */
+		return true;
+	}
+	if (resp->answered != resp->expected) {
+		resp->answered = resp->expected;
+		out->frame.opcode = SOFTRDMA_OP_ACK;
+		out->frame.seq = resp->expected - 1;
+		return true;
+	}
+	out->frame.seq = resp->expected;
+	if (resp->rnr_due) {
+		resp->rnr_due = false;
+		resp->rnr_sent = true;
+		out->frame.opcode = SOFTRDMA_OP_RNR;
+		return true;
+	}
+	if (resp->ready_due && resp->rnr_sent) {
+		resp->ready_due = false;
+		resp->rnr_sent = false;
+		out->frame.opcode = SOFTRDMA_OP_RNR_READY;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* connection.c -- the socket of a link: receives for it, sends for it, and keeps its deadlines */
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "softrdma/engine/connection.h"
+#include "softrdma/samehost/direct.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/base/env.h"
+#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/flush_worker.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/engine/links.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/wire/records.h"
+#include "softrdma/base/source.h"
+#include "softrdma/wire/stream.h"
+
+/* batches that one connection sends before others get their turn; fewer of what is copied, and encrypted or summed */
+#define TX_BATCHES 16
+#define TX_SEALED_BATCHES 8
+
+/* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
+#define RNR_TIMER_NS 655360000u
+#define RNR_RETRY_FOR_EVER 7
+
+static struct softrdma_connection *
+connection_of_watched(struct softrdma_watched *watched)
+{
+	return (struct softrdma_connection *)((char *)watched -
+		offsetof(struct softrdma_connection, watched));
+}
+
+/* --- receiving --- */
+
+int
+softrdma_connection_watch_again(struct softrdma_connection *conn)
+{
+	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &conn->watched };
+	if (!conn->claimed && !conn->lent)
+		ev.events |= EPOLLIN | EPOLLRDHUP;
+	if (!conn->claimed && conn->wants_space)
+		ev.events |= EPOLLOUT;
+	return epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_MOD, conn->fd, &ev);
+}
+
+void
+softrdma_connection_stream_ended(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	softrdma_link_lost(link);
+	softrdma_connection_detach(link);
+}
+
+static void
+protocol_broken(struct softrdma_connection *conn)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	SOFTRDMA_LOG_FEW(&limit, ERROR,
+		"a peer sent what is no frame of the protocol, or none that fits here: connection closed");
+	softrdma_connection_stream_ended(conn);
+}
+
+/* neither the record nor what came after it is looked at */
+static void
+record_damaged(struct softrdma_connection *conn)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	atomic_fetch_add(&conn->crc_errors, 1);
+	SOFTRDMA_LOG_FEW(&limit, ERROR,
+		"what a peer has sent was damaged on its way (CRC32C): connection closed; look for a faulty "
+		"network card, cable, switch or memory");
+	softrdma_connection_stream_ended(conn);
+}
+
+bool
+softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok)
+{
+	struct softrdma_link *link = &conn->link;
+	while (ok && link->responder.flushing && !conn->flush_running) {
+		softrdma_flush_start(conn);
+		if (!link->responder.flushing)
+			ok = softrdma_link_rx_go_on(link);
+	}
+	if (!ok)
+		protocol_broken(conn);
+	return ok;
+}
+
+static size_t
+iov_length(const struct iovec *iov, int count)
+{
+	size_t len = 0;
+	for (int i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/* writes to the log why TLS has failed; a stream that just ends needs no line */
+static void
+tell_why(const struct softrdma_connection *conn)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	const struct softrdma_stream *stream = conn->stream;
+	const char *why = stream && stream->ops->why ? stream->ops->why(stream) : "";
+	if (*why)
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s", why);
+}
+
+/* nothing was received; true: try again at once. Else there is nothing now, or the stream is over. */
+static bool
+nothing_received(struct softrdma_connection *conn, ssize_t n)
+{
+	const int error = n < 0 ? errno : 0;
+	if (error == EAGAIN || error == EINTR)
+		return error == EINTR;
+	if (error == EBADMSG) {
+		record_damaged(conn);
+	} else if (error == EPROTO) {
+		protocol_broken(conn);
+	} else {
+		tell_why(conn);
+		softrdma_connection_stream_ended(conn);
+	}
+	return false;
+}
+
+/* as receive_once(), from the place where the stream has bytes that were checked */
+static bool
+receive_good(struct softrdma_connection *conn, bool *progress)
+{
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_stream *stream = conn->stream;
+	const uint8_t *bytes;
+	if (link->responder.flushing)
+		return false;
+	ssize_t n = stream->ops->look(stream, &bytes);
+	if (n <= 0)
+		return nothing_received(conn, n);
+	*progress = true;
+	ssize_t used = softrdma_link_rx_take(link, bytes, (size_t)n);
+	if (used >= 0)
+		stream->ops->take(stream, (size_t)used);
+	return softrdma_connection_after_receive(conn, used >= 0) &&
+		(conn->hung_up || stream->ops->has_input(stream));
+}
+
+/* true if there may be more */
+static bool
+receive_once(struct softrdma_connection *conn, bool *progress)
+{
+	struct softrdma_link *link = &conn->link;
+	if (conn->stream && conn->stream->ops->look)
+		return receive_good(conn, progress);
+	struct iovec iov[SOFTRDMA_SGE_MAX + 1];
+	int count = softrdma_link_rx_iov(link, iov);
+	if (count == 0)
+		return false;
+	size_t wanted = iov_length(iov, count);
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
+	ssize_t n = softrdma_stream_recvmsg(conn->fd, conn->stream, &msg);
+	if (n > 0) {
+		*progress = true;
+		bool alive = softrdma_connection_after_receive(conn, softrdma_link_rx_done(link, (size_t)n));
+		/*
+		 * A short read has emptied the socket. But the stream may hold more, or the memory was not
+		 * there, which the next read tells. Only the end of the stream may follow without an edge.
+		 */
+		return alive &&
+			((size_t)n == wanted || conn->hung_up || softrdma_stream_has_input(conn->stream) ||
+				softrdma_link_rx_may_fault(link));
+	}
+	if (n < 0 && errno == EFAULT) {
+		softrdma_link_rx_fault(link);
+		return link->rx.state == SOFTRDMA_RX_DISCARDING;
+	}
+	return nothing_received(conn, n);
+}
+
+/* --- sending --- */
+
+static void
+update_rnr_timer(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool had = softrdma_timer_is_set(&conn->rnr_timer);
+	bool waits = link->requester.waiting && conn->rnr_retry < RNR_RETRY_FOR_EVER;
+	if (waits == had && (!waits || conn->rnr_refusals == link->requester.refusals))
+		return;
+	conn->rnr_refusals = link->requester.refusals;
+	if (waits)
+		softrdma_timer_set(&conn->rnr_timer, (conn->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS);
+	else
+		softrdma_timer_clear(&conn->rnr_timer);
+}
+
+/* requests wait for a side that has not connected yet, or has gone without having been needed */
+static void
+update_absence_timer(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool had = softrdma_timer_is_set(&conn->absence_timer);
+	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
+	bool waits = conn->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
+	if (waits && !had)
+		softrdma_timer_set_ms(&conn->absence_timer, conn->absence_ms);
+	else if (!waits)
+		softrdma_timer_clear(&conn->absence_timer);
+}
+
+/*
+ * A peer does not read while it makes memory durable. If more has been sent after the FLUSH than buffers take, its
+ * window closes. That is no sign of death.
+ */
+static void
+update_patience(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool patient = link->requester.behind_flush;
+	if (patient == conn->patient)
+		return;
+	conn->patient = patient;
+	const unsigned timeout_ms = patient ? SOFTRDMA_FLUSH_TIMEOUT_MS : SOFTRDMA_PEER_TIMEOUT_MS;
+	setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+/* an edge will report the room, or a poller finds it */
+static void
+wait_for_space(struct softrdma_connection *conn)
+{
+	if (conn->wants_space)
+		return;
+	conn->wants_space = true;
+	if (!conn->claimed)
+		softrdma_connection_watch_again(conn);
+}
+
+bool
+softrdma_connection_is_full(const struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	return link->tx.first != link->tx.count || softrdma_stream_wants_space(conn->stream);
+}
+
+static bool
+fill_batch(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	return conn->faulty ? softrdma_faulty_fill(conn) : softrdma_link_tx_fill(link);
+}
+
+/* sends a record, from a copy: what is encrypted or summed must not change, and memory that is gone must not be touched */
+static ssize_t
+send_sealed(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_stream *stream = conn->stream;
+	uint8_t *record = stream->ops->record(stream);
+	if (record == NULL)
+		return -1;
+	ssize_t len = softrdma_link_tx_copy(link, record, stream->ops->record_size);
+	if (len < 0)
+		errno = EFAULT;
+	else
+		stream->ops->seal(stream, (size_t)len);
+	return len;
+}
+
+static ssize_t
+send_batch(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_tx *tx = &link->tx;
+	if (conn->stream)
+		return send_sealed(conn);
+	struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
+	return softrdma_stream_sendmsg(conn->fd, &msg);
+}
+
+/* sends what the stream could not send before for want of room, and the end of the stream after it */
+static void
+send_rest(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	if (conn->stream && !conn->stream->ops->flush(conn->stream))
+		softrdma_link_break(link); /* a record that counted as sent */
+	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
+		conn->fin_sent = softrdma_stream_end(conn->fd, conn->stream);
+	if (softrdma_stream_wants_space(conn->stream))
+		wait_for_space(conn);
+}
+
+/* carries out requests in the memory of a peer on the same host; the rest follows in another turn */
+static void
+make_directly(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool more = softrdma_direct_run(link);
+	link->requester.held = more;
+	if (link->requester.overrun && !link->failed)
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	else if (more)
+		softrdma_engine_queue(&conn->watched);
+}
+
+void
+softrdma_connection_send(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	if (link->lane)
+		make_directly(conn);
+	update_absence_timer(conn);
+	update_rnr_timer(conn); /* here too: a full socket must not keep a timer alive that is not needed */
+	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;
+	while (conn->fd >= 0 && fill_batch(conn)) {
+		update_patience(conn);
+		/* a batch may leave in many records, so records are not what is counted */
+		if (link->tx.first == 0 && batches-- == 0) {
+			softrdma_engine_queue(&conn->watched);
+			return;
+		}
+		ssize_t n = send_batch(conn);
+		if (n >= 0) {
+			softrdma_link_tx_done(link, (size_t)n);
+		} else if (errno == EAGAIN) {
+			wait_for_space(conn);
+			return;
+		} else if (errno == EFAULT) {
+			softrdma_link_tx_fault(link);
+			softrdma_connection_stream_ended(conn);
+		} else if (errno != EINTR) {
+			softrdma_link_break(link);
+		}
+	}
+	if (conn->fd >= 0)
+		send_rest(conn);
+	update_rnr_timer(conn);
+}
+
+/* --- serving --- */
+
+/* one wrong key, range or right is enough, for the peer may be guessing. It still gets the refusal. */
+static void
+expel_offender(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (!link->responder.trespassed || link->state != SOFTRDMA_LINK_UP)
+		return;
+	char host[NI_MAXHOST] = "an unknown address";
+	struct sockaddr_storage addr = { 0 };
+	socklen_t len = sizeof(addr);
+	if (getpeername(conn->fd, (struct sockaddr *)&addr, &len) == 0)
+		getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
+	unsigned times = softrdma_source_accuse(&source, softrdma_now_ns());
+	SOFTRDMA_LOG_FEW(&limit, WARNING,
+		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
+		"number %u from there",
+		host, times);
+	softrdma_link_expel(link);
+	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+}
+
+bool
+softrdma_connection_serve(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool progress = false;
+	bool more = conn->fd >= 0;
+	const uint32_t frames = link->frames_received;
+	conn->flushed_in_turn = 0;
+	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
+		more = receive_once(conn, &progress);
+		const uint32_t served = link->frames_received - frames;
+		/* frames without payload cost time and no bytes; others may have come that were not looked at yet */
+		if (served >= SOFTRDMA_RX_FRAMES_MAX ||
+			(served >= SOFTRDMA_RX_FRAMES && softrdma_engine_has_queued()))
+			break;
+	}
+	if (progress)
+		softrdma_newcomers_give_way();
+	expel_offender(conn);
+	softrdma_connection_send(link);
+	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again; if not, it is given back */
+		softrdma_engine_queue(&conn->watched);
+	return progress;
+}
+
+/* true if a poller has served it since the last call: it will look for what comes next, too */
+static bool
+is_polled(struct softrdma_connection *conn)
+{
+	bool polled = conn->polls != conn->polls_handled;
+	conn->polls_handled = conn->polls;
+	return polled;
+}
+
+/* true if no other thread would find the lock taken, or the socket empty */
+static bool
+is_left_alone(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool posted = conn->posts_handled != link->requester.head;
+	conn->posts_handled = link->requester.head;
+	return conn->fd >= 0 && !conn->claimed && !conn->lent && !posted;
+}
+
+/* one turn of the progress thread. The link's lock is not held. */
+static struct softrdma_turn
+take_turn(struct softrdma_watched *watched, uint32_t events)
+{
+	struct softrdma_connection *conn = connection_of_watched(watched);
+	struct softrdma_turn turn;
+	pthread_mutex_lock(&conn->link.lock);
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		conn->hung_up = true;
+	turn.progress = conn->fd >= 0 && softrdma_connection_serve(conn);
+	/*
+	 * No input follows a FLUSH before it is made, and the worker that makes it may be waiting for this processor.
+	 * The same is true of a poller.
+	 */
+	turn.may_follow = !is_polled(conn) && !conn->flush_running;
+	turn.alone = is_left_alone(conn) && turn.may_follow;
+	pthread_mutex_unlock(&conn->link.lock);
+	return turn;
+}
+
+static void
+hold(struct softrdma_watched *watched)
+{
+	softrdma_link_get(&connection_of_watched(watched)->link);
+}
+
+static void
+release(struct softrdma_watched *watched)
+{
+	softrdma_link_put(&connection_of_watched(watched)->link);
+}
+
+/* --- the socket --- */
+
+static void
+set_socket_options(int fd)
+{
+	const int one = 1;
+	const int idle_s = SOFTRDMA_PEER_TIMEOUT_MS / 2000;
+	const int interval_s = 2;
+	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
+	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
+	/* they only make a vanished peer seen sooner; TCP_NODELAY is set since the handshake (pending.c) */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+static void
+drop_stream(struct softrdma_connection *conn)
+{
+	if (conn->stream)
+		conn->stream->ops->delete (conn->stream);
+	conn->stream = NULL;
+}
+
+/* the stream that both sides have agreed on; 0 or an errno value */
+static int
+take_stream(struct softrdma_connection *conn, int fd, struct softrdma_tls *tls, bool records)
+{
+	struct softrdma_link *link = &conn->link;
+	int ret = 0;
+	if (tls)
+		conn->stream = softrdma_tls_stream(tls);
+	else if (records)
+		ret = softrdma_records_new(fd, &conn->stream);
+	conn->encrypted = tls != NULL;
+	link->by_copy = conn->stream != NULL;
+	return ret;
+}
+
+int
+softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	assert(conn->fd == -1 && conn->stream == NULL);
+	int ret = take_stream(conn, fd, tls, records);
+	if (ret) {
+		softrdma_fork_close(fd);
+		return ret;
+	}
+	set_socket_options(fd);
+	conn->fd = fd;
+	conn->wants_space = true; /* as all that is watched from the first */
+	softrdma_link_get(link);
+	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
+	if (epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_ADD, fd, &ev) != 0) {
+		ret = errno;
+		conn->fd = -1;
+		drop_stream(conn);
+		softrdma_fork_close(fd);
+		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
+		return ret;
+	}
+	if (conn->faulty)
+		softrdma_faulty_attached(conn);
+	if (conn->faulty == NULL && !conn->encrypted)
+		softrdma_direct_offer(link,
+			fd); /* TLS is for peers that are not trusted, and faults need frames */
+	/* what has come with the last message of the handshake raises no further edge */
+	if (softrdma_stream_has_input(conn->stream))
+		softrdma_engine_queue(&conn->watched);
+	return 0;
+}
+
+void
+softrdma_connection_detach(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	softrdma_timer_clear(&conn->deadline);
+	softrdma_timer_clear(&conn->rnr_timer);
+	if (conn->fd < 0)
+		return;
+	softrdma_reader_leave(conn);
+	softrdma_direct_end(link);
+	int fd = conn->fd;
+	conn->fd = -1;
+	drop_stream(conn);
+	link->tx.first = link->tx.count = 0;
+	/* closing does not end the connection while a waiter polls it */
+	if (conn->lent)
+		shutdown(fd, SHUT_RDWR);
+	epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_DEL, fd, NULL);
+	softrdma_engine_retire(&conn->watched);
+	softrdma_fork_close(fd);
+}
+
+void
+softrdma_connection_deadline(struct softrdma_link *link, unsigned ms)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	if (ms)
+		softrdma_timer_set_ms(&conn->deadline, ms);
+	else
+		softrdma_timer_clear(&conn->deadline);
+}
+
+void
+softrdma_connection_receive_posted(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	pthread_mutex_lock(&link->lock);
+	if (link->qp && conn->fd >= 0) {
+		softrdma_responder_fed(&link->responder);
+		softrdma_connection_send(link);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+/* --- deadlines --- */
+
+static void
+look_at_deadlines(struct softrdma_connection *conn, const void *arg)
+{
+	struct softrdma_link *link = &conn->link;
+	const uint64_t now_ns = *(const uint64_t *)arg;
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (softrdma_timer_has_expired(&conn->deadline, now_ns)) {
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not answer in time: connection closed");
+		softrdma_connection_stream_ended(conn);
+	}
+	if (link->requester.waiting && softrdma_timer_has_expired(&conn->rnr_timer, now_ns)) {
+		softrdma_requester_fail(&link->requester, IBV_WC_RNR_RETRY_EXC_ERR);
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+		softrdma_connection_send(link);
+	}
+	if (softrdma_timer_has_expired(&conn->absence_timer, now_ns)) {
+		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
+		softrdma_connection_send(link);
+	}
+}
+
+void
+softrdma_connections_tick(uint64_t now_ns)
+{
+	softrdma_links_for_each(look_at_deadlines, &now_ns);
+}
+
+/* --- beginning and end --- */
+
+static void
+delete_connection(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	assert(conn->fd == -1);
+	softrdma_faulty_delete(conn->faulty);
+	free(conn);
+}
+
+struct softrdma_link *
+softrdma_connection_new(void)
+{
+	struct softrdma_connection *conn = calloc(1, sizeof(*conn));
+	if (conn == NULL)
+		return NULL;
+	if (softrdma_faulty_new(&conn->faulty)) {
+		free(conn);
+		return NULL;
+	}
+	softrdma_link_init(&conn->link, delete_connection);
+	if (conn->faulty)
+		conn->link.tx.frames_max = 1; /* faults strike single frames */
+	conn->watched.turn = take_turn;
+	conn->watched.hold = hold;
+	conn->watched.release = release;
+	conn->fd = -1;
+	return &conn->link;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* engine.c -- the progress thread: events, turns, tickers and timers */
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "softrdma/engine/engine.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/base/thread.h"
+
+/* how long the thread looks for more after work before it sleeps: a response often follows at once */
+#define SPIN_US_DEFAULT 50
+
+/* an object that had this many events in a row is polled before all are looked at again ... */
+#define BUSY_AFTER 4
+/* ... this often; a turn that has received something takes a quarter of that away */
+#define BUSY_TURNS 16
+
+#define EVENTS_MAX 64
+
+/* added ones: the connection manager, and those who connect without it */
+#define TICKERS_MAX 2
+
+static const unsigned beat_ms[SOFTRDMA_BEATS] = {
+	[SOFTRDMA_BEAT_POLLERS] = 2,
+	[SOFTRDMA_BEAT_DEADLINES] = 20,
+};
+
+/* guarded by the lock, unless said otherwise */
+static struct {
+	pthread_mutex_t lock;
+	int epoll_fd;
+	int wake_fd;
+	pthread_t thread;
+	bool running, stopping;
+	uint64_t spin_ns;
+	const struct softrdma_engine_calls *calls;
+
+	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
+	unsigned work_count;                       /* peeked at without the lock */
+	struct softrdma_watched *retired;          /* to be released after the current batch of events */
+
+	int timed[SOFTRDMA_BEATS];                     /* peeked at without the lock */
+	void (*tickers[TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
+	uint64_t alarm_ns;                             /* the earliest one; 0: none */
+} engine = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.epoll_fd = -1,
+	.wake_fd = -1,
+};
+
+/*
+ * The object from which this thread expects more, as long as it does not sleep: to receive right away costs
+ * less than to ask where input has come, and then to receive. The kernel still reports what has come, so
+ * nothing is lost when this ends.
+ */
+static _Thread_local struct {
+	struct softrdma_watched *watched; /* referenced; NULL: none */
+	unsigned events;                  /* in a row, at most BUSY_AFTER */
+	unsigned turns;                   /* that are left of BUSY_TURNS */
+} busy;
+
+/* true if more input is likely to follow the event just handled */
+static _Thread_local bool more_may_follow;
+
+void
+softrdma_engine_after_fork(void)
+{
+	softrdma_fork_keep(engine.work);
+	softrdma_fork_keep(engine.retired);
+	softrdma_fork_keep(busy.watched);
+	memset(&engine, 0, sizeof(engine));
+	memset(&busy, 0, sizeof(busy));
+	engine.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	engine.epoll_fd = engine.wake_fd = -1;
+}
+
+int
+softrdma_engine_epoll(void)
+{
+	return engine.epoll_fd;
+}
+
+uint64_t
+softrdma_engine_spin_ns(void)
+{
+	return engine.spin_ns;
+}
+
+static void
+wake_thread(void)
+{
+	const uint64_t one = 1;
+	while (write(engine.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void
+drain_wakes(void)
+{
+	uint64_t count;
+	while (read(engine.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+/* --- objects that are no longer watched --- */
+
+void
+softrdma_engine_retire(struct softrdma_watched *watched)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool running = engine.running;
+	if (running) {
+		watched->retired_next = engine.retired;
+		engine.retired = watched;
+	}
+	pthread_mutex_unlock(&engine.lock);
+	if (!running)
+		watched->release(watched);
+}
+
+static void
+release_retired(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_watched *watched = engine.retired;
+	engine.retired = NULL;
+	pthread_mutex_unlock(&engine.lock);
+	while (watched) {
+		struct softrdma_watched *next = watched->retired_next;
+		watched->release(watched);
+		watched = next;
+	}
+}
+
+/* --- turns --- */
+
+void
+softrdma_engine_queue(struct softrdma_watched *watched)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool wake = engine.work == NULL;
+	if (!watched->queued) {
+		watched->queued = true;
+		watched->work_next = NULL;
+		watched->hold(watched);
+		if (engine.work)
+			engine.work_last->work_next = watched;
+		else
+			engine.work = watched;
+		engine.work_last = watched;
+		__atomic_fetch_add(&engine.work_count, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&engine.lock);
+	if (wake)
+		wake_thread();
+}
+
+bool
+softrdma_engine_has_queued(void)
+{
+	return __atomic_load_n(&engine.work_count, __ATOMIC_RELAXED) > 0;
+}
+
+static struct softrdma_watched *
+take_work(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	struct softrdma_watched *watched = engine.work;
+	assert(watched); /* only this thread takes out, and no more than it has counted */
+	engine.work = watched->work_next;
+	__atomic_fetch_sub(&engine.work_count, 1, __ATOMIC_RELAXED);
+	watched->queued = false;
+	pthread_mutex_unlock(&engine.lock);
+	return watched;
+}
+
+static void
+end_busy_polling(void)
+{
+	if (busy.watched)
+		busy.watched->release(busy.watched);
+	busy.watched = NULL;
+	busy.events = 0;
+}
+
+/* something has come for this object, and more may follow */
+static void
+expect_more_of(struct softrdma_watched *watched)
+{
+	if (watched != busy.watched) {
+		end_busy_polling();
+		watched->hold(watched);
+		busy.watched = watched;
+	}
+	if (busy.events < BUSY_AFTER)
+		busy.events++;
+}
+
+/* true if something was received */
+static bool
+take_turn(struct softrdma_watched *watched, uint32_t events)
+{
+	const struct softrdma_turn turn = watched->turn(watched, events);
+	more_may_follow = turn.may_follow;
+	if (turn.alone && turn.progress)
+		expect_more_of(watched);
+	else if (!turn.alone && watched == busy.watched)
+		end_busy_polling(); /* the object may be gone with it */
+	return turn.progress;
+}
+
+/*
+ * Gives another turn to at most this many objects that had more to do than one; those that are queued meanwhile
+ * wait for the next call. False: there was none.
+ */
+static bool
+do_queued_work(unsigned most)
+{
+	pthread_mutex_lock(&engine.lock);
+	unsigned count = engine.work_count < most ? engine.work_count : most;
+	pthread_mutex_unlock(&engine.lock);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct softrdma_watched *watched = take_work();
+		take_turn(watched, 0);
+		watched->release(watched);
+	}
+	return count > 0;
+}
+
+/* --- time --- */
+
+void
+softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns))
+{
+	int at = 0;
+	pthread_mutex_lock(&engine.lock);
+	while (engine.tickers[at] && engine.tickers[at] != tick) {
+		at++;
+		assert(at < TICKERS_MAX);
+	}
+	engine.tickers[at] = tick;
+	pthread_mutex_unlock(&engine.lock);
+}
+
+void
+softrdma_engine_timed(enum softrdma_beat beat, int change)
+{
+	if (change == 0)
+		return;
+	pthread_mutex_lock(&engine.lock);
+	const int timed = __atomic_add_fetch(&engine.timed[beat], change, __ATOMIC_RELAXED);
+	assert(timed >= 0);
+	pthread_mutex_unlock(&engine.lock);
+	if (change > 0 && timed == change)
+		wake_thread();
+}
+
+bool
+softrdma_engine_is_timed(enum softrdma_beat beat)
+{
+	return __atomic_load_n(&engine.timed[beat], __ATOMIC_RELAXED) > 0;
+}
+
+void
+softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
+{
+	const bool was_set = softrdma_timer_is_set(timer);
+	timer->when_ns = softrdma_now_ns() + from_now_ns;
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, !was_set);
+}
+
+void
+softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
+{
+	softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
+}
+
+void
+softrdma_timer_clear(struct softrdma_timer *timer)
+{
+	const bool was_set = softrdma_timer_is_set(timer);
+	timer->when_ns = 0;
+	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -was_set);
+}
+
+void
+softrdma_engine_alarm(uint64_t when_ns)
+{
+	pthread_mutex_lock(&engine.lock);
+	bool earlier = engine.alarm_ns == 0 || when_ns < engine.alarm_ns;
+	if (earlier)
+		engine.alarm_ns = when_ns;
+	pthread_mutex_unlock(&engine.lock);
+	if (earlier)
+		wake_thread();
+}
+
+/* those that still wait for something set the alarm again, and so wake this thread */
+static void
+ring_alarm(uint64_t now_ns)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.alarm_ns = 0; /* before the call: what is set meanwhile is not lost */
+	pthread_mutex_unlock(&engine.lock);
+	engine.calls->ring(now_ns);
+}
+
+/* ms until then, rounded up; at most one beat, for the clock may be set forward */
+static int
+ms_until(uint64_t when_ns, uint64_t now_ns)
+{
+	const uint64_t most = beat_ms[SOFTRDMA_BEAT_DEADLINES];
+	uint64_t ms = (when_ns - now_ns + SOFTRDMA_NS_PER_MS - 1) / SOFTRDMA_NS_PER_MS;
+	return (int)(ms < most ? ms : most);
+}
+
+/* the sooner of both; -1 and 0 stand for never */
+static int
+sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
+{
+	if (when_ns == 0)
+		return timeout_ms;
+	int ms = ms_until(when_ns, now_ns);
+	return timeout_ms >= 0 && timeout_ms < ms ? timeout_ms : ms;
+}
+
+struct schedule {
+	uint64_t beat_ns[SOFTRDMA_BEATS]; /* when to look next */
+	uint64_t spin_until_ns;
+};
+
+/* looks at what is due; the result is how long epoll_wait may sleep, in ms */
+static int
+do_timed_work(struct schedule *schedule)
+{
+	int timed[SOFTRDMA_BEATS];
+	void (*tickers[TICKERS_MAX])(uint64_t now_ns);
+	pthread_mutex_lock(&engine.lock);
+	memcpy(timed, engine.timed, sizeof(timed));
+	memcpy(tickers, engine.tickers, sizeof(tickers));
+	uint64_t alarm_ns = engine.alarm_ns;
+	pthread_mutex_unlock(&engine.lock);
+
+	const uint64_t now_ns = softrdma_now_ns();
+	int timeout_ms = -1;
+	for (int beat = SOFTRDMA_BEATS - 1; beat >= 0; beat--) {
+		if (timed[beat] > 0)
+			timeout_ms = (int)beat_ms[beat]; /* the shorter beats come last */
+	}
+	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++) {
+		if (timed[beat] == 0 || now_ns < schedule->beat_ns[beat])
+			continue;
+		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
+		engine.calls->tick[beat](now_ns);
+		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < TICKERS_MAX && tickers[i]; i++)
+			tickers[i](now_ns);
+	}
+	if (alarm_ns && now_ns >= alarm_ns) {
+		ring_alarm(now_ns);
+		alarm_ns = 0;
+	}
+	const uint64_t look_ns = engine.calls->before_sleep(now_ns);
+	if (now_ns < schedule->spin_until_ns)
+		return 0;
+	return sooner(sooner(timeout_ms, alarm_ns, now_ns), look_ns, now_ns);
+}
+
+/* --- the thread --- */
+
+enum handled {
+	HANDLED_NOTHING,
+	HANDLED_ALL, /* no input is expected to follow */
+	HANDLED_SOME,
+};
+
+/* false: it is time to look at all, nothing has come for the object that is polled */
+static bool
+poll_busily(void)
+{
+	while (busy.events == BUSY_AFTER && busy.turns > 0) {
+		busy.turns--;
+		if (take_turn(busy.watched, 0)) {
+			busy.turns -= busy.turns < BUSY_TURNS / 4 ? busy.turns : BUSY_TURNS / 4;
+			return true;
+		}
+	}
+	busy.turns = BUSY_TURNS;
+	return false;
+}
+
+static void
+handle_event(struct softrdma_watched *watched, uint32_t events)
+{
+	more_may_follow = true;
+	if (watched->turn)
+		take_turn(watched, events);
+	else
+		watched->handle(watched, events);
+}
+
+static enum handled
+handle_events(int timeout_ms)
+{
+	if (timeout_ms != 0)
+		end_busy_polling();
+	else if (poll_busily())
+		return more_may_follow ? HANDLED_SOME : HANDLED_ALL;
+
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, timeout_ms);
+	enum handled handled = HANDLED_NOTHING;
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.ptr == NULL) {
+			drain_wakes();
+			continue;
+		}
+		handle_event(events[i].data.ptr, events[i].events);
+		if (more_may_follow)
+			handled = HANDLED_SOME;
+		else if (handled == HANDLED_NOTHING)
+			handled = HANDLED_ALL;
+	}
+	return handled;
+}
+
+static void *
+run_thread(void *arg)
+{
+	(void)arg;
+	struct schedule schedule = { 0 };
+	bool stopping = false;
+	engine.calls->begin();
+	while (!stopping) {
+		/* one: objects that have little to do must not wait for all that have much */
+		bool worked = do_queued_work(1);
+		int timeout_ms = do_timed_work(&schedule);
+		enum handled handled = handle_events(worked ? 0 : timeout_ms);
+		if (handled == HANDLED_SOME && engine.spin_ns)
+			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
+		else if (handled == HANDLED_ALL)
+			schedule.spin_until_ns = 0;
+		release_retired();
+		pthread_mutex_lock(&engine.lock);
+		stopping = engine.stopping;
+		pthread_mutex_unlock(&engine.lock);
+	}
+	end_busy_polling();
+	engine.calls->end();
+	return NULL;
+}
+
+int
+softrdma_engine_open(void)
+{
+	engine.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
+	return engine.epoll_fd < 0 ? errno : 0;
+}
+
+int
+softrdma_engine_run(const struct softrdma_engine_calls *calls)
+{
+	int ret;
+	engine.wake_fd = softrdma_fork_owned(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (engine.wake_fd < 0)
+		return errno;
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
+	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, engine.wake_fd, &ev) != 0) {
+		ret = errno;
+		goto err_close_wake;
+	}
+	engine.calls = calls;
+	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
+	engine.running = true;
+	engine.stopping = false;
+	ret = softrdma_thread_create(&engine.thread, "softrdma", run_thread, NULL);
+	if (ret)
+		goto err_not_running;
+	return 0;
+
+err_not_running:
+	engine.running = false;
+err_close_wake:
+	softrdma_fork_close(engine.wake_fd);
+	engine.wake_fd = -1;
+	return ret;
+}
+
+void
+softrdma_engine_halt(void)
+{
+	pthread_mutex_lock(&engine.lock);
+	engine.stopping = true;
+	pthread_mutex_unlock(&engine.lock);
+	wake_thread();
+	pthread_join(engine.thread, NULL);
+}
+
+void
+softrdma_engine_drain(void)
+{
+	do_queued_work(UINT_MAX);
+	pthread_mutex_lock(&engine.lock);
+	engine.running = false;
+	pthread_mutex_unlock(&engine.lock);
+	release_retired();
+}
+
+void
+softrdma_engine_close(void)
+{
+	if (engine.wake_fd >= 0)
+		softrdma_fork_close(engine.wake_fd);
+	softrdma_fork_close(engine.epoll_fd);
+	engine.wake_fd = engine.epoll_fd = -1;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* flush_worker.c -- makes durable what a FLUSH asks for, on a worker where that may block */
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/base/env.h"
+#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/flush_worker.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/engine/workers.h"
+
+/* 0 or an errno value; an injected fault leaves the range as it is, and is an error */
+static int
+make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
+	size_t len)
+{
+	if (conn->faulty && conn->faulty->flush_fails)
+		return EIO;
+	return softrdma_persist_flush(persist, addr, len);
+}
+
+/* the lock is dropped while the medium is busy */
+static void
+make_flush(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_mr *mr = link->responder.flush_mr; /* held, so it stays */
+	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
+	size_t len = link->responder.flush_len;
+	pthread_mutex_unlock(&link->lock);
+	if (conn->faulty) /* its decisions stay until the next flush begins */
+		softrdma_faulty_flush_waits(conn->faulty);
+	int error = make_durable(conn, mr->persist, addr, len);
+	pthread_mutex_lock(&link->lock);
+
+	conn->flush_running = false;
+	softrdma_responder_flushed(&link->responder, error);
+	if (link->qp) {
+		if (error)
+			softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+		if (conn->fd >= 0 && softrdma_connection_after_receive(conn, softrdma_link_rx_go_on(link)))
+			softrdma_connection_serve(conn);
+	}
+}
+
+/* looks for the next flush for as long as the progress thread looks for more work */
+static void
+look_for_flush(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	const uint64_t end_ns = softrdma_now_ns() + softrdma_engine_spin_ns();
+	while (conn->fd >= 0 && !conn->flush_running && !softrdma_workers_are_short() &&
+		softrdma_now_ns() < end_ns) {
+		/* without the lock, for those who post; the socket may go meanwhile */
+		struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
+		pthread_mutex_unlock(&link->lock);
+		int ready = poll(&pfd, 1, 0);
+		pthread_mutex_lock(&link->lock);
+		if (ready > 0 && conn->fd >= 0)
+			softrdma_connection_serve(conn);
+	}
+}
+
+/*
+ * A client usually sends its next FLUSH right after the previous one completes. The worker therefore keeps the
+ * socket for a while: that FLUSH then wakes neither the progress thread nor another worker.
+ */
+static void
+flush_on_worker(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool kept = false;
+	pthread_mutex_lock(&link->lock);
+	conn->has_worker = true;
+	do {
+		make_flush(conn);
+		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_lend(conn));
+		if (kept)
+			look_for_flush(conn);
+	} while (conn->flush_running && !softrdma_workers_are_short());
+	conn->has_worker = false;
+	if (kept)
+		softrdma_reader_take_back(conn);
+	if (conn->flush_running) /* others' come first; it cannot fail, there is a thread: this one */
+		softrdma_workers_submit(conn, flush_on_worker);
+	pthread_mutex_unlock(&link->lock);
+}
+
+void
+softrdma_flush_start(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	struct softrdma_responder *resp = &link->responder;
+	assert(resp->flushing && !conn->flush_running);
+	struct softrdma_persist *persist = resp->flush_mr->persist;
+	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
+	if (conn->faulty)
+		softrdma_faulty_flush_begins(conn->faulty);
+	bool slow = conn->faulty && conn->faulty->flush_delay_ns > 0;
+	/* many short flushes take as long as one long one */
+	const size_t in_turn = conn->flushed_in_turn + resp->flush_len;
+	if (slow || softrdma_persist_may_block(persist, in_turn)) {
+		conn->flush_running = true;
+		int ret = conn->has_worker ? 0 : softrdma_workers_submit(conn, flush_on_worker);
+		if (ret == 0)
+			return;
+		conn->flush_running = false;
+		static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+		SOFTRDMA_LOG_FEW(&limit, WARNING,
+			"no thread for a flush (%s): it holds up all other connections", strerror(ret));
+	}
+	conn->flushed_in_turn = in_turn;
+	softrdma_responder_flushed(resp, make_durable(conn, persist, addr, resp->flush_len));
+}

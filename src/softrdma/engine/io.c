@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* io.c -- starts and ends what serves the sockets of the process */
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "softrdma/samehost/board.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/base/copy.h"
+#include "softrdma/samehost/direct.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/faulty.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/engine/io.h"
+#include "softrdma/engine/links.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/engine/workers.h"
+
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before all others */
+static unsigned users;
+
+void
+softrdma_io_after_fork(void)
+{
+	users = 0;
+	users_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static const struct softrdma_engine_calls calls = {
+	.begin = softrdma_board_live,
+	.end = softrdma_board_die,
+	.tick = {
+		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
+		[SOFTRDMA_BEAT_DEADLINES] = softrdma_connections_tick,
+	},
+	.ring = softrdma_faulty_ring,
+	.before_sleep = softrdma_newcomers_pause,
+};
+
+static int
+start(void)
+{
+	int ret = softrdma_engine_open();
+	if (ret)
+		return ret;
+	ret = softrdma_newcomers_open(softrdma_engine_epoll());
+	if (ret)
+		goto err_close_engine;
+	softrdma_board_open();
+	ret = softrdma_engine_run(&calls);
+	if (ret)
+		goto err_close_board;
+	return 0;
+
+err_close_board:
+	softrdma_board_close();
+	softrdma_newcomers_close();
+err_close_engine:
+	softrdma_engine_close();
+	return ret;
+}
+
+/* a queue pair may outlive its id, and so the engine: only the one who destroys it still comes to it */
+static void
+end_lane(struct softrdma_connection *conn, const void *arg)
+{
+	(void)arg;
+	softrdma_direct_end(&conn->link);
+}
+
+static void
+stop(void)
+{
+	softrdma_engine_halt();
+	softrdma_workers_stop();
+	softrdma_engine_drain();
+	softrdma_links_for_each(end_lane, NULL);
+	softrdma_board_close();
+	softrdma_copy_close();
+	softrdma_newcomers_close();
+	softrdma_engine_close();
+}
+
+int
+softrdma_io_start(void)
+{
+	pthread_mutex_lock(&users_lock);
+	int ret = users == 0 ? start() : 0;
+	if (ret == 0)
+		users++;
+	pthread_mutex_unlock(&users_lock);
+	return ret;
+}
+
+void
+softrdma_io_stop(void)
+{
+	pthread_mutex_lock(&users_lock);
+	assert(users > 0);
+	if (--users == 0)
+		stop();
+	pthread_mutex_unlock(&users_lock);
+}
+
+static void
+revoke_from(struct softrdma_connection *conn, const void *arg)
+{
+	if (conn->link.qp == NULL)
+		return;
+	if (softrdma_link_revoke(&conn->link, arg))
+		softrdma_connection_stream_ended(conn);
+	else
+		softrdma_connection_send(&conn->link);
+}
+
+void
+softrdma_io_revoke(const struct softrdma_mr *mr)
+{
+	softrdma_links_for_each(revoke_from, mr);
+	softrdma_direct_wait();
+}

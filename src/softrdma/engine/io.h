@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * io.h -- starts and ends what serves the sockets of the process
+ *
+ * The progress thread (engine.h), the workers (workers.h) and the board (board.h) live from the first user to the
+ * last.
+ *
+ * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link,
+ * receive queue, engine or workers or list of links, completion queue or id, channel.
+ */
+
+#ifndef SOFTRDMA_IO_H
+#define SOFTRDMA_IO_H
+
+#include "softrdma/core/memory.h"
+
+/* one more user; 0 or an errno value. Not on the progress thread, no lock held. */
+int softrdma_io_start(void);
+/* one user fewer; the last one ends the threads. Not on the progress thread, no lock held. */
+void softrdma_io_stop(void);
+
+/*
+ * The region has left the table. After this call no thread of the device touches it, except for flushes that run on
+ * a worker. No lock held.
+ */
+void softrdma_io_revoke(const struct softrdma_mr *mr);
+
+#endif /* SOFTRDMA_IO_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* links.h -- the list of all connections of the device */
+
+#ifndef SOFTRDMA_LINKS_H
+#define SOFTRDMA_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/engine/connection.h"
+
+/* a new queue pair's link becomes known to the device, or no longer is. No lock held. */
+void softrdma_links_add(struct softrdma_link *link);
+void softrdma_links_remove(struct softrdma_link *link);
+
+/* true if there is a queue pair with this number. No lock held. */
+bool softrdma_links_have_qp_num(uint32_t qp_num);
+
+/*
+ * Calls visit() for each connection, with its link's lock held and the list's not. try_each() leaves out those whose
+ * lock is taken. visit() may be called twice for a connection. No lock held.
+ */
+void softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const void *arg),
+	const void *arg);
+void softrdma_links_try_each(void (*visit)(struct softrdma_connection *conn, const void *arg),
+	const void *arg);
+
+#endif /* SOFTRDMA_LINKS_H */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* newcomers.c -- those who are not connected yet, and their part of the progress thread's time */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "softrdma/engine/engine.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/engine/newcomers.h"
+
+/* that have their turn between two looks at the connections, and after how long no other one begins his */
+#define TURNS 8
+#define TURN_NS 500000u
+
+/* one part in so many of the time is theirs, and how far they may be ahead of that */
+#define SHARE 3
+#define AHEAD_NS 1000000u
+/* for so long after connections had something to do; before that, nobody is held up */
+#define GIVE_WAY_NS 1000000000u
+/* no pause is longer: who has not run in between has not used the time */
+#define PAUSE_MAX_NS 100000000u
+
+static struct newcomers {
+	struct softrdma_watched watched; /* all of them, as one */
+	int epoll_of_all;
+	int epoll_fd;
+
+	uint64_t look;  /* at all connections, and once at newcomers */
+	bool one_waits; /* for another look: so do those behind it */
+
+	uint64_t give_way_until_ns;
+	uint64_t paid_until_ns;   /* by then the time that they have used is a SHARE of all */
+	uint64_t paused_until_ns; /* 0: they have their turns */
+} newcomers = { .epoll_fd = -1 };
+
+static bool connections_busy; /* since the last charge; any thread */
+
+void
+softrdma_newcomers_after_fork(void)
+{
+	newcomers = (struct newcomers){ .epoll_fd = -1 };
+	__atomic_store_n(&connections_busy, false, __ATOMIC_RELAXED);
+}
+
+static bool
+may_come(bool may)
+{
+	struct epoll_event ev = { .events = may ? EPOLLIN : 0, .data.ptr = &newcomers.watched };
+	return epoll_ctl(newcomers.epoll_of_all, EPOLL_CTL_MOD, newcomers.epoll_fd, &ev) == 0;
+}
+
+static void
+charge(uint64_t begin_ns, uint64_t end_ns)
+{
+	if (newcomers.paid_until_ns < begin_ns)
+		newcomers.paid_until_ns = begin_ns;
+	newcomers.paid_until_ns += SHARE * (end_ns - begin_ns);
+	if (newcomers.paid_until_ns > end_ns + PAUSE_MAX_NS)
+		newcomers.paid_until_ns = end_ns + PAUSE_MAX_NS;
+	if (__atomic_exchange_n(&connections_busy, false, __ATOMIC_RELAXED))
+		newcomers.give_way_until_ns = end_ns + GIVE_WAY_NS;
+	bool ahead = newcomers.paid_until_ns > end_ns + AHEAD_NS;
+	if (ahead && end_ns < newcomers.give_way_until_ns && may_come(false))
+		newcomers.paused_until_ns = newcomers.paid_until_ns;
+}
+
+static bool
+take_event(struct epoll_event *event)
+{
+	int count;
+	do
+		count = epoll_wait(newcomers.epoll_fd, event, 1, 0);
+	while (count < 0 && errno == EINTR);
+	return count == 1;
+}
+
+static void
+handle(struct softrdma_watched *watched, uint32_t events_of_all)
+{
+	(void)watched;
+	(void)events_of_all;
+	const uint64_t begin_ns = softrdma_now_ns();
+	uint64_t now_ns = begin_ns;
+	struct epoll_event event;
+	newcomers.look++;
+	newcomers.one_waits = false;
+	/* one by one: a signature of TLS can take milliseconds, and an event that is taken must be handled */
+	for (int turn = 0;
+		turn < TURNS && now_ns - begin_ns < TURN_NS && !newcomers.one_waits && take_event(&event);
+		turn++) {
+		struct softrdma_watched *newcomer = event.data.ptr;
+		newcomer->handle(newcomer, event.events);
+		now_ns = softrdma_now_ns();
+	}
+	charge(begin_ns, now_ns);
+}
+
+int
+softrdma_newcomers_open(int epoll_of_all)
+{
+	newcomers = (struct newcomers){ .watched.handle = handle, .epoll_of_all = epoll_of_all };
+	newcomers.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
+	if (newcomers.epoll_fd < 0)
+		return errno;
+	/* without an edge: it is ready as long as one of them is */
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &newcomers.watched };
+	if (epoll_ctl(epoll_of_all, EPOLL_CTL_ADD, newcomers.epoll_fd, &ev) == 0)
+		return 0;
+	int ret = errno;
+	softrdma_newcomers_close();
+	return ret;
+}
+
+void
+softrdma_newcomers_close(void)
+{
+	softrdma_fork_close(newcomers.epoll_fd);
+	newcomers.epoll_fd = -1;
+}
+
+static int
+control(int op, int fd, struct softrdma_watched *watched)
+{
+	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = watched };
+	return epoll_ctl(newcomers.epoll_fd, op, fd, &ev) == 0 ? 0 : errno;
+}
+
+int
+softrdma_newcomers_watch(int fd, struct softrdma_watched *watched)
+{
+	return control(EPOLL_CTL_ADD, fd, watched);
+}
+
+int
+softrdma_newcomers_look_again(int fd, struct softrdma_watched *watched)
+{
+	return control(EPOLL_CTL_MOD, fd, watched);
+}
+
+void
+softrdma_newcomers_forget(int fd, struct softrdma_watched *watched)
+{
+	control(EPOLL_CTL_DEL, fd, NULL);
+	softrdma_engine_retire(watched);
+}
+
+void
+softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched)
+{
+	softrdma_newcomers_forget(fd, watched);
+	softrdma_fork_close(fd);
+}
+
+/* newcomers can come first in a look, so the next one may not have seen the connections when they have their turn */
+uint64_t
+softrdma_newcomers_look_after_next(void)
+{
+	return newcomers.look + 2;
+}
+
+bool
+softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *watched)
+{
+	if (newcomers.look >= look)
+		return true;
+	newcomers.one_waits = true;
+	/* if that cannot be, it does not wait */
+	return softrdma_newcomers_look_again(fd, watched) != 0;
+}
+
+void
+softrdma_newcomers_give_way(void)
+{
+	/* it is asked for each time that something comes, by many threads, and hardly ever unset */
+	if (!__atomic_load_n(&connections_busy, __ATOMIC_RELAXED))
+		__atomic_store_n(&connections_busy, true, __ATOMIC_RELAXED);
+}
+
+uint64_t
+softrdma_newcomers_pause(uint64_t now_ns)
+{
+	if (newcomers.paused_until_ns && now_ns >= newcomers.paused_until_ns && may_come(true))
+		newcomers.paused_until_ns = 0;
+	return newcomers.paused_until_ns;
+}

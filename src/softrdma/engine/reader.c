@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* reader.c -- which thread reads the socket of a connection */
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "softrdma/bounds.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/links.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/wire/stream.h"
+
+/* polls without success after which a poller has its sockets to itself */
+#define CLAIM_AFTER 64
+
+/* --- borrowers and pollers of one connection --- */
+
+bool
+softrdma_reader_lend(struct softrdma_connection *conn)
+{
+	if (conn->fd < 0 || conn->lent || conn->claimed)
+		return false;
+	conn->lent = true;
+	conn->wants_space = softrdma_connection_is_full(conn);
+	if (softrdma_connection_watch_again(conn) == 0)
+		return true;
+	conn->lent = false;
+	return false;
+}
+
+void
+softrdma_reader_take_back(struct softrdma_connection *conn)
+{
+	conn->lent = false;
+	conn->wants_space = softrdma_connection_is_full(conn);
+	if (conn->fd >= 0)
+		softrdma_connection_watch_again(conn);
+}
+
+void
+softrdma_reader_leave(struct softrdma_connection *conn)
+{
+	if (!conn->claimed)
+		return;
+	conn->claimed = false;
+	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
+}
+
+/* from now on the poller serves this socket alone; the progress thread looks at each beat whether it has stopped */
+static void
+claim(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	conn->claimed = true;
+	if (softrdma_connection_watch_again(conn) != 0) {
+		conn->claimed = false;
+		return;
+	}
+	__atomic_store_n(&link->requester.cq->claimed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&link->responder.cq->claimed, true, __ATOMIC_RELAXED);
+	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, 1);
+}
+
+/* the progress thread waits for the socket again; watching it again reports what has come in between */
+static void
+give_back(struct softrdma_connection *conn)
+{
+	if (!conn->claimed)
+		return;
+	softrdma_reader_leave(conn);
+	conn->idle_polls = 0;
+	conn->wants_space = softrdma_connection_is_full(conn);
+	softrdma_connection_watch_again(conn);
+}
+
+void
+softrdma_reader_stop_polling(struct softrdma_cq *cq)
+{
+	if (!__atomic_load_n(&cq->claimed, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&cq->claimed, false, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&cq->links_lock);
+	for (unsigned i = 0; i < cq->link_count; i++) {
+		pthread_mutex_lock(&cq->links[i]->lock);
+		give_back(softrdma_connection_of(cq->links[i]));
+		pthread_mutex_unlock(&cq->links[i]->lock);
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+}
+
+static void
+poll_connection(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	if (pthread_mutex_trylock(&link->lock) != 0)
+		return; /* another thread serves it */
+	if (conn->fd >= 0) {
+		conn->polls++;
+		conn->idle_polls = softrdma_connection_serve(conn) ? 0 : conn->idle_polls + 1;
+		if (!conn->claimed && conn->fd >= 0 && conn->idle_polls >= CLAIM_AFTER)
+			claim(conn);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+void
+softrdma_reader_poll(struct softrdma_cq *cq)
+{
+	if (pthread_mutex_trylock(&cq->links_lock) != 0)
+		return;
+	if (cq->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
+		for (unsigned i = 0; i < cq->link_count; i++)
+			poll_connection(softrdma_connection_of(cq->links[i]));
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+}
+
+int
+softrdma_reader_borrow(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	int fd = -1;
+	pthread_mutex_lock(&link->lock);
+	/* poll(2) on the socket does not see what TLS holds */
+	bool has_input = softrdma_stream_has_input(conn->stream);
+	if (!conn->flush_running && !has_input && softrdma_reader_lend(conn))
+		fd = conn->fd;
+	pthread_mutex_unlock(&link->lock);
+	return fd;
+}
+
+bool
+softrdma_reader_serve_borrowed(struct softrdma_link *link, short revents)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	pthread_mutex_lock(&link->lock);
+	if (revents & (POLLRDHUP | POLLHUP | POLLERR))
+		conn->hung_up = true;
+	bool progress = conn->fd >= 0 && softrdma_connection_serve(conn);
+	pthread_mutex_unlock(&link->lock);
+	return progress;
+}
+
+void
+softrdma_reader_return(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	pthread_mutex_lock(&link->lock);
+	softrdma_reader_take_back(conn);
+	pthread_mutex_unlock(&link->lock);
+}
+
+static void
+give_back_one(struct softrdma_connection *conn, const void *arg)
+{
+	(void)arg;
+	give_back(conn);
+}
+
+void
+softrdma_reader_about_to_wait(void)
+{
+	if (softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS))
+		softrdma_links_for_each(give_back_one, NULL);
+}
+
+static void
+look_after_claim(struct softrdma_connection *conn, const void *arg)
+{
+	(void)arg;
+	if (!conn->claimed)
+		return;
+	if (conn->polls != conn->polls_seen) {
+		conn->polls_seen = conn->polls;
+		return;
+	}
+	give_back(conn); /* the poller has stopped */
+}
+
+/* a poller has the lock nearly all the time, and is there then: no need to wait for the lock */
+void
+softrdma_readers_tick(uint64_t now_ns)
+{
+	(void)now_ns;
+	softrdma_links_try_each(look_after_claim, NULL);
+}

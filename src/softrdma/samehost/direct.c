@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* direct.c -- writes and reads of a connection to a process on the same host, without its socket */
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/direct.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/core/link.h"
+#include "softrdma/samehost/neighbour.h"
+#include "softrdma/base/sockaddr.h"
+
+/* nanoseconds between two checks of a peer that accesses memory being deregistered */
+#define LOOK_NS 20000
+#define NS_PER_S 1000000000u
+
+/* a connection between two processes of this host */
+struct lane {
+	struct softrdma_lane head; /* first: what a link knows of it */
+	int fd;                    /* of the connection, which closes it after the lane has ended */
+	struct lane *next;         /* in lanes: those opened to the peer; under the lock */
+	unsigned refs;             /* the link, and threads in wait_for(); under the lock */
+	struct softrdma_neighbour *neighbour; /* NULL: the peer's greeting has not arrived */
+	struct softrdma_board_slot *own;
+	const struct softrdma_board_slot *peer;
+	uint32_t number, peer_number;
+	uint32_t slot;                      /* this side's slot, as in its greeting */
+	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* this side's board, as in its greeting */
+	bool greeting_due;
+	uint64_t done; /* bytes of the oldest request that have been copied */
+	uint64_t uses; /* number of uses of windows so far */
+	struct softrdma_window windows[SOFTRDMA_WINDOWS];
+};
+
+static struct lane *
+lane_of(const struct softrdma_link *link)
+{
+	return (struct lane *)link->lane;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lane *lanes;
+
+void
+softrdma_direct_after_fork(void)
+{
+	softrdma_fork_keep(lanes);
+	lanes = NULL;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* --- beginning and end --- */
+
+/* gives the addresses of both ends of a socket; false: the kernel does not tell them */
+static bool
+get_addresses(int fd, union softrdma_address *own, union softrdma_address *peer)
+{
+	socklen_t own_len = sizeof(*own), peer_len = sizeof(*peer);
+	memset(own, 0, sizeof(*own));
+	memset(peer, 0, sizeof(*peer));
+	return getsockname(fd, &own->any, &own_len) == 0 && getpeername(fd, &peer->any, &peer_len) == 0;
+}
+
+static bool
+is_same_host(int fd)
+{
+	union softrdma_address own, peer;
+	return get_addresses(fd, &own, &peer) && softrdma_address_equal(&own, &peer);
+}
+
+/* true if both ends have the same port too: the socket of a queue pair that is connected to itself */
+static bool
+is_own_peer(int fd)
+{
+	union softrdma_address own, peer;
+	if (!get_addresses(fd, &own, &peer) || !softrdma_address_equal(&own, &peer))
+		return false;
+	return own.any.sa_family == AF_INET6 ? own.in6.sin6_port == peer.in6.sin6_port
+					     : own.in.sin_port == peer.in.sin_port;
+}
+
+static const struct softrdma_lane_ops ops;
+
+void
+softrdma_direct_offer(struct softrdma_link *link, int fd)
+{
+	/* a right is withheld from peers that are not trusted */
+	if (!softrdma_board_is_there() || link->responder.withheld || !is_same_host(fd))
+		return;
+	uint32_t number;
+	if (softrdma_random(&number, sizeof(number)))
+		return;
+	struct softrdma_board_slot *slot = softrdma_board_take_slot(link->responder.pd);
+	if (slot == NULL)
+		return;
+	struct lane *lane = calloc(1, sizeof(*lane));
+	if (lane == NULL) {
+		softrdma_board_give_slot(slot);
+		return;
+	}
+	lane->head.ops = &ops;
+	lane->fd = fd;
+	lane->refs = 1;
+	lane->own = slot;
+	lane->number = number ? number : 1;
+	lane->greeting_due = true;
+	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, lane->number);
+	lane->slot = greeting.slot;
+	memcpy(lane->id, greeting.id, sizeof(lane->id));
+	link->lane = &lane->head;
+}
+
+static bool
+greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
+{
+	struct lane *lane = lane_of(link);
+	if (!lane->greeting_due)
+		return false;
+	lane->greeting_due = false;
+	*greeting = softrdma_board_greeting(lane->own, lane->number);
+	return true;
+}
+
+/* true if the peer sends this side's own greeting back, so that this side would access its own memory */
+static bool
+is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
+{
+	const struct lane *lane = lane_of(link);
+	return greeting->number == lane->number && greeting->slot == lane->slot &&
+		memcmp(greeting->id, lane->id, sizeof(lane->id)) == 0 && !is_own_peer(lane->fd);
+}
+
+static void
+greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+{
+	struct lane *lane = lane_of(link);
+	if (lane->neighbour || link->failed || link->responder.withheld || is_echo(link, greeting))
+		return;
+	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
+	if (neighbour == NULL)
+		return;
+	lane->neighbour = neighbour;
+	lane->peer = &softrdma_neighbour_board(neighbour)->slots[greeting->slot];
+	lane->peer_number = greeting->number;
+	memcpy(lane->own->peer_id, greeting->id, sizeof(lane->own->peer_id));
+	lane->own->peer_slot = greeting->slot;
+	lane->own->peer_number = greeting->number;
+	pthread_mutex_lock(&lock);
+	lane->next = lanes;
+	lanes = lane;
+	pthread_mutex_unlock(&lock);
+	/* only now, because a thread that deregisters memory must find in lanes all peers that may access it */
+	atomic_store(&lane->own->open, lane->number);
+	SOFTRDMA_LOG(INFO,
+		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
+		greeting->pid);
+}
+
+void
+softrdma_direct_shut(struct softrdma_link *link)
+{
+	struct lane *lane = lane_of(link);
+	if (lane)
+		atomic_store(&lane->own->open, 0);
+}
+
+static const struct softrdma_lane_ops ops = {
+	.greet = greet,
+	.greeted = greeted,
+	.shut = softrdma_direct_shut,
+};
+
+/* true if the peer is accessing this process's memory: its busy is odd, and the thread that set it still lives */
+static bool
+is_busy(const struct lane *lane)
+{
+	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
+}
+
+/* takes a lane off the list and frees it; the caller holds the lock */
+static void
+put(struct lane **at)
+{
+	struct lane *lane = *at;
+	*at = lane->next;
+	softrdma_neighbour_leave(lane->neighbour);
+	free(lane);
+}
+
+/* frees lanes that have ended, except those whose peer is still accessing this process's memory */
+static void
+sweep(void)
+{
+	pthread_mutex_lock(&lock);
+	struct lane **at = &lanes;
+	while (*at) {
+		if ((*at)->refs == 0 && !is_busy(*at))
+			put(at);
+		else
+			at = &(*at)->next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void
+softrdma_direct_end(struct softrdma_link *link)
+{
+	struct lane *lane = lane_of(link);
+	if (lane == NULL)
+		return;
+	softrdma_direct_shut(link);
+	link->lane = NULL;
+	for (int i = 0; i < SOFTRDMA_WINDOWS; i++)
+		softrdma_window_close(&lane->windows[i]);
+	softrdma_board_give_slot(lane->own);
+	if (lane->neighbour == NULL) {
+		free(lane);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	lane->refs--;
+	pthread_mutex_unlock(&lock);
+	sweep();
+}
+
+/* --- deregistration --- */
+
+/* waits until the peer ends its current access; any later access finds that the memory is hidden */
+static void
+wait_for(struct lane *lane)
+{
+	const struct timespec look = { .tv_nsec = LOOK_NS };
+	const unsigned busy = atomic_load(&lane->peer->busy);
+	const uint64_t start_ns = softrdma_now_ns();
+	bool told = false;
+	while (atomic_load(&lane->peer->busy) == busy && is_busy(lane)) {
+		nanosleep(&look, NULL);
+		if (!told && softrdma_now_ns() - start_ns > NS_PER_S) {
+			told = true;
+			SOFTRDMA_LOG(WARNING,
+				"memory is taken back that another process of this host is writing or reading and, it "
+				"seems, was stopped at: waiting for it");
+		}
+	}
+}
+
+void
+softrdma_direct_wait(void)
+{
+	pthread_mutex_lock(&lock);
+	struct lane *lane = lanes;
+	while (lane) {
+		lane->refs++;
+		pthread_mutex_unlock(&lock);
+		wait_for(lane);
+		pthread_mutex_lock(&lock);
+		lane->refs--;
+		/* the reference kept it on the list; lanes added meanwhile find that the memory is hidden */
+		lane = lane->next;
+	}
+	pthread_mutex_unlock(&lock);
+	sweep();
+}
+
+/* --- requests --- */
+
+/*
+ * Finds the region that a request accesses, as the responder would, and copies its entry, which may change. False:
+ * the request must go to the responder.
+ */
+static bool
+find_region(const struct lane *lane, const struct softrdma_send *send, struct softrdma_board_region *region)
+{
+	const int right =
+		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	const struct softrdma_board *board = softrdma_neighbour_board(lane->neighbour);
+	const struct softrdma_board_region *at = NULL;
+	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && at == NULL; step++) {
+		at = &board->regions[softrdma_board_place(send->key, step)];
+		if (atomic_load(&at->key) != send->key)
+			at = NULL;
+	}
+	if (at == NULL || send->key == 0) /* 0 marks an entry without a region */
+		return false;
+	region->addr = __atomic_load_n(&at->addr, __ATOMIC_RELAXED);
+	region->length = __atomic_load_n(&at->length, __ATOMIC_RELAXED);
+	region->serial = __atomic_load_n(&at->serial, __ATOMIC_RELAXED);
+	if (at->pd != lane->peer->pd || (at->access & right) != right || send->remote_addr < region->addr)
+		return false;
+	uint64_t offset = send->remote_addr - region->addr;
+	return offset <= region->length && send->length <= region->length - offset;
+}
+
+/* the window of the region: an existing one, or a new one that replaces the least recently used */
+static struct softrdma_window *
+window_of(struct lane *lane, const struct softrdma_board_region *region)
+{
+	struct softrdma_window *window = &lane->windows[0];
+	for (int i = 0; i < SOFTRDMA_WINDOWS; i++) {
+		struct softrdma_window *at = &lane->windows[i];
+		if (at->serial == region->serial && at->addr == region->addr &&
+			at->length == region->length) {
+			at->used = ++lane->uses;
+			return at;
+		}
+		if (at->used < window->used)
+			window = at;
+	}
+	softrdma_window_close(window);
+	softrdma_window_open(window, lane->neighbour, region, softrdma_board_trusts_files());
+	window->used = ++lane->uses;
+	return window;
+}
+
+/* false: local memory is missing */
+static bool
+copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_there)
+{
+	for (int i = 0; i < place->count; i++) {
+		const struct softrdma_mr *mr = place->mr[i];
+		uint8_t *here = place->iov[i].iov_base;
+		size_t len = place->iov[i].iov_len;
+		int ret = 0;
+		/* the application sees a READ by its completion, so the order of bytes is free, but words stay whole */
+		if (from_there && !mr->fragile)
+			memcpy(here, there, len);
+		else if (from_there)
+			ret = softrdma_mr_store(mr, here, there, len);
+		else if (mr && mr->fragile)
+			ret = softrdma_mr_load(mr, there, here, len);
+		else
+			softrdma_copy_upwards(there, here, len);
+		if (ret)
+			return false;
+		there += len;
+	}
+	return true;
+}
+
+/* true if the peer permits accesses, and a deregistration there waits for this side's slot */
+static bool
+is_open(const struct lane *lane)
+{
+	const struct softrdma_board_slot *peer = lane->peer;
+	return atomic_load(&peer->open) == lane->peer_number && peer->peer_number == lane->number &&
+		peer->peer_slot == lane->slot && memcmp(peer->peer_id, lane->id, sizeof(lane->id)) == 0 &&
+		softrdma_neighbour_alive(lane->neighbour);
+}
+
+/* copies one part of the oldest request while busy is set; false: this cannot be done locally */
+static bool
+copy_piece(struct lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
+	size_t len)
+{
+	struct softrdma_board_region region;
+	if (!is_open(lane) || !find_region(lane, send, &region))
+		return false;
+	const bool from_there = send->opcode == SOFTRDMA_OP_READ;
+	const uint64_t addr = send->remote_addr + lane->done;
+	const uint64_t offset = addr - region.addr;
+	struct softrdma_window *window = window_of(lane, &region);
+	if (window->base && softrdma_window_holds(window, offset, len))
+		return copy_by_window(place, window->base + offset, from_there);
+	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
+}
+
+/* copies the next part of the request; false: the whole request must go by TCP */
+static bool
+go_on(struct softrdma_link *link, const struct softrdma_send *send)
+{
+	struct lane *lane = lane_of(link);
+	struct softrdma_place place;
+	uint64_t left = send->length - lane->done;
+	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
+	/* if local memory is refused, the request goes by TCP, which reports the error */
+	bool copied = softrdma_requester_pieces(&link->requester, send, lane->done, len, &place) == 0;
+	if (copied) {
+		pthread_mutex_lock(&lane->own->inside);
+		atomic_fetch_add(&lane->own->busy, 1);
+		copied = copy_piece(lane, send, &place, len);
+		atomic_fetch_add_explicit(&lane->own->busy, 1, memory_order_release);
+		pthread_mutex_unlock(&lane->own->inside);
+	}
+	lane->done = copied ? lane->done + len : 0;
+	return copied;
+}
+
+static bool
+is_direct(const struct softrdma_send *send)
+{
+	return (send->opcode == SOFTRDMA_OP_WRITE || send->opcode == SOFTRDMA_OP_READ) && !send->has_imm &&
+		send->length > 0;
+}
+
+bool
+softrdma_direct_run(struct softrdma_link *link)
+{
+	struct lane *lane = lane_of(link);
+	if (lane->neighbour == NULL || link->state != SOFTRDMA_LINK_UP)
+		return false;
+	size_t budget = SOFTRDMA_DIRECT_MAX;
+	const struct softrdma_send *send;
+	while ((send = softrdma_requester_alone(&link->requester)) != NULL && is_direct(send)) {
+		size_t before = lane->done;
+		if (!go_on(link, send))
+			return false;
+		size_t len = lane->done - before;
+		if (lane->done == send->length) {
+			lane->done = 0;
+			softrdma_requester_made(&link->requester);
+		}
+		budget = len < budget ? budget - len : 0;
+		if (budget == 0)
+			return softrdma_requester_alone(&link->requester) != NULL;
+	}
+	return false;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* neighbour.c -- a local peer: another process on the same host, with its board and its memory */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "softrdma/base/copy.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/persist/mapping.h"
+#include "softrdma/samehost/neighbour.h"
+
+#define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+/* bytes of a window's block, which is populated as a whole on its first use */
+#define BLOCK ((size_t)2 << 20)
+
+#define PROC_PATH_MAX 64
+
+struct softrdma_neighbour {
+	struct softrdma_neighbour *next; /* under the lock */
+	unsigned users;                  /* under the lock */
+	pid_t pid;
+	const struct softrdma_board *board;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_neighbour *neighbours;
+
+void
+softrdma_neighbour_after_fork(void)
+{
+	softrdma_fork_keep(neighbours);
+	neighbours = NULL;
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* --- boards --- */
+
+/* true if the file belongs to this user, has the size of a board, and is a regular file, safe to open */
+static bool
+looks_like_a_board(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_size == sizeof(struct softrdma_board) &&
+		st->st_uid == geteuid();
+}
+
+/* opens the other process's descriptor by its path in /proc; in another PID namespace the path may name another file */
+static const struct softrdma_board *
+map_board(const struct softrdma_greeting *greeting)
+{
+	char path[PROC_PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, greeting->pid, greeting->fd);
+	struct stat st;
+	if (stat(path, &st) != 0 || !looks_like_a_board(&st))
+		return NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return NULL;
+	void *map = MAP_FAILED;
+	int seals = fcntl(fd, F_GET_SEALS);
+	/* the number may refer to another file by now */
+	if (fstat(fd, &st) == 0 && looks_like_a_board(&st) && seals >= 0 &&
+		(seals & BOARD_SEALS) == BOARD_SEALS)
+		map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (map == MAP_FAILED)
+		return NULL;
+	const struct softrdma_board *board = map;
+	if (board->magic == SOFTRDMA_BOARD_MAGIC && memcmp(board->id, greeting->id, sizeof(board->id)) == 0)
+		return board;
+	munmap(map, sizeof(*board));
+	return NULL;
+}
+
+/* the caller holds the lock */
+static struct softrdma_neighbour *
+find(const struct softrdma_greeting *greeting)
+{
+	struct softrdma_neighbour *neighbour = neighbours;
+	while (neighbour && memcmp(neighbour->board->id, greeting->id, sizeof(greeting->id)) != 0)
+		neighbour = neighbour->next;
+	return neighbour;
+}
+
+/* the caller holds the lock */
+static struct softrdma_neighbour *
+add(const struct softrdma_greeting *greeting)
+{
+	struct softrdma_neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	if (neighbour == NULL)
+		return NULL;
+	neighbour->board = map_board(greeting);
+	if (neighbour->board == NULL) {
+		free(neighbour);
+		return NULL;
+	}
+	neighbour->pid = (pid_t)greeting->pid;
+	neighbour->next = neighbours;
+	neighbours = neighbour;
+	return neighbour;
+}
+
+struct softrdma_neighbour *
+softrdma_neighbour_meet(const struct softrdma_greeting *greeting)
+{
+	pthread_mutex_lock(&lock);
+	struct softrdma_neighbour *neighbour = find(greeting);
+	if (neighbour == NULL)
+		neighbour = add(greeting);
+	if (neighbour)
+		neighbour->users++;
+	pthread_mutex_unlock(&lock);
+	return neighbour;
+}
+
+void
+softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
+{
+	pthread_mutex_lock(&lock);
+	bool last = --neighbour->users == 0;
+	if (last) {
+		struct softrdma_neighbour **at = &neighbours;
+		while (*at != neighbour)
+			at = &(*at)->next;
+		*at = neighbour->next;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	munmap((void *)(uintptr_t)neighbour->board, sizeof(*neighbour->board));
+	free(neighbour);
+}
+
+const struct softrdma_board *
+softrdma_neighbour_board(const struct softrdma_neighbour *neighbour)
+{
+	return neighbour->board;
+}
+
+bool
+softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour)
+{
+	return softrdma_board_is_held(&neighbour->board->alive);
+}
+
+/* --- windows --- */
+
+/* finds the area that contains the whole region; false: there is no such area */
+static bool
+find_area(pid_t pid, uint64_t start, uint64_t end, struct softrdma_area *area, char **name_ptr)
+{
+	char path[PROC_PATH_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	FILE *maps = fopen(path, "re");
+	if (maps == NULL)
+		return false;
+	char *line = NULL, *name = NULL;
+	size_t line_size = 0;
+	bool found = false;
+	while (!found && getline(&line, &line_size, maps) > 0)
+		found = softrdma_mapping_parse(line, area, &name) && area->start <= start && area->end >= end;
+	*name_ptr = found ? strdup(name) : NULL;
+	free(line);
+	fclose(maps);
+	return *name_ptr != NULL;
+}
+
+static bool
+is_file_of(const struct stat *st, const struct softrdma_area *area)
+{
+	return S_ISREG(st->st_mode) && st->st_ino == area->inode && st->st_dev == area->dev;
+}
+
+/*
+ * Checks the file first, because opening something other than a file may have effects. Checks it again after
+ * opening it, because the name may refer to another file by then.
+ */
+static int
+open_if_same(const char *path, const struct softrdma_area *area)
+{
+	struct stat st;
+	if (stat(path, &st) != 0 || !is_file_of(&st, area))
+		return -1;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !is_file_of(&st, area))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* finds the file among the other process's descriptors, where a memfd or a deleted file may still be open */
+static int
+open_descriptor_of(pid_t pid, const struct softrdma_area *area)
+{
+	char path[PROC_PATH_MAX];
+	int len = snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(path);
+	if (dir == NULL)
+		return -1;
+	int fd = -1;
+	struct dirent *entry;
+	while (fd < 0 && (entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path + len, sizeof(path) - (size_t)len, "/%.20s", entry->d_name);
+		fd = open_if_same(path, area);
+	}
+	closedir(dir);
+	return fd;
+}
+
+/* opens the file that contains the region, if it may be mapped here; -1: it may not */
+static int
+open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_files, struct softrdma_area *area)
+{
+	char *name;
+	if (!find_area(pid, region->addr, region->addr + region->length, area, &name))
+		return -1;
+	int fd = -1;
+	bool shared = area->shared && area->inode != 0;
+	bool is_memfd = strncmp(name, "/memfd:", strlen("/memfd:")) == 0;
+	if (shared && trust_files)
+		fd = open_if_same(name, area);
+	if (shared && fd < 0 && (trust_files || is_memfd))
+		fd = open_descriptor_of(pid, area);
+	free(name);
+	return fd;
+}
+
+/* maps a file on which a store to an allocated block cannot fail; MAP_FAILED: it is another one, or mmap has failed */
+static void *
+map_file(int fd, uint64_t offset, size_t length, bool trust_files)
+{
+	struct statfs fs;
+	int seals = fcntl(fd, F_GET_SEALS);
+	bool stays = trust_files || (seals >= 0 && (seals & F_SEAL_SHRINK));
+	if (!stays || fstatfs(fd, &fs) != 0)
+		return MAP_FAILED;
+	/* refuses huge pages, which accept no MAP_SYNC: after a hole is punched, a page may be missing */
+	const int flags = fs.f_type == TMPFS_MAGIC ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
+	return mmap(NULL, length, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
+}
+
+void
+softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
+	const struct softrdma_board_region *region, bool trust_files)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct softrdma_area area;
+	window->serial = region->serial;
+	window->addr = region->addr;
+	window->length = region->length;
+	if (region->length > SIZE_MAX / 2 || region->addr > UINT64_MAX - region->length)
+		return; /* such a region cannot exist: the board is wrong */
+	int fd = open_file(neighbour->pid, region, trust_files, &area);
+	if (fd < 0)
+		return;
+	uint64_t offset = area.offset + (region->addr - area.start);
+	uint64_t skip = offset % page; /* an area begins at a page, a region need not */
+	window->map_length = skip + region->length;
+	window->touched = calloc(window->map_length / BLOCK + 1, 1);
+	if (window->touched == NULL)
+		goto out_close;
+	window->map = map_file(fd, offset - skip, window->map_length, trust_files);
+	if (window->map != MAP_FAILED) {
+		window->base = (uint8_t *)window->map + skip;
+	} else {
+		free(window->touched);
+		window->touched = NULL;
+	}
+
+out_close:
+	close(fd);
+}
+
+void
+softrdma_window_close(struct softrdma_window *window)
+{
+	if (window->base)
+		munmap(window->map, window->map_length);
+	free(window->touched);
+	memset(window, 0, sizeof(*window));
+}
+
+/* populates a block; false where an access would raise SIGBUS, because the disk is full or memory is missing */
+static bool
+touch(struct softrdma_window *window, size_t block)
+{
+	size_t offset = block * BLOCK;
+	size_t left = window->map_length - offset;
+	if (softrdma_copy_populate((char *)window->map + offset, left < BLOCK ? left : BLOCK) != 0)
+		return false;
+	window->touched[block] = 1;
+	return true;
+}
+
+bool
+softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len)
+{
+	if (offset > window->length || len > window->length - offset)
+		return false;
+	size_t first = (size_t)(window->base - (uint8_t *)window->map) + offset;
+	for (size_t block = first / BLOCK; block <= (first + len - 1) / BLOCK; block++) {
+		if (!window->touched[block] && !touch(window, block))
+			return false;
+	}
+	return true;
+}
+
+/* --- other memory --- */
+
+bool
+softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
+	uint64_t remote, size_t len, bool from_there)
+{
+	const struct iovec there = { (void *)(uintptr_t)remote, len };
+	ssize_t n = from_there ? process_vm_readv(neighbour->pid, local, (unsigned long)count, &there, 1, 0)
+			       : process_vm_writev(neighbour->pid, local, (unsigned long)count, &there, 1, 0);
+	return n == (ssize_t)len;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * neighbour.h -- a local peer: another process on the same host, with its board (board.h) and its memory
+ *
+ * A local peer's memory is accessed in two ways. A file that both processes can map is mapped here too (a
+ * window), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
+ * against truncation. To check the length of any other file before each access would cost more than the access,
+ * and would leave a gap. So another file is mapped only if the user promises that it is not truncated. It must
+ * also be in memory or on DAX, where a store to an allocated block cannot fail. The kernel copies all other
+ * memory (process_vm_writev(2)): it refuses copies between different users and reports missing memory.
+ *
+ * There is one object for each process, shared by its connections. Any thread unless stated otherwise.
+ */
+
+#ifndef SOFTRDMA_NEIGHBOUR_H
+#define SOFTRDMA_NEIGHBOUR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "softrdma/samehost/board.h"
+#include "softrdma/wire/wire.h"
+
+struct softrdma_neighbour;
+
+/* a mapping of a local peer's file; belongs to one connection, under its lock */
+struct softrdma_window {
+	uint64_t serial;       /* of the region that it shows; 0: none */
+	uint64_t addr, length; /* of that region */
+	uint64_t used;         /* number of its last use: the window with the lowest one is replaced */
+	uint8_t *base;         /* address of the region here; NULL: its memory cannot be mapped */
+	void *map;
+	size_t map_length;
+	uint8_t *touched; /* a byte for each block of the map */
+};
+
+/* maps the board that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
+struct softrdma_neighbour *softrdma_neighbour_meet(const struct softrdma_greeting *greeting);
+/* removes a user; the last one unmaps the board */
+void softrdma_neighbour_leave(struct softrdma_neighbour *neighbour);
+
+const struct softrdma_board *softrdma_neighbour_board(const struct softrdma_neighbour *neighbour);
+/* true if the process still lives and has not executed another program; it may end right after the call */
+bool softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour);
+
+/*
+ * Opens a closed window for the region. window->base is NULL if the memory cannot be mapped. Files that can be
+ * truncated are mapped only if trust_files is true.
+ */
+void softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
+	const struct softrdma_board_region *region, bool trust_files);
+void softrdma_window_close(struct softrdma_window *window);
+/* true if the blocks of len bytes from offset of the region are allocated; allocates them on first use */
+bool softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len);
+
+/* copies between ranges of this process's memory and one of the local peer's; false: not all was copied */
+bool softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
+	uint64_t remote, size_t len, bool from_there);
+
+#endif /* SOFTRDMA_NEIGHBOUR_H */

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* gid.c -- the port's GIDs: one for each address of the machine */
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "softrdma/bounds.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/verbs/gid.h"
+#include "softrdma/engine/links.h"
+
+#define TAG_FIRST 0xfc
+#define TAG_SECOND 0x53
+#define GID_VERSION 1
+#define GID_OF_MANAGER 0 /* in the place of a version */
+#define NONCE_SIZE 6
+
+#define QP_NUMS_OF_A_PORT 256
+#define QP_NUM_PORT_SHIFT 8
+/* a port that IPv6 has free may be taken with IPv4 */
+#define PORT_TRIES 16
+
+/* the one partition there is: all, as a full member */
+#define DEFAULT_PKEY 0xffff
+
+/*
+ * An IPv4 address has two entries: one whose GID holds a port and a secret, and one as RoCE devices have it,
+ * from which programs read the address. With that one, as with IPv6, the port is a part of the queue pair's
+ * number.
+ */
+struct gid_entry {
+	union softrdma_address address; /* with the port, once it is bound (tagged) */
+	bool tagged;                    /* IPv4, with a port of its own */
+	unsigned ifindex;
+	int fd; /* keeps the port (tagged); -1: not bound yet */
+	uint8_t nonce[NONCE_SIZE];
+};
+
+/* a port whose number is part of queue pair numbers */
+struct qp_port {
+	uint16_t port;
+	int fd_v4, fd_v6; /* -1: the machine has no such addresses */
+	unsigned taken;
+	bool is_taken[QP_NUMS_OF_A_PORT];
+	struct qp_port *next;
+};
+
+/* read once, so that an index keeps its meaning; guarded by the lock, under which no other one is taken but
+ * the engine's */
+static struct {
+	pthread_mutex_t lock;
+	bool known;
+	unsigned count;
+	struct gid_entry entries[SOFTRDMA_GIDS_MAX];
+	struct qp_port *ports;
+} gids = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* the child has ports and secrets of its own */
+void
+softrdma_gid_after_fork(void)
+{
+	softrdma_fork_keep(gids.ports);
+	memset(&gids, 0, sizeof(gids));
+	gids.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* --- the table --- */
+
+static bool
+is_usable(const struct ifaddrs *at)
+{
+	if (at->ifa_addr == NULL || !(at->ifa_flags & IFF_UP))
+		return false;
+	if (at->ifa_addr->sa_family == AF_INET)
+		return true;
+	if (at->ifa_addr->sa_family != AF_INET6)
+		return false;
+	/*
+	 * what needs a scope to be reached does not fit a GID, and neither does what looks like another kind
+	 */
+	const struct in6_addr *addr = &((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr;
+	return !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[0] != TAG_FIRST;
+}
+
+static void
+add_entry(const struct ifaddrs *at, bool tagged)
+{
+	struct gid_entry entry = { .fd = -1, .tagged = tagged };
+	bool v6 = at->ifa_addr->sa_family == AF_INET6;
+	memcpy(&entry.address, at->ifa_addr, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+	entry.ifindex = if_nametoindex(at->ifa_name);
+	for (unsigned i = 0; i < gids.count; i++) {
+		if (gids.entries[i].tagged == tagged &&
+			softrdma_address_equal(&gids.entries[i].address, &entry.address))
+			return;
+	}
+	if (gids.count < SOFTRDMA_GIDS_MAX)
+		gids.entries[gids.count++] = entry;
+}
+
+/* in the order in which programs that take the first one are served best: other machines before this one's
+ * loopback, GIDs that hold a secret before others. The lock is held. */
+static void
+read_addresses(void)
+{
+	struct ifaddrs *all;
+	if (gids.known)
+		return;
+	if (getifaddrs(&all) != 0) {
+		SOFTRDMA_LOG(WARNING,
+			"the addresses of this machine cannot be read, so there are no GIDs: %s",
+			strerror(errno));
+		return;
+	}
+	static const struct kind {
+		int family;
+		bool loopback, tagged;
+	} kinds[] = {
+		{ AF_INET, false, true },
+		{ AF_INET6, false, false },
+		{ AF_INET, true, true },
+		{ AF_INET6, true, false },
+		{ AF_INET, false, false },
+		{ AF_INET, true, false },
+	};
+	for (const struct kind *kind = kinds; kind < kinds + sizeof(kinds) / sizeof(kinds[0]); kind++) {
+		for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+			if (is_usable(at) && at->ifa_addr->sa_family == kind->family &&
+				!!(at->ifa_flags & IFF_LOOPBACK) == kind->loopback)
+				add_entry(at, kind->tagged);
+		}
+	}
+	freeifaddrs(all);
+	gids.known = true;
+}
+
+unsigned
+softrdma_gid_count(void)
+{
+	pthread_mutex_lock(&gids.lock);
+	read_addresses();
+	unsigned count = gids.count;
+	pthread_mutex_unlock(&gids.lock);
+	return count;
+}
+
+/* a socket that keeps a port of the address; 0 with the port filled in, or an errno value */
+static int
+keep_port(union softrdma_address *address, int *fd_ptr)
+{
+	const int one = 1;
+	bool v6 = address->any.sa_family == AF_INET6;
+	socklen_t len = v6 ? sizeof(address->in6) : sizeof(address->in);
+	int fd = softrdma_fork_socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	int ret = 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+		(v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) != 0) ||
+		bind(fd, &address->any, len) != 0 || getsockname(fd, &address->any, &len) != 0) {
+		ret = errno;
+		softrdma_fork_close(fd);
+	} else {
+		*fd_ptr = fd;
+	}
+	return ret;
+}
+
+/* the lock is held */
+static int
+bind_entry(struct gid_entry *entry)
+{
+	union softrdma_address address = entry->address;
+	int ret = softrdma_random(entry->nonce, sizeof(entry->nonce));
+	if (ret == 0)
+		ret = keep_port(&address, &entry->fd);
+	if (ret == 0)
+		entry->address = address;
+	return ret;
+}
+
+static void
+encode(const struct gid_entry *entry, unsigned index, union ibv_gid *gid)
+{
+	if (entry->address.any.sa_family == AF_INET6) {
+		memcpy(gid->raw, &entry->address.in6.sin6_addr, sizeof(gid->raw));
+		return;
+	}
+	if (!entry->tagged) {
+		static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+		memcpy(gid->raw, mapped, sizeof(mapped));
+		memcpy(gid->raw + sizeof(mapped), &entry->address.in.sin_addr, 4);
+		return;
+	}
+	gid->raw[0] = TAG_FIRST;
+	gid->raw[1] = TAG_SECOND;
+	gid->raw[2] = GID_VERSION;
+	gid->raw[3] = (uint8_t)index;
+	memcpy(gid->raw + 4, &entry->address.in.sin_addr, 4);
+	memcpy(gid->raw + 8, &entry->address.in.sin_port, 2);
+	memcpy(gid->raw + 10, entry->nonce, NONCE_SIZE);
+}
+
+static int
+get_with_interface(unsigned index, union ibv_gid *gid, unsigned *ifindex)
+{
+	int ret = 0;
+	pthread_mutex_lock(&gids.lock);
+	read_addresses();
+	if (index >= gids.count) {
+		ret = EINVAL;
+	} else {
+		struct gid_entry *entry = &gids.entries[index];
+		if (entry->fd < 0 && entry->tagged)
+			ret = bind_entry(entry);
+		if (ret == 0) {
+			encode(entry, index, gid);
+			*ifindex = entry->ifindex;
+		}
+	}
+	pthread_mutex_unlock(&gids.lock);
+	return ret;
+}
+
+int
+softrdma_gid_get(unsigned index, union ibv_gid *gid)
+{
+	unsigned ifindex;
+	return get_with_interface(index, gid, &ifindex);
+}
+
+bool
+softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_address *where)
+{
+	memset(where, 0, sizeof(*where));
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw)) {
+		where->in.sin_family = AF_INET;
+		memcpy(&where->in.sin_addr, gid->raw + 12, 4);
+		where->in.sin_port = htons((uint16_t)(qp_num >> QP_NUM_PORT_SHIFT));
+		return where->in.sin_port != 0;
+	}
+	if (gid->raw[0] != TAG_FIRST) {
+		where->in6.sin6_family = AF_INET6;
+		memcpy(&where->in6.sin6_addr, gid->raw, sizeof(gid->raw));
+		where->in6.sin6_port = htons((uint16_t)(qp_num >> QP_NUM_PORT_SHIFT));
+		return where->in6.sin6_port != 0;
+	}
+	where->in.sin_family = AF_INET;
+	memcpy(&where->in.sin_addr, gid->raw + 4, 4);
+	memcpy(&where->in.sin_port, gid->raw + 8, 2);
+	return gid->raw[1] == TAG_SECOND && gid->raw[2] == GID_VERSION && where->in.sin_port != 0;
+}
+
+void
+softrdma_gid_of_manager(union ibv_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[0] = TAG_FIRST;
+	gid->raw[1] = TAG_SECOND;
+	gid->raw[2] = GID_OF_MANAGER;
+}
+
+bool
+softrdma_gid_is_of_manager(const union ibv_gid *gid)
+{
+	union ibv_gid manager;
+	softrdma_gid_of_manager(&manager);
+	return memcmp(gid, &manager, sizeof(manager)) == 0;
+}
+
+int
+softrdma_gid_find_route(const union ibv_gid *gid)
+{
+	union softrdma_address where;
+	/* the number is that of any port */
+	if (!softrdma_gid_locate(gid, 1u << QP_NUM_PORT_SHIFT, &where))
+		return EINVAL;
+	const bool v6 = where.any.sa_family == AF_INET6;
+	if (v6 && IN6_IS_ADDR_LINKLOCAL(&where.in6.sin6_addr))
+		return EHOSTUNREACH; /* no port of this device has such a GID */
+	int fd = softrdma_fork_socket(where.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	/* nothing is sent: the kernel looks for the route */
+	int ret = connect(fd, &where.any, v6 ? sizeof(where.in6) : sizeof(where.in)) == 0 ? 0 : errno;
+	softrdma_fork_close(fd);
+	return ret;
+}
+
+/* --- numbers that hold a port --- */
+
+/* is there a GID for which the number must hold a port? The lock is held. */
+static bool
+have_untagged(int family)
+{
+	for (unsigned i = 0; i < gids.count; i++) {
+		if (!gids.entries[i].tagged && gids.entries[i].address.any.sa_family == family)
+			return true;
+	}
+	return false;
+}
+
+static void
+close_port(struct qp_port *port)
+{
+	if (port->fd_v4 >= 0)
+		softrdma_fork_close(port->fd_v4);
+	if (port->fd_v6 >= 0)
+		softrdma_fork_close(port->fd_v6);
+}
+
+/* one port of all addresses of both kinds; 0 or an errno value: EADDRINUSE, to be tried again */
+static int
+keep_port_of_all(struct qp_port *port)
+{
+	union softrdma_address v4 = { .in = { .sin_family = AF_INET } };
+	union softrdma_address v6 = { .in6 = { .sin6_family = AF_INET6 } };
+	int ret = 0;
+	port->fd_v4 = port->fd_v6 = -1;
+	if (have_untagged(AF_INET6))
+		ret = keep_port(&v6, &port->fd_v6);
+	v4.in.sin_port = v6.in6.sin6_port;
+	if (ret == 0 && have_untagged(AF_INET))
+		ret = keep_port(&v4, &port->fd_v4);
+	port->port = ntohs(port->fd_v4 >= 0 ? v4.in.sin_port : v6.in6.sin6_port);
+	if (ret)
+		close_port(port);
+	return ret;
+}
+
+/* one more port, on all addresses: which one is not known before the queue pair goes to RTR */
+static int
+add_port(void)
+{
+	struct qp_port *port = calloc(1, sizeof(*port));
+	if (port == NULL)
+		return ENOMEM;
+	int ret = EADDRINUSE;
+	for (int try = 0; try < PORT_TRIES && ret == EADDRINUSE; try++)
+		ret = keep_port_of_all(port);
+	if (ret) {
+		free(port);
+		return ret;
+	}
+	port->next = gids.ports;
+	gids.ports = port;
+	return 0;
+}
+
+/* false: all are taken */
+static bool
+take_from(struct qp_port *port, uint8_t start, uint32_t *qp_num)
+{
+	for (unsigned i = 0; port->taken < QP_NUMS_OF_A_PORT && i < QP_NUMS_OF_A_PORT; i++) {
+		uint8_t low = (uint8_t)(start + i);
+		*qp_num = (uint32_t)port->port << QP_NUM_PORT_SHIFT | low;
+		if (port->is_taken[low] || softrdma_links_have_qp_num(*qp_num))
+			continue;
+		port->is_taken[low] = true;
+		port->taken++;
+		return true;
+	}
+	return false;
+}
+
+static bool
+take_from_any(uint8_t start, uint32_t *qp_num)
+{
+	for (struct qp_port *port = gids.ports; port; port = port->next) {
+		if (take_from(port, start, qp_num))
+			return true;
+	}
+	return false;
+}
+
+/* any 24 bits but 0 and 1 (management) that are not in use */
+static int
+take_random(uint32_t *qp_num)
+{
+	int ret;
+	do {
+		ret = softrdma_random(qp_num, sizeof(*qp_num));
+		*qp_num &= 0xffffff;
+	} while (ret == 0 && (*qp_num < 2 || softrdma_links_have_qp_num(*qp_num)));
+	return ret;
+}
+
+int
+softrdma_gid_take_qp_num(uint32_t *qp_num)
+{
+	uint8_t start = 0;
+	pthread_mutex_lock(&gids.lock);
+	read_addresses();
+	const bool has_port = have_untagged(AF_INET) || have_untagged(AF_INET6);
+	int ret = has_port ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
+	/*
+	 * connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
+	 */
+	while (ret == 0 && has_port && !take_from_any(start, qp_num))
+		ret = add_port();
+	pthread_mutex_unlock(&gids.lock);
+	return ret;
+}
+
+void
+softrdma_gid_put_qp_num(uint32_t qp_num)
+{
+	pthread_mutex_lock(&gids.lock);
+	for (struct qp_port *port = gids.ports; port; port = port->next) {
+		uint8_t low = (uint8_t)qp_num;
+		if (port->port == qp_num >> QP_NUM_PORT_SHIFT && port->is_taken[low]) {
+			port->is_taken[low] = false;
+			port->taken--;
+		}
+	}
+	pthread_mutex_unlock(&gids.lock);
+}
+
+void
+softrdma_release_gids(void)
+{
+	pthread_mutex_lock(&gids.lock);
+	for (unsigned i = 0; i < gids.count; i++) {
+		if (gids.entries[i].fd >= 0)
+			softrdma_fork_close(gids.entries[i].fd);
+	}
+	gids.count = 0;
+	gids.known = false;
+	struct qp_port **at = &gids.ports;
+	while (*at) {
+		struct qp_port *port = *at;
+		if (port->taken > 0) {
+			at = &port->next;
+			continue;
+		}
+		*at = port->next;
+		close_port(port);
+		free(port);
+	}
+	pthread_mutex_unlock(&gids.lock);
+}
+
+/* --- what libibverbs has for it --- */
+
+int
+softrdma_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	(void)context;
+	struct ibv_gid_entry full = { .gid_index = gid_index,
+		.port_num = port_num,
+		.gid_type = IBV_GID_TYPE_ROCE_V2 };
+	if (port_num != 1 || flags)
+		return EINVAL;
+	int ret = get_with_interface(gid_index, &full.gid, &full.ndev_ifindex);
+	if (ret)
+		return ret;
+	memset(entry, 0, entry_size);
+	memcpy(entry, &full, entry_size < sizeof(full) ? entry_size : sizeof(full));
+	return 0;
+}
+
+ssize_t
+softrdma_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
+	uint32_t flags, size_t entry_size)
+{
+	uint32_t count = softrdma_gid_count();
+	if (count > max_entries)
+		return -EINVAL;
+	for (uint32_t i = 0; i < count; i++) {
+		void *entry = (char *)entries + i * entry_size;
+		int ret = softrdma_ibv_query_gid_ex(context, 1, i, entry, flags, entry_size);
+		if (ret)
+			return -ret;
+	}
+	return flags ? -EINVAL : (ssize_t)count;
+}
+
+static int
+result(int errnum)
+{
+	errno = errnum ? errnum : errno;
+	return errnum ? -1 : 0;
+}
+
+int
+softrdma_ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	(void)context;
+	return result(port_num != 1 || index < 0 ? EINVAL : softrdma_gid_get((unsigned)index, gid));
+}
+
+int
+softrdma_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+	unsigned int *type)
+{
+	(void)context;
+	if (port_num != 1 || index >= softrdma_gid_count())
+		return result(EINVAL);
+	*type = SOFTRDMA_GID_TYPE_SYSFS_ROCE_V2;
+	return 0;
+}
+
+int
+softrdma_ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	(void)context;
+	if (port_num != 1 || index != 0)
+		return result(EINVAL);
+	*pkey = htobe16(DEFAULT_PKEY);
+	return 0;
+}
+
+int
+softrdma_ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	(void)context;
+	return port_num == 1 && pkey == htobe16(DEFAULT_PKEY) ? 0 : result(EINVAL);
+}

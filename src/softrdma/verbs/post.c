@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* post.c -- posting lists of work requests to a queue pair: ibv_post_send, ibv_post_recv */
+
+#include <errno.h>
+#include <string.h>
+
+#include "softrdma/engine/connection.h"
+#include "softrdma/verbs/post.h"
+
+int
+softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
+	size_t length)
+{
+	if (length > qp->cap.max_inline_data - send->length)
+		return EINVAL;
+	if (length > 0)
+		memcpy(send->inline_data + send->length, addr, length);
+	send->length += length;
+	return 0;
+}
+
+int
+softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_sge *sge,
+	size_t num_sge)
+{
+	int ret = num_sge <= qp->link->requester.max_sge ? 0 : EINVAL;
+	send->length = 0;
+	for (size_t i = 0; i < num_sge && ret == 0; i++) {
+		if (send->is_inline) {
+			ret = softrdma_post_append_inline(qp, send, (const void *)(uintptr_t)sge[i].addr,
+				sge[i].length);
+		} else {
+			send->sge[i] = sge[i];
+			send->num_sge = (int)i + 1;
+			send->length += sge[i].length;
+		}
+	}
+	return ret;
+}
+
+void
+softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *send, unsigned int flags)
+{
+	send->signaled = qp->sq_sig_all || (flags & IBV_SEND_SIGNALED);
+	send->fenced = flags & IBV_SEND_FENCE;
+	send->solicited = flags & IBV_SEND_SOLICITED;
+	send->is_inline = flags & IBV_SEND_INLINE;
+}
+
+int
+softrdma_post_check(struct softrdma_send *send)
+{
+	switch (send->opcode) {
+	case SOFTRDMA_OP_READ:
+		return send->is_inline ? EINVAL : 0;
+	case SOFTRDMA_OP_COMPARE_SWAP:
+	case SOFTRDMA_OP_FETCH_ADD:
+		/* the SGEs must have room for the old value, 8 bytes (ibv_post_send(3)) */
+		if (send->is_inline || send->length < 8)
+			return EINVAL;
+		send->length = 8;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static void
+take_atomic(struct softrdma_send *send, const struct ibv_send_wr *wr)
+{
+	send->remote_addr = wr->wr.atomic.remote_addr;
+	send->key = wr->wr.atomic.rkey;
+	send->operand[0] = wr->wr.atomic.compare_add;
+	send->operand[1] = wr->wr.atomic.swap;
+}
+
+/* fills the slot from a work request; 0 or an errno value */
+static int
+take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_send_wr *wr)
+{
+	send->wr_id = wr->wr_id;
+	softrdma_post_take_flags(qp, send, wr->send_flags);
+	int ret = wr->num_sge < 0 ? EINVAL
+				  : softrdma_post_take_sges(qp, send, wr->sg_list, (size_t)wr->num_sge);
+	if (ret)
+		return ret;
+	send->remote_addr = wr->wr.rdma.remote_addr;
+	send->key = wr->wr.rdma.rkey;
+	switch (wr->opcode) {
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND:
+		send->opcode = SOFTRDMA_OP_SEND;
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_WRITE:
+		send->opcode = SOFTRDMA_OP_WRITE;
+		break;
+	case IBV_WR_RDMA_READ:
+		send->opcode = SOFTRDMA_OP_READ;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		send->opcode = SOFTRDMA_OP_COMPARE_SWAP;
+		take_atomic(send, wr);
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		send->opcode = SOFTRDMA_OP_FETCH_ADD;
+		take_atomic(send, wr);
+		break;
+	default:
+		return EOPNOTSUPP;
+	}
+	send->has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	send->imm = wr->imm_data;
+	return softrdma_post_check(send);
+}
+
+int
+softrdma_post_slot(struct softrdma_qp *qp, struct softrdma_send **send)
+{
+	if (qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_ERR)
+		return EINVAL;
+	*send = softrdma_requester_slot(&qp->link->requester);
+	return *send ? 0 : ENOMEM;
+}
+
+void
+softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq)
+{
+	struct softrdma_link *link = qp->link;
+	struct softrdma_requester *req = &link->requester;
+	if (req->failed) {
+		softrdma_requester_fail(req, IBV_WC_WR_FLUSH_ERR);
+	} else if (softrdma_requester_length(req, seq) > SOFTRDMA_MSG_MAX) {
+		softrdma_requester_fail_at(req, seq, IBV_WC_LOC_LEN_ERR);
+		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+int
+softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
+	int ret = 0;
+	pthread_mutex_lock(&qp->link->lock);
+	for (; wr && ret == 0; wr = wr->next) {
+		struct softrdma_send *send;
+		ret = softrdma_post_slot(qp, &send);
+		if (ret == 0)
+			ret = take_wr(qp, send, wr);
+		if (ret == 0)
+			softrdma_post_accepted(qp, softrdma_requester_commit(&qp->link->requester));
+		else
+			*bad_wr = wr;
+	}
+	softrdma_connection_send(qp->link);
+	pthread_mutex_unlock(&qp->link->lock);
+	return ret;
+}
+
+/* flushes receives that are posted after the queue pair has failed */
+static void
+flush_receives(struct softrdma_link *link)
+{
+	if (!__atomic_load_n(&link->failed, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&link->lock);
+	softrdma_responder_fail(&link->responder);
+	pthread_mutex_unlock(&link->lock);
+}
+
+void
+softrdma_post_feed(struct softrdma_recv_queue *queue)
+{
+	struct softrdma_link *link;
+	while ((link = softrdma_recv_queue_pop_starving(queue)) != NULL) {
+		softrdma_connection_receive_posted(link);
+		softrdma_link_put(link);
+	}
+}
+
+int
+softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
+	int ret = ibv_qp->srq ? EINVAL : 0;
+	if (ret)
+		*bad_wr = wr;
+	for (; wr && ret == 0; wr = wr->next) {
+		ret = softrdma_recv_queue_put(&qp->recv_queue, wr);
+		if (ret)
+			*bad_wr = wr;
+	}
+	flush_receives(qp->link);
+	softrdma_post_feed(&qp->recv_queue);
+	return ret;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * post.h -- posting work requests to a queue pair
+ *
+ * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester. The
+ * caller holds the link's lock in all calls, except in those that implement ibv_* functions.
+ */
+
+#ifndef SOFTRDMA_POST_H
+#define SOFTRDMA_POST_H
+
+#include "softrdma/verbs/qp.h"
+
+/* gives a free slot if the queue pair's state allows posting; 0 or an errno value */
+int softrdma_post_slot(struct softrdma_qp *qp, struct softrdma_send **send);
+
+/* sets the members of send that flags (enum ibv_send_flags) determine */
+void softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *send, unsigned int flags);
+
+/* copies the SGEs, or their content if it is inline; 0 or an errno value */
+int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send,
+	const struct ibv_sge *sge, size_t num_sge);
+
+/* appends inline data: its bytes are limited, the number of buffers is not; 0 or an errno value */
+int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
+	size_t length);
+
+/* 0 if the request's data fit its operation, else an errno value */
+int softrdma_post_check(struct softrdma_send *send);
+
+/* call it after softrdma_requester_commit(): flushes the request if the queue pair has failed; fails one that is too long */
+void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
+
+/* the implementations of ibv_post_send and ibv_post_recv */
+int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/* wakes starving connections after receives were posted. The caller holds no lock. */
+void softrdma_post_feed(struct softrdma_recv_queue *queue);
+
+/* sets the function pointers that ibv_wr_* call */
+void softrdma_post_ex_init(struct ibv_qp_ex *qp);
+
+#endif /* SOFTRDMA_POST_H */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* qp.h -- queue pairs: the application's side of a link */
+
+#ifndef SOFTRDMA_QP_H
+#define SOFTRDMA_QP_H
+
+#include "softrdma/core/link.h"
+#include "softrdma/core/recv_queue.h"
+
+/* bytes: struct ibv_qp_ex grows at its end, so newer headers than those of this build may need more room */
+#define SOFTRDMA_QP_EX_ROOM 1024
+
+struct softrdma_rendezvous;
+
+struct softrdma_qp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+		char room[SOFTRDMA_QP_EX_ROOM];
+	};
+	struct softrdma_link *link; /* with a reference */
+	/* the link before the last RESET: a thread that posts while another one resets may still use it */
+	struct softrdma_link *link_before;
+	struct softrdma_rendezvous *by_hand;   /* NULL: the connection manager connects it */
+	struct softrdma_recv_queue recv_queue; /* unused if the queue pair has a shared receive queue */
+	struct ibv_qp_cap cap;
+	bool sq_sig_all;
+	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
+	struct {
+		uint32_t count; /* requests since ibv_wr_start, all committed */
+		int errnum;     /* the first error */
+		struct softrdma_send *current;
+	} batch; /* under the link's lock */
+};
+
+static inline struct softrdma_qp *
+softrdma_qp_of(struct ibv_qp *qp)
+{
+	return (struct softrdma_qp *)qp;
+}
+
+/* makes a queue pair in the INIT state; NULL with errno */
+struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr);
+/* the same in the RESET state, with a number that reserves a port (gid.h) */
+struct softrdma_qp *softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
+	uint32_t qp_num, struct softrdma_rendezvous *by_hand);
+
+/*
+ * Moves the queue pair to RESET. It drops the connection and all posted work requests without completions, so the
+ * queue pair is like a new one. 0, or an errno value and nothing has changed.
+ */
+int softrdma_qp_reset(struct softrdma_qp *qp);
+
+/* sends DISCONNECT to the peer if it is connected; completions already queued stay */
+void softrdma_qp_delete(struct softrdma_qp *qp);
+
+#endif /* SOFTRDMA_QP_H */
