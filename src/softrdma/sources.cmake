@@ -52,10 +52,12 @@ set(SOFTRDMA_SOURCES
 	softrdma/verbs/srq.c
 	softrdma/cm/address.c
 	softrdma/cm/cm.c
+	softrdma/cm/event.c
 	softrdma/cm/external_qp.c
 	softrdma/cm/handshake.c
 	softrdma/cm/modify.c
 	softrdma/cm/pending.c
+	softrdma/cm/qp_listener.c
 	softrdma/cm/rendezvous.c
 )
 if(HAVE_ISAL)
@@ -64,7 +66,7 @@ else()
 	list(APPEND SOFTRDMA_SOURCES softrdma/wire/crc_table.c)
 endif()
 if(HAVE_OPENSSL)
-	list(APPEND SOFTRDMA_SOURCES softrdma/wire/tls_openssl.c)
+	list(APPEND SOFTRDMA_SOURCES softrdma/wire/tls_openssl.c softrdma/wire/tls_stream.c)
 else()
 	list(APPEND SOFTRDMA_SOURCES softrdma/wire/tls_none.c)
 endif()

@@ -11,8 +11,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
+#include "softrdma/bounds.h"
 
 #define LOG_TEXT_MAX 512
 

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/bounds.h"
 
 #define WORD_BITS 64
 
@@ -176,6 +176,7 @@ in_child(void)
 		softrdma_dax_after_fork,
 		softrdma_direct_after_fork,
 		softrdma_engine_after_fork,
+		softrdma_event_after_fork,
 		softrdma_fault_plan_after_fork,
 		softrdma_file_after_fork,
 		softrdma_gid_after_fork,
@@ -185,6 +186,7 @@ in_child(void)
 		softrdma_neighbour_after_fork,
 		softrdma_newcomers_after_fork,
 		softrdma_pending_after_fork,
+		softrdma_qp_listener_after_fork,
 		softrdma_rendezvous_after_fork,
 		softrdma_source_after_fork,
 		softrdma_workers_after_fork,

@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
+#include "softrdma/bounds.h"
 
 struct trespasser {
 	struct softrdma_source source;

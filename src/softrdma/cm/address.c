@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "softrdma/cm/cm.h"
-#include "softrdma/verbs/device.h"
-#include "softrdma/faults/fault_plan.h"
+#include "softrdma/cm/event.h"
 #include "softrdma/cm/handshake.h"
+#include "softrdma/faults/fault_plan.h"
+#include "softrdma/verbs/device.h"
 
 /* copies an address, if there is one; false: no memory */
 static bool

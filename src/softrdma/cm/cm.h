@@ -27,6 +27,7 @@
 
 struct softrdma_handshaker;
 struct softrdma_listener;
+struct softrdma_tls;
 
 struct softrdma_event {
 	struct rdma_cm_event event;
@@ -118,6 +119,9 @@ softrdma_cm_result(int errnum)
  */
 bool softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call);
 
+/* the same for a channel or an id that was made with this context */
+bool softrdma_cm_is_inherited(const struct ibv_context *process, const char *call);
+
 /* the manager's lock */
 void softrdma_cm_lock(void);
 void softrdma_cm_unlock(void);
@@ -128,18 +132,18 @@ struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *cont
 /* frees what softrdma_id_new() made, of an id without events, handshake and link */
 void softrdma_id_free(struct softrdma_id *id);
 
-/* sets the events of a connection aside; 0 or ENOMEM. The manager's lock is held, and no handshake runs. */
-int softrdma_id_reserve(struct softrdma_id *id);
-
-/*
- * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is
- * the new id of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed.
- * Any thread; takes the id's lock.
- */
-int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
-	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);
-
 /* how a link tells its id what happens to it; arg is the id */
 extern const struct softrdma_link_ops softrdma_id_link_ops;
+
+/*
+ * The socket becomes the link's, and the queue pair is ready to send. This happens under one hold of the link's lock, so
+ * that no event of the link comes before ESTABLISHED of the active side. The manager's lock is held. 0 or an errno value.
+ */
+int softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
+	const struct softrdma_handshake *own, const struct softrdma_handshake *peer, const uint8_t *peer_data,
+	bool active);
+
+/* the id gives up its handshake, its link and its events; it is freed next. No lock held. */
+void softrdma_id_let_go(struct softrdma_id *id);
 
 #endif /* SOFTRDMA_CM_H */

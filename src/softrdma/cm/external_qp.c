@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
+#include "softrdma/bounds.h"
 #include "softrdma/cm/external_qp.h"
+#include "softrdma/cm/rendezvous.h"
 #include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/qp.h"
-#include "softrdma/cm/rendezvous.h"
 
 #define PSN_MASK 0xffffff
 #define QP_NUM_MASK 0xffffff

@@ -14,17 +14,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "softrdma/engine/connection.h"
-#include "softrdma/wire/credentials.h"
-#include "softrdma/verbs/device.h"
 #include "softrdma/base/env.h"
-#include "softrdma/cm/external_qp.h"
-#include "softrdma/faults/fault_plan.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/cm/event.h"
+#include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
-#include "softrdma/wire/hello.h"
-#include "softrdma/engine/newcomers.h"
 #include "softrdma/cm/pending.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/faults/fault_plan.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/wire/credentials.h"
+#include "softrdma/wire/hello.h"
 #include "softrdma/wire/stream.h"
 
 enum role {
@@ -90,48 +91,6 @@ fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *par
 }
 
 /* --- agreement --- */
-
-/*
- * The socket becomes the link's, the queue pair is ready to send. Under one hold of the link's lock, so that
- * no event of the link comes before ESTABLISHED of the active side. 0 or an errno value.
- */
-static int
-hand_over(struct softrdma_id *id, int fd, struct softrdma_tls *tls, const struct softrdma_handshake *own,
-	const struct softrdma_handshake *peer, const uint8_t *peer_data, bool active)
-{
-	struct softrdma_link *link = id->link;
-	if (link == NULL || (id->external && !softrdma_external_qp_is_ready(id, active))) {
-		softrdma_tls_delete(tls);
-		softrdma_fork_close(fd);
-		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
-	}
-	pthread_mutex_lock(&link->lock);
-	if (id->external) {
-		softrdma_external_qp_start(link, peer->seq);
-	} else {
-		softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
-		softrdma_connection_of(link)->rnr_retry = peer->rnr_retry;
-		if (!link->failed)
-			link->qp->state = IBV_QPS_RTS;
-	}
-	link->ready_due = active;
-	int ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
-	if (ret) {
-		softrdma_link_lost(link);
-	} else {
-		id->state = SOFTRDMA_ID_CONNECTED;
-		id->established = active;
-		link->ops = &softrdma_id_link_ops;
-		link->ops_arg = id;
-		if (active && !id->external) /* who establishes it knows it */
-			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
-		else if (!active)
-			softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
-		softrdma_connection_send(link);
-	}
-	pthread_mutex_unlock(&link->lock);
-	return ret;
-}
 
 /* --- the active side --- */
 
@@ -310,7 +269,7 @@ establish(struct softrdma_handshaker *hand)
 	id->handshaker = NULL;
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
-	int ret = hand_over(id, fd, tls, &own, &peer, data, true);
+	int ret = softrdma_id_attach(id, fd, tls, &own, &peer, data, true);
 	if (ret) {
 		SOFTRDMA_LOG(ERROR, "an accepted connection is given up: %s", strerror(ret));
 		id->state = SOFTRDMA_ID_CLOSED;
@@ -639,7 +598,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	id->state = SOFTRDMA_ID_CLOSED;
 	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, tls, &answer);
 	if (ret == 0)
-		return hand_over(id, fd, tls, &hs, &peer, NULL, false);
+		return softrdma_id_attach(id, fd, tls, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
 	softrdma_tls_delete(tls);
 	softrdma_fork_close(fd);

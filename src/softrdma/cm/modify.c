@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/engine/connection.h"
-#include "softrdma/samehost/direct.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/engine/io.h"
-#include "softrdma/verbs/post.h"
 #include "softrdma/cm/rendezvous.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/io.h"
+#include "softrdma/samehost/direct.h"
+#include "softrdma/verbs/post.h"
 
 #define PSN_MASK 0xffffff
 #define QP_NUM_MAX 0xffffff

@@ -13,13 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "softrdma/cm/cm.h"
-#include "softrdma/wire/credentials.h"
-#include "softrdma/engine/engine.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/cm/cm.h"
 #include "softrdma/cm/pending.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/newcomers.h"
+#include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
 /* connections taken in one go: in a flood others need the lock, and those that are established the thread */

@@ -23,10 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softrdma/wire/hello.h"
 #include "softrdma/base/source.h"
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
+#include "softrdma/wire/hello.h"
 
 struct softrdma_credentials;
 struct softrdma_listener;

@@ -10,28 +10,19 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "softrdma/engine/connection.h"
-#include "softrdma/wire/credentials.h"
-#include "softrdma/engine/engine.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/cm/handshake.h"
-#include "softrdma/wire/hello.h"
 #include "softrdma/cm/pending.h"
+#include "softrdma/cm/qp_listener.h"
 #include "softrdma/cm/rendezvous.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/wire/credentials.h"
+#include "softrdma/wire/hello.h"
 #include "softrdma/wire/stream.h"
 
 #define BUCKETS 1024
-
-/* a listener at the address of a GID, for all queue pairs that can be called there */
-struct softrdma_doorstep {
-	struct softrdma_listener *listener;
-	union softrdma_address address;
-	union ibv_gid gid;
-	unsigned users;
-	struct softrdma_credentials *credentials; /* of the environment when it was opened; NULL: plain */
-	struct softrdma_doorstep *next;
-};
 
 enum role {
 	AT_THE_DOOR,     /* incoming: JOIN is not complete yet; TLS comes first. 0: a new one is that */
@@ -57,7 +48,6 @@ static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 
 /* guarded by the connection manager's lock as everything here */
 static struct softrdma_rendezvous *meets[BUCKETS];
-static struct softrdma_doorstep *doorsteps;
 static unsigned pauses; /* calls that are planned */
 
 void
@@ -65,8 +55,6 @@ softrdma_rendezvous_after_fork(void)
 {
 	for (int i = 0; i < BUCKETS; i++)
 		meets[i] = NULL; /* objects of the application, which has them */
-	softrdma_fork_keep(doorsteps);
-	doorsteps = NULL;
 	pauses = 0;
 }
 
@@ -74,7 +62,7 @@ static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
 static void forget(struct softrdma_pending *pending);
 static void look_at_pauses(uint64_t now_ns);
-static void leave_door(struct softrdma_rendezvous *meet);
+static void leave_listener(struct softrdma_rendezvous *meet);
 static void go_on(struct softrdma_rendezvous *meet);
 
 static const struct softrdma_pending_kind kind = {
@@ -178,7 +166,7 @@ hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool
 	}
 	softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);
-	leave_door(meet);
+	leave_listener(meet);
 }
 
 /* what is said to the peer: all that was told, and the number of our own first request once that is known */
@@ -356,7 +344,7 @@ call_connected(struct softrdma_caller *caller)
 		hand_over(caller->meet, caller, true, records);
 		return;
 	}
-	const struct softrdma_credentials *credentials = caller->meet->doorstep->credentials;
+	const struct softrdma_credentials *credentials = caller->meet->listener->credentials;
 	if (error == 0 && credentials) {
 		caller->role = SECURING;
 		error = softrdma_tls_new(credentials->context, caller->pending.fd, true,
@@ -501,8 +489,8 @@ static void
 join_complete(struct softrdma_caller *caller)
 {
 	struct softrdma_rendezvous *meet = softrdma_rendezvous_find(caller->join.dst_qp_num);
-	const struct softrdma_doorstep *door = softrdma_listener_owner(caller->pending.listener);
-	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, door->gid.raw) ||
+	const struct softrdma_qp_listener *listener = softrdma_listener_owner(caller->pending.listener);
+	bool refused = meet == NULL || !same_gid(caller->join.dst_gid, listener->gid.raw) ||
 		meet->state == SOFTRDMA_RENDEZVOUS_MET || meet->state == SOFTRDMA_RENDEZVOUS_OVER;
 	if (refused) {
 		tell_refused(caller, meet);
@@ -536,100 +524,14 @@ read_join(struct softrdma_caller *caller)
 		softrdma_pending_not_understood(&caller->pending);
 }
 
-/* --- doorsteps --- */
-
-static bool
-same_place(const union softrdma_address *left, const union softrdma_address *right)
-{
-	if (left->any.sa_family != right->any.sa_family)
-		return false;
-	if (left->any.sa_family == AF_INET)
-		return left->in.sin_port == right->in.sin_port &&
-			left->in.sin_addr.s_addr == right->in.sin_addr.s_addr;
-	return left->in6.sin6_port == right->in6.sin6_port &&
-		memcmp(&left->in6.sin6_addr, &right->in6.sin6_addr, sizeof(left->in6.sin6_addr)) == 0;
-}
-
-/* as for listeners, but once: doorsteps come and go with queue pairs */
+/* the queue pair need not be called: the last one that had to be closes the listener */
 static void
-warn_if_open(const struct softrdma_doorstep *door)
+leave_listener(struct softrdma_rendezvous *meet)
 {
-	static bool told;
-	if (!told && door->credentials == NULL)
-		told = softrdma_hello_warn_if_open(&door->address.any, "queue pairs can be called");
-}
-
-static int
-new_doorstep(union softrdma_address address, const union ibv_gid *gid, struct softrdma_doorstep **door_ptr)
-{
-	struct softrdma_doorstep *door = calloc(1, sizeof(*door));
-	if (door == NULL)
-		return ENOMEM;
-	door->address = address;
-	door->gid = *gid;
-	door->users = 1;
-	int ret = softrdma_credentials_of_environment(&door->credentials);
-	if (ret)
-		goto err_free;
-	int fd;
-	ret = softrdma_handshake_bind(&address.any, &fd);
-	if (ret)
-		goto err_put_credentials;
-	ret = softrdma_listener_new(&kind, fd, door->credentials, door, &door->listener);
-	if (ret)
-		goto err_close;
-	door->next = doorsteps;
-	doorsteps = door;
-	warn_if_open(door);
-	*door_ptr = door;
-	return 0;
-
-err_close:
-	softrdma_fork_close(fd);
-err_put_credentials:
-	softrdma_credentials_put(door->credentials);
-err_free:
-	free(door);
-	return ret;
-}
-
-static int
-open_doorstep(struct softrdma_rendezvous *meet)
-{
-	union softrdma_address address;
-	softrdma_gid_locate(&meet->gid, meet->qp->qp.qp_num, &address);
-	struct softrdma_doorstep *door = doorsteps;
-	while (door && !same_place(&door->address, &address))
-		door = door->next;
-	if (door == NULL)
-		return new_doorstep(address, &meet->gid, &meet->doorstep);
-	door->users++;
-	meet->doorstep = door;
-	return 0;
-}
-
-static void
-close_doorstep(struct softrdma_doorstep *door)
-{
-	if (--door->users > 0)
-		return;
-	struct softrdma_doorstep **at = &doorsteps;
-	while (*at != door)
-		at = &(*at)->next;
-	*at = door->next;
-	softrdma_listener_close(door->listener);
-	softrdma_credentials_put(door->credentials);
-	free(door);
-}
-
-/* the queue pair need not be called: the last one that had to be closes the door */
-static void
-leave_door(struct softrdma_rendezvous *meet)
-{
-	struct softrdma_doorstep *door = meet->doorstep;
-	meet->doorstep = NULL;
-	if (door)
-		close_doorstep(door);
+	struct softrdma_qp_listener *listener = meet->listener;
+	meet->listener = NULL;
+	if (listener)
+		softrdma_qp_listener_put(listener);
 }
 
 /* --- what queue pairs want --- */
@@ -657,7 +559,9 @@ softrdma_rendezvous_open(struct softrdma_rendezvous *meet)
 {
 	assert(meet->state == SOFTRDMA_RENDEZVOUS_ASIDE);
 	int ret = softrdma_gid_get(meet->attr.ah_attr.grh.sgid_index, &meet->gid);
-	return ret ? ret : open_doorstep(meet);
+	if (ret)
+		return ret;
+	return softrdma_qp_listener_get(&kind, &meet->gid, meet->qp->qp.qp_num, &meet->listener);
 }
 
 void
@@ -685,7 +589,7 @@ softrdma_rendezvous_end(struct softrdma_rendezvous *meet, enum softrdma_rendezvo
 	if (meet->guest)
 		turn_away(meet->guest, SOFTRDMA_REJECT_NO_LISTENER);
 	plan_call(meet, 0);
-	leave_door(meet);
+	leave_listener(meet);
 	meet->state = state;
 }
 

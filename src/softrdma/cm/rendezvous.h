@@ -29,12 +29,12 @@
 #define SOFTRDMA_RENDEZVOUS_H
 
 #include "softrdma/cm/cm.h"
+#include "softrdma/engine/timer.h"
 #include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/qp.h"
-#include "softrdma/engine/timer.h"
 
 struct softrdma_caller;
-struct softrdma_doorstep;
+struct softrdma_qp_listener;
 
 enum softrdma_rendezvous_state {
 	SOFTRDMA_RENDEZVOUS_ASIDE,
@@ -51,13 +51,13 @@ struct softrdma_rendezvous {
 	bool io_user;            /* counts as a user of the progress thread; the modifying thread's own */
 
 	enum softrdma_rendezvous_state state;
-	union ibv_gid gid;                  /* own one; from RTR on */
-	struct softrdma_doorstep *doorstep; /* where it can be called; NULL: nobody need call it (any more) */
-	struct softrdma_caller *own_call;   /* that it makes; NULL: none now */
-	struct softrdma_caller *guest;      /* that has called and must wait */
-	unsigned pause_ms;                  /* before the next call */
-	struct softrdma_timer next_call;    /* not set: none is planned */
-	bool told;                          /* the log has a line about calls that fail */
+	union ibv_gid gid;                     /* own one; from RTR on */
+	struct softrdma_qp_listener *listener; /* where it can be called; NULL: it need not be called */
+	struct softrdma_caller *own_call;      /* that it makes; NULL: none now */
+	struct softrdma_caller *guest;         /* that has called and must wait */
+	unsigned pause_ms;                     /* before the next call */
+	struct softrdma_timer next_call;       /* not set: none is planned */
+	bool told;                             /* the log has a line about calls that fail */
 
 	struct softrdma_rendezvous *next; /* of the same bucket */
 };

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "softrdma/core/cq.h"
 #include "softrdma/base/env.h"
-#include "softrdma/core/link.h"
 #include "softrdma/base/notify.h"
+#include "softrdma/core/cq.h"
+#include "softrdma/core/link.h"
 
 /* the channel that the thread serves, as it waits for one of its events */
 static _Thread_local struct softrdma_comp_channel *served_channel;

@@ -14,8 +14,8 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/persist/mapping.h"
 #include "softrdma/core/memory.h"
+#include "softrdma/persist/mapping.h"
 
 /* keys are random, so the low bits choose the bucket well */
 #define BUCKETS 4096

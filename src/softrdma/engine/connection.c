@@ -14,18 +14,18 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "softrdma/engine/connection.h"
-#include "softrdma/samehost/direct.h"
-#include "softrdma/engine/engine.h"
 #include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/base/source.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
 #include "softrdma/engine/faulty.h"
 #include "softrdma/engine/flush_worker.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/newcomers.h"
 #include "softrdma/engine/reader.h"
+#include "softrdma/samehost/direct.h"
 #include "softrdma/wire/records.h"
-#include "softrdma/base/source.h"
 #include "softrdma/wire/stream.h"
 
 /* batches that one connection sends before others get their turn; fewer of what is copied, and encrypted or summed */

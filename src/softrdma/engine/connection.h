@@ -17,8 +17,8 @@
 
 #include "softrdma/core/link.h"
 #include "softrdma/engine/timer.h"
-#include "softrdma/wire/tls.h"
 #include "softrdma/engine/watched.h"
+#include "softrdma/wire/tls.h"
 
 struct softrdma_faulty;
 struct softrdma_stream;

@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "softrdma/engine/engine.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/thread.h"
+#include "softrdma/engine/engine.h"
 
 /* how long the thread looks for more after work before it sleeps: a response often follows at once */
 #define SPIN_US_DEFAULT 50

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "softrdma/base/env.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/base/env.h"
 #include "softrdma/engine/faulty.h"
 #include "softrdma/engine/links.h"
 

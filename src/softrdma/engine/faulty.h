@@ -25,8 +25,8 @@
 #ifndef SOFTRDMA_FAULTY_H
 #define SOFTRDMA_FAULTY_H
 
-#include "softrdma/faults/fault_plan.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/faults/fault_plan.h"
 
 struct softrdma_faulty {
 	struct softrdma_fault_plan *plan; /* with a reference */

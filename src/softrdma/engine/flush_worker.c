@@ -8,9 +8,9 @@
 #include <poll.h>
 #include <string.h>
 
+#include "softrdma/base/env.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/base/env.h"
 #include "softrdma/engine/faulty.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/reader.h"

@@ -6,18 +6,18 @@
 #include <assert.h>
 #include <pthread.h>
 
-#include "softrdma/samehost/board.h"
-#include "softrdma/engine/connection.h"
 #include "softrdma/base/copy.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/faulty.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/newcomers.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
+#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/direct.h"
 
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before all others */
 static unsigned users;

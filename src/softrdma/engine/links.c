@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "softrdma/engine/connection.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/engine/connection.h"
 #include "softrdma/engine/links.h"
 
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;

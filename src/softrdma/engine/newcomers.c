@@ -8,9 +8,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "softrdma/engine/engine.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/engine/engine.h"
 #include "softrdma/engine/newcomers.h"
 
 /* that have their turn between two looks at the connections, and after how long no other one begins his */

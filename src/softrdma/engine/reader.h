@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softrdma/engine/connection.h"
 #include "softrdma/core/cq.h"
+#include "softrdma/engine/connection.h"
 
 /* looks whether pollers have stopped, at the beat of pollers. No lock held. */
 void softrdma_readers_tick(uint64_t now_ns);

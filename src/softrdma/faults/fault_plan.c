@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/bounds.h"
 #include "softrdma/faults/fault_plan.h"
 
 /* characters of the variable that a log line shows */

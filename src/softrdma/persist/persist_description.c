@@ -30,9 +30,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "softrdma/base/thread.h"
 #include "softrdma/persist/persist_description.h"
 #include "softrdma/persist/persist_msync.h"
-#include "softrdma/base/thread.h"
 
 /* Linux 5.9; some versions of the headers have no names for these */
 #ifndef SYS_close_range

@@ -30,9 +30,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/bounds.h"
 #include "softrdma/persist/persist_dax.h"
 #include "softrdma/persist/persist_description.h"
 #include "softrdma/persist/persist_file.h"

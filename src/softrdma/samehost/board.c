@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "softrdma/samehost/board.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/core/memory.h"
+#include "softrdma/samehost/board.h"
 
 static struct {
 	pthread_mutex_t lock;         /* guards all members; no other lock is taken under it */

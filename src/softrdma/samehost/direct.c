@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "softrdma/samehost/board.h"
-#include "softrdma/samehost/direct.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/core/link.h"
-#include "softrdma/samehost/neighbour.h"
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/core/link.h"
+#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/neighbour.h"
 
 /* nanoseconds between two checks of a peer that accesses memory being deregistered */
 #define LOOK_NS 20000

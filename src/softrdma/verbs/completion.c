@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "softrdma/base/fork.h"
+#include "softrdma/base/notify.h"
 #include "softrdma/bounds.h"
+#include "softrdma/engine/reader.h"
+#include "softrdma/engine/waiter.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/domain.h"
-#include "softrdma/base/fork.h"
-#include "softrdma/base/notify.h"
-#include "softrdma/engine/reader.h"
-#include "softrdma/engine/waiter.h"
 
 struct ibv_comp_channel *
 softrdma_ibv_create_comp_channel(struct ibv_context *context)

@@ -12,10 +12,10 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "softrdma/base/fork.h"
 #include "softrdma/bounds.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/domain.h"
-#include "softrdma/base/fork.h"
 
 static_assert(offsetof(struct ibv_cq_ex, async_events_completed) ==
 		offsetof(struct ibv_cq, async_events_completed),

@@ -9,19 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/base/fork.h"
+#include "softrdma/bounds.h"
+#include "softrdma/core/memory.h"
+#include "softrdma/core/recv_queue.h"
+#include "softrdma/engine/io.h"
+#include "softrdma/faults/fault_plan.h"
 #include "softrdma/samehost/board.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/domain.h"
-#include "softrdma/faults/fault_plan.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/verbs/gid.h"
-#include "softrdma/engine/io.h"
-#include "softrdma/bounds.h"
-#include "softrdma/core/memory.h"
 #include "softrdma/verbs/post.h"
 #include "softrdma/verbs/qp.h"
-#include "softrdma/core/recv_queue.h"
 #include "softrdma/verbs/srq.h"
 
 /* newer headers append members to struct ibv_device; programs built with them find zeros there */

@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "softrdma/base/fork.h"
+#include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/domain.h"
-#include "softrdma/faults/fault_plan.h"
-#include "softrdma/base/fork.h"
 
 /* --- protection domains --- */
 

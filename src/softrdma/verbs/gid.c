@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softrdma/bounds.h"
-#include "softrdma/verbs/device.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/verbs/gid.h"
+#include "softrdma/bounds.h"
 #include "softrdma/engine/links.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/verbs/gid.h"
 
 #define TAG_FIRST 0xfc
 #define TAG_SECOND 0x53

@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "softrdma/engine/connection.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/engine/connection.h"
 #include "softrdma/verbs/post.h"
 
 /* the member has a name since rdma-core 45; by the ABI it is placed directly after wr_atomic_write */

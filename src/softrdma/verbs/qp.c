@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/engine/connection.h"
-#include "softrdma/samehost/direct.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/engine/connection.h"
 #include "softrdma/engine/links.h"
+#include "softrdma/samehost/direct.h"
 #include "softrdma/verbs/post.h"
 #include "softrdma/verbs/qp.h"
 #include "softrdma/verbs/srq.h"

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "softrdma/base/fork.h"
 #include "softrdma/bounds.h"
 #include "softrdma/verbs/domain.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/verbs/post.h"
 #include "softrdma/verbs/srq.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "softrdma/wire/credentials.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/wire/credentials.h"
 #include "softrdma/wire/tls.h"
 
 #define VARIABLES 4

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/wire/crc.h"
 #include "softrdma/base/env.h"
-#include "softrdma/wire/hello.h"
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/wire/crc.h"
+#include "softrdma/wire/hello.h"
 #include "softrdma/wire/stream.h"
 
 /* the first byte of a record of the TLS handshake (RFC 8446, 5.1) */

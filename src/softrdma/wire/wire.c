@@ -7,8 +7,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
+#include "softrdma/wire/crc.h"
 #include "softrdma/wire/wire.h"
 
 static const uint8_t magic[4] = { 'S', 'R', 'D', 'M' };

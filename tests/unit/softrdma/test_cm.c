@@ -7,6 +7,7 @@
  */
 
 #include "connected.h"
+#include "softrdma/cm/event.h"
 
 #include <signal.h>
 

@@ -6,6 +6,7 @@
  */
 
 #include "two_sides.h"
+#include "softrdma/cm/event.h"
 
 /* sends a message from one id to the other, over their own completion queues */
 static void

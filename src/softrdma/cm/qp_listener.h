@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * qp_listener.h -- the listeners at which queue pairs can be called that are connected without the connection manager
+ *
+ * All queue pairs that can be called at the address of one GID share a listener. The connection manager's lock is held in
+ * all calls.
+ */
+
+#ifndef SOFTRDMA_QP_LISTENER_H
+#define SOFTRDMA_QP_LISTENER_H
+
+#include "softrdma/cm/pending.h"
+#include "softrdma/verbs/gid.h"
+
+struct softrdma_qp_listener {
+	struct softrdma_listener *socket;
+	union softrdma_address address;
+	union ibv_gid gid;
+	unsigned users;
+	struct softrdma_credentials *credentials; /* of the environment when it was opened; NULL: plain */
+	struct softrdma_qp_listener *next;
+};
+
+/*
+ * The listener for the queue pair with this GID and number, opened if there is none yet; kind is that of the connections
+ * that come in. 0 or an errno value.
+ */
+int softrdma_qp_listener_get(const struct softrdma_pending_kind *kind, const union ibv_gid *gid,
+	uint32_t qp_num, struct softrdma_qp_listener **listener_ptr);
+/* one user fewer; the last one closes it */
+void softrdma_qp_listener_put(struct softrdma_qp_listener *listener);
+
+#endif /* SOFTRDMA_QP_LISTENER_H */

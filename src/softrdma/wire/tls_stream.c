@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* tls_stream.c -- TLS as the stream of a link */
+
+#include <errno.h>
+
+#include "softrdma/wire/tls.h"
+#include "softrdma/wire/tls_stream.h"
+
+static struct softrdma_tls *
+of(struct softrdma_stream *stream)
+{
+	return (struct softrdma_tls *)stream;
+}
+
+static ssize_t
+stream_recv(struct softrdma_stream *stream, void *buf, size_t len)
+{
+	struct softrdma_tls *tls = of(stream);
+	ssize_t n = softrdma_tls_recv(tls, buf, len);
+	if (n < 0 && errno == EAGAIN && softrdma_tls_is_unread(tls))
+		errno = EINTR; /* no event will report what is left */
+	return n;
+}
+
+static bool
+stream_has_input(const struct softrdma_stream *stream)
+{
+	return softrdma_tls_has_input((const struct softrdma_tls *)stream);
+}
+
+static uint8_t *
+stream_record(struct softrdma_stream *stream)
+{
+	return softrdma_tls_record(of(stream));
+}
+
+static void
+stream_seal(struct softrdma_stream *stream, size_t len)
+{
+	softrdma_tls_seal(of(stream), len);
+}
+
+static bool
+stream_flush(struct softrdma_stream *stream)
+{
+	return softrdma_tls_flush(of(stream));
+}
+
+static bool
+stream_wants_space(const struct softrdma_stream *stream)
+{
+	return softrdma_tls_wants_space((const struct softrdma_tls *)stream);
+}
+
+static bool
+stream_end(struct softrdma_stream *stream)
+{
+	return softrdma_tls_end(of(stream));
+}
+
+static const char *
+stream_why(const struct softrdma_stream *stream)
+{
+	return softrdma_tls_why((const struct softrdma_tls *)stream);
+}
+
+static void
+stream_delete(struct softrdma_stream *stream)
+{
+	softrdma_tls_delete(of(stream));
+}
+
+const struct softrdma_stream_ops softrdma_tls_stream_ops = {
+	.record_size = SOFTRDMA_TLS_RECORD,
+	.recv = stream_recv,
+	.has_input = stream_has_input,
+	.record = stream_record,
+	.seal = stream_seal,
+	.flush = stream_flush,
+	.wants_space = stream_wants_space,
+	.end = stream_end,
+	.why = stream_why,
+	.delete = stream_delete,
+};
