@@ -5,10 +5,7 @@
  * io.h -- starts and ends what serves the sockets of the process
  *
  * The progress thread (engine.h), the workers (workers.h) and the board (board.h) live from the first user to the
- * last.
- *
- * Locks, in the order in which they are taken: completion queue's links_lock, connection manager, link,
- * receive queue, engine or workers or list of links, completion queue or id, channel.
+ * last. src/softrdma/README.md has the table of all locks, and their order.
  */
 
 #ifndef SOFTRDMA_IO_H
