@@ -233,7 +233,7 @@ driver_open_resume(char rest[static DRIVER_LINE_MAX], const char *format, ...)
 	return f;
 }
 
-static void
+__attribute__((format(printf, 3, 0))) static void
 write_file(const char *path, const char *mode, const char *format, va_list args)
 {
 	FILE *f = fopen(path, mode);

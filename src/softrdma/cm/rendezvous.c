@@ -559,9 +559,7 @@ softrdma_rendezvous_open(struct softrdma_rendezvous *meet)
 {
 	assert(meet->state == SOFTRDMA_RENDEZVOUS_ASIDE);
 	int ret = softrdma_gid_get(meet->attr.ah_attr.grh.sgid_index, &meet->gid);
-	if (ret)
-		return ret;
-	return softrdma_qp_listener_get(&kind, &meet->gid, meet->qp->qp.qp_num, &meet->listener);
+	return ret ? ret : softrdma_qp_listener_get(&kind, &meet->gid, meet->qp->qp.qp_num, &meet->listener);
 }
 
 void
