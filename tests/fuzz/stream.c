@@ -232,7 +232,7 @@ receive_some(struct stream *s, size_t max)
 	size_t room = 0;
 
 	if (count == 0) {
-		FUZZ_CHECK(s->link->responder.flushing);
+		FUZZ_CHECK(softrdma_responder_is_flushing(&s->link->responder));
 		return false;
 	}
 	for (int i = 0; i < count; i++)
@@ -273,7 +273,7 @@ deliver(struct stream *s, size_t max)
 static void
 flushed(struct stream *s, int error)
 {
-	if (!s->link->responder.flushing)
+	if (!softrdma_responder_is_flushing(&s->link->responder))
 		return;
 	softrdma_responder_flushed(&s->link->responder, error);
 	if (s->link->qp && error)
@@ -652,8 +652,8 @@ stream_close(struct stream *s)
 	/* bytes that are no frame must be refused at once, not left in the buffer */
 	flushed(s, 0);
 	deliver(s, WIRE_SIZE);
-	FUZZ_CHECK(!s->in.bad || s->over || s->link->responder.flushing);
-	while (s->link->responder.flushing)
+	FUZZ_CHECK(!s->in.bad || s->over || softrdma_responder_is_flushing(&s->link->responder));
+	while (softrdma_responder_is_flushing(&s->link->responder))
 		flushed(s, 0);
 	if (s->flags & STREAM_END_BY_LOSS) {
 		if (!s->over)

@@ -228,7 +228,7 @@ softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 static bool
 fail_together(struct softrdma_link *link)
 {
-	bool failed = link->requester.failed || link->responder.failed;
+	bool failed = link->requester.failed || softrdma_responder_has_failed(&link->responder);
 	bool overrun = link->requester.overrun || link->responder.overrun;
 	bool down =
 		link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
@@ -461,7 +461,8 @@ softrdma_link_rx_go_on(struct softrdma_link *link)
 		if (rx->state != SOFTRDMA_RX_HEADER)
 			more = payload_from_stage(link);
 		else
-			more = !link->responder.flushing && header_from_stage(link, &bad);
+			more = !softrdma_responder_is_flushing(&link->responder) &&
+				header_from_stage(link, &bad);
 	}
 	if (bad)
 		return false;
@@ -477,7 +478,7 @@ int
 softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1])
 {
 	struct softrdma_rx *rx = &link->rx;
-	if (link->responder.flushing)
+	if (softrdma_responder_is_flushing(&link->responder))
 		return 0;
 
 	int n = 0;
@@ -532,7 +533,7 @@ softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t l
 	assert(rx->begin == 0);
 	/* a part of an operand that is not wanted any more, since the last time */
 	bool ok = rx->end == 0 || softrdma_link_rx_go_on(link);
-	while (ok && used < len && !link->responder.flushing) {
+	while (ok && used < len && !softrdma_responder_is_flushing(&link->responder)) {
 		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {
 			used += use_payload(link, bytes + used, len - used);
 		} else {

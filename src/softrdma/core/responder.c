@@ -29,6 +29,40 @@ softrdma_responder_start(struct softrdma_responder *resp, uint32_t seq, uint32_t
 	resp->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
 
+/* a bit for each state that may follow one; a failed responder stays so */
+#define TO(state) (1u << SOFTRDMA_RESPONDER_##state)
+static const unsigned may_follow[] = {
+	[SOFTRDMA_RESPONDER_SERVING] = TO(IN_MESSAGE) | TO(IN_ATOMIC) | TO(FLUSHING) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_IN_MESSAGE] = TO(IN_MESSAGE) | TO(SERVING) | TO(RNR_DUE) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_IN_ATOMIC] = TO(SERVING) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_FLUSHING] = TO(SERVING) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_RNR_DUE] = TO(RNR_SENT) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_RNR_SENT] = TO(RNR_OVER) | TO(SERVING) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_RNR_OVER] = TO(SERVING) | TO(FAILED),
+	[SOFTRDMA_RESPONDER_FAILED] = TO(FAILED),
+};
+
+static void
+set_state(struct softrdma_responder *resp, enum softrdma_responder_state state)
+{
+	assert(may_follow[resp->state] & 1u << state);
+	resp->state = state;
+}
+
+static void
+fail(struct softrdma_responder *resp)
+{
+	set_state(resp, SOFTRDMA_RESPONDER_FAILED);
+	resp->ready_due = false;
+}
+
+static bool
+waits_for_receive(const struct softrdma_responder *resp)
+{
+	return resp->state == SOFTRDMA_RESPONDER_RNR_DUE || resp->state == SOFTRDMA_RESPONDER_RNR_SENT ||
+		resp->state == SOFTRDMA_RESPONDER_RNR_OVER;
+}
+
 static void
 complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_wc *what, bool solicited)
 {
@@ -61,7 +95,7 @@ give_up(struct softrdma_responder *resp)
 {
 	if (resp->count_waiting > 0)
 		send_nak(resp, SOFTRDMA_NAK_GONE, resp->waiting[resp->first_waiting].seq);
-	else if (resp->in_message || resp->operand_due || resp->flushing || resp->starving)
+	else if (resp->state != SOFTRDMA_RESPONDER_SERVING && resp->state != SOFTRDMA_RESPONDER_FAILED)
 		send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
 	resp->count_waiting = 0;
 }
@@ -71,9 +105,7 @@ softrdma_responder_fail(struct softrdma_responder *resp)
 {
 	if (resp->nak == 0)
 		give_up(resp);
-	resp->failed = true;
-	resp->starving = resp->rnr_due = resp->ready_due = false;
-	resp->in_message = false;
+	fail(resp);
 	if (resp->have_recv) {
 		resp->have_recv = false;
 		fail_recv(resp, resp->recv.wr_id, IBV_WC_WR_FLUSH_ERR);
@@ -121,8 +153,7 @@ refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
 			nak == SOFTRDMA_NAK_INVALID_REQUEST ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR);
 	}
 	send_nak(resp, nak, resp->expected);
-	resp->in_message = false;
-	resp->failed = true;
+	fail(resp);
 	resp->trespassed = nak == SOFTRDMA_NAK_ACCESS;
 	return SOFTRDMA_SERVICE_DISCARD;
 }
@@ -137,10 +168,7 @@ take_recv(struct softrdma_responder *resp)
 		resp->have_recv = true;
 		return true;
 	}
-	resp->starving = true;
-	resp->rnr_due = true;
-	resp->rnr_sent = false;
-	resp->in_message = false;
+	set_state(resp, SOFTRDMA_RESPONDER_RNR_DUE);
 	return false;
 }
 
@@ -153,7 +181,7 @@ begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *fra
 {
 	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
 	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
-	if (first == resp->in_message)
+	if (first == (resp->state == SOFTRDMA_RESPONDER_IN_MESSAGE))
 		return false;
 	if (first) {
 		resp->opcode = frame->opcode;
@@ -163,7 +191,7 @@ begin_or_go_on(struct softrdma_responder *resp, const struct softrdma_frame *fra
 	uint64_t left = resp->total - resp->received;
 	if (frame->length > left || last != (frame->length == left) || (frame->length == 0 && !last))
 		return false;
-	resp->in_message = true;
+	set_state(resp, SOFTRDMA_RESPONDER_IN_MESSAGE);
 	return true;
 }
 
@@ -226,7 +254,7 @@ push_response(struct softrdma_responder *resp, const struct softrdma_response *r
 static void
 begin_flush(struct softrdma_responder *resp, struct softrdma_mr *mr, uint64_t addr, uint64_t len)
 {
-	resp->flushing = true;
+	set_state(resp, SOFTRDMA_RESPONDER_FLUSHING);
 	resp->flush_mr = mr;
 	resp->flush_addr = addr;
 	resp->flush_len = len;
@@ -272,7 +300,7 @@ serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame
 		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	softrdma_place_one(place, mr, frame->addr, 8);
-	resp->operand_due = true;
+	set_state(resp, SOFTRDMA_RESPONDER_IN_ATOMIC);
 	return SOFTRDMA_SERVICE_OPERAND;
 }
 
@@ -300,18 +328,18 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 void
 softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 {
-	assert(resp->flushing);
-	resp->flushing = false;
+	assert(softrdma_responder_is_flushing(resp));
 	softrdma_mr_release(resp->flush_mr);
 	resp->flush_mr = NULL;
 	bool to_read = resp->flush_to_read;
 	resp->flush_to_read = false;
-	if (resp->failed)
+	if (softrdma_responder_has_failed(resp))
 		return;
 	if (error) {
 		refuse(resp, SOFTRDMA_NAK_OPERATION);
 		return;
 	}
+	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	resp->expected++;
 	if (to_read) {
 		bool pushed = push_response(resp, &resp->read_after_flush);
@@ -322,9 +350,9 @@ softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 static enum softrdma_service
 serve_resync(struct softrdma_responder *resp)
 {
-	if (!resp->starving || resp->rnr_due || resp->ready_due)
+	if (!waits_for_receive(resp) || resp->state == SOFTRDMA_RESPONDER_RNR_DUE || resp->ready_due)
 		return SOFTRDMA_SERVICE_BAD;
-	resp->starving = false;
+	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 
@@ -353,18 +381,18 @@ enum softrdma_service
 softrdma_responder_request(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
 {
-	assert(!resp->flushing);
+	assert(!softrdma_responder_is_flushing(resp));
 	place->count = 0;
-	if (resp->failed) {
+	if (softrdma_responder_has_failed(resp)) {
 		if (resp->nak == 0)
 			send_nak(resp, SOFTRDMA_NAK_GONE, resp->expected);
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
-	if (resp->starving && frame->opcode != SOFTRDMA_OP_RESYNC)
+	if (waits_for_receive(resp) && frame->opcode != SOFTRDMA_OP_RESYNC)
 		return SOFTRDMA_SERVICE_DISCARD;
 	if (frame->seq != resp->expected)
 		return SOFTRDMA_SERVICE_BAD;
-	if (resp->in_message && frame->opcode != resp->opcode)
+	if (resp->state == SOFTRDMA_RESPONDER_IN_MESSAGE && frame->opcode != resp->opcode)
 		return SOFTRDMA_SERVICE_BAD;
 	if (resp->withheld & right_for(frame))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
@@ -406,13 +434,13 @@ finish_recv(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 void
 softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 {
-	if (resp->failed)
+	if (softrdma_responder_has_failed(resp))
 		return;
-	assert(resp->in_message);
+	assert(resp->state == SOFTRDMA_RESPONDER_IN_MESSAGE);
 	resp->received += frame->length;
 	if (!(frame->flags & SOFTRDMA_FRAME_LAST))
 		return;
-	resp->in_message = false;
+	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	resp->expected++;
 	if (resp->have_recv)
 		finish_recv(resp, frame);
@@ -430,7 +458,7 @@ get_u64(const uint8_t *at)
 void
 softrdma_responder_fault(struct softrdma_responder *resp)
 {
-	if (!resp->failed)
+	if (!softrdma_responder_has_failed(resp))
 		refuse(resp, SOFTRDMA_NAK_OPERATION);
 }
 
@@ -442,9 +470,9 @@ void
 softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	const uint8_t *operand)
 {
-	resp->operand_due = false;
-	if (resp->failed)
+	if (softrdma_responder_has_failed(resp))
 		return;
+	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);
 	uint64_t *target = (uint64_t *)(uintptr_t)frame->addr;
 	if (mr == NULL || softrdma_mr_populate(mr, target, 8) != 0) {
@@ -479,7 +507,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 void
 softrdma_responder_fed(struct softrdma_responder *resp)
 {
-	if (resp->starving)
+	if (waits_for_receive(resp))
 		resp->ready_due = true;
 }
 
@@ -554,10 +582,8 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		resp->nak = nak;
 		resp->nak_seq = resp->waiting[resp->first_waiting].seq;
 		resp->nak_due = true;
-		resp->failed = true;
 		resp->count_waiting = 0;
-		/* the NAK is the last response: a later request that found no receive gets no RNR */
-		resp->starving = resp->rnr_due = resp->ready_due = false;
+		fail(resp); /* the NAK is the last response: a later request that found no receive gets no RNR */
 		memset(&out->frame, 0, sizeof(out->frame));
 	}
 	if (resp->nak_due) {
@@ -575,15 +601,14 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		return true;
 	}
 	out->frame.seq = resp->expected;
-	if (resp->rnr_due) {
-		resp->rnr_due = false;
-		resp->rnr_sent = true;
+	if (resp->state == SOFTRDMA_RESPONDER_RNR_DUE) {
+		set_state(resp, SOFTRDMA_RESPONDER_RNR_SENT);
 		out->frame.opcode = SOFTRDMA_OP_RNR;
 		return true;
 	}
-	if (resp->ready_due && resp->rnr_sent) {
+	if (resp->ready_due && resp->state == SOFTRDMA_RESPONDER_RNR_SENT) {
 		resp->ready_due = false;
-		resp->rnr_sent = false;
+		set_state(resp, SOFTRDMA_RESPONDER_RNR_OVER);
 		out->frame.opcode = SOFTRDMA_OP_RNR_READY;
 		return true;
 	}

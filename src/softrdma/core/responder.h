@@ -6,15 +6,7 @@
  *
  * The responder executes requests strictly in the order of their sequence numbers and places a message as it
  * arrives. Responses leave in the same order. Acknowledgements are coalesced: one covers all requests up to
- * its sequence number. States:
- *
- *	serving     the normal state
- *	flushing    another thread waits for the medium of a FLUSH, or of a READ from a region that reading
- *	            makes durable (SOFTRDMA_READ_FLUSHES); until it is done no further request is served
- *	starving    a request needed a receive and none was posted (RNR): it was refused, and what follows it
- *	            on the wire is discarded until the requester sends RESYNC
- *	refusing    a request broke a rule, or the queue pair failed for another reason while a request
- *	            waited for a response: the NAK is the last response
+ * its sequence number. Its state is enum softrdma_responder_state.
  *
  * Every access passes softrdma_mr_find(), which checks key, protection domain, access right and range.
  *
@@ -44,6 +36,26 @@ struct softrdma_response {
 	bool is_read;
 };
 
+enum softrdma_responder_state {
+	SOFTRDMA_RESPONDER_SERVING,    /* the next request may come */
+	SOFTRDMA_RESPONDER_IN_MESSAGE, /* a SEND or WRITE is being received, and more of it follows */
+	SOFTRDMA_RESPONDER_IN_ATOMIC,  /* an atomic was admitted, and its operands have not arrived yet */
+	/*
+	 * another thread waits for the medium of a FLUSH, or of a READ from a region that reading makes durable
+	 * (SOFTRDMA_READ_FLUSHES); until it is done no further request is served
+	 */
+	SOFTRDMA_RESPONDER_FLUSHING,
+	/*
+	 * a request needed a receive and none was posted: it is refused for now (RNR), and what follows it on the wire is
+	 * discarded until the requester sends RESYNC
+	 */
+	SOFTRDMA_RESPONDER_RNR_DUE,  /* the requester is not told yet */
+	SOFTRDMA_RESPONDER_RNR_SENT, /* it waits for READY */
+	SOFTRDMA_RESPONDER_RNR_OVER, /* READY is sent, too */
+	/* a request broke a rule, or the queue pair failed for another reason: nothing is served, a NAK is the last response */
+	SOFTRDMA_RESPONDER_FAILED,
+};
+
 struct softrdma_responder {
 	/* fixed */
 	const struct ibv_pd *pd;
@@ -62,32 +74,41 @@ struct softrdma_responder {
 	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring */
 	uint32_t first_waiting, count_waiting;
 
-	bool operand_due; /* an atomic was admitted, and its operands have not arrived yet */
+	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
 
 	/* the SEND or WRITE being received */
-	bool in_message;
 	uint8_t opcode;
 	bool have_recv;
 	struct softrdma_recv recv;
 	uint64_t total; /* bytes of the whole message */
 	uint64_t received;
 
-	/* the FLUSH in progress */
-	bool flushing;
-	struct softrdma_mr *flush_mr; /* held */
+	/* the FLUSH in progress; it may go on after the queue pair has failed */
+	struct softrdma_mr *flush_mr; /* held; NULL: none */
 	uint64_t flush_addr, flush_len;
 	bool flush_to_read; /* not a FLUSH: a READ whose response leaves when its region is durable */
 	struct softrdma_response read_after_flush;
 
-	bool starving;
-	bool rnr_due, rnr_sent, ready_due;
-	uint8_t nak; /* enum softrdma_nak; 0: none so far. At most one NAK is sent. */
+	bool ready_due; /* a receive was posted for the request that was refused */
+	uint8_t nak;    /* enum softrdma_nak; 0: none so far. At most one NAK is sent. */
 	uint32_t nak_seq;
 	bool nak_due;
-	bool failed;     /* the queue pair is in error: nothing is served */
 	bool trespassed; /* it failed because of an access violation by the peer */
 	bool overrun;    /* the completion queue is overrun */
 };
+
+/* true if a FLUSH is being made: softrdma_responder_flushed() must follow before the next request */
+static inline bool
+softrdma_responder_is_flushing(const struct softrdma_responder *resp)
+{
+	return resp->flush_mr != NULL;
+}
+
+static inline bool
+softrdma_responder_has_failed(const struct softrdma_responder *resp)
+{
+	return resp->state == SOFTRDMA_RESPONDER_FAILED;
+}
 
 enum softrdma_service {
 	SOFTRDMA_SERVICE_PLACE,   /* the payload goes to place; softrdma_responder_placed() follows */

@@ -89,9 +89,9 @@ bool
 softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok)
 {
 	struct softrdma_link *link = &conn->link;
-	while (ok && link->responder.flushing && !conn->flush_running) {
+	while (ok && softrdma_responder_is_flushing(&link->responder) && !conn->flush_running) {
 		softrdma_flush_start(conn);
-		if (!link->responder.flushing)
+		if (!softrdma_responder_is_flushing(&link->responder))
 			ok = softrdma_link_rx_go_on(link);
 	}
 	if (!ok)
@@ -144,7 +144,7 @@ receive_good(struct softrdma_connection *conn, bool *progress)
 	struct softrdma_link *link = &conn->link;
 	struct softrdma_stream *stream = conn->stream;
 	const uint8_t *bytes;
-	if (link->responder.flushing)
+	if (softrdma_responder_is_flushing(&link->responder))
 		return false;
 	ssize_t n = stream->ops->look(stream, &bytes);
 	if (n <= 0)

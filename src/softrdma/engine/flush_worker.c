@@ -98,7 +98,7 @@ softrdma_flush_start(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	struct softrdma_responder *resp = &link->responder;
-	assert(resp->flushing && !conn->flush_running);
+	assert(softrdma_responder_is_flushing(resp) && !conn->flush_running);
 	struct softrdma_persist *persist = resp->flush_mr->persist;
 	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
 	if (conn->faulty)

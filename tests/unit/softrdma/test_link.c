@@ -143,7 +143,7 @@ static void
 look_again_after_flush(struct pair *p, int at)
 {
 	struct softrdma_link *link = p->side[at].link;
-	while (!p->broken[at] && link->responder.flushing) {
+	while (!p->broken[at] && softrdma_responder_is_flushing(&link->responder)) {
 		struct iovec iov[SOFTRDMA_SGE_MAX + 1];
 		assert_int_equal(softrdma_link_rx_iov(link, iov), 0);
 		softrdma_responder_flushed(&link->responder, p->flush_error);
@@ -737,7 +737,7 @@ test_expelled(void **state)
 	p = new_pair();
 	post(p, 1, SOFTRDMA_OP_FETCH_ADD, 1, 0, 4, 8);
 	run(p);
-	assert_true(p->side[0].link->responder.failed);
+	assert_true(softrdma_responder_has_failed(&p->side[0].link->responder));
 	assert_false(p->side[0].link->responder.trespassed);
 	free_pair(p);
 }

@@ -309,7 +309,7 @@ test_refusals(void **state)
 			f->resp->pd = other;
 		if (serve(f, &frame) != SOFTRDMA_SERVICE_DISCARD)
 			fail_msg("not refused: %s", r->what);
-		assert_true(f->resp->failed);
+		assert_true(softrdma_responder_has_failed(f->resp));
 		says_nak(f, r->nak, 1); /* and acknowledges 0 */
 		says_nothing(f);
 		/* only one NAK is sent in the life of a connection */
@@ -654,7 +654,7 @@ test_read_whose_pages_go(void **state)
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ftruncate(cut.fd, 0), 0);
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 1);
-	assert_true(f->resp->failed);
+	assert_true(softrdma_responder_has_failed(f->resp));
 	assert_false(f->resp->trespassed);
 	says_nothing(f);
 	free_cut(&cut);
@@ -668,10 +668,10 @@ test_too_many_reads_and_atomics(void **state)
 		struct fixture *f = new_fixture(ALL_RIGHTS);
 		for (uint32_t i = 0; i < RD_ATOM_MAX; i++)
 			assert_int_equal(ask(f, SOFTRDMA_OP_READ, i), SOFTRDMA_SERVICE_DISCARD);
-		assert_false(f->resp->failed);
+		assert_false(softrdma_responder_has_failed(f->resp));
 		assert_int_equal(ask(f, atomic ? SOFTRDMA_OP_FETCH_ADD : SOFTRDMA_OP_READ, RD_ATOM_MAX),
 			SOFTRDMA_SERVICE_DISCARD);
-		assert_true(f->resp->failed);
+		assert_true(softrdma_responder_has_failed(f->resp));
 		for (uint32_t i = 0; i < RD_ATOM_MAX; i++)
 			says(f, SOFTRDMA_OP_READ_RESPONSE, i); /* earlier requests are answered first */
 		says_nak(f, INVALID, RD_ATOM_MAX);
@@ -714,7 +714,7 @@ test_read_whose_memory_goes(void **state)
 		softrdma_mr_delete(f->side.mr);
 		f->side.mr = NULL;
 		says_nak(f, ACCESS, 1);
-		assert_true(f->resp->failed);
+		assert_true(softrdma_responder_has_failed(f->resp));
 		says_nothing(f);
 		free_fixture(f);
 	}
@@ -847,7 +847,7 @@ flushing_fixture(void)
 	frame.addr += 3;
 	frame.arg = 99;
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_FLUSH);
-	assert_true(f->resp->flushing);
+	assert_true(softrdma_responder_is_flushing(f->resp));
 	assert_ptr_equal(f->resp->flush_mr, f->side.mr);
 	assert_int_equal(f->resp->flush_addr, addr_of(&f->side, 3));
 	assert_int_equal(f->resp->flush_len, 99);
@@ -869,7 +869,7 @@ test_flush(void **state)
 
 	f = flushing_fixture();
 	softrdma_responder_flushed(f->resp, 5);
-	assert_true(f->resp->failed);
+	assert_true(softrdma_responder_has_failed(f->resp));
 	assert_int_equal(f->side.mr->flushes, 0);
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 1);
 	says_nothing(f);
@@ -935,7 +935,7 @@ test_read_that_flushes(void **state)
 	struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, f->resp->rd_atom_max);
 	frame.arg = 8;
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
-	assert_true(f->resp->failed);
+	assert_true(softrdma_responder_has_failed(f->resp));
 	assert_int_equal(f->side.mr->flushes, 0);
 	free_fixture(f);
 }
@@ -945,7 +945,7 @@ test_global_flush_is_done_at_once(void **state)
 {
 	struct fixture *f = *state;
 	assert_int_equal(ask(f, SOFTRDMA_OP_FLUSH, 0), SOFTRDMA_SERVICE_DISCARD);
-	assert_false(f->resp->flushing);
+	assert_false(softrdma_responder_is_flushing(f->resp));
 	says(f, SOFTRDMA_OP_ACK, 0);
 }
 
