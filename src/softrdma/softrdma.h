@@ -51,7 +51,7 @@ struct softrdma_env {
 	int (*random)(void *buf, size_t len);
 	/*
 	 * Logs one complete sentence without a newline. The text never contains keys, addresses of memory or
-	 * payload. Any thread.
+	 * payload. Any thread, also one that holds locks of the device: the function must not call the device.
 	 */
 	void (*log)(enum softrdma_log_level level, const char *file, int line, const char *func,
 		const char *text);
