@@ -16,7 +16,7 @@
 
 #define WORD_BITS 64
 
-/* how long a fork waits for a moment at which nobody connects, and for how long between two looks */
+/* how long a fork waits until no thread connects, and how long between two looks */
 #define PATIENCE_NS 1000000000u
 #define LOOK_NS 100000
 
@@ -131,8 +131,8 @@ softrdma_fork_keep(const void *memory)
 static _Thread_local bool has_manager; /* from the beginning of the fork to its end */
 
 /*
- * At a moment at which nobody connects: agreeing on TLS takes locks of OpenSSL, which a child could not begin
- * anew. A log function that is called with the lock held, and forks, cannot wait for it, so the wait ends.
+ * Takes the manager's lock, so that no thread is connecting: TLS handshakes hold locks of OpenSSL, which a child could
+ * not begin anew. A log function that forks while its caller holds the lock would wait for ever, so the wait ends.
  */
 static bool
 lock_manager(void)

@@ -28,9 +28,9 @@
 void softrdma_fork_prepare_for(void);
 
 /*
- * true if the process has got the object from its parent; context is the one that it was made with. The call
- * is to be refused then: softrdma_fork_refuse() says so in the log, and gives the errno value for it. Any
- * thread, any lock.
+ * True if the process has inherited the object from its parent; context is the one that the object was made with. The
+ * call must be refused then: softrdma_fork_refuse() logs that, and returns the errno value for it. Any thread, any
+ * lock.
  */
 bool softrdma_is_inherited(const struct ibv_context *context);
 int softrdma_fork_refuse(const char *call);

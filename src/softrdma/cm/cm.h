@@ -46,7 +46,7 @@ struct softrdma_channel {
 	const struct ibv_context *process; /* the context of the one that has made it */
 	atomic_uint refs;
 	pthread_mutex_t lock;
-	bool destroyed; /* by the application: nobody fetches events any more */
+	bool destroyed; /* by the application, which fetches no further events */
 	struct softrdma_event *first, *last;
 	struct softrdma_channel *next; /* in the list of those that are not destroyed */
 };
@@ -94,8 +94,8 @@ struct softrdma_id {
 	 * it is begun: what has happened must be told also when there is no memory. Linked by next.
 	 */
 	struct softrdma_event *reserve;
-	void *user; /* whoever exports the device under other names keeps here what belongs to the id, and
-		       frees it */
+	void *user; /* for a library that exports the device under other names: what it keeps with the id,
+		       and frees */
 };
 
 static inline struct softrdma_id *

@@ -91,7 +91,7 @@ softrdma_channel_put(struct softrdma_channel *channel)
 	free(channel);
 }
 
-/* a connection request that nobody will ever see takes its id with it */
+/* frees an event that no application will see, and with a connection request its id */
 static void
 free_unseen(struct softrdma_event *event)
 {

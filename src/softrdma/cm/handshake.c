@@ -31,7 +31,7 @@
 enum role {
 	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: a new one is that */
 	CONNECTING,      /* active: the socket is not connected yet */
-	REFUSED,         /* active: nobody listens; the socket is connected again at the deadline */
+	REFUSED,         /* active: there is no listener; the socket is connected again at the deadline */
 	SECURING,        /* active: TLS is being agreed on */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
 	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
@@ -599,7 +599,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, tls, &answer);
 	if (ret == 0)
 		return softrdma_id_attach(id, fd, tls, &hs, &peer, NULL, false);
-	/* as with hardware the acceptance itself succeeds, and an event tells that nobody heard it */
+	/* as with hardware the acceptance itself succeeds, and an event reports that it did not arrive */
 	softrdma_tls_delete(tls);
 	softrdma_fork_close(fd);
 	return softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL);

@@ -22,7 +22,7 @@ int softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_par
 int softrdma_handshake_establish(struct softrdma_id *id);
 int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len);
 
-/* the id does not want its handshaker any more: listener closed, attempt given up, request refused */
+/* ends the id's handshake: closes the listener, gives up the attempt, or refuses the request */
 void softrdma_handshake_cancel(struct softrdma_id *id);
 
 /* a socket bound to the address; 0 with *fd_ptr and the port filled in, or an errno value */

@@ -526,8 +526,8 @@ deadline_passed(struct softrdma_pending *pending)
 }
 
 /*
- * One that expires may end others. These have no deadline any more, and this thread frees them later, so the
- * walks find the rest through them. New ones are put in front.
+ * A connection that expires may end others. Their deadlines are cleared and this thread frees them later, so the walk
+ * can go on through them. New connections are put in front of the list.
  */
 static void
 tick(uint64_t now_ns)

@@ -39,7 +39,7 @@ struct softrdma_pending_kind {
 	void (*progress)(struct softrdma_pending *pending, uint32_t events);
 	/* the deadline of one that is not silent has passed */
 	void (*expired)(struct softrdma_pending *pending);
-	/* it ends, in whatever way: nobody may refer to it from here on. NULL: nobody does */
+	/* it ends: the owner must not refer to it from here on. NULL: the owner keeps no reference */
 	void (*forget)(struct softrdma_pending *pending);
 };
 
@@ -79,7 +79,7 @@ void softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_
 bool softrdma_pending_read(struct softrdma_pending *pending);
 /* the message is one that is expected: from here on it waits for its listener's owner */
 void softrdma_pending_heard(struct softrdma_pending *pending);
-/* the message is none that belongs here: says so in the log, and ends it */
+/* the message does not belong here: logs that, and ends the connection */
 void softrdma_pending_not_understood(struct softrdma_pending *pending);
 
 /*

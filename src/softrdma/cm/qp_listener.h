@@ -24,7 +24,7 @@ struct softrdma_qp_listener {
 };
 
 /*
- * The listener for the queue pair with this GID and number, opened if there is none yet; kind is that of the connections
+ * The listener for the queue pair with this GID and number, opened if it does not exist yet; kind is that of the connections
  * that come in. 0 or an errno value.
  */
 int softrdma_qp_listener_get(const struct softrdma_pending_kind *kind, const union ibv_gid *gid,

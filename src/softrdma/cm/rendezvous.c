@@ -144,7 +144,7 @@ static const struct softrdma_link_ops link_ops = {
 };
 
 /*
- * the socket becomes the link's, what has been posted leaves, and nobody need call this queue pair any more
+ * The socket becomes the link's, what has been posted leaves, and this queue pair need no longer be called.
  */
 static void
 hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool active, bool records)
@@ -242,7 +242,7 @@ own_call_failed(struct softrdma_caller *caller, const char *why)
 	struct softrdma_rendezvous *meet = caller->meet;
 	end(caller);
 	call_failed(meet, why);
-	go_on(meet); /* somebody may be waiting */
+	go_on(meet); /* a call of the peer may be waiting */
 }
 
 /* a socket that is bound to the own address; 0 or an errno value */
@@ -430,7 +430,7 @@ let_in(struct softrdma_rendezvous *meet, struct softrdma_caller *guest)
 	hand_over(meet, guest, false, records);
 }
 
-/* whoever waits is let in, sent away, or waits for how the own call ends */
+/* the waiting call of the peer is accepted, rejected, or waits until the own call has ended */
 static void
 look_at_guest(struct softrdma_rendezvous *meet)
 {
@@ -467,8 +467,8 @@ go_on(struct softrdma_rendezvous *meet)
 }
 
 /*
- * When both sides call, one call is let in, and the other one may arrive behind that: nothing to warn of. Any
- * other call that nobody waits for is.
+ * If both sides call, one call is accepted, and the other may arrive after it, which needs no warning. Any other
+ * unexpected call does.
  */
 static void
 tell_refused(const struct softrdma_caller *caller, const struct softrdma_rendezvous *meet)
@@ -609,7 +609,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 			call_connected(caller);
 		if (caller->pending.fd >= 0 && caller->role == AWAITING_ANSWER)
-			read_answer(caller); /* who talks before he is asked, in the same event */
+			read_answer(caller); /* a peer that sends before it is asked, in the same event */
 		break;
 	case SECURING:
 		secure(caller);

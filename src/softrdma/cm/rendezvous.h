@@ -2,25 +2,24 @@
 /* Copyright the librpma authors */
 
 /*
- * rendezvous.h -- queue pairs that are connected by hand find each other
+ * rendezvous.h -- connects queue pairs whose applications use no connection manager (not the rendezvous of MPI)
  *
- * The applications have told each other GIDs, queue pair numbers and the numbers of the first requests, and
- * move their queue pairs through INIT, RTR and RTS by themselves; neither listens or connects in a way that it
- * knows of. A queue pair in RTR waits for its peer at the address that its GID tells (gid.h). One in RTS calls
- * too, and again after a pause, until it is connected. A caller says JOIN, with all that it was told, and
- * whoever is called answers ACCEPT, with the same from the other side; a caller whose queue pair is not in RTR
- * yet is kept waiting.
+ * The applications have exchanged GIDs, queue pair numbers and first sequence numbers, and move their queue pairs
+ * through INIT, RTR and RTS with ibv_modify_qp(). The device listens and connects for them. A queue pair in RTR can be
+ * called at the address that its GID names (gid.h). A queue pair in RTS also calls its peer, and again after a pause,
+ * until it is connected. The calling side sends JOIN with all that its application has set. The called side responds
+ * with ACCEPT and its own values. A call for a queue pair that is not in RTR yet is kept waiting.
  *
- *	ASIDE      RESET, INIT: a caller waits
- *	EXPECTING  RTR: a caller is let in
- *	CALLING    RTS: the same, and calls itself
+ *	ASIDE      RESET, INIT: a call waits
+ *	EXPECTING  RTR: a call is accepted
+ *	CALLING    RTS: the same, and this side calls
  *	MET        connected, and never again before RESET
- *	BY_MANAGER RTR, RTS: the connection manager brings the stream; nobody calls, and nobody is let in
- *	OVER       in error: nobody is let in
+ *	BY_MANAGER RTR, RTS: the connection manager brings the stream; no call is made or accepted
+ *	OVER       in error: no call is accepted
  *
- * Both may call at once. Whoever has not said JOIN yet, and of two that have the one with the greater number,
- * gives its own call up and lets the other one in. A queue pair that is its own peer is connected by a socket
- * that is.
+ * Both sides may call at once. A side that has not sent JOIN yet gives up its own call and accepts the other. If both
+ * have sent it, the side with the greater number does. A queue pair that is its own peer is connected by a socket that
+ * is its own peer.
  *
  * The connection manager's lock is held in all calls unless said otherwise.
  */
@@ -62,11 +61,11 @@ struct softrdma_rendezvous {
 	struct softrdma_rendezvous *next; /* of the same bucket */
 };
 
-/* the queue pair can be called from here on; and from here on no more: whoever waits is told so */
+/* from add() on the queue pair can be called; remove() ends that, and rejects a call that waits */
 void softrdma_rendezvous_add(struct softrdma_rendezvous *meet);
 void softrdma_rendezvous_remove(struct softrdma_rendezvous *meet);
 
-/* the one of the queue pair with this number; NULL: there is none */
+/* finds that of the queue pair with this number; NULL: no such queue pair */
 struct softrdma_rendezvous *softrdma_rendezvous_find(uint32_t qp_num);
 
 /* can be called at the address of the own GID; 0, or an errno value and nothing has changed */
@@ -75,7 +74,7 @@ int softrdma_rendezvous_open(struct softrdma_rendezvous *meet);
 void softrdma_rendezvous_expect(struct softrdma_rendezvous *meet);
 /* RTS: calls the peer */
 void softrdma_rendezvous_call(struct softrdma_rendezvous *meet);
-/* the queue pair has failed or is taken back: no more calls, and nobody is expected */
+/* the queue pair has failed or was reset: calls are neither made nor accepted */
 void softrdma_rendezvous_end(struct softrdma_rendezvous *meet, enum softrdma_rendezvous_state state);
 
 #endif /* SOFTRDMA_RENDEZVOUS_H */

@@ -167,7 +167,7 @@ softrdma_cq_leave_channel(struct softrdma_cq *cq)
 		pthread_cond_wait(&cq->cq.cond, &cq->cq.mutex);
 	pthread_mutex_unlock(&cq->cq.mutex);
 
-	/* last: whoever destroys the channel may do so from here on */
+	/* last, because the application may destroy the channel from here on */
 	pthread_mutex_lock(&channel->lock);
 	channel->channel.refcnt--;
 	pthread_mutex_unlock(&channel->lock);

@@ -59,11 +59,11 @@ struct softrdma_cq {
 	struct softrdma_cq *next; /* in the channel's list while events > 0 */
 	struct softrdma_cq *next_member;
 
-	/* connections that complete here, for whoever polls; the lock is held while they are served */
+	/* connections that complete here; a thread that polls the queue holds the lock while it serves them */
 	pthread_mutex_t links_lock;
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
-	/* a poller may have some of them to itself; no lock, a hint for whoever arms the queue */
+	/* true if a poller may have claimed some of them; no lock, a hint for a thread that arms the queue */
 	bool claimed;
 };
 
@@ -104,8 +104,8 @@ int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
 void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
 
 /*
- * From now on the calling thread raises events of this channel for itself: it takes one next, so they need
- * not go through the descriptor, which is told of those it leaves. NULL: no more.
+ * From now on the calling thread raises events of this channel for itself. It takes one of them next, so they need not
+ * go through the descriptor; those that it leaves are written to the descriptor then. NULL ends this.
  */
 void softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
 
@@ -116,8 +116,8 @@ bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);
 struct softrdma_cq *softrdma_comp_channel_take(struct softrdma_comp_channel *channel);
 
 /*
- * Up to max connections that complete in queues of the channel, each with a reference for the caller; 0 if
- * there are more, or if somebody is at one of these queues just now. No lock held.
+ * Gives at most max connections that complete in queues of the channel, each with a reference for the caller. The
+ * result is their number; 0 if there are more, or if another thread uses one of these queues. No lock held.
  */
 unsigned softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links,
 	unsigned max);

@@ -60,7 +60,7 @@ tell_disconnected(struct softrdma_link *link)
 		link->ops->disconnected(link, link->ops_arg);
 }
 
-/* what is being received is not wanted any more, but its bytes must still be passed over */
+/* the payload being received is no longer wanted, but its bytes must still be skipped */
 static void
 discard_payload(struct softrdma_rx *rx)
 {
@@ -107,7 +107,7 @@ void
 softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 {
 	__atomic_store_n(&link->failed, true,
-		__ATOMIC_RELEASE); /* whoever posts a receive looks without the lock */
+		__ATOMIC_RELEASE); /* a thread that posts a receive reads it without the lock */
 	if (link->qp)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);
@@ -167,8 +167,8 @@ softrdma_link_lost(struct softrdma_link *link)
 }
 
 /*
- * the peer ends the connection: no request of ours is answered any more, but the receives stay until this
- * side ends too
+ * The peer ends the connection: no further request of this side gets a response, but the receives stay until this side
+ * ends the connection, too.
  */
 static void
 peer_disconnects(struct softrdma_link *link)
@@ -435,7 +435,7 @@ payload_from_stage(struct softrdma_link *link)
 	return staged >= wanted;
 }
 
-/* takes a header out of the stage; false: not all of it is there, or it is none (*bad) */
+/* takes a header out of the stage; false: it is not complete, or it is not valid (*bad) */
 static bool
 header_from_stage(struct softrdma_link *link, bool *bad)
 {
@@ -531,7 +531,7 @@ softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t l
 	struct softrdma_rx *rx = &link->rx;
 	size_t used = 0;
 	assert(rx->begin == 0);
-	/* a part of an operand that is not wanted any more, since the last time */
+	/* a part of an operand that has become unwanted since the last call */
 	bool ok = rx->end == 0 || softrdma_link_rx_go_on(link);
 	while (ok && used < len && !softrdma_responder_is_flushing(&link->responder)) {
 		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {

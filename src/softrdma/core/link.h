@@ -105,7 +105,7 @@ struct softrdma_link {
 	 */
 	bool by_hand;
 	struct ibv_qp *qp;                   /* NULL once it is destroyed */
-	const struct softrdma_link_ops *ops; /* NULL: nobody wants to know */
+	const struct softrdma_link_ops *ops; /* NULL: no connection manager */
 	void *ops_arg;
 
 	struct softrdma_requester requester;
@@ -136,13 +136,13 @@ void softrdma_link_open(struct softrdma_link *link);
 
 /* where the next received bytes belong; 0: nowhere now (a FLUSH is being made), else the number of pieces */
 int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1]);
-/* so many have been received there; false: the peer breaks the protocol */
+/* len bytes have been received there; false: the peer breaks the protocol */
 bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
-/* was a short read perhaps not the end of what has come, but the end of the memory that is there? */
+/* true if a short read may have ended at a missing page, and not because the socket is empty */
 bool softrdma_link_rx_may_fault(const struct softrdma_link *link);
 /*
- * The same for bytes that are there: payload goes from them to its place. How many were used (the rest is for
- * when a FLUSH has been made), or -1: the peer breaks the protocol.
+ * The same for bytes in a buffer: payload is copied from it to its place. The result is how many bytes were used (the
+ * rest must wait until a FLUSH has been made), or -1: the peer breaks the protocol.
  */
 ssize_t softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t len);
 /* the kernel could not store to the memory: the message is refused, its rest thrown away */
@@ -153,13 +153,13 @@ bool softrdma_link_rx_go_on(struct softrdma_link *link);
 /* fills the batch if it is empty; false: nothing to send */
 bool softrdma_link_tx_fill(struct softrdma_link *link);
 /*
- * copies as much of the batch as there is room for; the result is how many bytes, or -1 if memory that was
- * registered is mapped no more
+ * Copies as much of the batch as there is room for. The result is the number of bytes, or -1 if registered memory is no
+ * longer mapped.
  */
 ssize_t softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room);
 /* memory of the batch is not there: no request of this side is to blame for the memory of a response */
 void softrdma_link_tx_fault(struct softrdma_link *link);
-/* so many bytes of the batch have been sent */
+/* len bytes of the batch have been sent */
 void softrdma_link_tx_done(struct softrdma_link *link, size_t len);
 
 /* the queue pair goes to error; the oldest send completes with status, all else is flushed */
@@ -174,16 +174,16 @@ void softrdma_link_abandon(struct softrdma_link *link);
  */
 void softrdma_link_expel(struct softrdma_link *link);
 /*
- * nothing leaves any more, and the stream is to end; what the peer has sent before it went is still to be
- * read: the end comes from there
+ * Nothing further is sent, and the stream ends. What the peer sent before it left is still read, up to the end of its
+ * stream.
  */
 void softrdma_link_break(struct softrdma_link *link);
 /* the stream has ended */
 void softrdma_link_lost(struct softrdma_link *link);
 
 /*
- * The region is gone: nothing on its way may touch it any more. True: the stream cannot go on without it (a
- * frame has been sent in part), the socket must be closed.
+ * The region is being deregistered: no frame on its way may access it from here on. True: a frame has been sent in part
+ * from it, so the stream cannot go on, and the socket must be closed.
  */
 bool softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr);
 

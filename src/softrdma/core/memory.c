@@ -253,7 +253,7 @@ is_on_kernel_tmpfs(const struct softrdma_area *area)
 	return same;
 }
 
-/* may a store raise SIGBUS? A shared mapping without a file has an inode too, but nobody can truncate it. */
+/* true if a store may raise SIGBUS. A shared mapping without a file has an inode too, but cannot be truncated. */
 static bool
 is_fragile(const struct softrdma_area *area, const char *name)
 {
@@ -286,8 +286,8 @@ check_mapping(struct softrdma_mr *mr)
 }
 
 /*
- * Programs that know hardware flush by reading. Where the environment asks for it, a READ of memory that can
- * be made durable does that first; of other memory it is a READ and no more.
+ * Programs that are written for hardware flush by reading. If the environment asks for it, a READ of memory that can be
+ * made durable does that first. Of other memory it is just a READ.
  */
 static int
 check_read_flushes(struct softrdma_mr *mr)

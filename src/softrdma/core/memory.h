@@ -87,8 +87,8 @@ int softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, s
 int softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len);
 
 /*
- * Before the kernel is given len > 0 bytes at addr to send: are both ends there? 0, or EFAULT for what a
- * refusal can still tell of. In between a page may be missing: then the kernel says so.
+ * Checks that both ends of len > 0 bytes at addr are there, before the kernel gets them to send. 0, or EFAULT, which a
+ * NAK can still report. A page that is missing in between makes the system call fail.
  */
 int softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len);
 
@@ -103,8 +103,8 @@ void softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr));
 struct softrdma_mr *softrdma_mr_new(struct ibv_pd *pd, void *addr, size_t length, int access);
 
 /*
- * Takes the region out of the table: from here on no lookup finds it. Whoever found it before holds the lock
- * of a connection, so after the caller has passed through those locks nobody touches the memory any more.
+ * Takes the region out of the table: from here on no lookup finds it. A thread that found it before holds the lock of a
+ * connection. So once the caller has taken and released all those locks, no thread accesses the memory.
  */
 void softrdma_mr_remove(struct softrdma_mr *mr);
 

@@ -33,7 +33,7 @@ struct softrdma_connection {
 	struct softrdma_stream *stream; /* NULL: plain */
 	bool encrypted;                 /* true if the stream is TLS */
 	bool fin_sent;
-	bool hung_up;           /* true if the peer sends no more: read to the end */
+	bool hung_up;           /* true if the peer has ended its stream: read to the end */
 	atomic_uint crc_errors; /* records that were damaged on their way; no lock */
 	bool patient;           /* true if the socket has the long timeout */
 

@@ -66,7 +66,7 @@ bool softrdma_engine_has_queued(void);
 
 /* one more function that is called at the beat of deadlines, after those before it. Adding it again changes nothing. */
 void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
-/* so many things more (or fewer, if negative) are timed. Any lock but the engine's. */
+/* change things more (or fewer, if negative) are timed. Any lock but the engine's. */
 void softrdma_engine_timed(enum softrdma_beat beat, int change);
 /* true if something of the beat is timed. A hint; any thread, any lock. */
 bool softrdma_engine_is_timed(enum softrdma_beat beat);

@@ -154,7 +154,7 @@ strike_request(struct softrdma_connection *conn)
 	}
 }
 
-/* nothing leaves from here on, and somebody must notice at last */
+/* nothing leaves from here on; after a time this side gives up, so that the fault is noticed */
 static void
 fall_silent(struct softrdma_faulty *faulty)
 {

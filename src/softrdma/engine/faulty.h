@@ -4,22 +4,19 @@
 /*
  * faulty.h -- what injected faults do to one connection
  *
- * A connection that no fault concerns has none of this: one look at a pointer for each batch of frames is all that
- * faults cost there. A faulty link sends frame by frame, and before each one it is decided what becomes of
- * it:
+ * A connection without faults has no such structure: faults cost it one look at a pointer for each batch of frames. A
+ * faulty connection sends frame by frame, and decides before each one what becomes of it:
  *
- *	drop-after   from one frame on all are thrown away. The side that drops gives up after a time, as it
- *	             does when a cable is pulled: the stream ends, and both sides find that their peer has
- *	             gone.
- *	delay        the frame stays in the batch until its time has come, and whatever comes after it waits
- *	             behind it.
+ *	drop-after   this frame and all later ones are thrown away. The side that drops gives up after a time,
+ *	             as if a cable were pulled: the stream ends, and both sides lose their peer.
+ *	delay        the frame stays in the batch until its time has come, and later frames wait with it.
  *	wc-error, disconnect-after
- *	             the work request never leaves. What was sent before it is answered first, so that what
- *	             happens is the same each time.
+ *	             the work request never leaves. Requests before it complete first, so that the outcome is
+ *	             the same each time.
  *
- * None of them makes a work request succeed: only the other side's answer does that.
+ * No fault makes a work request succeed: only a response of the other side does that.
  *
- * The link's lock is held in all calls unless said otherwise. Time is waited for by the alarm of the engine.
+ * The link's lock is held in all calls unless said otherwise. The alarm of the engine ends the waits.
  */
 
 #ifndef SOFTRDMA_FAULTY_H
@@ -33,7 +30,7 @@ struct softrdma_faulty {
 	uint64_t connection;              /* its order number under the plan, from 1 */
 	uint64_t requests, answers;       /* frames that were to be sent */
 	uint64_t flushes;                 /* that the peer asked for */
-	bool silent;                      /* nothing leaves any more */
+	bool silent;                      /* nothing further leaves */
 
 	/* ns, 0: none */
 	uint64_t held_until;    /* the frame in the batch waits for this time */

@@ -13,16 +13,16 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/newcomers.h"
 
-/* that have their turn between two looks at the connections, and after how long no other one begins his */
+/* newcomers that have their turn between two looks at the connections, and the time after which no further one begins */
 #define TURNS 8
 #define TURN_NS 500000u
 
-/* one part in so many of the time is theirs, and how far they may be ahead of that */
+/* newcomers get one SHARE-th of the time, and may be this far ahead of it */
 #define SHARE 3
 #define AHEAD_NS 1000000u
-/* for so long after connections had something to do; before that, nobody is held up */
+/* this applies for this long after connections had work; else newcomers are not held up */
 #define GIVE_WAY_NS 1000000000u
-/* no pause is longer: who has not run in between has not used the time */
+/* the longest pause: connections that had no work meanwhile have not used the time */
 #define PAUSE_MAX_NS 100000000u
 
 static struct newcomers {
@@ -31,7 +31,7 @@ static struct newcomers {
 	int epoll_fd;
 
 	uint64_t look;  /* at all connections, and once at newcomers */
-	bool one_waits; /* for another look: so do those behind it */
+	bool one_waits; /* a newcomer waits for another look, and later ones wait with it */
 
 	uint64_t give_way_until_ns;
 	uint64_t paid_until_ns;   /* by then the time that they have used is a SHARE of all */

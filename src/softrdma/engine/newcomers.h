@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * newcomers.h -- those who are not connected yet: listeners, requests, attempts
+ * newcomers.h -- sockets that are not connected yet: listeners, requests, attempts
  *
- * However many they are, connections come first. Between two looks of the progress thread at the connections
- * a few newcomers have their turn. As long as connections had something to do within the last second,
- * newcomers get a third of the time, and pause when it is used up. So a flood of them leaves processors to
- * others: it costs this thread no more than that, and the application no more than what that brings.
+ * Connections come first, however many newcomers there are. A few newcomers have their turn between two looks of the
+ * progress thread at the connections. If connections had work within the last second, newcomers get a third of the
+ * time, and pause when that is used up. So a flood of newcomers leaves processors to others. It costs this thread a third
+ * of its time, and the application what comes in during that third.
  *
- * Where nothing else is said: on the progress thread, or while there is none.
+ * Unless said otherwise, the calls are made on the progress thread, or while there is no such thread.
  */
 
 #ifndef SOFTRDMA_NEWCOMERS_H
@@ -20,7 +20,7 @@
 
 #include "softrdma/engine/watched.h"
 
-/* they are waited for as one of what is in the epoll of all; 0 or an errno value */
+/* adds all newcomers as one entry to the epoll of all; 0 or an errno value */
 int softrdma_newcomers_open(int epoll_of_all);
 void softrdma_newcomers_close(void);
 
@@ -38,10 +38,10 @@ void softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched);
 void softrdma_newcomers_forget(int fd, struct softrdma_watched *watched);
 
 /*
- * What a peer has sent on one stream is handled before what it sends on another one after that, as on hardware,
- * where both come through one port: a client that is told that it is connected, and connects again, is
- * established before its second request is told. So the request waits for all that the connections have by now:
- * for the look at them that is under way, and for one that begins after that.
+ * What a peer sends on one stream is handled before what it sends on another stream later. On hardware both come through
+ * one port. So if a client is connected and connects again, its first connection is reported as established before its
+ * second request is. Therefore a request waits for all input that connections have by now: for the look at them that is
+ * under way, and for the next one.
  */
 uint64_t softrdma_newcomers_look_after_next(void);
 /* false: that look is not over. The newcomer, if it is one, is handled again then, without an event. */
@@ -49,7 +49,7 @@ bool softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *
 
 /* a connection had something to do. Any thread. */
 void softrdma_newcomers_give_way(void);
-/* ends their pause if it is over; until when it lasts, in ns of softrdma_now_ns(), 0: there is none */
+/* ends the pause of newcomers if it is over; the result is its end, in ns of softrdma_now_ns(), 0: no pause */
 uint64_t softrdma_newcomers_pause(uint64_t now_ns);
 
 #endif /* SOFTRDMA_NEWCOMERS_H */

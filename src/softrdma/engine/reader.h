@@ -32,7 +32,7 @@ void softrdma_reader_about_to_wait(void);
 
 /*
  * A thread that waits for a completion of the link borrows the socket until it returns it. The result is the socket,
- * or -1 if another thread has it. serve_borrowed() gets what poll(2) has found; false: nothing came, or no more can.
+ * or -1 if another thread has it. serve_borrowed() gets the events of poll(2); false: nothing came, or the stream is over.
  * No lock held.
  */
 int softrdma_reader_borrow(struct softrdma_link *link);

@@ -4,8 +4,8 @@
 /*
  * timer.h -- deadlines
  *
- * A timer is a time that somebody looks at, at a beat of the progress thread. The engine counts the timers that are
- * set, and beats only while there are any. A timer is guarded by the lock of what it belongs to.
+ * A timer is a time that the progress thread compares with the clock at each beat of deadlines. The engine counts the
+ * timers that are set, and beats only while there are any. A timer is guarded by the lock of what it belongs to.
  */
 
 #ifndef SOFTRDMA_TIMER_H

@@ -10,8 +10,8 @@
  *	IPv4	0xfc 0x53 | version 1 | index | address (4) | TCP port (2) | random (6)
  *	IPv6	the address; the TCP port is the upper 16 bits of the queue pair's number
  *
- * The random part is as good as a password: whoever knows it was told. (An IPv6 address leaves no room for
- * one.) fc00::/8 is nobody's address (RFC 4193), so the two cannot be mistaken for each other.
+ * The random part is as good as a password: a peer that knows it was told it. (An IPv6 address leaves no room for
+ * one.) no host has an address of fc00::/8 (RFC 4193), so the two cannot be mistaken for each other.
  *
  * A port is kept by a socket that is bound and never listens, from the first time that the GID is asked for;
  * listening sockets come and go beside it (SO_REUSEADDR).
