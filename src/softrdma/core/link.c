@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/*
- * link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
- */
+/* link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -166,10 +164,7 @@ softrdma_link_lost(struct softrdma_link *link)
 	tell_disconnected(link);
 }
 
-/*
- * The peer ends the connection: no further request of this side gets a response, but the receives stay until this side
- * ends the connection, too.
- */
+/* the peer ends the connection: requests get no further response, but receives stay until this side ends it, too */
 static void
 peer_disconnects(struct softrdma_link *link)
 {
