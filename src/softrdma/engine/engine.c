@@ -510,6 +510,7 @@ void
 softrdma_engine_drain(void)
 {
 	do_queued_work(UINT_MAX);
+	end_busy_polling(); /* the turns were this thread's, which polls nothing */
 	pthread_mutex_lock(&engine.lock);
 	engine.running = false;
 	pthread_mutex_unlock(&engine.lock);
