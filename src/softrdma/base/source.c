@@ -21,13 +21,13 @@ struct trespasser {
 /* when the array is full, a new source replaces the one whose last access violation is oldest */
 static struct trespasser trespassers[SOFTRDMA_TRESPASSERS_MAX];
 static unsigned count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* a forked child keeps the counts */
 void
 softrdma_source_after_fork(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	sources_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* true for the prefixes under which all 128 bits count: IPv4 mapped, loopback and link-local addresses */
@@ -97,7 +97,7 @@ place_for(const struct softrdma_source *source)
 unsigned
 softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&sources_lock);
 	struct trespasser *at = find(source, now_ns);
 	if (at == NULL) {
 		at = place_for(source);
@@ -107,16 +107,16 @@ softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns)
 	at->times++;
 	at->last_ns = now_ns;
 	unsigned times = at->times;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&sources_lock);
 	return times;
 }
 
 unsigned
 softrdma_source_accusations(const struct softrdma_source *source, uint64_t now_ns)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&sources_lock);
 	const struct trespasser *at = find(source, now_ns);
 	unsigned times = at ? at->times : 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&sources_lock);
 	return times;
 }

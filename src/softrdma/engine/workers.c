@@ -10,7 +10,7 @@
 #include "softrdma/base/thread.h"
 #include "softrdma/engine/workers.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static struct softrdma_connection *first, *last; /* linked by job_next */
 static void (*job)(struct softrdma_connection *conn);
@@ -25,7 +25,7 @@ softrdma_workers_after_fork(void)
 	first = last = NULL;
 	thread_count = idle_count = queued = 0;
 	stopping = false;
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	jobs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
@@ -33,11 +33,11 @@ static void *
 run_worker(void *arg)
 {
 	(void)arg;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&jobs_lock);
 	for (;;) {
 		while (first == NULL && !stopping) {
 			idle_count++;
-			pthread_cond_wait(&cond, &lock);
+			pthread_cond_wait(&cond, &jobs_lock);
 			idle_count--;
 		}
 		struct softrdma_connection *conn = first;
@@ -46,12 +46,12 @@ run_worker(void *arg)
 		first = conn->job_next;
 		queued--;
 		void (*work)(struct softrdma_connection * link) = job;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&jobs_lock);
 		work(conn);
 		softrdma_link_put(&conn->link);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&jobs_lock);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&jobs_lock);
 	return NULL;
 }
 
@@ -59,7 +59,7 @@ int
 softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct softrdma_connection *conn))
 {
 	int ret = 0;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&jobs_lock);
 	if (queued >= idle_count && thread_count < SOFTRDMA_FLUSH_THREADS_MAX) {
 		ret = softrdma_thread_create(&threads[thread_count], "softrdma-flush", run_worker, NULL);
 		if (ret == 0)
@@ -79,31 +79,31 @@ softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct so
 		queued++;
 		pthread_cond_signal(&cond);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&jobs_lock);
 	return ret;
 }
 
 bool
 softrdma_workers_are_short(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&jobs_lock);
 	bool are_short = queued > idle_count;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&jobs_lock);
 	return are_short;
 }
 
 void
 softrdma_workers_stop(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&jobs_lock);
 	unsigned count = thread_count;
 	stopping = true;
 	pthread_cond_broadcast(&cond);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&jobs_lock);
 	for (unsigned i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&jobs_lock);
 	thread_count = 0;
 	stopping = false;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&jobs_lock);
 }

@@ -25,8 +25,8 @@
 struct lane {
 	struct softrdma_lane head; /* first: what a link knows of it */
 	int fd;                    /* of the connection, which closes it after the lane has ended */
-	struct lane *next;         /* in lanes: those opened to the peer; under the lock */
-	unsigned refs;             /* the link, and threads in wait_for(); under the lock */
+	struct lane *next;         /* in lanes: those opened to the peer; under lanes_lock */
+	unsigned refs;             /* the link, and threads in wait_for(); under lanes_lock */
 	struct softrdma_neighbour *neighbour; /* NULL: the peer's greeting has not arrived */
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
@@ -45,7 +45,7 @@ lane_of(const struct softrdma_link *link)
 	return (struct lane *)link->lane;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lane *lanes;
 
 void
@@ -53,7 +53,7 @@ softrdma_direct_after_fork(void)
 {
 	softrdma_fork_keep(lanes);
 	lanes = NULL;
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	lanes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* --- beginning and end --- */
@@ -152,10 +152,10 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 	memcpy(lane->own->peer_id, greeting->id, sizeof(lane->own->peer_id));
 	lane->own->peer_slot = greeting->slot;
 	lane->own->peer_number = greeting->number;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lanes_lock);
 	lane->next = lanes;
 	lanes = lane;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lanes_lock);
 	/* only now, because a thread that deregisters memory must find in lanes all peers that may access it */
 	atomic_store(&lane->own->open, lane->number);
 	SOFTRDMA_LOG(INFO,
@@ -184,7 +184,7 @@ is_busy(const struct lane *lane)
 	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
 }
 
-/* takes a lane off the list and frees it; the caller holds the lock */
+/* takes a lane off the list and frees it; the caller holds lanes_lock */
 static void
 put(struct lane **at)
 {
@@ -198,7 +198,7 @@ put(struct lane **at)
 static void
 sweep(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lanes_lock);
 	struct lane **at = &lanes;
 	while (*at) {
 		if ((*at)->refs == 0 && !is_busy(*at))
@@ -206,7 +206,7 @@ sweep(void)
 		else
 			at = &(*at)->next;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lanes_lock);
 }
 
 void
@@ -224,9 +224,9 @@ softrdma_direct_end(struct softrdma_link *link)
 		free(lane);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lanes_lock);
 	lane->refs--;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lanes_lock);
 	sweep();
 }
 
@@ -254,18 +254,18 @@ wait_for(struct lane *lane)
 void
 softrdma_direct_wait(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lanes_lock);
 	struct lane *lane = lanes;
 	while (lane) {
 		lane->refs++;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&lanes_lock);
 		wait_for(lane);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&lanes_lock);
 		lane->refs--;
 		/* the reference kept it on the list; lanes added meanwhile find that the memory is hidden */
 		lane = lane->next;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lanes_lock);
 	sweep();
 }
 

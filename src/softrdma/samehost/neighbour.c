@@ -35,7 +35,7 @@ struct softrdma_neighbour {
 	const struct softrdma_board *board;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t neighbours_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_neighbour *neighbours;
 
 void
@@ -43,7 +43,7 @@ softrdma_neighbour_after_fork(void)
 {
 	softrdma_fork_keep(neighbours);
 	neighbours = NULL;
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	neighbours_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* --- boards --- */
@@ -115,20 +115,20 @@ add(const struct softrdma_greeting *greeting)
 struct softrdma_neighbour *
 softrdma_neighbour_meet(const struct softrdma_greeting *greeting)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&neighbours_lock);
 	struct softrdma_neighbour *neighbour = find(greeting);
 	if (neighbour == NULL)
 		neighbour = add(greeting);
 	if (neighbour)
 		neighbour->users++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&neighbours_lock);
 	return neighbour;
 }
 
 void
 softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&neighbours_lock);
 	bool last = --neighbour->users == 0;
 	if (last) {
 		struct softrdma_neighbour **at = &neighbours;
@@ -136,7 +136,7 @@ softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
 			at = &(*at)->next;
 		*at = neighbour->next;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&neighbours_lock);
 	if (!last)
 		return;
 	munmap((void *)(uintptr_t)neighbour->board, sizeof(*neighbour->board));
