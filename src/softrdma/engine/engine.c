@@ -43,8 +43,6 @@ static struct {
 	pthread_t thread;
 	bool running, stopping;
 	uint64_t spin_ns;
-	const struct softrdma_engine_calls *calls;
-
 	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
 	unsigned work_count;                       /* peeked at without the lock */
 	struct softrdma_watched *retired;          /* to be released after the current batch of events */
@@ -148,8 +146,8 @@ void
 softrdma_engine_queue(struct softrdma_watched *watched)
 {
 	pthread_mutex_lock(&engine.lock);
-	bool wake = engine.work == NULL;
-	if (!watched->queued) {
+	bool wake = engine.running && engine.work == NULL;
+	if (engine.running && !watched->queued) {
 		watched->queued = true;
 		watched->work_next = NULL;
 		watched->hold(watched);
@@ -259,8 +257,10 @@ softrdma_engine_timed(enum softrdma_beat beat, int change)
 	if (change == 0)
 		return;
 	pthread_mutex_lock(&engine.lock);
-	const int timed = __atomic_add_fetch(&engine.timed[beat], change, __ATOMIC_RELAXED);
-	assert(timed >= 0);
+	/* below 0 if a log function has forked, and returned in the child to what the parent had timed */
+	const int sum = engine.timed[beat] + change;
+	const int timed = sum > 0 ? sum : 0;
+	__atomic_store_n(&engine.timed[beat], timed, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&engine.lock);
 	if (change > 0 && timed == change)
 		wake_thread();
@@ -308,12 +308,12 @@ softrdma_engine_alarm(uint64_t when_ns)
 
 /* those that still wait for something set the alarm again, and so wake this thread */
 static void
-ring_alarm(uint64_t now_ns)
+ring_alarm(const struct softrdma_engine_calls *calls, uint64_t now_ns)
 {
 	pthread_mutex_lock(&engine.lock);
 	engine.alarm_ns = 0; /* before the call: what is set meanwhile is not lost */
 	pthread_mutex_unlock(&engine.lock);
-	engine.calls->ring(now_ns);
+	calls->ring(now_ns);
 }
 
 /* ms until then, rounded up; at most one beat, for the clock may be set forward */
@@ -342,7 +342,7 @@ struct schedule {
 
 /* looks at what is due; the result is how long epoll_wait may sleep, in ms */
 static int
-do_timed_work(struct schedule *schedule)
+do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedule)
 {
 	int timed[SOFTRDMA_BEATS];
 	void (*tickers[TICKERS_MAX])(uint64_t now_ns);
@@ -362,15 +362,15 @@ do_timed_work(struct schedule *schedule)
 		if (timed[beat] == 0 || now_ns < schedule->beat_ns[beat])
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
-		engine.calls->tick[beat](now_ns);
+		calls->tick[beat](now_ns);
 		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < TICKERS_MAX && tickers[i]; i++)
 			tickers[i](now_ns);
 	}
 	if (alarm_ns && now_ns >= alarm_ns) {
-		ring_alarm(now_ns);
+		ring_alarm(calls, now_ns);
 		alarm_ns = 0;
 	}
-	const uint64_t look_ns = engine.calls->before_sleep(now_ns);
+	const uint64_t look_ns = calls->before_sleep(now_ns);
 	if (now_ns < schedule->spin_until_ns)
 		return 0;
 	return sooner(sooner(timeout_ms, alarm_ns, now_ns), look_ns, now_ns);
@@ -437,14 +437,14 @@ handle_events(int timeout_ms)
 static void *
 run_thread(void *arg)
 {
-	(void)arg;
+	const struct softrdma_engine_calls *calls = arg;
 	struct schedule schedule = { 0 };
 	bool stopping = false;
-	engine.calls->begin();
+	calls->begin();
 	while (!stopping) {
 		/* one: objects that have little to do must not wait for all that have much */
 		bool worked = do_queued_work(1);
-		int timeout_ms = do_timed_work(&schedule);
+		int timeout_ms = do_timed_work(calls, &schedule);
 		enum handled handled = handle_events(worked ? 0 : timeout_ms);
 		if (handled == HANDLED_SOME && engine.spin_ns)
 			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
@@ -452,11 +452,12 @@ run_thread(void *arg)
 			schedule.spin_until_ns = 0;
 		release_retired();
 		pthread_mutex_lock(&engine.lock);
-		stopping = engine.stopping;
+		/* not running: a log function has forked on this thread, and returned in the child */
+		stopping = engine.stopping || !engine.running;
 		pthread_mutex_unlock(&engine.lock);
 	}
 	end_busy_polling();
-	engine.calls->end();
+	calls->end();
 	return NULL;
 }
 
@@ -479,11 +480,10 @@ softrdma_engine_run(const struct softrdma_engine_calls *calls)
 		ret = errno;
 		goto err_close_wake;
 	}
-	engine.calls = calls;
 	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
 	engine.running = true;
 	engine.stopping = false;
-	ret = softrdma_thread_create(&engine.thread, "softrdma", run_thread, NULL);
+	ret = softrdma_thread_create(&engine.thread, "softrdma", run_thread, (void *)(uintptr_t)calls);
 	if (ret)
 		goto err_not_running;
 	return 0;
