@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* fork.c -- a process that has used the device forks: what the child has of it */
+/* fork.c -- what a child process gets of the device when a process that has used it forks */
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,19 +20,19 @@
 #define PATIENCE_NS 1000000000u
 #define LOOK_NS 100000
 
-/* heads of lists, about twenty for each generation: what is more only leak checkers would miss */
+/* number of list heads, about twenty for each generation of processes; only leak checkers miss those that do not fit */
 #define KEPT_MAX 256
 
 /* --- descriptors --- */
 
-/* one bit for each; the lock is the last one to be taken, and held over the system calls */
+/* one bit for each descriptor; the lock is the last one to be taken, and is held during the system calls */
 static struct {
 	pthread_mutex_t lock;
-	unsigned words; /* that may have a bit */
+	unsigned words; /* number of words that may have a bit set */
 	uint64_t owned[SOFTRDMA_DESCRIPTORS_MAX / WORD_BITS];
 } descriptors = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* the lock is held; a number that is too high is left to the child */
+/* marks a descriptor as the device's, or no longer so; a child keeps those that are too high. The lock is held. */
 static void
 mark(int fd, bool owned)
 {
@@ -87,8 +87,8 @@ softrdma_fork_close(int fd)
 }
 
 /*
- * No shutdown(2), no word of TLS, and nothing is taken out of an epoll: sockets and epolls are the parent's
- * too, and what is done to them is done to both.
+ * Only closes the descriptors: no shutdown(2), no message of TLS, no removal from an epoll. Sockets and epolls are
+ * shared with the parent, which would be affected.
  */
 static void
 close_all(void)
@@ -103,7 +103,7 @@ close_all(void)
 	descriptors.words = 0;
 }
 
-/* --- what is refused, and what is kept --- */
+/* --- refused calls, and memory that is kept --- */
 
 int
 softrdma_fork_refuse(const char *call)
@@ -168,7 +168,7 @@ static void
 in_child(void)
 {
 	static void (*const forget[])(void) = {
-		softrdma_device_after_fork, /* from here on all there is is the parent's */
+		softrdma_device_after_fork, /* from here on every existing object is the parent's */
 		softrdma_board_after_fork,
 		softrdma_cm_after_fork,
 		softrdma_copy_after_fork,

@@ -2,18 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * fork.h -- a process that has used the device forks: what the child has of it
+ * fork.h -- what a child process gets of the device when a process that has used it forks
  *
- * The child begins with a device that was never used. Its copies of the device's descriptors are closed,
- * and nothing else is done to them: the parent and its peers notice nothing. Objects that were made before
- * belong to the parent. Their locks may have been held by threads that the child does not have, so a call
- * with such an object looks at nothing but whose it is, and is refused.
+ * The child begins with a device that was never used. Its copies of the device's descriptors are closed, and nothing
+ * else is done to them: the parent and its peers notice nothing. Objects that were created before the fork belong to
+ * the parent. Their locks may have been held by threads that the child does not have. So a call with such an object
+ * checks only which process it belongs to, and is refused.
  *
- * An object is of the process whose context it was made with: each process has its own, and the fast calls of
- * verbs (ibv_post_send, ibv_poll_cq, ...) go through the context's table, which in the child refuses for the
- * parent's. So they cost nothing more.
+ * An object belongs to the process whose context it was created with; each process has its own context. The fast calls
+ * of verbs (ibv_post_send, ibv_poll_cq, ...) go through the context's table. In the child the table of the parent's
+ * context refuses them, so the check costs the parent nothing.
  *
- * vfork(2), posix_spawn(3) and system(3) do not come here, and need not.
+ * vfork(2), posix_spawn(3) and system(3) do not run this, and need not.
  */
 
 #ifndef SOFTRDMA_FORK_H
@@ -24,7 +24,7 @@
 #include <infiniband/verbs.h>
 #include <sys/socket.h>
 
-/* what becomes of a fork is arranged once; any thread. Called with the first context. */
+/* registers the fork handlers, once. Any thread. Called with the first context. */
 void softrdma_fork_prepare_for(void);
 
 /*
@@ -36,21 +36,21 @@ bool softrdma_is_inherited(const struct ibv_context *context);
 int softrdma_fork_refuse(const char *call);
 
 /*
- * Descriptors that a child closes. These make one, or take one over, and close it: no child is forked in
- * between, so it neither keeps one of them nor closes one of the application's. Any thread, any lock; results
- * and errno as of socket(2), accept4(2) and close(2). owned() lets -1 through.
+ * Open, take over and close descriptors that a child is to close. Each call and its entry are one step for a fork. So a
+ * child neither keeps such a descriptor nor closes one of the application's. Any thread, any lock; results and errno are
+ * those of socket(2), accept4(2) and close(2). softrdma_fork_owned() returns -1 unchanged.
  */
 int softrdma_fork_socket(int domain, int type, int protocol);
 int softrdma_fork_accept(int listening, struct sockaddr *addr, socklen_t *len, int flags);
 int softrdma_fork_owned(int fd);
 void softrdma_fork_close(int fd);
 
-/* what the child has of the parent's memory and never looks at again; leak checkers find it here */
+/* keeps a pointer to memory of the parent that the child no longer uses, so that leak checkers find it */
 void softrdma_fork_keep(const void *memory);
 
 /*
- * What a fork waits for, and holds until both processes are there: no other thread is in the middle of a change
- * then. softrdma_cm_fork_begins() is false if the connection manager is in use.
+ * A fork takes these locks and holds them until both processes exist, so that no other thread is in the middle of a
+ * change. softrdma_cm_fork_begins() is false if the connection manager is in use.
  */
 bool softrdma_cm_fork_begins(void);
 void softrdma_cm_fork_ends(void);
@@ -58,8 +58,8 @@ void softrdma_mr_fork_begins(void);
 void softrdma_mr_fork_ends(void);
 
 /*
- * What each file of the device does in the child, on its only thread: it forgets the parent's objects, and
- * its locks begin anew.
+ * Each file of the device has one for the child, called on its only thread: it forgets the parent's objects and resets
+ * its locks.
  */
 void softrdma_board_after_fork(void);
 void softrdma_cm_after_fork(void);

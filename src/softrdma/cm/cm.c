@@ -69,7 +69,7 @@ softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call)
 	return softrdma_cm_is_inherited(((const struct softrdma_id *)id)->process, call);
 }
 
-/* --- what links tell --- */
+/* --- events of links --- */
 
 static void
 link_ready(struct softrdma_link *link, void *arg)
@@ -78,7 +78,7 @@ link_ready(struct softrdma_link *link, void *arg)
 	if (id->established)
 		return;
 	id->established = true;
-	if (link->state == SOFTRDMA_LINK_UP) /* else it is the deadline of a disconnect */
+	if (link->state == SOFTRDMA_LINK_UP) /* else the deadline is that of a disconnect */
 		softrdma_connection_deadline(link, 0);
 	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
 		SOFTRDMA_LOG(ERROR, "an established connection cannot be reported");
@@ -129,7 +129,7 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 		id->established = active;
 		link->ops = &softrdma_id_link_ops;
 		link->ops_arg = id;
-		if (active && !id->external) /* who establishes it knows it */
+		if (active && !id->external) /* else rdma_establish() is the application's own call */
 			ret = softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, peer, peer_data, NULL);
 		else if (!active)
 			softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
@@ -212,9 +212,9 @@ softrdma_id_let_go(struct softrdma_id *id)
 	if (link) {
 		pthread_mutex_lock(&link->lock);
 		link->ops = NULL;
-		/* an external queue pair that is not connected can still be, by another id */
+		/* another id can still connect an external queue pair that is not connected */
 		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
-		if (link->qp && !stays) { /* else ibv_destroy_qp() has done it, behind the id's back */
+		if (link->qp && !stays) { /* else ibv_destroy_qp() has closed it */
 			softrdma_link_close(link);
 			softrdma_connection_send(link);
 		}
@@ -260,7 +260,7 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	softrdma_cm_lock();
 	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
 	softrdma_cm_unlock();
-	if (too_late) /* a peer has been told the numbers of another queue pair */
+	if (too_late) /* the peer knows the numbers of another queue pair */
 		return softrdma_cm_result(EINVAL);
 	struct softrdma_qp *qp = softrdma_qp_new(pd, attr);
 	if (qp == NULL)
@@ -318,7 +318,7 @@ softrdma_rdma_set_credentials(struct rdma_cm_id *rdma_id, struct softrdma_creden
 	softrdma_cm_unlock();
 }
 
-/* an id that was given none has those of the environment, if that has any */
+/* an id without credentials takes those of the environment, if there are any; 0 or an errno value */
 static int
 look_for_credentials(struct softrdma_id *id)
 {
@@ -328,7 +328,7 @@ look_for_credentials(struct softrdma_id *id)
 int
 softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
-	(void)backlog; /* how many requests may wait is for SOFTRDMA_MAX_PENDING to say */
+	(void)backlog; /* SOFTRDMA_MAX_PENDING limits the requests that wait */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_listen"))
 		return -1;
@@ -349,7 +349,7 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 	return softrdma_cm_result(ret);
 }
 
-/* only one event ends it: ESTABLISHED, REJECTED, UNREACHABLE or CONNECT_ERROR */
+/* exactly one event ends the attempt: ESTABLISHED, REJECTED, UNREACHABLE or CONNECT_ERROR */
 int
 softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 {
@@ -383,7 +383,7 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_accept"))
 		return -1;
-	int ret = softrdma_io_start(); /* the listener's share may end before the connection does */
+	int ret = softrdma_io_start(); /* the listener may stop using the thread before the connection does */
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
@@ -435,7 +435,7 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	struct softrdma_link *link = id->link;
 	/* without its queue pair a connection has ended already */
 	int ret = link == NULL && id->state == SOFTRDMA_ID_CONNECTED ? 0 : EINVAL;
-	bool to_come = false; /* an event that tells of the end */
+	bool to_come = false; /* true if an event will report the end */
 	if (link) {
 		pthread_mutex_lock(&link->lock);
 		if (link->state != SOFTRDMA_LINK_IDLE)
@@ -453,6 +453,6 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	softrdma_cm_unlock();
 	if (ret)
 		return softrdma_cm_result(ret);
-	/* a synchronous id may have had that event long ago */
+	/* if no event is left, a synchronous id has taken it earlier, and must not wait for it */
 	return to_come || softrdma_id_has_events(id) ? softrdma_id_finish_call(id) : 0;
 }

@@ -5,10 +5,10 @@
  * cm.h -- connection manager: ids, event channels and events
  *
  * An id is idle, bound, listening, connecting (active side), requested (passive side, until accepted or
- * rejected) or connected. Handshakes on sockets are in handshake.c; what happens there ends in events here.
+ * rejected) or connected. Handshakes on sockets are in handshake.c; they report their outcome by events here.
  *
  * One lock for the whole manager guards states, listeners and handshakes: connecting is rare. It is taken
- * before the lock of a link. Events are queued under the lock of their id, for an id may move to another
+ * before the lock of a link. Events are queued under the lock of their id, because an id may move to another
  * channel at any time.
  */
 
@@ -32,18 +32,18 @@ struct softrdma_tls;
 struct softrdma_event {
 	struct rdma_cm_event event;
 	struct softrdma_id *
-		owner; /* whose acknowledgement it counts as: the id, for a connection request the listener */
+		owner; /* that counts its acknowledgement: the id, or the listener for a connection request */
 	struct softrdma_event *next;
 	uint8_t private_data[SOFTRDMA_PRIVATE_DATA_MAX];
 };
 
 /*
- * ids hold references: an application may destroy the channel of its listener before a request that came
- * through it
+ * Ids hold references: an application may destroy the channel of its listener before it destroys the id of a
+ * request that came through it.
  */
 struct softrdma_channel {
 	struct rdma_event_channel channel;
-	const struct ibv_context *process; /* the context of the one that has made it */
+	const struct ibv_context *process; /* the context of the process that created it */
 	atomic_uint refs;
 	pthread_mutex_t lock;
 	bool destroyed; /* by the application, which fetches no further events */
@@ -63,35 +63,35 @@ enum softrdma_id_state {
 
 struct softrdma_id {
 	struct rdma_cm_id id;
-	const struct ibv_context *process; /* the context of the one that has made it */
+	const struct ibv_context *process; /* the context of the process that created it */
 
 	/* guarded by the manager's lock */
 	enum softrdma_id_state state;
 	struct softrdma_handshaker *handshaker; /* connecting, requested */
 	struct softrdma_listener *listener;     /* listening */
 	int bound_fd; /* a socket that holds the address, from bind to listen; -1: none */
-	bool io_user; /* counts as a user of the progress thread */
+	bool io_user; /* true if it counts as a user of the progress thread */
 	struct softrdma_credentials
-		*credentials;            /* of listeners and active ids; NULL: plain, or not looked yet */
+		*credentials;            /* of listeners and active ids; NULL: plain, or not looked up yet */
 	bool source_given;               /* the application chose the source address of an active id */
-	struct softrdma_handshake asked; /* by an active id, for comparison with the answer */
+	struct softrdma_handshake asked; /* what an active id requested, for comparison with the reply */
 	struct softrdma_link *link;      /* of id.qp, or of an external queue pair; with a reference */
 	bool external;                   /* true if the queue pair is the application's: external_qp.h */
 	bool has_psn;
-	uint32_t psn; /* of the first request of an external queue pair */
+	uint32_t psn; /* sequence number of the first request of an external queue pair */
 	bool peer_known;
-	struct softrdma_handshake peer; /* what the peer has said with CONNECT or ACCEPT */
+	struct softrdma_handshake peer; /* the peer's CONNECT or ACCEPT */
 	uint8_t ack_timeout;            /* for its queue pair */
 
 	pthread_mutex_t lock; /* guards the channel and the events; taken after the link's lock */
 	struct softrdma_channel *channel;
-	bool sync;        /* made without a channel: calls wait for their own event */
+	bool sync;        /* true if created without a channel: calls wait for their own event */
 	bool established; /* written under the link's lock */
 	pthread_cond_t acked;
 	unsigned taken, completed; /* events handed out, and acknowledged */
 	/*
-	 * The two events that a connection has (how the attempt ended, and DISCONNECTED) are set aside before
-	 * it is begun: what has happened must be told also when there is no memory. Linked by next.
+	 * A connection reports two events: the outcome of the attempt, and DISCONNECTED. They are allocated
+	 * before it begins, so that they can be reported even without memory. Linked by next.
 	 */
 	struct softrdma_event *reserve;
 	void *user; /* for a library that exports the device under other names: what it keeps with the id,
@@ -104,7 +104,7 @@ softrdma_id_of(struct rdma_cm_id *id)
 	return (struct softrdma_id *)id;
 }
 
-/* what librdmacm's calls return: 0, or -1 with errno */
+/* turns an errno value into what librdmacm's calls return: 0, or -1 with errno */
 static inline int
 softrdma_cm_result(int errnum)
 {
@@ -114,12 +114,10 @@ softrdma_cm_result(int errnum)
 	return -1;
 }
 
-/*
- * true with errno: the id is of the parent of this process, so the call is refused. Any lock.
- */
+/* true, with errno set, if the id belongs to the parent process: the call is refused. Any lock. */
 bool softrdma_id_is_inherited(const struct rdma_cm_id *id, const char *call);
 
-/* the same for a channel or an id that was made with this context */
+/* the same for a channel or an id that was created with this context */
 bool softrdma_cm_is_inherited(const struct ibv_context *process, const char *call);
 
 /* the manager's lock */
@@ -132,7 +130,7 @@ struct softrdma_id *softrdma_id_new(struct softrdma_channel *channel, void *cont
 /* frees what softrdma_id_new() made, of an id without events, handshake and link */
 void softrdma_id_free(struct softrdma_id *id);
 
-/* how a link tells its id what happens to it; arg is the id */
+/* the calls by which a link reports to its id; arg is the id */
 extern const struct softrdma_link_ops softrdma_id_link_ops;
 
 /*

@@ -14,7 +14,7 @@
 #include "softrdma/cm/event.h"
 #include "softrdma/verbs/device.h"
 
-/* how an attempt to connect ended, and DISCONNECTED */
+/* the outcome of an attempt to connect, and DISCONNECTED */
 #define CONNECTION_EVENTS 2
 
 bool
@@ -34,7 +34,7 @@ softrdma_event_after_fork(void)
 	channels_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* where in the list it is, or the end of it. The list's lock is held. */
+/* the link of the list that points to the channel, or the list's end. The list's lock is held. */
 static struct softrdma_channel **
 find_channel(const struct rdma_event_channel *channel)
 {
@@ -45,9 +45,9 @@ find_channel(const struct rdma_event_channel *channel)
 }
 
 /*
- * The channel, with its lock taken; NULL: it is destroyed. Programs leave a thread waiting for events when
- * they end, and destroy its channel meanwhile (rping does). With the kernel's channels its next call fails,
- * so here it must not touch what was one.
+ * Returns the channel with its lock taken; NULL: it is destroyed. Some programs (rping) destroy a channel at
+ * their end while a thread of theirs still waits for events. With the kernel's channels the next call of that
+ * thread fails. It must fail here too, without touching freed memory.
  */
 static struct softrdma_channel *
 lock_channel(const struct rdma_event_channel *rdma_channel)
@@ -189,14 +189,14 @@ softrdma_id_reserve(struct softrdma_id *id)
 	for (; have < CONNECTION_EVENTS; have++) {
 		struct softrdma_event *event = calloc(1, sizeof(*event));
 		if (event == NULL)
-			return ENOMEM; /* what there is stays for the next attempt */
+			return ENOMEM; /* the events allocated so far stay for the next attempt */
 		event->next = id->reserve;
 		id->reserve = event;
 	}
 	return 0;
 }
 
-/* of what was set aside, if it is an event of the connection itself */
+/* an event of the connection itself comes from the reserve, while that has one; NULL: no memory */
 static struct softrdma_event *
 new_event(struct softrdma_id *id, enum rdma_cm_event_type type)
 {
@@ -230,7 +230,7 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 		memcpy(event->private_data, private_data, hs->private_len);
 		param->private_data = hs->private_len ? event->private_data : NULL;
 		param->private_data_len = hs->private_len;
-		/* from this side: each is the peer's other one (rdma_get_cm_event(3)) */
+		/* seen from this side, the peer's two values are exchanged (rdma_get_cm_event(3)) */
 		param->responder_resources = hs->initiator_depth;
 		param->initiator_depth = hs->responder_resources;
 		param->flow_control = hs->flow_control;
@@ -261,7 +261,7 @@ softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_
 		if (event) {
 			channel->first = event->next;
 			softrdma_notify_take(fd);
-			/* counted before the id can be destroyed: that takes this lock first, then waits */
+			/* counted before the id can be destroyed: rdma_destroy_id() takes this lock, then waits */
 			__atomic_fetch_add(&event->owner->taken, 1, __ATOMIC_SEQ_CST);
 		}
 		pthread_mutex_unlock(&channel->lock);
@@ -350,7 +350,7 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 	}
 	pthread_mutex_lock(&id->lock);
 	struct softrdma_channel *from = id->channel;
-	softrdma_id_wait_for_acks(id); /* gives the lock up meanwhile: the events are taken after it */
+	softrdma_id_wait_for_acks(id); /* releases the lock, so the events are taken afterwards */
 	struct softrdma_event *events = softrdma_event_take_all(id, from);
 	struct softrdma_channel *to = softrdma_channel_of(channel);
 	pthread_mutex_lock(&to->lock);

@@ -8,18 +8,18 @@
 
 #include "softrdma/cm/cm.h"
 
-/* sets the events of a connection aside; 0 or ENOMEM. The manager's lock is held, and no handshake runs. */
+/* allocates the events of a connection in advance; 0 or ENOMEM. The manager's lock is held, and no handshake runs. */
 int softrdma_id_reserve(struct softrdma_id *id);
 
 /*
- * An event for the application; hs (may be NULL) holds private data and parameters of the peer. request is
- * the new id of a connection request, else NULL. 0, ENOMEM, or ENOTCONN when the channel has been destroyed.
- * Any thread; takes the id's lock.
+ * Posts an event for the application. hs (may be NULL) holds the peer's parameters and the length of its private
+ * data. request is the new id of a connection request, else NULL. 0, ENOMEM, or ENOTCONN if the channel is
+ * destroyed. Any thread; takes the id's lock.
  */
 int softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
 	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request);
 
-/* frees what was set aside and not used */
+/* frees the events that were allocated in advance and not used */
 void softrdma_id_free_reserve(struct softrdma_id *id);
 
 /* true if the id's channel has an event. Takes the id's lock. */
@@ -40,10 +40,10 @@ softrdma_channel_of(struct rdma_event_channel *channel)
 	return (struct softrdma_channel *)channel;
 }
 
-/* true with errno: the channel is of the parent of this process, so the call is refused. Any lock. */
+/* true, with errno set, if the channel belongs to the parent process: the call is refused. Any lock. */
 bool softrdma_channel_is_inherited(const struct rdma_event_channel *channel, const char *call);
 
-/* one reference fewer; the last one frees the channel */
+/* drops a reference; the last one frees the channel */
 void softrdma_channel_put(struct softrdma_channel *channel);
 
 #endif /* SOFTRDMA_EVENT_H */

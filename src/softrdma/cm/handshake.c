@@ -29,22 +29,22 @@
 #include "softrdma/wire/stream.h"
 
 enum role {
-	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: a new one is that */
+	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: the role of a new one */
 	CONNECTING,      /* active: the socket is not connected yet */
 	REFUSED,         /* active: there is no listener; the socket is connected again at the deadline */
 	SECURING,        /* active: TLS is being agreed on */
 	AWAITING_REPLY,  /* active: CONNECT is sent */
 	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
-	AWAITING_LOOK,   /* passive: CONNECT has come, and what the peer has sent before is handled first */
-	AWAITING_ANSWER, /* passive: id is the new one, the application has it or will get it */
+	AWAITING_LOOK,   /* passive: CONNECT has come; what the peer sent before it is handled first */
+	AWAITING_ANSWER, /* passive: the application has the new id, or will get it, and has not answered */
 };
 
-/* pending.hello: received so far; CONNECTING, REFUSED: to be sent */
+/* pending.hello is what has been received so far; until CONNECT is sent, the active side's is the message to send */
 struct softrdma_handshaker {
 	struct softrdma_pending pending; /* first */
 	enum role role;
 	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
-	uint64_t patient_until; /* CONNECTING, REFUSED: ns, how long a refusal is not the last word */
+	uint64_t patient_until; /* CONNECTING, REFUSED: a refused attempt is repeated until then, in ns */
 	uint64_t told_at;       /* AWAITING_LOOK: softrdma_newcomers_look_after_next() */
 	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
 };
@@ -75,7 +75,7 @@ at_most(uint8_t value, uint8_t limit)
 	return value < limit ? value : limit;
 }
 
-/* what the application asks for, within what the device and the peer (hs; NULL: not known yet) have */
+/* fills in what the application requests, within the limits of the device and of the peer (NULL: not known yet) */
 static void
 fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *param,
 	const struct softrdma_handshake *peer)
@@ -134,7 +134,7 @@ not_connected(struct softrdma_handshaker *hand, int error)
 	}
 }
 
-/* Linux lets a socket that was refused connect again; the first call of two may only end the old attempt */
+/* Linux lets a refused socket connect again, but the first connect() may only end the old attempt */
 static void
 connect_again(struct softrdma_handshaker *hand)
 {
@@ -175,7 +175,7 @@ remember_source(struct softrdma_id *id, int fd)
 	getsockname(fd, &id->id.route.addr.src_addr, &len);
 }
 
-/* says CONNECT, on a stream that is ready for it */
+/* sends CONNECT on a stream that is ready for it */
 static void
 ask(struct softrdma_handshaker *hand)
 {
@@ -185,14 +185,14 @@ ask(struct softrdma_handshaker *hand)
 		return;
 	}
 	hand->role = AWAITING_REPLY;
-	/* what was asked for is needed again when the answer comes */
+	/* the request is needed again when the reply comes */
 	softrdma_handshake_decode(hand->pending.hello.message, &hand->id->asked);
 	hand->pending.hello.length = 0;
 	memset(&hand->pending.hello.peer, 0, sizeof(hand->pending.hello.peer));
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
-/* the server has not shown that it is trusted, or does not trust this side, and has ended the stream */
+/* the server has not proved its identity, or does not trust this side and has ended the stream */
 static void
 not_trusted(struct softrdma_handshaker *hand)
 {
@@ -204,7 +204,7 @@ not_trusted(struct softrdma_handshaker *hand)
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
 
-/* goes on with the agreement on TLS */
+/* goes on with the TLS handshake */
 static void
 secure(struct softrdma_handshaker *hand)
 {
@@ -332,7 +332,7 @@ read_reply(struct softrdma_handshaker *hand)
 		return;
 	case SOFTRDMA_HELLO_ENDED:
 		if (hand->pending.tls && *softrdma_tls_why(hand->pending.tls)) {
-			not_trusted(hand); /* the active side is looked at last */
+			not_trusted(hand); /* the server checks this side last, after SECURING has ended */
 			return;
 		}
 		no_answer_of_ours(hand, "has closed the connection without an answer");
@@ -357,7 +357,7 @@ read_reply(struct softrdma_handshaker *hand)
 		no_answer_of_ours(hand, "has answered with a request");
 }
 
-/* the socket an active id connects with: the one it was bound with, or a new one */
+/* gives the socket that an active id connects: the one it was bound with, or a new one; 0 or an errno value */
 static int
 connecting_socket(struct softrdma_id *id, int *fd_ptr)
 {
@@ -431,7 +431,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 
 /* --- the passive side --- */
 
-/* the new id has the addresses of the socket and nothing else yet */
+/* creates an id that has the addresses of the socket, and nothing else yet */
 static struct softrdma_id *
 id_of_request(struct softrdma_id *listener, int fd)
 {
@@ -473,7 +473,7 @@ err_busy:
 	softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_BUSY);
 }
 
-/* in the application's name, which does not learn of it */
+/* rejects in the name of the application, which does not learn of it */
 static void
 reject_by_fault(struct softrdma_handshaker *hand)
 {
@@ -613,7 +613,7 @@ softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint
 	if (id->state != SOFTRDMA_ID_REQUESTED && !awaits_qp)
 		return EINVAL;
 	assert(hand);   /* as long as it is a request */
-	if (!awaits_qp) /* else the end of the stream tells the peer */
+	if (!awaits_qp) /* else the peer sees the end of the stream */
 		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
 			private_data, private_len);
 	end(hand);
@@ -649,18 +649,18 @@ progress(struct softrdma_pending *pending, uint32_t events)
 	case CONNECTING:
 		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 			socket_connected(hand);
-		/* a server that talks before it is asked, in the same event */
+		/* the same event covers a server that sends before it gets the request */
 		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
 			read_reply(hand);
 		break;
 	case SECURING:
 		secure(hand);
-		/* and what TLS holds, which comes with no event */
+		/* no event comes for bytes that TLS holds already */
 		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
 			read_reply(hand);
 		break;
-	case REFUSED:     /* what is left to be said of the refusal */
-	case AWAITING_QP: /* whether the peer has left is found when the link reads the stream */
+	case REFUSED:     /* a late event of the refused attempt */
+	case AWAITING_QP: /* if the peer has left, the link finds that when it reads the stream */
 		break;
 	case AWAITING_REPLY:
 		read_reply(hand);

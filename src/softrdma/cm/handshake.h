@@ -2,11 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * handshake.h -- sockets that listen, and connections until both sides have agreed
+ * handshake.h -- listeners of ids, and connections of ids until both sides have agreed
  *
  * The active side connects, sends CONNECT and waits for ACCEPT or REJECT. The passive side accepts the
- * socket, reads CONNECT within a deadline, makes an id of it and waits for the application. From ACCEPT on
- * the socket belongs to the link. The manager's lock is held in all calls.
+ * socket, reads CONNECT within a deadline, creates an id for it and waits for the application. From ACCEPT on
+ * the socket belongs to the link. The caller holds the manager's lock in all calls.
  */
 
 #ifndef SOFTRDMA_HANDSHAKE_H
@@ -18,7 +18,7 @@
 int softrdma_handshake_listen(struct softrdma_id *id);
 int softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param *param);
 int softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param);
-/* an external queue pair is ready for the stream of a connection that the peer has accepted */
+/* gives the stream of a connection that the peer has accepted to the external queue pair, which is ready for it */
 int softrdma_handshake_establish(struct softrdma_id *id);
 int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint8_t private_len);
 

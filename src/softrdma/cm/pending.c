@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* pending.c -- connections that are not established yet, and the sockets that listen for them */
+/* pending.c -- connections that are not established yet (half-open), and the sockets that listen for them */
 
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
-/* connections taken in one go: in a flood others need the lock, and those that are established the thread */
+/* connections accepted in one turn: in a flood other threads need the lock, and established connections the thread */
 #define ACCEPT_TURNS 8
 
 struct softrdma_listener {
@@ -31,11 +31,11 @@ struct softrdma_listener {
 	int fd; /* -1: closed */
 	const struct softrdma_credentials *credentials;
 	void *owner;
-	bool try_again; /* it has not accepted all there is: the ticker goes on */
+	bool try_again; /* true if connections are left that accept(2) could not take: the ticker tries again */
 	struct softrdma_listener *next, *prev;
 };
 
-/* guarded by the manager's lock as everything here; the newest first */
+/* guarded by the manager's lock, like everything here; the newest first */
 static struct softrdma_pending *all;
 static struct softrdma_listener *listeners;
 static unsigned incoming;
@@ -50,7 +50,7 @@ softrdma_pending_after_fork(void)
 	incoming = 0;
 }
 
-/* caps on what comes in, from the environment when a listener is made */
+/* caps on incoming connections, read from the environment when a listener is opened */
 static struct {
 	unsigned pending, pending_per_address;
 	unsigned wrong_keys; /* of one address; 0: no cap */
@@ -72,7 +72,7 @@ release(struct softrdma_watched *watched)
 
 /* --- one connection --- */
 
-/* TLS has stopped at a bound, and no edge tells of what is left: others have their turn, and then this one */
+/* TLS may have stopped at a bound with bytes left, and no edge comes for these: it gets another turn after the others */
 static void
 make_progress(struct softrdma_pending *pending, uint32_t events)
 {
@@ -104,7 +104,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->watched.release = release;
 	pending->kind = kind;
 	pending->fd = fd;
-	/* also what TLS sends in several pieces leaves at once: it cannot fail on a socket of TCP */
+	/* so that a TLS message sent in several pieces leaves at once; this cannot fail on a TCP socket */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	*error = softrdma_newcomers_watch(fd, &pending->watched);
 	if (*error) {
@@ -168,13 +168,13 @@ softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_rejec
 
 /* --- the first message of an incoming one --- */
 
-/* a peer that does not show that it is trusted gets no further, and the application does not learn of it */
+/* closes the connection of a peer that has not proved its identity; the application does not learn of it */
 static void
 turn_away_untrusted(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *why = softrdma_tls_why(pending->tls);
-	if (*why) /* else it has looked whether a listener is there, and left */
+	if (*why) /* else it was a probe for a listener, and has left */
 		SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "no TLS with %s: %s",
 			softrdma_hello_peer_name(pending->fd, name, sizeof(name)), why);
 	softrdma_hello_read_away(pending->fd);
@@ -192,7 +192,7 @@ turn_away_plain(struct softrdma_pending *pending)
 	softrdma_pending_end(pending);
 }
 
-/* true: the stream is ready for a message; else nothing more can be done now, or it is over */
+/* true if the stream is ready for a message; else TLS waits for more bytes, or the connection has ended */
 static bool
 is_secure(struct softrdma_pending *pending)
 {
@@ -210,7 +210,7 @@ is_secure(struct softrdma_pending *pending)
 	}
 }
 
-/* a stream that has just ended came to look whether a listener is there */
+/* a plain stream that ends without a message was a probe for a listener: nothing to log */
 static void
 message_ended(struct softrdma_pending *pending)
 {
@@ -290,11 +290,10 @@ read_caps(void)
 }
 
 /*
- * Makes room for one more incoming connection under the caps, by closing a silent one: an honest client sends
- * its request as soon as it is connected. If the source has too many, its oldest silent one goes. If all
- * together are too many, a silent one of the source that has the most goes, the last that came from there, by
- * its rank; so a source with one connection keeps it, however many others come meanwhile. False: none of
- * those that could go is silent.
+ * Makes room for one more incoming connection under the caps, by closing a silent one. An honest client is not
+ * hurt: it sends its request as soon as it is connected. If the source has too many, its oldest silent one is
+ * closed. If the total is too high, the silent one with the highest rank is closed. So the silent ones of a flood
+ * are closed before the only connection of another source. False: none that could be closed is silent.
  */
 static bool
 make_room(const struct softrdma_source *source, unsigned *rank)
@@ -323,7 +322,7 @@ make_room(const struct softrdma_source *source, unsigned *rank)
 	return silent != NULL;
 }
 
-/* true: the connection is heard; else it is closed */
+/* true if the connection may go on; else it has been closed */
 static bool
 is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *source, unsigned *rank)
 {
@@ -377,7 +376,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 		softrdma_pending_end(pending);
 		return;
 	}
-	/* the work of TLS is for a turn of its own: what has come already raises an event */
+	/* TLS gets a turn of its own: bytes that have come already raise an event */
 	if (credentials == NULL)
 		make_progress(pending, 0);
 }
@@ -389,7 +388,7 @@ set_try_again(struct softrdma_listener *listener, bool again)
 	listener->try_again = again;
 }
 
-/* one accept(2); false: nothing more to accept now */
+/* calls accept(2) once; false: nothing more to accept now */
 static bool
 accept_one(struct softrdma_listener *listener)
 {
@@ -406,7 +405,7 @@ accept_one(struct softrdma_listener *listener)
 	case ENFILE:
 	case ENOBUFS:
 	case ENOMEM:
-		/* no new edge comes for those that wait already */
+		/* no new edge comes for connections that wait already */
 		if (!listener->try_again)
 			SOFTRDMA_LOG_FEW(&must_wait, ERROR,
 				"incoming connections wait: %s (raise the limit of open files)",
@@ -419,19 +418,19 @@ accept_one(struct softrdma_listener *listener)
 		set_try_again(listener, false);
 		return false;
 	default:
-		return true; /* that one has failed (accept(2)), others may wait */
+		return true; /* this connection has failed (accept(2)); others may wait */
 	}
 }
 
 static void
 accept_sockets(struct softrdma_listener *listener)
 {
-	/* a connection that makes progress may be the end of its listener */
+	/* the progress of a connection may close its listener */
 	for (int turn = 0; turn < ACCEPT_TURNS && listener->fd >= 0; turn++) {
 		if (!accept_one(listener))
 			return;
 	}
-	/* a tick would be late: it takes ACCEPT_TURNS of the thousands that may wait */
+	/* thousands may wait, and a tick accepts only ACCEPT_TURNS: ask for another turn at once */
 	if (listener->fd >= 0)
 		set_try_again(listener, softrdma_newcomers_look_again(listener->fd, &listener->watched) != 0);
 }
@@ -460,7 +459,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	listener->fd = fd;
 	listener->credentials = credentials;
 	listener->owner = owner;
-	/* a queue that is full drops packets, and a client that is dropped comes again in a second */
+	/* the longest backlog: a full one drops packets, and a dropped client tries again only after a second */
 	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_newcomers_watch(fd, &listener->watched) : errno;
 	if (ret) {
 		free(listener);
@@ -476,7 +475,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	return 0;
 }
 
-/* requests that have not been heard yet end with their listener */
+/* ends the requests that are not complete yet, with their listener */
 static void
 end_silent_ones(const struct softrdma_listener *listener)
 {

@@ -2,18 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * pending.h -- connections that are not established yet, and the sockets that listen for them
+ * pending.h -- connections that are not established yet (half-open), and the sockets that listen for them
  *
  * Ids of the connection manager (handshake.c) and queue pairs that are connected by hand (rendezvous.c) share
- * this. A pending connection is outgoing or incoming, and both have a deadline. An incoming one begins
- * silent: TLS, if there is any, and the first message must be complete within a deadline. Then the owner of
- * its listener decides, and it stays pending until then.
+ * this. A pending connection is outgoing or incoming; both have a deadline. An incoming one begins silent: TLS,
+ * if it is used, and the first message must be complete before the deadline. Then it stays pending until the
+ * owner of its listener decides.
  *
- * Incoming connections are strangers, so they are capped, in all and for each address, whatever they are for
- * (softrdma(7), SOFTRDMA_MAX_PENDING). A silent one is closed to make room for another one. Every line that
- * they cause in the log is limited.
+ * Incoming connections come from strangers. So they are capped, in total and for each address, whatever they are
+ * for (softrdma(7), SOFTRDMA_MAX_PENDING). A silent one is closed to make room for another one. Every log line
+ * that they can cause is limited.
  *
- * The connection manager's lock is held in all calls.
+ * The caller holds the connection manager's lock in all calls.
  */
 
 #ifndef SOFTRDMA_PENDING_H
@@ -35,7 +35,7 @@ struct softrdma_pending;
 /* what differs between the owners of pending connections */
 struct softrdma_pending_kind {
 	size_t size; /* of the structure that begins with struct softrdma_pending */
-	/* its socket has something (EPOLL*), or TLS has; also when an incoming one is new, without events */
+	/* its socket has events (EPOLL*), or TLS holds bytes; also called without events for a new incoming one */
 	void (*progress)(struct softrdma_pending *pending, uint32_t events);
 	/* the deadline of one that is not silent has passed */
 	void (*expired)(struct softrdma_pending *pending);
@@ -52,44 +52,44 @@ struct softrdma_pending {
 	struct softrdma_timer deadline;
 
 	bool incoming;
-	bool silent;                        /* incoming: the first message is not complete */
+	bool silent;                        /* incoming: true until the first message is complete */
 	struct softrdma_listener *listener; /* of a silent one */
-	struct softrdma_source source;      /* incoming: where it comes from */
-	unsigned rank; /* incoming: how many of the source there were when it came, and itself */
+	struct softrdma_source source;      /* incoming: its source address */
+	unsigned rank; /* incoming: number of those of its source when it came, itself included */
 
 	struct softrdma_pending *next, *prev;
 };
 
 /*
- * Watches the socket of an outgoing connection. The socket belongs to the connection from here on, also when
- * this fails. NULL with *error.
+ * Makes a pending connection of the socket and watches it; the caller marks it if it is incoming. The connection
+ * owns the socket from here on, and has closed it if this fails. NULL with *error.
  */
 struct softrdma_pending *softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *error);
-/* it is over, or never came to anything; freed when the progress thread has let go of it */
+/* ends it and closes its socket; it is freed when the progress thread no longer refers to it */
 void softrdma_pending_end(struct softrdma_pending *pending);
-/* it is established: the result is the socket, which lives on, as does *tls */
+/* ends it because it is established: returns its socket, which stays open, and its TLS state in *tls */
 int softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdma_tls **tls);
 /* rejects an incoming one, and ends it */
 void softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason);
 
 /*
- * Goes on with TLS and with the first message of a silent one. True: the message is complete, and looked at
- * by softrdma_pending_heard() or softrdma_pending_not_understood(). False: more must come, or it is over.
+ * Goes on with TLS and with the first message of a silent one. True if the message is complete: the caller then
+ * calls softrdma_pending_heard(), or ends the connection. False: more must come, or the connection has ended.
  */
 bool softrdma_pending_read(struct softrdma_pending *pending);
-/* the message is one that is expected: from here on it waits for its listener's owner */
+/* the message is one that is expected: from here on the connection waits for the owner of its listener */
 void softrdma_pending_heard(struct softrdma_pending *pending);
 /* the message does not belong here: logs that, and ends the connection */
 void softrdma_pending_not_understood(struct softrdma_pending *pending);
 
 /*
- * Listens at a socket that is bound, and reads the caps from the environment. *credentials (NULL: plain) stay
- * the owner's, and valid until the listener is closed. 0 or an errno value, and then the socket stays the
+ * Listens at a bound socket, and reads the caps from the environment. *credentials (NULL: plain) belong to the
+ * owner, and must stay valid until the listener is closed. 0, or an errno value; the socket is then still the
  * caller's.
  */
 int softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	const struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr);
-/* those that are still silent are rejected. It may be called while a connection of it makes progress. */
+/* rejects its connections that are still silent. It may be called while one of its connections makes progress. */
 void softrdma_listener_close(struct softrdma_listener *listener);
 void *softrdma_listener_owner(const struct softrdma_listener *listener);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* qp_listener.c -- the listeners at which queue pairs can be called that are connected without the connection manager */
+/* qp_listener.c -- listeners for queue pairs that are connected without the connection manager */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ same_place(const union softrdma_address *left, const union softrdma_address *rig
 		memcmp(&left->in6.sin6_addr, &right->in6.sin6_addr, sizeof(left->in6.sin6_addr)) == 0;
 }
 
-/* once only, for these listeners come and go with queue pairs */
+/* warns once only, because these listeners come and go with queue pairs */
 static void
 warn_if_open(const struct softrdma_qp_listener *listener)
 {

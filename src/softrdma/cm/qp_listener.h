@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * qp_listener.h -- the listeners at which queue pairs can be called that are connected without the connection manager
+ * qp_listener.h -- listeners for queue pairs that are connected without the connection manager
  *
- * All queue pairs that can be called at the address of one GID share a listener. The connection manager's lock is held in
- * all calls.
+ * All queue pairs that can be called at the address of one GID share a listener. The caller holds the connection manager's
+ * lock in all calls.
  */
 
 #ifndef SOFTRDMA_QP_LISTENER_H
@@ -29,7 +29,7 @@ struct softrdma_qp_listener {
  */
 int softrdma_qp_listener_get(const struct softrdma_pending_kind *kind, const union ibv_gid *gid,
 	uint32_t qp_num, struct softrdma_qp_listener **listener_ptr);
-/* one user fewer; the last one closes it */
+/* drops a user; the last one closes the listener */
 void softrdma_qp_listener_put(struct softrdma_qp_listener *listener);
 
 #endif /* SOFTRDMA_QP_LISTENER_H */

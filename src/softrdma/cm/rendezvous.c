@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* rendezvous.c -- queue pairs that are connected by hand find each other */
+/* rendezvous.c -- connects queue pairs that are connected by hand: ibv_modify_qp() instead of the connection manager */
 
 #include <assert.h>
 #include <errno.h>
@@ -25,36 +25,36 @@
 #define BUCKETS 1024
 
 enum role {
-	AT_THE_DOOR,     /* incoming: JOIN is not complete yet; TLS comes first. 0: a new one is that */
+	AT_THE_DOOR,     /* incoming: JOIN is not complete yet; TLS comes first. 0: the role of a new one */
 	WAITING,         /* incoming: the guest of a queue pair that is not ready yet */
 	CONNECTING,      /* own call: the socket is not connected yet */
 	SECURING,        /* own call: TLS is being agreed on */
 	AWAITING_ANSWER, /* own call: JOIN is sent */
 };
 
-/* pending.hello: CONNECTING: to be sent; else what has come */
+/* pending.hello is JOIN to be sent until this side's call has sent it, else what has been received */
 struct softrdma_caller {
 	struct softrdma_pending pending; /* first */
 	enum role role;
 	struct softrdma_rendezvous *meet; /* AT_THE_DOOR: NULL */
 	bool to_itself;                   /* the socket is its own peer, as the queue pair is */
-	struct softrdma_join join;        /* WAITING: what was said */
+	struct softrdma_join join;        /* WAITING: what the peer sent */
 };
 
-/* what strangers can cause as often as they like */
+/* limits for the lines that strangers can cause */
 static struct softrdma_log_limit not_known = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit met_already = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 
-/* guarded by the connection manager's lock as everything here */
+/* guarded by the connection manager's lock, like everything here */
 static struct softrdma_rendezvous *meets[BUCKETS];
-static unsigned pauses; /* calls that are planned */
+static unsigned pauses; /* number of calls that are planned */
 
 void
 softrdma_rendezvous_after_fork(void)
 {
 	for (int i = 0; i < BUCKETS; i++)
-		meets[i] = NULL; /* objects of the application, which has them */
+		meets[i] = NULL; /* not kept: the application still refers to these objects */
 	pauses = 0;
 }
 
@@ -87,7 +87,7 @@ softrdma_rendezvous_find(uint32_t qp_num)
 	return meet;
 }
 
-/* in a time that does not tell how much of it was right */
+/* takes the same time whatever differs, so that a peer cannot guess byte by byte */
 static bool
 same_gid(const uint8_t *left, const uint8_t *right)
 {
@@ -97,7 +97,7 @@ same_gid(const uint8_t *left, const uint8_t *right)
 	return difference == 0;
 }
 
-/* --- callers: connections on their way to be a link's --- */
+/* --- callers: pending (half-open) connections between queue pairs --- */
 
 static void
 forget(struct softrdma_pending *pending)
@@ -135,7 +135,7 @@ static void
 link_disconnected(struct softrdma_link *link, void *arg)
 {
 	(void)link;
-	(void)arg; /* requests tell */
+	(void)arg; /* the application learns it from its requests */
 }
 
 static const struct softrdma_link_ops link_ops = {
@@ -169,7 +169,7 @@ hand_over(struct softrdma_rendezvous *meet, struct softrdma_caller *caller, bool
 	leave_listener(meet);
 }
 
-/* what is said to the peer: all that was told, and the number of our own first request once that is known */
+/* writes the message for the peer: all that the application has set, and this side's first sequence number in RTS */
 static void
 introduce(const struct softrdma_rendezvous *meet, enum softrdma_handshake_type type,
 	struct softrdma_hello *hello)
@@ -191,7 +191,7 @@ introduce(const struct softrdma_rendezvous *meet, enum softrdma_handshake_type t
 	softrdma_hello_encode(hello, &hs, bytes, sizeof(bytes));
 }
 
-/* is this from the queue pair that the application has named, and meant for this one? */
+/* true if the message comes from the queue pair that the application has named, and is meant for this one */
 static bool
 is_expected(const struct softrdma_rendezvous *meet, const struct softrdma_handshake *hs,
 	const struct softrdma_join *join)
@@ -245,7 +245,7 @@ own_call_failed(struct softrdma_caller *caller, const char *why)
 	go_on(meet); /* a call of the peer may be waiting */
 }
 
-/* a socket that is bound to the own address; 0 or an errno value */
+/* makes a socket that is bound to this side's address; 0 or an errno value */
 static int
 calling_socket(const struct softrdma_rendezvous *meet, union softrdma_address *own, int *fd_ptr)
 {
@@ -269,7 +269,7 @@ start_call(struct softrdma_rendezvous *meet)
 	bool to_itself = attr->dest_qp_num == meet->qp->qp.qp_num &&
 		same_gid(attr->ah_attr.grh.dgid.raw, meet->gid.raw);
 	if (to_itself)
-		peer = own; /* TCP's simultaneous open, by one socket */
+		peer = own; /* one socket connects to itself: TCP's simultaneous open */
 	else
 		softrdma_gid_locate(&attr->ah_attr.grh.dgid, attr->dest_qp_num, &peer);
 	socklen_t len = peer.any.sa_family == AF_INET6 ? sizeof(peer.in6) : sizeof(peer.in);
@@ -298,7 +298,7 @@ why_not_secure(const struct softrdma_caller *caller)
 	return told ? softrdma_tls_why(caller->pending.tls) : "has closed the connection";
 }
 
-/* says JOIN, on a stream that is ready for it */
+/* sends JOIN on a stream that is ready for it */
 static void
 say_join(struct softrdma_caller *caller)
 {
@@ -312,7 +312,7 @@ say_join(struct softrdma_caller *caller)
 	softrdma_timer_set_ms(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
-/* goes on with the agreement on TLS; a plain stream needs none */
+/* goes on with the TLS handshake; a plain stream needs none */
 static void
 secure(struct softrdma_caller *caller)
 {
@@ -339,7 +339,7 @@ call_connected(struct softrdma_caller *caller)
 	if (getsockopt(caller->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error == 0 && caller->to_itself) {
-		/* both sides are one, and no message says what that wants */
+		/* both ends are this side, so no message agrees on records: its own wish decides */
 		const bool records = softrdma_hello_wish(caller->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
 		hand_over(caller->meet, caller, true, records);
 		return;
@@ -394,7 +394,7 @@ read_answer(struct softrdma_caller *caller)
 
 /* --- being called --- */
 
-/* of two that call each other, whose call is to succeed? */
+/* true if this side's call is to succeed when both sides call each other */
 static bool
 own_call_goes_first(const struct softrdma_rendezvous *meet)
 {
@@ -403,7 +403,7 @@ own_call_goes_first(const struct softrdma_rendezvous *meet)
 	return memcmp(meet->gid.raw, meet->attr.ah_attr.grh.dgid.raw, SOFTRDMA_GID_SIZE) < 0;
 }
 
-/* a guest says nothing more before it has been let in: all that can come is the end of the stream */
+/* true if the guest has gone: until it is accepted, it sends nothing more but the end of the stream */
 static bool
 has_left(const struct softrdma_caller *guest)
 {
@@ -448,7 +448,7 @@ look_at_guest(struct softrdma_rendezvous *meet)
 	}
 }
 
-/* the next step, after whatever has changed */
+/* takes the next step after a change: ends, handles the guest, or starts a call */
 static void
 go_on(struct softrdma_rendezvous *meet)
 {
@@ -484,7 +484,7 @@ tell_refused(const struct softrdma_caller *caller, const struct softrdma_rendezv
 			"%s called a queue pair that does not wait for it: rejected", name);
 }
 
-/* JOIN is complete: whom is it for? */
+/* JOIN is complete: finds the queue pair that it is for */
 static void
 join_complete(struct softrdma_caller *caller)
 {
@@ -504,7 +504,7 @@ join_complete(struct softrdma_caller *caller)
 	caller->meet = meet;
 	meet->guest = caller;
 	softrdma_timer_set_ms(&caller->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
-	if (has_left(caller)) /* no edge tells what has come with JOIN */
+	if (has_left(caller)) /* no edge reports what came together with JOIN */
 		end(caller);
 	else
 		go_on(meet);
@@ -524,7 +524,7 @@ read_join(struct softrdma_caller *caller)
 		softrdma_pending_not_understood(&caller->pending);
 }
 
-/* the queue pair need not be called: the last one that had to be closes the listener */
+/* the queue pair no longer expects calls: the last one that uses the listener closes it */
 static void
 leave_listener(struct softrdma_rendezvous *meet)
 {
@@ -614,7 +614,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 	case SECURING:
 		secure(caller);
 		if (caller->pending.fd >= 0 && caller->role == AWAITING_ANSWER)
-			read_answer(caller); /* what TLS holds comes with no event */
+			read_answer(caller); /* no event comes for bytes that TLS holds already */
 		break;
 	case AWAITING_ANSWER:
 		read_answer(caller);

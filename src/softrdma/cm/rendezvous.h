@@ -21,7 +21,7 @@
  * have sent it, the side with the greater number does. A queue pair that is its own peer is connected by a socket that
  * is its own peer.
  *
- * The connection manager's lock is held in all calls unless said otherwise.
+ * The caller of each function holds the connection manager's lock unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_RENDEZVOUS_H
@@ -47,18 +47,18 @@ enum softrdma_rendezvous_state {
 struct softrdma_rendezvous {
 	struct softrdma_qp *qp;
 	struct ibv_qp_attr attr; /* all that ibv_modify_qp has set */
-	bool io_user;            /* counts as a user of the progress thread; the modifying thread's own */
+	bool io_user;            /* counts as a user of the progress thread; set by modify.c only */
 
 	enum softrdma_rendezvous_state state;
-	union ibv_gid gid;                     /* own one; from RTR on */
-	struct softrdma_qp_listener *listener; /* where it can be called; NULL: it need not be called */
-	struct softrdma_caller *own_call;      /* that it makes; NULL: none now */
-	struct softrdma_caller *guest;         /* that has called and must wait */
+	union ibv_gid gid;                     /* this side's, from RTR on */
+	struct softrdma_qp_listener *listener; /* where the peer can call it; NULL: no call is expected */
+	struct softrdma_caller *own_call;      /* this side's call; NULL: none now */
+	struct softrdma_caller *guest;         /* the peer's call, which must wait; NULL: none */
 	unsigned pause_ms;                     /* before the next call */
 	struct softrdma_timer next_call;       /* not set: none is planned */
-	bool told;                             /* the log has a line about calls that fail */
+	bool told;                             /* true if the log has a line about calls that fail */
 
-	struct softrdma_rendezvous *next; /* of the same bucket */
+	struct softrdma_rendezvous *next; /* in the same bucket */
 };
 
 /* from add() on the queue pair can be called; remove() ends that, and rejects a call that waits */
@@ -68,9 +68,9 @@ void softrdma_rendezvous_remove(struct softrdma_rendezvous *meet);
 /* finds that of the queue pair with this number; NULL: no such queue pair */
 struct softrdma_rendezvous *softrdma_rendezvous_find(uint32_t qp_num);
 
-/* can be called at the address of the own GID; 0, or an errno value and nothing has changed */
+/* listens for callers at the address of this side's GID; 0 or an errno value */
 int softrdma_rendezvous_open(struct softrdma_rendezvous *meet);
-/* RTR: lets the peer in */
+/* RTR: accepts the peer's call */
 void softrdma_rendezvous_expect(struct softrdma_rendezvous *meet);
 /* RTS: calls the peer */
 void softrdma_rendezvous_call(struct softrdma_rendezvous *meet);

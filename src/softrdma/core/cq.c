@@ -12,7 +12,7 @@
 #include "softrdma/core/cq.h"
 #include "softrdma/core/link.h"
 
-/* the channel that the thread serves, as it waits for one of its events */
+/* the channel whose events this thread waits for, while it serves the channel's connections itself */
 static _Thread_local struct softrdma_comp_channel *served_channel;
 
 /* --- events of a channel --- */
@@ -66,7 +66,7 @@ softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 	served_channel = channel;
 }
 
-/* an event less for the descriptor, which then counts all that are left; the channel's lock is held */
+/* takes one event off the descriptor's count, and adds those that were left out of it. The channel's lock is held. */
 static void
 take_from_descriptor(struct softrdma_comp_channel *channel)
 {
@@ -87,7 +87,7 @@ softrdma_comp_channel_take(struct softrdma_comp_channel *channel)
 		unlink_from_channel(channel, cq);
 		cq->events_taken++;
 		if (--cq->events > 0)
-			enqueue_on_channel(channel, cq); /* others first: no queue starves another */
+			enqueue_on_channel(channel, cq); /* after the other queues, so that none starves */
 		take_from_descriptor(channel);
 	}
 	pthread_mutex_unlock(&channel->lock);
@@ -103,11 +103,11 @@ softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
 	return has;
 }
 
-/* its connections are added to the count of those that are there already; false: too many, or locked */
+/* appends the queue's connections to the *count that are in links; false: too many, or the queue's list is locked */
 static bool
 add_links(struct softrdma_cq *cq, struct softrdma_link **links, unsigned *count, unsigned max)
 {
-	/* tried only: events are raised, and this channel is locked, under the lock of the links */
+	/* not waited for: a thread that holds this lock may raise an event, and then takes the channel's lock */
 	if (pthread_mutex_trylock(&cq->links_lock) != 0)
 		return false;
 	bool fit = cq->link_count <= max - *count;
@@ -124,7 +124,7 @@ softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrd
 {
 	unsigned count = 0;
 	bool all = true;
-	/* a queue stays while the lock of its channel is held: it leaves the channel before it is freed */
+	/* no queue is freed while the channel's lock is held: it leaves the channel first */
 	pthread_mutex_lock(&channel->lock);
 	for (struct softrdma_cq *cq = channel->members; cq && all; cq = cq->next_member)
 		all = add_links(cq, links, &count, max);

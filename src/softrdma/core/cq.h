@@ -4,7 +4,7 @@
 /*
  * cq.h -- completion queues and completion channels: the ring, the events, and the connections that complete here
  *
- * The calls of the application are in completion.c.
+ * The ring holds completions (CQEs) as struct ibv_wc. The calls of the application are in completion.c.
  */
 
 #ifndef SOFTRDMA_CQ_H
@@ -29,7 +29,7 @@ struct softrdma_comp_channel {
 	pthread_mutex_t lock;
 	struct softrdma_cq *first, *last; /* queues that have events for the application */
 	struct softrdma_cq *members;      /* all its queues */
-	unsigned untold; /* events that the descriptor does not count: a waiter is about to take one */
+	unsigned untold; /* number of events not counted by the descriptor: a waiter is about to take one */
 };
 
 struct softrdma_cq {
@@ -37,25 +37,25 @@ struct softrdma_cq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
 	};
-	struct softrdma_pd *domain; /* the parent domain that it was made with; NULL: none */
+	struct softrdma_pd *domain; /* the parent domain that it was created with; NULL: none */
 
-	/* extended polling: from ibv_start_poll to ibv_end_poll the lock is held, and this is what it has
-	 * come to */
+	/* extended polling: the lock is held from ibv_start_poll to ibv_end_poll, and polled is the current
+	 * completion */
 	pthread_mutex_t poll_lock; /* taken before all others */
 	struct ibv_wc polled;
 
-	pthread_mutex_t lock; /* guards the ring; no other lock but the channel's is taken under it */
+	pthread_mutex_t lock; /* guards the ring; no other lock is taken under it */
 	struct ibv_wc *ring;
 	uint32_t capacity;
 	uint32_t head;  /* oldest entry */
 	uint32_t count; /* written under the lock, peeked at without it */
-	bool overrun; /* an entry was lost: nothing more is put in, and polling fails once the ring is empty;
-			 peeked at too */
+	bool overrun; /* true if a completion was lost: none is put in after it, and polling fails once the ring is empty;
+			 peeked at without the lock, too */
 	enum softrdma_armed armed;
 
 	/* guarded by the channel's lock */
-	unsigned events;          /* queued for the application */
-	unsigned events_taken;    /* handed out by get_cq_event since creation */
+	unsigned events;          /* number that wait for the application */
+	unsigned events_taken;    /* number that ibv_get_cq_event has returned since creation */
 	struct softrdma_cq *next; /* in the channel's list while events > 0 */
 	struct softrdma_cq *next_member;
 
@@ -80,26 +80,26 @@ softrdma_cq_of(struct ibv_cq *cq)
 }
 
 /*
- * Puts one completion in. False when there is no room: the queue is overrun, as on hardware an error that no
- * queue pair of it survives. Any thread, under the lock of its connection.
+ * Puts one completion in. False if there is no room: the queue is overrun, which no queue pair of it survives, as
+ * on hardware. Any thread, under the lock of the completion's connection.
  */
 bool softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited);
 
-/* removes what is there, up to num_entries; -1 for an overrun queue that has nothing left */
+/* takes up to num_entries completions out, and returns their number; -1 if the queue is overrun and empty */
 int softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc);
 
-/* the next completion raises an event, or only the next solicited or failed one. No lock held. */
+/* arms the queue: the next completion raises an event, or only the next solicited or failed one. No lock held. */
 void softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only);
 
 /* a new queue becomes a member of the channel. No lock held. */
 void softrdma_cq_join_channel(struct softrdma_cq *cq, struct softrdma_comp_channel *channel);
 /*
- * The queue leaves its channel. Events that the application has not fetched vanish; the call waits until it
- * has acknowledged those that it has fetched (ibv_get_cq_event(3)). No lock held.
+ * The queue leaves its channel. Events that the application has not fetched vanish. The call waits until the
+ * application has acknowledged those that it has fetched (ibv_get_cq_event(3)). No lock held.
  */
 void softrdma_cq_leave_channel(struct softrdma_cq *cq);
 
-/* a connection begins or ends to complete here; 0 or ENOMEM */
+/* attach(): the connection's requests complete here from now on; 0 or ENOMEM. detach(): they no longer do. */
 int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
 void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
 

@@ -66,11 +66,11 @@ discard_payload(struct softrdma_rx *rx)
 		rx->state = SOFTRDMA_RX_DISCARDING;
 }
 
-/* --- the batch of frames that leave --- */
+/* --- the batch of frames to send (doorbell batching) --- */
 
 /*
- * Takes the requests that have not begun to leave out of the batch: their memory belongs to the application
- * again. False: one has left in part, so the stream cannot go on.
+ * Takes the requests out of the batch: their memory belongs to the application again. False: one has left in part,
+ * so the stream cannot go on.
  */
 static bool
 drop_requests(struct softrdma_tx *tx)
@@ -147,7 +147,7 @@ softrdma_link_abandon(struct softrdma_link *link)
 	softrdma_responder_drop(&link->responder);
 	softrdma_link_close(link);
 	link->qp = NULL;
-	/* the id lives on, and may have been asked to disconnect: its program waits to be told */
+	/* the id still exists: a program that has called rdma_disconnect() waits for the event */
 	if (ends)
 		tell_disconnected(link);
 	link->ops = NULL;
@@ -204,12 +204,12 @@ softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 		}
 	}
 
-	/* the middle of a message: as on hardware a protection error of whichever side this is */
+	/* in the middle of a message: a protection error of the responder or the requester, as on hardware */
 	if (receiving && softrdma_opcode_is_request(link->rx.frame.opcode)) {
 		softrdma_responder_fault(&link->responder);
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 	} else if (receiving || sending) {
-		/* memory that a response comes from is the fault of none of this side's requests */
+		/* no request of this side is to blame for the memory of a response */
 		softrdma_link_fail(link, receiving || asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
 	}
 	if (sending) /* a response may still refer to it */
@@ -219,7 +219,7 @@ softrdma_link_revoke(struct softrdma_link *link, const struct softrdma_mr *mr)
 
 /* --- receiving --- */
 
-/* completions had no room, or one side has failed: the queue pair as a whole is in error; true: since now */
+/* fails the whole queue pair if its requester or responder has failed, or a completion found no room; true: just now */
 static bool
 fail_together(struct softrdma_link *link)
 {
@@ -271,7 +271,7 @@ begin_frame(struct softrdma_link *link)
 {
 	struct softrdma_rx *rx = &link->rx;
 	if (link->state == SOFTRDMA_LINK_DOWN)
-		return false; /* DISCONNECT was the last one */
+		return false; /* no frame may follow DISCONNECT */
 	rx->done = 0;
 	switch (rx->frame.opcode) {
 	case SOFTRDMA_OP_READY:
@@ -331,7 +331,7 @@ end_frame(struct softrdma_link *link, const uint8_t *operand)
 	fail_together(link);
 }
 
-/* the pieces of the place from the done-th byte on, at most max of them */
+/* gives the SGEs of the place from the byte after those that are done; returns their number */
 static int
 rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
 {
@@ -352,7 +352,7 @@ rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
 }
 
 /*
- * Copies what is in the stage to where it belongs: the beginning of a payload, if all that follows is
+ * Copies len received bytes to the place. On a plain stream that is only the beginning of a payload; the rest is
  * received straight into place. False: the memory is not there.
  */
 static bool
@@ -402,7 +402,7 @@ softrdma_link_rx_fault(struct softrdma_link *link)
 	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* uses payload, or the beginning of it; an operand is there as a whole. How many bytes. */
+/* uses payload or the beginning of it, and returns the number of bytes; an operand must be complete */
 static uint32_t
 use_payload(struct softrdma_link *link, const uint8_t *from, size_t there)
 {
@@ -417,7 +417,7 @@ use_payload(struct softrdma_link *link, const uint8_t *from, size_t there)
 	return len;
 }
 
-/* takes payload out of the stage; false: not all of the frame is there yet */
+/* takes payload out of the stage; false: the frame is not complete yet */
 static bool
 payload_from_stage(struct softrdma_link *link)
 {
@@ -462,7 +462,7 @@ softrdma_link_rx_go_on(struct softrdma_link *link)
 	if (bad)
 		return false;
 
-	/* what is left is less than a header or an operand, or waits for a flush */
+	/* the rest is less than a header or an operand, or waits for a FLUSH (head-of-line blocking) */
 	memmove(rx->stage, rx->stage + rx->begin, rx->end - rx->begin);
 	rx->end -= rx->begin;
 	rx->begin = 0;
@@ -482,8 +482,8 @@ softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDM
 		assert(rx->end == 0);
 		n = rest_of_place(rx, iov);
 		/*
-		 * behind a long payload only the next header is wanted in the stage, so that its payload is
-		 * not copied
+		 * After a long payload, receive only the next header into the stage, so that its payload need not
+		 * be copied.
 		 */
 		if (rx->frame.length - rx->done >= SOFTRDMA_STAGE_SIZE)
 			room = SOFTRDMA_FRAME_SIZE;
@@ -508,7 +508,7 @@ softrdma_link_rx_done(struct softrdma_link *link, size_t len)
 	return softrdma_link_rx_go_on(link);
 }
 
-/* a header or an operand that may come in pieces: as much of it as there is goes to the stage */
+/* puts a header or an operand into the stage, as much of it as has come; returns the number of bytes */
 static size_t
 to_stage(struct softrdma_rx *rx, const uint8_t *bytes, size_t len)
 {
@@ -561,7 +561,7 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 	return false;
 }
 
-/* after all responses */
+/* DISCONNECT leaves after all responses */
 static bool
 next_last_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 {
@@ -608,7 +608,7 @@ has_room(const struct softrdma_tx *tx, size_t bytes)
 		bytes < SOFTRDMA_TX_BYTES;
 }
 
-/* an empty batch gets what there is to send and room for */
+/* fills an empty batch with the frames that are to leave, as far as there is room */
 static void
 gather(struct softrdma_link *link)
 {
@@ -624,7 +624,7 @@ gather(struct softrdma_link *link)
 		/* responses and requests take turns: neither waits for the end of the other's long message */
 		more = false;
 		if (next_control_frame(link, &out) || softrdma_responder_next(&link->responder, &out)) {
-			/* a peer that makes memory durable reads no response either */
+			/* a peer that makes memory durable does not read responses either */
 			link->requester.behind_flush |= link->requester.flushes > 0;
 			bytes += append_frame(tx, &out);
 			more = true;
@@ -645,7 +645,7 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 	if (tx->first < tx->count)
 		return true;
 	gather(link);
-	/* the memory of a send, or of a response, may have gone: then there may be a refusal to send */
+	/* the memory of a request or a response may be gone: then a refusal may be due */
 	if (fail_together(link) && tx->first == tx->count)
 		gather(link);
 	return tx->first < tx->count;
@@ -672,7 +672,7 @@ softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room
 		if (tx->mr[i] == NULL)
 			memcpy(to + copied, iov->iov_base, n);
 		else if (softrdma_mr_load(tx->mr[i], to + copied, iov->iov_base, n) != 0)
-			return copied > 0 ? (ssize_t)copied : -1; /* what is in front of it is there */
+			return copied > 0 ? (ssize_t)copied : -1; /* those before the missing memory */
 		copied += n;
 	}
 	return (ssize_t)copied;

@@ -5,19 +5,18 @@
  * link.h -- one connection: the byte stream on one side, requester and responder of a queue pair on the other
  *
  * Received bytes are cut into frames here. The payload of a long frame is received straight into registered
- * memory; what arrives together with a header goes through a small stage. Frames to send are gathered into a
- * batch that one system call takes, their payload still where the application has it.
+ * memory (zero-copy); what arrives together with a header goes through a small stage. Frames to send are gathered
+ * into a batch that one system call takes (doorbell batching). Their payload stays where the application has it.
  *
- * A link is made with its queue pair and outlives it only while another thread still holds a reference. Its
- * states:
+ * A link is created with its queue pair, and outlives it only while another thread holds a reference. Its states:
  *
  *	IDLE     not connected yet (or never)
  *	UP       frames flow
- *	CLOSING  this side has said DISCONNECT; responses still leave, then the stream is shut down
- *	DOWN     the peer has said so too, or is gone
+ *	CLOSING  this side ends the connection: responses still leave, then DISCONNECT, then the stream is shut down
+ *	DOWN     the peer has sent DISCONNECT, or the stream has ended
  *
- * There is no socket, thread or clock in here: those are a connection's (connection.h). The link's lock is held in all
- * calls, unless said otherwise.
+ * There is no socket, thread or clock in here: those are a connection's (connection.h). The caller holds the link's
+ * lock in all calls, unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_LINK_H
@@ -43,8 +42,8 @@ enum softrdma_link_state {
 
 enum softrdma_rx_state {
 	SOFTRDMA_RX_HEADER,
-	SOFTRDMA_RX_PLACING, /* payload goes to registered memory */
-	SOFTRDMA_RX_OPERAND, /* payload is needed as a whole */
+	SOFTRDMA_RX_PLACING, /* payload goes to its place (the SGEs of registered memory) */
+	SOFTRDMA_RX_OPERAND, /* payload is handled once all of it is in the stage */
 	SOFTRDMA_RX_DISCARDING,
 };
 
@@ -52,17 +51,17 @@ struct softrdma_rx {
 	enum softrdma_rx_state state;
 	struct softrdma_frame frame;
 	struct softrdma_place place;
-	uint32_t done;       /* bytes of the frame's payload so far */
-	uint32_t begin, end; /* of what is in the stage */
+	uint32_t done;       /* bytes of the frame's payload that have been handled */
+	uint32_t begin, end; /* of the bytes in the stage */
 	uint8_t stage[SOFTRDMA_STAGE_SIZE];
 };
 
 struct softrdma_tx {
-	unsigned first, count; /* of iov: what is not sent yet */
+	unsigned first, count; /* entries of iov from first to count are not sent yet */
 	unsigned frames, frames_max;
 	struct iovec iov[SOFTRDMA_TX_IOVS];
 	struct softrdma_mr *mr[SOFTRDMA_TX_IOVS]; /* NULL: not registered memory */
-	uint8_t opcode[SOFTRDMA_TX_IOVS];         /* of the frame that this is a piece of */
+	uint8_t opcode[SOFTRDMA_TX_IOVS];         /* of the frame that the entry belongs to */
 	bool is_header[SOFTRDMA_TX_IOVS];
 	uint8_t headers[SOFTRDMA_TX_FRAMES][SOFTRDMA_FRAME_SIZE];
 	uint8_t bytes[SOFTRDMA_TX_FRAMES][16];
@@ -70,23 +69,23 @@ struct softrdma_tx {
 
 struct softrdma_link;
 
-/* what the connection manager wants to know; called with the link's lock held */
+/* how a link reports to the connection manager; called with the link's lock held */
 struct softrdma_link_ops {
-	void (*ready)(struct softrdma_link *link, void *arg); /* the active side has seen the acceptance */
-	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, after the connection was up */
+	void (*ready)(struct softrdma_link *link, void *arg); /* the active side has got the acceptance */
+	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, when the connection ends */
 };
 
-/* what a link has its lane do; its lock is held */
+/* what a link calls of its lane, with its lock held */
 struct softrdma_lane_ops {
-	/* the greeting that is to leave now; false: none */
+	/* gives the greeting that is to leave now; false: none */
 	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);
-	/* the peer has said where its board is; from here on it may come in, and we may go there */
+	/* the peer's greeting says where its board is: from here on each side may access the other's memory */
 	void (*greeted)(struct softrdma_link *link, const struct softrdma_greeting *greeting);
 	/* the queue pair no longer serves its peer */
 	void (*shut)(struct softrdma_link *link);
 };
 
-/* the path of a link to a peer on the same host; the rest of it is in direct.c */
+/* a link's shared-memory path to a peer on the same host; the rest of it is in direct.c */
 struct softrdma_lane {
 	const struct softrdma_lane_ops *ops;
 };
@@ -94,14 +93,14 @@ struct softrdma_lane {
 struct softrdma_link {
 	pthread_mutex_t lock; /* guards everything below; taken before the locks of queues and channels */
 	atomic_uint refs;
-	void (*delete)(struct softrdma_link *link); /* what the last reference calls */
+	void (*delete)(struct softrdma_link *link); /* called when the last reference is dropped */
 
 	enum softrdma_link_state state;
-	bool failed; /* the queue pair is in error; peeked at without the lock */
+	bool failed; /* true if the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
 	/*
-	 * connected by hand: no event tells the application of the other side's end, so its requests must,
-	 * and not before there are any
+	 * True if connected by hand. No event reports the peer's end to the application then, so its requests must
+	 * fail, once there are any.
 	 */
 	bool by_hand;
 	struct ibv_qp *qp;                   /* NULL once it is destroyed */
@@ -110,31 +109,31 @@ struct softrdma_link {
 
 	struct softrdma_requester requester;
 	struct softrdma_responder responder;
-	uint32_t seq; /* the number of the first request of this side */
+	uint32_t seq; /* the sequence number of this side's first request */
 	struct softrdma_rx rx;
 	struct softrdma_tx tx;
 
-	bool by_copy; /* the stream is not plain: memory is filled from the stage, and sent from a copy */
+	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
 	struct softrdma_lane *lane; /* NULL: the peer is not known to be on this host (direct.h) */
 
-	struct softrdma_link *starving_next; /* guarded by the receive queue's lock */
-	uint32_t frames_received;            /* their headers, modulo 2^32 */
+	struct softrdma_link *starving_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
+	uint32_t frames_received;            /* number of headers, modulo 2^32 */
 };
 
-/* a link in memory that was cleared, with one reference; delete() frees the memory. No lock. */
+/* initializes a link in zeroed memory, with one reference; delete() frees the memory. No lock. */
 void softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link));
 /* any thread, any lock */
 void softrdma_link_get(struct softrdma_link *link);
 void softrdma_link_put(struct softrdma_link *link);
 
-/* the connection is made: both sides' first numbers and how many reads and atomics may be outstanding */
+/* frames flow from here on; sets both sides' first sequence numbers, and how many reads and atomics may be outstanding */
 void softrdma_link_start(struct softrdma_link *link, uint32_t peer_seq, uint32_t initiator_depth,
 	uint32_t responder_resources);
 
-/* the same, when both sides have begun to count by themselves: frames flow from here on */
+/* frames flow from here on; requester and responder have been started already */
 void softrdma_link_open(struct softrdma_link *link);
 
-/* where the next received bytes belong; 0: nowhere now (a FLUSH is being made), else the number of pieces */
+/* says where the next received bytes belong, and returns the number of iovs; 0: none may be received, a FLUSH runs */
 int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOFTRDMA_SGE_MAX + 1]);
 /* len bytes have been received there; false: the peer breaks the protocol */
 bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
@@ -145,9 +144,9 @@ bool softrdma_link_rx_may_fault(const struct softrdma_link *link);
  * rest must wait until a FLUSH has been made), or -1: the peer breaks the protocol.
  */
 ssize_t softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t len);
-/* the kernel could not store to the memory: the message is refused, its rest thrown away */
+/* the kernel could not store to the memory: the message is refused, and the rest of it discarded */
 void softrdma_link_rx_fault(struct softrdma_link *link);
-/* looks at what is in the stage (again): after a FLUSH; false as above */
+/* goes on with the bytes in the stage, for example after a FLUSH; false: the peer breaks the protocol */
 bool softrdma_link_rx_go_on(struct softrdma_link *link);
 
 /* fills the batch if it is empty; false: nothing to send */
@@ -157,20 +156,20 @@ bool softrdma_link_tx_fill(struct softrdma_link *link);
  * longer mapped.
  */
 ssize_t softrdma_link_tx_copy(const struct softrdma_link *link, uint8_t *to, size_t room);
-/* memory of the batch is not there: no request of this side is to blame for the memory of a response */
+/* memory of the batch is not there: fails the queue pair; a request gets the error only if the memory is a request's */
 void softrdma_link_tx_fault(struct softrdma_link *link);
 /* len bytes of the batch have been sent */
 void softrdma_link_tx_done(struct softrdma_link *link, size_t len);
 
-/* the queue pair goes to error; the oldest send completes with status, all else is flushed */
+/* the queue pair goes to error: the oldest send completes with status, all others are flushed */
 void softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status);
-/* this side ends the connection (rdma_disconnect): all is flushed, DISCONNECT is on its way */
+/* this side ends the connection (rdma_disconnect): all work requests are flushed, and DISCONNECT is due */
 void softrdma_link_close(struct softrdma_link *link);
-/* as that, for a queue pair that is being destroyed: what is posted vanishes without completions */
+/* the same for a queue pair that is being destroyed: its work requests vanish without completions */
 void softrdma_link_abandon(struct softrdma_link *link);
 /*
- * the responder has refused an access (responder.trespassed): what it has to say leaves, the NAK as the last
- * of it, then DISCONNECT. The connection is up and failed.
+ * Ends the connection after an access violation (responder.trespassed): the due responses leave, the NAK as the last
+ * of them, then DISCONNECT. The connection is up and failed.
  */
 void softrdma_link_expel(struct softrdma_link *link);
 /*

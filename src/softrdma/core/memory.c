@@ -20,10 +20,10 @@
 /* keys are random, so the low bits choose the bucket well */
 #define BUCKETS 4096
 
-/* bytes copied in one go: a cache line, which other processors see as a whole or not at all anyway */
+/* bytes copied between two fences: a cache line */
 #define COPY_STEP 64
 
-/* more than that is faster in any order */
+/* of a copy of more bytes, all but the end may be stored in any order, which is faster */
 #define COPY_AT_ONCE 1024
 
 #define ACCESS_KNOWN \
@@ -49,8 +49,8 @@ softrdma_mr_fork_ends(void)
 }
 
 /*
- * The parent's regions stay in the table, which is whole, for it was locked: their protection domains let no
- * connection of the child reach them.
+ * The parent's regions stay in the table, which is consistent, because it was locked during the fork. No connection of
+ * the child reaches them, because their protection domains are the parent's.
  */
 void
 softrdma_mr_after_fork(void)
@@ -92,7 +92,7 @@ softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t 
 	struct softrdma_mr *mr = lookup(key);
 	pthread_rwlock_unlock(&table_lock);
 
-	/* mr cannot be freed here: deregistration passes through the lock of our caller's connection first */
+	/* mr cannot be freed here: deregistration takes the lock of the caller's connection first */
 	if (mr == NULL || softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access ||
 		!in_range(mr, addr, len))
 		return NULL;
@@ -138,11 +138,11 @@ softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_
 		offset = 0;
 		len -= piece;
 	}
-	assert(len == 0); /* callers ask for no more than the list holds */
+	assert(len == 0); /* callers ask for at most what the list holds */
 	return 0;
 }
 
-/* memcpy() stores the pieces of a copy in any order: all but the end of a long one may be */
+/* memcpy() may store its bytes in any order, which is allowed for all but the end of a long copy */
 void
 softrdma_copy_upwards(void *dst, const void *src, size_t len)
 {
@@ -238,8 +238,8 @@ struct mapping_check {
 };
 
 /*
- * Is it memory of the tmpfs that the kernel keeps for itself? That has no limit of size. Huge pages have the
- * same names and are of another device: a hole of them may find none left.
+ * True if the memory is on the kernel's internal tmpfs, which has no size limit. Huge pages have the same names, but
+ * are on another device: for a hole of them none may be left.
  */
 static bool
 is_on_kernel_tmpfs(const struct softrdma_area *area)
@@ -263,7 +263,7 @@ is_fragile(const struct softrdma_area *area, const char *name)
 	return !nameless || !is_on_kernel_tmpfs(area);
 }
 
-/* real devices pin the pages when memory is registered, and refuse what is not there or may not be written */
+/* refuses memory that is not mapped or not writable, as hardware does, which pins the pages at registration */
 static int
 check_area(const struct softrdma_area *area, const char *name, void *arg)
 {
@@ -312,7 +312,7 @@ softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr))
 	pthread_rwlock_unlock(&table_lock);
 }
 
-/* 0 is no key: programs use it for "none" */
+/* gives the region a random key that no other one has. Not 0, which programs use for "none". 0 or an errno value. */
 static int
 insert_under_new_key(struct softrdma_mr *mr)
 {
@@ -335,7 +335,7 @@ insert_under_new_key(struct softrdma_mr *mr)
 static int
 check_access(int access)
 {
-	if (access & ~ACCESS_KNOWN) /* what there is elsewhere, programs can do without */
+	if (access & ~ACCESS_KNOWN) /* EOPNOTSUPP for rights that programs can do without */
 		return access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) ? EOPNOTSUPP : EINVAL;
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 		!(access & IBV_ACCESS_LOCAL_WRITE))

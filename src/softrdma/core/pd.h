@@ -4,7 +4,7 @@
 /*
  * pd.h -- protection domains
  *
- * A key is valid in one protection domain. A parent domain stands for the protection domain that it was made of
+ * A key is valid in one protection domain. A parent domain stands for the protection domain that it was created from
  * (domain.h).
  */
 
@@ -19,7 +19,7 @@ struct softrdma_td;
 
 struct softrdma_pd {
 	struct ibv_pd pd;
-	/* regions, queue pairs, shared receive queues and parent domains; of a parent domain, completion queues too */
+	/* number of regions, queue pairs, shared receive queues and parent domains; of a parent domain also completion queues */
 	atomic_uint users;
 	struct softrdma_pd *stands_for; /* NULL: this is a protection domain; else it is a parent domain */
 	struct softrdma_td *td;         /* of a parent domain; may be NULL */

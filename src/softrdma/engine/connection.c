@@ -28,7 +28,7 @@
 #include "softrdma/wire/records.h"
 #include "softrdma/wire/stream.h"
 
-/* batches that one connection sends before others get their turn; fewer of what is copied, and encrypted or summed */
+/* batches that one connection sends before others get their turn; fewer if they are copied, and encrypted or summed */
 #define TX_BATCHES 16
 #define TX_SEALED_BATCHES 8
 
@@ -73,7 +73,7 @@ protocol_broken(struct softrdma_connection *conn)
 	softrdma_connection_stream_ended(conn);
 }
 
-/* neither the record nor what came after it is looked at */
+/* the record and all that came after it are discarded */
 static void
 record_damaged(struct softrdma_connection *conn)
 {
@@ -119,7 +119,7 @@ tell_why(const struct softrdma_connection *conn)
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s", why);
 }
 
-/* nothing was received; true: try again at once. Else there is nothing now, or the stream is over. */
+/* handles a receive without bytes; true: try again at once. False: there is no input now, or the stream is over. */
 static bool
 nothing_received(struct softrdma_connection *conn, ssize_t n)
 {
@@ -137,7 +137,7 @@ nothing_received(struct softrdma_connection *conn, ssize_t n)
 	return false;
 }
 
-/* as receive_once(), from the place where the stream has bytes that were checked */
+/* as receive_once(), for TLS and records: the link copies bytes that the stream has checked */
 static bool
 receive_good(struct softrdma_connection *conn, bool *progress)
 {
@@ -157,7 +157,7 @@ receive_good(struct softrdma_connection *conn, bool *progress)
 		(conn->hung_up || stream->ops->has_input(stream));
 }
 
-/* true if there may be more */
+/* receives once; a plain stream puts payload straight into registered memory (zero-copy). True if more may be there. */
 static bool
 receive_once(struct softrdma_connection *conn, bool *progress)
 {
@@ -175,8 +175,8 @@ receive_once(struct softrdma_connection *conn, bool *progress)
 		*progress = true;
 		bool alive = softrdma_connection_after_receive(conn, softrdma_link_rx_done(link, (size_t)n));
 		/*
-		 * A short read has emptied the socket. But the stream may hold more, or the memory was not
-		 * there, which the next read tells. Only the end of the stream may follow without an edge.
+		 * A short read has emptied the socket, unless the stream holds more, or memory was not there, which
+		 * the next read tells. Of what follows, only the end of the stream may come without an edge.
 		 */
 		return alive &&
 			((size_t)n == wanted || conn->hung_up || softrdma_stream_has_input(conn->stream) ||
@@ -206,7 +206,7 @@ update_rnr_timer(struct softrdma_connection *conn)
 		softrdma_timer_clear(&conn->rnr_timer);
 }
 
-/* requests wait for a side that has not connected yet, or has gone without having been needed */
+/* limits how long requests wait for a peer that has not connected yet, or has gone while there were no requests */
 static void
 update_absence_timer(struct softrdma_connection *conn)
 {
@@ -236,7 +236,7 @@ update_patience(struct softrdma_connection *conn)
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
-/* an edge will report the room, or a poller finds it */
+/* the socket is full (back-pressure): an edge of epoll reports the room, or a poller finds it */
 static void
 wait_for_space(struct softrdma_connection *conn)
 {
@@ -261,7 +261,7 @@ fill_batch(struct softrdma_connection *conn)
 	return conn->faulty ? softrdma_faulty_fill(conn) : softrdma_link_tx_fill(link);
 }
 
-/* sends a record, from a copy: what is encrypted or summed must not change, and memory that is gone must not be touched */
+/* sends a record from a copy: bytes must not change while they are encrypted or summed, and missing memory must not fault */
 static ssize_t
 send_sealed(struct softrdma_connection *conn)
 {
@@ -289,20 +289,20 @@ send_batch(struct softrdma_connection *conn)
 	return softrdma_stream_sendmsg(conn->fd, &msg);
 }
 
-/* sends what the stream could not send before for want of room, and the end of the stream after it */
+/* sends what the stream had no room for before, and then the end of the stream if it is due */
 static void
 send_rest(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	if (conn->stream && !conn->stream->ops->flush(conn->stream))
-		softrdma_link_break(link); /* a record that counted as sent */
+		softrdma_link_break(link); /* a record is lost that counted as sent */
 	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
 		conn->fin_sent = softrdma_stream_end(conn->fd, conn->stream);
 	if (softrdma_stream_wants_space(conn->stream))
 		wait_for_space(conn);
 }
 
-/* carries out requests in the memory of a peer on the same host; the rest follows in another turn */
+/* completes requests locally, in the memory of a peer on the same host; the rest follows in another turn */
 static void
 make_directly(struct softrdma_connection *conn)
 {
@@ -322,11 +322,11 @@ softrdma_connection_send(struct softrdma_link *link)
 	if (link->lane)
 		make_directly(conn);
 	update_absence_timer(conn);
-	update_rnr_timer(conn); /* here too: a full socket must not keep a timer alive that is not needed */
+	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
 	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;
 	while (conn->fd >= 0 && fill_batch(conn)) {
 		update_patience(conn);
-		/* a batch may leave in many records, so records are not what is counted */
+		/* counts whole batches: one may leave in many records */
 		if (link->tx.first == 0 && batches-- == 0) {
 			softrdma_engine_queue(&conn->watched);
 			return;
@@ -351,7 +351,10 @@ softrdma_connection_send(struct softrdma_link *link)
 
 /* --- serving --- */
 
-/* one wrong key, range or right is enough, for the peer may be guessing. It still gets the refusal. */
+/*
+ * Closes the connection after a remote access violation. One wrong key, range or right is enough, because the peer may
+ * be guessing. It still gets the NAK.
+ */
 static void
 expel_offender(struct softrdma_connection *conn)
 {
@@ -385,7 +388,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
 		more = receive_once(conn, &progress);
 		const uint32_t served = link->frames_received - frames;
-		/* frames without payload cost time and no bytes; others may have come that were not looked at yet */
+		/* bounds frames too: those without payload cost time and no bytes. Work of other connections may wait unseen. */
 		if (served >= SOFTRDMA_RX_FRAMES_MAX ||
 			(served >= SOFTRDMA_RX_FRAMES && softrdma_engine_has_queued()))
 			break;
@@ -394,12 +397,12 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 		softrdma_newcomers_give_way();
 	expel_offender(conn);
 	softrdma_connection_send(link);
-	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again; if not, it is given back */
+	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again, or returns the socket */
 		softrdma_engine_queue(&conn->watched);
 	return progress;
 }
 
-/* true if a poller has served it since the last call: it will look for what comes next, too */
+/* true if a poller has served it since the last call: the poller will probably get the next input, too */
 static bool
 is_polled(struct softrdma_connection *conn)
 {
@@ -408,7 +411,7 @@ is_polled(struct softrdma_connection *conn)
 	return polled;
 }
 
-/* true if no other thread would find the lock taken, or the socket empty */
+/* true if the progress thread may poll the connection: no other thread posts (needs the lock) or reads the socket */
 static bool
 is_left_alone(struct softrdma_connection *conn)
 {
@@ -460,7 +463,7 @@ set_socket_options(int fd)
 	const int interval_s = 2;
 	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
 	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
-	/* they only make a vanished peer seen sooner; TCP_NODELAY is set since the handshake (pending.c) */
+	/* errors are ignored: these only detect a vanished peer sooner. pending.c has set TCP_NODELAY before the handshake. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
@@ -476,7 +479,7 @@ drop_stream(struct softrdma_connection *conn)
 	conn->stream = NULL;
 }
 
-/* the stream that both sides have agreed on; 0 or an errno value */
+/* sets the stream that both sides have agreed on: TLS, records or plain; 0 or an errno value */
 static int
 take_stream(struct softrdma_connection *conn, int fd, struct softrdma_tls *tls, bool records)
 {
@@ -503,7 +506,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	}
 	set_socket_options(fd);
 	conn->fd = fd;
-	conn->wants_space = true; /* as all that is watched from the first */
+	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);
 	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
 	if (epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_ADD, fd, &ev) != 0) {
@@ -518,8 +521,8 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		softrdma_faulty_attached(conn);
 	if (conn->faulty == NULL && !conn->encrypted)
 		softrdma_direct_offer(link,
-			fd); /* TLS is for peers that are not trusted, and faults need frames */
-	/* what has come with the last message of the handshake raises no further edge */
+			fd); /* not with TLS, whose peers are not trusted, nor with faults, which need frames */
+	/* no edge comes for bytes that TLS received together with the last message of the handshake */
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
 	return 0;
@@ -539,7 +542,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	conn->fd = -1;
 	drop_stream(conn);
 	link->tx.first = link->tx.count = 0;
-	/* closing does not end the connection while a waiter polls it */
+	/* close() does not end the connection while a waiter polls the socket */
 	if (conn->lent)
 		shutdown(fd, SHUT_RDWR);
 	epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_DEL, fd, NULL);

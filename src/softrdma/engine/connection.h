@@ -5,7 +5,7 @@
  * connection.h -- the socket of a link: receives for it, sends for it, and keeps its deadlines
  *
  * A connection is a link (link.h) with what its socket needs. Each link of the device is one:
- * softrdma_connection_of() finds it. Its calls are made with the link's lock held, unless said otherwise.
+ * softrdma_connection_of() finds it. The caller holds the link's lock unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_CONNECTION_H
@@ -23,7 +23,7 @@
 struct softrdma_faulty;
 struct softrdma_stream;
 
-/* guarded by the link's lock, unless said otherwise */
+/* guarded by the link's lock, unless stated otherwise */
 struct softrdma_connection {
 	struct softrdma_link link;       /* first: softrdma_connection_of() */
 	struct softrdma_watched watched; /* the progress thread finds the connection by it */
@@ -37,28 +37,28 @@ struct softrdma_connection {
 	atomic_uint crc_errors; /* records that were damaged on their way; no lock */
 	bool patient;           /* true if the socket has the long timeout */
 
-	/* who reads the socket (reader.c) */
-	bool claimed;           /* a poller reads the socket, and the progress thread does not wait for it */
+	/* which thread reads the socket (reader.c) */
+	bool claimed;           /* a poller reads the socket (busy polling), and nothing else waits for it */
 	bool lent;              /* a waiter or a worker reads it, and the progress thread only sends */
-	bool wants_space;       /* the socket was full: the one who waits for it waits for room as well */
+	bool wants_space;       /* true if room in a full socket is waited for (back-pressure) */
 	unsigned polls;         /* how often a poller has served it ... */
 	unsigned polls_seen;    /* ... when the progress thread last looked whether the poller has stopped */
 	unsigned polls_handled; /* ... when the progress thread last served it */
-	uint32_t posts_handled; /* requests that were posted by then */
+	uint32_t posts_handled; /* the requester's head then: shows whether requests were posted since */
 	unsigned idle_polls;    /* polls without success in a row */
 
 	/* its flushes (flush_worker.c) */
-	size_t flushed_in_turn; /* bytes that were made durable without a worker */
+	size_t flushed_in_turn; /* bytes that were made durable without a worker in this turn */
 	bool flush_running;     /* a worker makes a range durable, or is about to */
-	bool has_worker;        /* one worker makes all flushes of the connection until it leaves */
+	bool has_worker;        /* a worker has the connection, and makes all its flushes until it leaves */
 	struct softrdma_connection
-		*job_next; /* in the list of flushes to be made; guarded by the workers' lock */
+		*job_next; /* in the list of flushes that wait for a worker; guarded by the workers' lock */
 
-	struct softrdma_timer deadline; /* by then the peer must have said READY, or answered DISCONNECT */
-	uint8_t rnr_retry;              /* how often the peer's RNR timer may run out; 7: for ever */
+	struct softrdma_timer deadline; /* by then the peer must have sent READY, or its own DISCONNECT */
+	uint8_t rnr_retry;              /* how often the peer's RNR timer may expire; 7: without limit */
 	struct softrdma_timer rnr_timer;
-	uint32_t rnr_refusals; /* of the requester when the RNR timer was set */
-	unsigned absence_ms;   /* how long requests wait for a connection; 0: for ever */
+	uint32_t rnr_refusals; /* the requester's refusals when the RNR timer was set */
+	unsigned absence_ms;   /* how long requests wait for a connection, in ms; 0: without limit */
 	struct softrdma_timer absence_timer;
 
 	/* in the list of all connections (links.c); guarded by its lock */
@@ -72,34 +72,34 @@ softrdma_connection_of(struct softrdma_link *link)
 	return (struct softrdma_connection *)link;
 }
 
-/* the link of a new connection without a socket; NULL: no memory. No lock. */
+/* creates a connection without a socket, and gives its link; NULL: no memory. No lock. */
 struct softrdma_link *softrdma_connection_new(void);
 
 /* looks at the deadlines of all connections, at the beat of deadlines. No lock held. */
 void softrdma_connections_tick(uint64_t now_ns);
 
 /*
- * The connected socket belongs to the connection from here on, also when this fails, and so does its TLS (NULL:
- * none). Without TLS the stream is in records with check sums if records is true. 0 or an errno value.
+ * Takes over a connected socket and its TLS (NULL: none), also if this fails. Without TLS the stream consists of records
+ * with check sums if records is true. 0 or an errno value.
  */
 int softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records);
 /* closes the socket, if there is one */
 void softrdma_connection_detach(struct softrdma_link *link);
 
-/* sends what there is to send */
+/* sends all that is due, in bounded time */
 void softrdma_connection_send(struct softrdma_link *link);
-/* the peer must do the next step within this time; 0: it has done so */
+/* sets the deadline for the peer's next step; 0: the peer has taken it */
 void softrdma_connection_deadline(struct softrdma_link *link, unsigned ms);
 /* a receive was posted that the link has been waiting for. No lock held. */
 void softrdma_connection_receive_posted(struct softrdma_link *link);
 
 /* --- for the other files of the engine --- */
 
-/* receives and sends what there is, in bounded time; true if something was received */
+/* receives and sends in bounded time; true if something was received */
 bool softrdma_connection_serve(struct softrdma_connection *conn);
-/* looks at what has been received and starts the flushes in it; ok is false if it broke the protocol. False: it is over. */
+/* after each receive: starts a flush that is due; ok is false if the peer broke the protocol. False: the stream is over. */
 bool softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok);
-/* tells the kernel what the progress thread waits for at the socket; what is there already it reports again */
+/* sets what the progress thread waits for at the socket; the kernel reports again what is there already */
 int softrdma_connection_watch_again(struct softrdma_connection *conn);
 /* true if something waits for room in the socket */
 bool softrdma_connection_is_full(const struct softrdma_connection *conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* engine.c -- the progress thread: events, turns, tickers and timers */
+/* engine.c -- the progress thread (progress engine): events, turns, tickers and timers */
 
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "softrdma/base/thread.h"
 #include "softrdma/engine/engine.h"
 
-/* how long the thread looks for more after work before it sleeps: a response often follows at once */
+/* how long the thread looks for more work before it sleeps, in us: a response often follows at once */
 #define SPIN_US_DEFAULT 50
 
 /* an object that had this many events in a row is polled before all are looked at again ... */
@@ -27,7 +27,7 @@
 
 #define EVENTS_MAX 64
 
-/* added ones: the connection manager, and those who connect without it */
+/* number of tickers that may be added: pending connections, and calls of queue pairs that are planned */
 #define TICKERS_MAX 2
 
 static const unsigned beat_ms[SOFTRDMA_BEATS] = {
@@ -35,7 +35,7 @@ static const unsigned beat_ms[SOFTRDMA_BEATS] = {
 	[SOFTRDMA_BEAT_DEADLINES] = 20,
 };
 
-/* guarded by the lock, unless said otherwise */
+/* guarded by the lock, unless stated otherwise */
 static struct {
 	pthread_mutex_t lock;
 	int epoll_fd;
@@ -57,9 +57,8 @@ static struct {
 };
 
 /*
- * The object from which this thread expects more, as long as it does not sleep: to receive right away costs
- * less than to ask where input has come, and then to receive. The kernel still reports what has come, so
- * nothing is lost when this ends.
+ * The object from which this thread expects more input while it does not sleep (busy polling). To receive right away
+ * costs less than to ask epoll first. The kernel still reports the input, so nothing is lost when this ends.
  */
 static _Thread_local struct {
 	struct softrdma_watched *watched; /* referenced; NULL: none */
@@ -213,7 +212,7 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 	if (turn.alone && turn.progress)
 		expect_more_of(watched);
 	else if (!turn.alone && watched == busy.watched)
-		end_busy_polling(); /* the object may be gone with it */
+		end_busy_polling(); /* this may free the object */
 	return turn.progress;
 }
 
@@ -306,17 +305,17 @@ softrdma_engine_alarm(uint64_t when_ns)
 		wake_thread();
 }
 
-/* those that still wait for something set the alarm again, and so wake this thread */
+/* connections that still wait for a time set the alarm again, and so wake this thread */
 static void
 ring_alarm(const struct softrdma_engine_calls *calls, uint64_t now_ns)
 {
 	pthread_mutex_lock(&engine.lock);
-	engine.alarm_ns = 0; /* before the call: what is set meanwhile is not lost */
+	engine.alarm_ns = 0; /* before the call, so that an alarm set meanwhile is not lost */
 	pthread_mutex_unlock(&engine.lock);
 	calls->ring(now_ns);
 }
 
-/* ms until then, rounded up; at most one beat, for the clock may be set forward */
+/* ms until when_ns, rounded up; at most one beat, because the clock may be set forward */
 static int
 ms_until(uint64_t when_ns, uint64_t now_ns)
 {
@@ -325,7 +324,7 @@ ms_until(uint64_t when_ns, uint64_t now_ns)
 	return (int)(ms < most ? ms : most);
 }
 
-/* the sooner of both; -1 and 0 stand for never */
+/* the earlier of a timeout in ms (-1: never) and a time in ns (0: never), as a timeout in ms */
 static int
 sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
 {
@@ -336,11 +335,11 @@ sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
 }
 
 struct schedule {
-	uint64_t beat_ns[SOFTRDMA_BEATS]; /* when to look next */
-	uint64_t spin_until_ns;
+	uint64_t beat_ns[SOFTRDMA_BEATS]; /* times of the next beats */
+	uint64_t spin_until_ns;           /* the thread does not sleep before */
 };
 
-/* looks at what is due; the result is how long epoll_wait may sleep, in ms */
+/* does the work that is due; returns how long epoll_wait() may sleep, in ms */
 static int
 do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedule)
 {
@@ -384,7 +383,7 @@ enum handled {
 	HANDLED_SOME,
 };
 
-/* false: it is time to look at all, nothing has come for the object that is polled */
+/* polls the busy object, if there is one; true if it had input. False: it is time to look at all objects. */
 static bool
 poll_busily(void)
 {
@@ -442,7 +441,7 @@ run_thread(void *arg)
 	bool stopping = false;
 	calls->begin();
 	while (!stopping) {
-		/* one: objects that have little to do must not wait for all that have much */
+		/* only one: objects with little to do must not wait for all objects with much to do */
 		bool worked = do_queued_work(1);
 		int timeout_ms = do_timed_work(calls, &schedule);
 		enum handled handled = handle_events(worked ? 0 : timeout_ms);

@@ -5,9 +5,9 @@
  * engine.h -- the progress thread: events, turns, tickers and timers
  *
  * One progress thread (the field's progress engine) serves all sockets of the process, so that remote access
- * needs no help of the application. It knows only what it watches (watched.h), and calls it:
+ * needs no help of the application. It knows only its watched objects (watched.h), and calls them:
  *
- *	handle()  when its descriptor has an event
+ *	handle()  when the object's descriptor has an event
  *	turn()    the same for a connection, and again while it has more to do than one turn
  *
  * What else it calls is in struct softrdma_engine_calls.
@@ -29,17 +29,17 @@ struct softrdma_engine_calls {
 	/* first and last */
 	void (*begin)(void);
 	void (*end)(void);
-	/* at each beat while something of it is timed */
+	/* at each beat, while something needs it */
 	void (*tick[SOFTRDMA_BEATS])(uint64_t now_ns);
 	/* when the alarm goes off */
 	void (*ring)(uint64_t now_ns);
-	/* before it may sleep; the result is when it is to be called again at the latest, in ns, 0: after the next event */
+	/* before it may sleep; returns the latest time of the next call, in ns of softrdma_now_ns(); 0: after the next event */
 	uint64_t (*before_sleep)(uint64_t now_ns);
 };
 
 /*
  * The life of the engine, in this order: open() makes its epoll; run() starts the thread; halt() ends it; drain()
- * releases all that waits for a turn or for its release, and from then on what is retired is released at once;
+ * gives queued objects their turn and releases retired ones, and from then on retired objects are released at once;
  * close() closes the descriptors. 0 or an errno value. One caller at a time, not on the progress thread, no lock held.
  */
 int softrdma_engine_open(void);
@@ -48,7 +48,7 @@ void softrdma_engine_halt(void);
 void softrdma_engine_drain(void);
 void softrdma_engine_close(void);
 
-/* the epoll of all that is watched */
+/* the epoll of all watched objects */
 int softrdma_engine_epoll(void);
 /* how long a thread looks for more work before it sleeps, in ns */
 uint64_t softrdma_engine_spin_ns(void);
@@ -64,11 +64,11 @@ void softrdma_engine_queue(struct softrdma_watched *watched);
 /* true if an object has more to do than one turn. Any thread, any lock. */
 bool softrdma_engine_has_queued(void);
 
-/* one more function that is called at the beat of deadlines, after those before it. Adding it again changes nothing. */
+/* adds a function that is called at the beat of deadlines, after earlier ones. Adding it again changes nothing. */
 void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
 /* change things more (or fewer, if negative) are timed. Any lock but the engine's. */
 void softrdma_engine_timed(enum softrdma_beat beat, int change);
-/* true if something of the beat is timed. A hint; any thread, any lock. */
+/* true if something needs the beat. A hint; any thread, any lock. */
 bool softrdma_engine_is_timed(enum softrdma_beat beat);
 
 /* the alarm goes off at this time, or earlier if it was set so. Any lock but the engine's. */

@@ -84,7 +84,7 @@ softrdma_faulty_attached(struct softrdma_connection *conn)
 	set_alarm(faulty);
 }
 
-/* as rdma_disconnect() of this side does; what there is to say is said by the next fill */
+/* does what rdma_disconnect() of this side does; the next fill puts DISCONNECT into the batch */
 static void
 end_connection(struct softrdma_connection *conn)
 {
@@ -120,8 +120,8 @@ softrdma_faulty_look(struct softrdma_connection *conn, uint64_t now_ns)
 /* --- requests and frames --- */
 
 /*
- * Looks at the work request that would leave next. One that is to fail, or to find the connection ended, is
- * held until all before it are answered.
+ * Looks at the work request that would leave next. If it is to fail, or to find the connection ended, it is held (posted,
+ * but not sent) until all requests before it have their responses.
  */
 static void
 strike_request(struct softrdma_connection *conn)
@@ -165,7 +165,7 @@ fall_silent(struct softrdma_faulty *faulty)
 	set_alarm(faulty);
 }
 
-/* true: it is to be thrown away */
+/* true if the frame in the batch is to be discarded */
 static bool
 is_dropped(struct softrdma_faulty *faulty)
 {
@@ -175,7 +175,7 @@ is_dropped(struct softrdma_faulty *faulty)
 	return faulty->silent;
 }
 
-/* a frame is in the batch: what becomes of it? Frames of the connection itself are not counted. */
+/* decides about the frame in the batch; false: it must wait. READY and DISCONNECT are not counted. */
 static bool
 may_go(struct softrdma_connection *conn)
 {
@@ -192,7 +192,7 @@ may_go(struct softrdma_connection *conn)
 		link->fin_due = false; /* the end of the stream would be a sign of life */
 		return true;
 	}
-	/* requests and answers draw for themselves: when an answer leaves depends on threads */
+	/* requests and responses have random streams of their own: when a response leaves depends on the timing of threads */
 	const uint64_t n = request ? faulty->requests : faulty->answers;
 	const uint64_t stream = 2 * faulty->connection + request;
 	if (!counts || link->qp == NULL ||
@@ -203,7 +203,7 @@ may_go(struct softrdma_connection *conn)
 	return false;
 }
 
-/* a queue pair that is being destroyed waits for nothing: what it has executed is still to be acknowledged */
+/* true if the frame in the batch must wait. A queue pair being destroyed does not wait: it still owes acknowledgements. */
 static bool
 is_held(const struct softrdma_connection *conn)
 {
@@ -224,7 +224,7 @@ softrdma_faulty_fill(struct softrdma_connection *conn)
 		if (!softrdma_link_tx_fill(link) || !may_go(conn))
 			return false;
 	}
-	return true; /* what is in the batch has been looked at */
+	return true; /* the frame in the batch may leave */
 }
 
 /* --- flushes --- */

@@ -32,12 +32,12 @@ struct softrdma_faulty {
 	uint64_t flushes;                 /* that the peer asked for */
 	bool silent;                      /* nothing further leaves */
 
-	/* ns, 0: none */
+	/* times in ns of softrdma_now_ns(), 0: none */
 	uint64_t held_until;    /* the frame in the batch waits for this time */
 	uint64_t disconnect_at; /* the connection is ended then */
-	uint64_t give_up_at;    /* after the silence */
+	uint64_t give_up_at;    /* when a silent connection gives up */
 
-	/* the flush that is being made */
+	/* the flush that runs */
 	bool flush_fails;
 	uint64_t flush_delay_ns;
 };
@@ -45,12 +45,12 @@ struct softrdma_faulty {
 /* the alarm has gone off: looks at all faulty connections. No lock held. */
 void softrdma_faulty_ring(uint64_t now_ns);
 
-/* for a new connection; *faulty_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
+/* creates the faults of a new connection; *faulty_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
 int softrdma_faulty_new(struct softrdma_faulty **faulty_ptr);
 /* NULL is allowed. No lock. */
 void softrdma_faulty_delete(struct softrdma_faulty *faulty);
 
-/* in the place of softrdma_link_tx_fill(): false also if what there is to send must wait */
+/* replaces softrdma_link_tx_fill(): false also if the frame that is to leave must wait */
 bool softrdma_faulty_fill(struct softrdma_connection *conn);
 
 /* the connection has its socket */

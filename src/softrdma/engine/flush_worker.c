@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* flush_worker.c -- makes durable what a FLUSH asks for, on a worker where that may block */
+/* flush_worker.c -- makes durable what a FLUSH asks for, on a worker if that may block */
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
 
-/* 0 or an errno value; an injected fault leaves the range as it is, and is an error */
+/* makes the range durable, or lets an injected fault fail it; 0 or an errno value */
 static int
 make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
 	size_t len)
@@ -26,12 +26,12 @@ make_durable(const struct softrdma_connection *conn, struct softrdma_persist *pe
 	return softrdma_persist_flush(persist, addr, len);
 }
 
-/* the lock is dropped while the medium is busy */
+/* makes the range durable and goes on receiving; releases the link's lock while the medium is busy */
 static void
 make_flush(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	struct softrdma_mr *mr = link->responder.flush_mr; /* held, so it stays */
+	struct softrdma_mr *mr = link->responder.flush_mr; /* held by the responder, so it stays */
 	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
 	size_t len = link->responder.flush_len;
 	pthread_mutex_unlock(&link->lock);
@@ -50,7 +50,7 @@ make_flush(struct softrdma_connection *conn)
 	}
 }
 
-/* looks for the next flush for as long as the progress thread looks for more work */
+/* waits for the next flush, as long as the progress thread looks for more work before it sleeps */
 static void
 look_for_flush(struct softrdma_connection *conn)
 {
@@ -58,7 +58,7 @@ look_for_flush(struct softrdma_connection *conn)
 	const uint64_t end_ns = softrdma_now_ns() + softrdma_engine_spin_ns();
 	while (conn->fd >= 0 && !conn->flush_running && !softrdma_workers_are_short() &&
 		softrdma_now_ns() < end_ns) {
-		/* without the lock, for those who post; the socket may go meanwhile */
+		/* without the lock, so that threads can post; the socket may be closed meanwhile */
 		struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
 		pthread_mutex_unlock(&link->lock);
 		int ready = poll(&pfd, 1, 0);
@@ -88,7 +88,7 @@ flush_on_worker(struct softrdma_connection *conn)
 	conn->has_worker = false;
 	if (kept)
 		softrdma_reader_take_back(conn);
-	if (conn->flush_running) /* others' come first; it cannot fail, there is a thread: this one */
+	if (conn->flush_running) /* flushes of other connections come first. Cannot fail: there is a thread, this one. */
 		softrdma_workers_submit(conn, flush_on_worker);
 	pthread_mutex_unlock(&link->lock);
 }
@@ -104,7 +104,7 @@ softrdma_flush_start(struct softrdma_connection *conn)
 	if (conn->faulty)
 		softrdma_faulty_flush_begins(conn->faulty);
 	bool slow = conn->faulty && conn->faulty->flush_delay_ns > 0;
-	/* many short flushes take as long as one long one */
+	/* all flushes of one turn count together: many short ones take as long as a long one */
 	const size_t in_turn = conn->flushed_in_turn + resp->flush_len;
 	if (slow || softrdma_persist_may_block(persist, in_turn)) {
 		conn->flush_running = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* flush_worker.h -- makes durable what a FLUSH asks for, on a worker where that may block */
+/* flush_worker.h -- makes durable what a FLUSH asks for, on a worker if that may block */
 
 #ifndef SOFTRDMA_FLUSH_WORKER_H
 #define SOFTRDMA_FLUSH_WORKER_H
@@ -9,8 +9,9 @@
 #include "softrdma/engine/connection.h"
 
 /*
- * Makes the range durable that the responder's FLUSH asks for: at once if that cannot block, else on a worker, which
- * goes on with the connection afterwards. The link's lock is held.
+ * Makes durable the range of the FLUSH that the responder serves: at once if that cannot block, else on a worker, which
+ * goes on with the connection afterwards. Until then later requests of this connection wait (head-of-line blocking),
+ * and no other connection does. The link's lock is held.
  */
 void softrdma_flush_start(struct softrdma_connection *conn);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* io.c -- starts and ends what serves the sockets of the process */
+/* io.c -- starts and ends the threads that serve the sockets of the process, and the board */
 
 #include <assert.h>
 #include <pthread.h>
@@ -63,7 +63,7 @@ err_close_engine:
 	return ret;
 }
 
-/* a queue pair may outlive its id, and so the engine: only the one who destroys it still comes to it */
+/* a queue pair may outlive its id, and so the engine: then only the thread that destroys it still uses its link */
 static void
 end_lane(struct softrdma_connection *conn, const void *arg)
 {

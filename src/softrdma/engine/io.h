@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * io.h -- starts and ends what serves the sockets of the process
+ * io.h -- starts and ends the threads that serve the sockets of the process, and the board (a registry in shared memory)
  *
  * The progress thread (engine.h), the workers (workers.h) and the board (board.h) live from the first user to the
  * last. src/softrdma/README.md has the table of all locks, and their order.
@@ -13,9 +13,9 @@
 
 #include "softrdma/core/memory.h"
 
-/* one more user; 0 or an errno value. Not on the progress thread, no lock held. */
+/* adds a user; the first one starts the threads. 0 or an errno value. Not on the progress thread, no lock held. */
 int softrdma_io_start(void);
-/* one user fewer; the last one ends the threads. Not on the progress thread, no lock held. */
+/* drops a user; the last one ends the threads. Not on the progress thread, no lock held. */
 void softrdma_io_stop(void);
 
 /*

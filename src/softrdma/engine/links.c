@@ -64,8 +64,8 @@ softrdma_links_have_qp_num(uint32_t qp_num)
 }
 
 /*
- * The walk steps ahead only from a connection that is still listed. From one that has left meanwhile it starts over,
- * so visit() must bear a second call.
+ * The walk goes to the next connection only from one that is still listed. If that one has left the list meanwhile, the
+ * walk starts over, so visit() may be called a second time.
  */
 static void
 visit_all(int (*take)(pthread_mutex_t *lock),

@@ -11,7 +11,7 @@
 
 #include "softrdma/engine/connection.h"
 
-/* a new queue pair's link becomes known to the device, or no longer is. No lock held. */
+/* put a new queue pair's link on the list, and take it off. No lock held. */
 void softrdma_links_add(struct softrdma_link *link);
 void softrdma_links_remove(struct softrdma_link *link);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* newcomers.c -- those who are not connected yet, and their part of the progress thread's time */
+/* newcomers.c -- listeners and pending (half-open) connections, and their share of the progress thread's time */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -34,11 +34,11 @@ static struct newcomers {
 	bool one_waits; /* a newcomer waits for another look, and later ones wait with it */
 
 	uint64_t give_way_until_ns;
-	uint64_t paid_until_ns;   /* by then the time that they have used is a SHARE of all */
-	uint64_t paused_until_ns; /* 0: they have their turns */
+	uint64_t paid_until_ns;   /* when the time that they have used is down to their share */
+	uint64_t paused_until_ns; /* 0: no pause */
 } newcomers = { .epoll_fd = -1 };
 
-static bool connections_busy; /* since the last charge; any thread */
+static bool connections_busy; /* true if connections had something to do since the last charge; any thread */
 
 void
 softrdma_newcomers_after_fork(void)
@@ -89,7 +89,7 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 	struct epoll_event event;
 	newcomers.look++;
 	newcomers.one_waits = false;
-	/* one by one: a signature of TLS can take milliseconds, and an event that is taken must be handled */
+	/* one event at a time: a signature of TLS can take milliseconds, and an event that is taken must be handled */
 	for (int turn = 0;
 		turn < TURNS && now_ns - begin_ns < TURN_NS && !newcomers.one_waits && take_event(&event);
 		turn++) {
@@ -107,7 +107,7 @@ softrdma_newcomers_open(int epoll_of_all)
 	newcomers.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	if (newcomers.epoll_fd < 0)
 		return errno;
-	/* without an edge: it is ready as long as one of them is */
+	/* level-triggered: it is ready as long as one of them is */
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &newcomers.watched };
 	if (epoll_ctl(epoll_of_all, EPOLL_CTL_ADD, newcomers.epoll_fd, &ev) == 0)
 		return 0;
@@ -156,7 +156,7 @@ softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched)
 	softrdma_fork_close(fd);
 }
 
-/* newcomers can come first in a look, so the next one may not have seen the connections when they have their turn */
+/* in a look newcomers may come before connections: so only the look after the next has surely seen the connections */
 uint64_t
 softrdma_newcomers_look_after_next(void)
 {
@@ -169,14 +169,14 @@ softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *watch
 	if (newcomers.look >= look)
 		return true;
 	newcomers.one_waits = true;
-	/* if that cannot be, it does not wait */
+	/* if it cannot be handled again, it does not wait */
 	return softrdma_newcomers_look_again(fd, watched) != 0;
 }
 
 void
 softrdma_newcomers_give_way(void)
 {
-	/* it is asked for each time that something comes, by many threads, and hardly ever unset */
+	/* many threads come here for each input, and the flag is rarely unset: a load is cheaper than a store */
 	if (!__atomic_load_n(&connections_busy, __ATOMIC_RELAXED))
 		__atomic_store_n(&connections_busy, true, __ATOMIC_RELAXED);
 }

@@ -25,14 +25,14 @@ int softrdma_newcomers_open(int epoll_of_all);
 void softrdma_newcomers_close(void);
 
 /*
- * Watches the socket of a newcomer, edge-triggered, in both directions. look_again() has what is there already
- * reported once more, after others have had their turn. 0 or an errno value. Any thread.
+ * Watches the socket of a newcomer, edge-triggered, in both directions. look_again() lets the kernel report once more
+ * what is there already, after others have had their turn. 0 or an errno value. Any thread.
  */
 int softrdma_newcomers_watch(int fd, struct softrdma_watched *watched);
 int softrdma_newcomers_look_again(int fd, struct softrdma_watched *watched);
 /*
- * The newcomer is no longer watched: handle() is not called again after what runs now, and release() follows on
- * another thread. unwatch() closes the socket, forget() leaves it open. Any thread.
+ * The newcomer is no longer watched. handle() is not called again once the current batch of events is handled, and
+ * release() follows then. unwatch() closes the socket, forget() leaves it open. Any thread.
  */
 void softrdma_newcomers_unwatch(int fd, struct softrdma_watched *watched);
 void softrdma_newcomers_forget(int fd, struct softrdma_watched *watched);
@@ -44,7 +44,7 @@ void softrdma_newcomers_forget(int fd, struct softrdma_watched *watched);
  * under way, and for the next one.
  */
 uint64_t softrdma_newcomers_look_after_next(void);
-/* false: that look is not over. The newcomer, if it is one, is handled again then, without an event. */
+/* true if that look is over. Else the newcomer is handled again after it, without a new event. */
 bool softrdma_newcomers_is_time(uint64_t look, int fd, struct softrdma_watched *watched);
 
 /* a connection had something to do. Any thread. */

@@ -13,7 +13,7 @@
 #include "softrdma/engine/reader.h"
 #include "softrdma/wire/stream.h"
 
-/* polls without success after which a poller has its sockets to itself */
+/* number of polls in a row without success after which a poller claims a socket (busy polling) */
 #define CLAIM_AFTER 64
 
 /* --- borrowers and pollers of one connection --- */
@@ -49,7 +49,7 @@ softrdma_reader_leave(struct softrdma_connection *conn)
 	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
 }
 
-/* from now on the poller serves this socket alone; the progress thread looks at each beat whether it has stopped */
+/* from now on the poller reads this socket alone; at each beat the progress thread checks whether it has stopped */
 static void
 claim(struct softrdma_connection *conn)
 {
@@ -64,7 +64,7 @@ claim(struct softrdma_connection *conn)
 	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, 1);
 }
 
-/* the progress thread waits for the socket again; watching it again reports what has come in between */
+/* the progress thread reads the socket again; the kernel reports once more what has come in between */
 static void
 give_back(struct softrdma_connection *conn)
 {
@@ -124,7 +124,7 @@ softrdma_reader_borrow(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	int fd = -1;
 	pthread_mutex_lock(&link->lock);
-	/* poll(2) on the socket does not see what TLS holds */
+	/* poll(2) does not see bytes that TLS holds */
 	bool has_input = softrdma_stream_has_input(conn->stream);
 	if (!conn->flush_running && !has_input && softrdma_reader_lend(conn))
 		fd = conn->fd;
@@ -180,7 +180,7 @@ look_after_claim(struct softrdma_connection *conn, const void *arg)
 	give_back(conn); /* the poller has stopped */
 }
 
-/* a poller has the lock nearly all the time, and is there then: no need to wait for the lock */
+/* a poller that still polls holds the lock nearly all the time, so links whose lock is taken are left out */
 void
 softrdma_readers_tick(uint64_t now_ns)
 {

@@ -5,10 +5,11 @@
  * reader.h -- which thread reads the socket of a connection
  *
  *	the progress thread   as a rule: it waits for the socket in its epoll
- *	a poller              a thread that polls a completion queue serves the queue's connections, and after a while of
- *	                      polling without success has their sockets to itself (it claims them), until it stops
- *	a borrower            a thread that waits for a completion, or a worker that has made a FLUSH, reads the socket
- *	                      for a while; the progress thread only sends
+ *	a poller              a thread that polls a completion queue serves the queue's connections. After a number of
+ *	                      polls without success it claims their sockets (busy polling): it reads them alone until
+ *	                      it stops polling
+ *	a borrower            a thread that waits for a completion, or a worker that has made a FLUSH, borrows the socket
+ *	                      and reads it for a while; the progress thread only sends
  */
 
 #ifndef SOFTRDMA_READER_H
@@ -20,7 +21,7 @@
 #include "softrdma/core/cq.h"
 #include "softrdma/engine/connection.h"
 
-/* looks whether pollers have stopped, at the beat of pollers. No lock held. */
+/* takes the sockets back from pollers that have stopped, at the beat of pollers. No lock held. */
 void softrdma_readers_tick(uint64_t now_ns);
 
 /* serves the connections of the queue, if no other thread does. No lock held. */

@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* how often the progress thread looks */
+/* the beats of the progress thread */
 enum softrdma_beat {
-	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: has a poller that reads sockets alone stopped? */
-	SOFTRDMA_BEAT_DEADLINES, /* every 20 ms */
+	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: checks whether pollers with claimed sockets have stopped */
+	SOFTRDMA_BEAT_DEADLINES, /* every 20 ms: checks timers, and runs the tickers */
 	SOFTRDMA_BEATS,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* waiter.c -- a thread that waits for a completion serves its connections itself */
+/* waiter.c -- a thread that waits for a completion (CQE) serves its connections itself, and borrows their sockets */
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/waiter.h"
 
-/* with more connections behind a channel, lending and giving back would cost more than a thread switch */
+/* if a channel has more connections, borrowing and returning their sockets would cost more than a thread switch */
 #define LINKS_MAX 4
 
 #define CHANNEL_AT 0
@@ -20,7 +20,7 @@ struct waiter {
 	struct softrdma_comp_channel *channel;
 	struct softrdma_link *links[LINKS_MAX];
 	unsigned count;
-	struct pollfd pfds[LINKS_AT + LINKS_MAX]; /* of links that are not lent: -1 */
+	struct pollfd pfds[LINKS_AT + LINKS_MAX]; /* fd is -1 for a link whose socket is not borrowed */
 };
 
 static void
@@ -54,8 +54,8 @@ return_links(struct waiter *waiter)
 }
 
 /*
- * A link that is readable and gives nothing (a FLUSH is being made, or it has ended) would keep the waiter
- * busy: the progress thread, which waits for edges, can have it.
+ * A socket may be readable although nothing can be received: a FLUSH runs, or the stream has ended. It would keep the
+ * waiter busy, so it goes back to the progress thread, which waits for edges.
  */
 static void
 serve_links(struct waiter *waiter)

@@ -4,7 +4,8 @@
 /*
  * waiter.h -- a thread that waits for a completion serves its connections itself
  *
- * It is woken by the bytes that it waits for, instead of by another thread that they have woken.
+ * It borrows their sockets for that time. So the bytes that it waits for wake it directly, and not the progress thread
+ * first.
  */
 
 #ifndef SOFTRDMA_WAITER_H
@@ -13,8 +14,8 @@
 #include "softrdma/core/cq.h"
 
 /*
- * The channel was seen without an event: waits until it may have one (0), or gives EAGAIN if the application
- * has made its descriptor non-blocking, or EINTR. No lock held.
+ * Waits until the channel, which had no event, may have one. 0; EAGAIN if the application has made the channel's
+ * descriptor non-blocking; EINTR; or another errno value of poll(2). No lock held.
  */
 int softrdma_waiter_wait(struct softrdma_comp_channel *channel);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* watched.h -- what the progress thread waits for */
+/* watched.h -- the objects that the progress thread waits for: connections, listeners, pending connections */
 
 #ifndef SOFTRDMA_WATCHED_H
 #define SOFTRDMA_WATCHED_H
@@ -13,20 +13,20 @@
 /* both directions and the end of the stream, edge-triggered */
 #define SOFTRDMA_WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
-/* what a turn has come to */
+/* the result of a turn, which is one bounded pass of the progress thread over one object */
 struct softrdma_turn {
 	bool progress;   /* something was received */
 	bool may_follow; /* more input is likely, so the thread polls before it sleeps */
 	bool alone;      /* and this object may be polled: no other thread reads its socket or posts to it */
 };
 
-/* in the objects that are watched; their calls have no lock held */
+/* a part of each watched object; no lock is held in its calls */
 struct softrdma_watched {
 	/* the descriptor has events (EPOLL*); on the progress thread. NULL for an object that has turns. */
 	void (*handle)(struct softrdma_watched *watched, uint32_t events);
 	/* the same with a result; events are 0 for a turn that no event has caused. NULL for others. */
 	struct softrdma_turn (*turn)(struct softrdma_watched *watched, uint32_t events);
-	/* one more or one fewer reference of the engine; any thread. An object without turns has only the one. */
+	/* take and drop a reference of the engine; any thread. An object without turns has only one, and no hold(). */
 	void (*hold)(struct softrdma_watched *watched);
 	void (*release)(struct softrdma_watched *watched);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* workers.c -- threads that wait for a medium on behalf of a FLUSH */
+/* workers.c -- the flush workers: threads that wait for a medium on behalf of a FLUSH */
 
 #include <pthread.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct so
 		if (ret == 0)
 			thread_count++;
 		else if (thread_count > 0)
-			ret = 0; /* the other threads will come to it */
+			ret = 0; /* one of the existing threads will take it */
 	}
 	if (ret == 0) {
 		softrdma_link_get(&conn->link);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* workers.h -- threads that wait for a medium on behalf of a FLUSH */
+/* workers.h -- the flush workers: threads that wait for a medium on behalf of a FLUSH */
 
 #ifndef SOFTRDMA_WORKERS_H
 #define SOFTRDMA_WORKERS_H

@@ -21,9 +21,9 @@
 #define LOOK_NS 20000
 #define NS_PER_S 1000000000u
 
-/* a connection between two processes of this host */
+/* the shared-memory path of one connection to a process on this host */
 struct lane {
-	struct softrdma_lane head; /* first: what a link knows of it */
+	struct softrdma_lane head; /* first: the part that the link knows */
 	int fd;                    /* of the connection, which closes it after the lane has ended */
 	struct lane *next;         /* in lanes: those opened to the peer; under lanes_lock */
 	unsigned refs;             /* the link, and threads in wait_for(); under lanes_lock */
@@ -35,7 +35,7 @@ struct lane {
 	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* this side's board, as in its greeting */
 	bool greeting_due;
 	uint64_t done; /* bytes of the oldest request that have been copied */
-	uint64_t uses; /* number of uses of windows so far */
+	uint64_t uses; /* number of uses of windows (mappings of the peer's memory) so far */
 	struct softrdma_window windows[SOFTRDMA_WINDOWS];
 };
 
@@ -91,7 +91,7 @@ static const struct softrdma_lane_ops ops;
 void
 softrdma_direct_offer(struct softrdma_link *link, int fd)
 {
-	/* a right is withheld from peers that are not trusted */
+	/* needs the board (a registry in shared memory). A right is withheld only from peers that are not trusted. */
 	if (!softrdma_board_is_there() || link->responder.withheld || !is_same_host(fd))
 		return;
 	uint32_t number;

@@ -21,8 +21,8 @@
 struct softrdma_link;
 
 /*
- * The socket is connected: if the peer is on this host, it gets to know where our board is. The link then greets,
- * is greeted and shuts through its lane (struct softrdma_lane_ops).
+ * The socket is connected: if the peer is on this host, the link gets a lane (a shared-memory path), and tells the peer
+ * where this side's board is (a registry in shared memory). Greetings then go through struct softrdma_lane_ops.
  */
 void softrdma_direct_offer(struct softrdma_link *link, int fd);
 
@@ -32,7 +32,7 @@ void softrdma_direct_offer(struct softrdma_link *link, int fd);
  */
 bool softrdma_direct_run(struct softrdma_link *link);
 
-/* the queue pair no longer serves its peer */
+/* the queue pair no longer serves its peer: the peer gets no further access to this side's memory */
 void softrdma_direct_shut(struct softrdma_link *link);
 /* the connection is over */
 void softrdma_direct_end(struct softrdma_link *link);

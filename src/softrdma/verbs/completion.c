@@ -159,7 +159,7 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0) {
-		/* nothing there: who polls also does the device's work, and so pays no thread switch */
+		/* empty: the poller serves the connections itself, which saves a thread switch */
 		softrdma_reader_poll(cq);
 		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 &&
 			!__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))

@@ -8,7 +8,7 @@
 
 #include "softrdma/core/cq.h"
 
-/* behind ibv_poll_cq and ibv_req_notify_cq */
+/* the implementations of ibv_poll_cq() and ibv_req_notify_cq() */
 int softrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int softrdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

@@ -28,16 +28,15 @@
 
 #define QP_NUMS_OF_A_PORT 256
 #define QP_NUM_PORT_SHIFT 8
-/* a port that IPv6 has free may be taken with IPv4 */
+/* a port that is free with IPv6 may be taken with IPv4 */
 #define PORT_TRIES 16
 
-/* the one partition there is: all, as a full member */
+/* the only partition key: the default partition, as a full member */
 #define DEFAULT_PKEY 0xffff
 
 /*
- * An IPv4 address has two entries: one whose GID holds a port and a secret, and one as RoCE devices have it,
- * from which programs read the address. With that one, as with IPv6, the port is a part of the queue pair's
- * number.
+ * An IPv4 address has two entries. The GID of one holds a port and a secret. The GID of the other is like that of a RoCE
+ * device, from which programs read the address. With that one the port is part of the queue pair's number, as with IPv6.
  */
 struct gid_entry {
 	union softrdma_address address; /* with the port, once it is bound (tagged) */
@@ -56,8 +55,8 @@ struct qp_port {
 	struct qp_port *next;
 };
 
-/* read once, so that an index keeps its meaning; guarded by the lock, under which no other one is taken but
- * the engine's */
+/* read once, so that an index keeps its meaning; guarded by the lock. Under it only the locks of descriptors and of
+ * the list of connections are taken. */
 static struct {
 	pthread_mutex_t lock;
 	bool known;
@@ -86,9 +85,7 @@ is_usable(const struct ifaddrs *at)
 		return true;
 	if (at->ifa_addr->sa_family != AF_INET6)
 		return false;
-	/*
-	 * what needs a scope to be reached does not fit a GID, and neither does what looks like another kind
-	 */
+	/* no GID for addresses that need a scope, or that look like a GID of the other kinds */
 	const struct in6_addr *addr = &((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr;
 	return !IN6_IS_ADDR_LINKLOCAL(addr) && !IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[0] != TAG_FIRST;
 }
@@ -109,8 +106,8 @@ add_entry(const struct ifaddrs *at, bool tagged)
 		gids.entries[gids.count++] = entry;
 }
 
-/* in the order in which programs that take the first one are served best: other machines before this one's
- * loopback, GIDs that hold a secret before others. The lock is held. */
+/* reads the addresses. Many programs take the first GID, so addresses that other machines reach come before loopback,
+ * and of these GIDs with a secret before others; plain IPv4 ones come last. The lock is held. */
 static void
 read_addresses(void)
 {
@@ -155,7 +152,7 @@ softrdma_gid_count(void)
 	return count;
 }
 
-/* a socket that keeps a port of the address; 0 with the port filled in, or an errno value */
+/* makes a socket that keeps a port of the address; 0 with the port filled in, or an errno value */
 static int
 keep_port(union softrdma_address *address, int *fd_ptr)
 {
@@ -283,7 +280,7 @@ int
 softrdma_gid_find_route(const union ibv_gid *gid)
 {
 	union softrdma_address where;
-	/* the number is that of any port */
+	/* the route does not depend on the port: any number will do */
 	if (!softrdma_gid_locate(gid, 1u << QP_NUM_PORT_SHIFT, &where))
 		return EINVAL;
 	const bool v6 = where.any.sa_family == AF_INET6;
@@ -292,7 +289,7 @@ softrdma_gid_find_route(const union ibv_gid *gid)
 	int fd = softrdma_fork_socket(where.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
-	/* nothing is sent: the kernel looks for the route */
+	/* a datagram socket sends nothing here: the kernel only looks up the route */
 	int ret = connect(fd, &where.any, v6 ? sizeof(where.in6) : sizeof(where.in)) == 0 ? 0 : errno;
 	softrdma_fork_close(fd);
 	return ret;
@@ -300,7 +297,7 @@ softrdma_gid_find_route(const union ibv_gid *gid)
 
 /* --- numbers that hold a port --- */
 
-/* is there a GID for which the number must hold a port? The lock is held. */
+/* true if a GID of this family needs the port in the queue pair's number. The lock is held. */
 static bool
 have_untagged(int family)
 {
@@ -320,7 +317,7 @@ close_port(struct qp_port *port)
 		softrdma_fork_close(port->fd_v6);
 }
 
-/* one port of all addresses of both kinds; 0 or an errno value: EADDRINUSE, to be tried again */
+/* keeps the same port on all addresses of both families; 0, EADDRINUSE (try again), or another errno value */
 static int
 keep_port_of_all(struct qp_port *port)
 {
@@ -339,7 +336,7 @@ keep_port_of_all(struct qp_port *port)
 	return ret;
 }
 
-/* one more port, on all addresses: which one is not known before the queue pair goes to RTR */
+/* adds a port on all addresses, because the queue pair gets its address only when it goes to RTR. 0 or an errno value. */
 static int
 add_port(void)
 {
@@ -358,7 +355,7 @@ add_port(void)
 	return 0;
 }
 
-/* false: all are taken */
+/* takes a free number of the port; false: all are taken */
 static bool
 take_from(struct qp_port *port, uint8_t start, uint32_t *qp_num)
 {
@@ -384,7 +381,7 @@ take_from_any(uint8_t start, uint32_t *qp_num)
 	return false;
 }
 
-/* any 24 bits but 0 and 1 (management) that are not in use */
+/* takes any number of 24 bits that is not in use, except 0 and 1, which are for management. 0 or an errno value. */
 static int
 take_random(uint32_t *qp_num)
 {
@@ -404,9 +401,7 @@ softrdma_gid_take_qp_num(uint32_t *qp_num)
 	read_addresses();
 	const bool has_port = have_untagged(AF_INET) || have_untagged(AF_INET6);
 	int ret = has_port ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
-	/*
-	 * connection-managed queue pairs may have some of the numbers, so a new port need not have a free one
-	 */
+	/* queue pairs of the connection manager may have all numbers of a new port: so this is a loop */
 	while (ret == 0 && has_port && !take_from_any(start, qp_num))
 		ret = add_port();
 	pthread_mutex_unlock(&gids.lock);
@@ -451,7 +446,7 @@ softrdma_release_gids(void)
 	pthread_mutex_unlock(&gids.lock);
 }
 
-/* --- what libibverbs has for it --- */
+/* --- the calls of libibverbs --- */
 
 int
 softrdma_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,

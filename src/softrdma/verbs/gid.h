@@ -4,8 +4,8 @@
 /*
  * gid.h -- the port's GIDs: one for each address of the machine
  *
- * Programs that connect queue pairs themselves tell each other GIDs and queue pair numbers, and nothing else
- * that names a process. So a GID holds where its process listens:
+ * Programs that connect queue pairs themselves exchange GIDs and queue pair numbers, and nothing else that names a
+ * process. So a GID holds the address at which its process listens:
  *
  *	IPv4	0xfc 0x53 | version 1 | index | address (4) | TCP port (2) | random (6)
  *	IPv6	the address; the TCP port is the upper 16 bits of the queue pair's number
@@ -13,8 +13,8 @@
  * The random part is as good as a password: a peer that knows it was told it. (An IPv6 address leaves no room for
  * one.) no host has an address of fc00::/8 (RFC 4193), so the two cannot be mistaken for each other.
  *
- * A port is kept by a socket that is bound and never listens, from the first time that the GID is asked for;
- * listening sockets come and go beside it (SO_REUSEADDR).
+ * A socket that is bound and never listens keeps the port, from the first query of the GID on. Listening sockets come
+ * and go beside it (SO_REUSEADDR).
  */
 
 #ifndef SOFTRDMA_GID_H
@@ -27,28 +27,28 @@
 
 #include "softrdma/base/sockaddr.h"
 
-/* how many there are; 0 also when the addresses cannot be read. Any thread, as all here. */
+/* the number of GIDs; 0 also if the addresses cannot be read. Any thread, like all functions here. */
 unsigned softrdma_gid_count(void);
 
-/* the GID at an index; 0 or an errno value */
+/* gives the GID at an index; 0 or an errno value */
 int softrdma_gid_get(unsigned index, union ibv_gid *gid);
 
-/* where the process listens that gave its peers this GID and this number; false: it cannot be one of ours */
+/* gives the address at which the process with this GID and queue pair number listens; false: not a GID of this device */
 bool softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_address *where);
 
 /*
- * The GID of no address: that of the peer of a queue pair whose stream the connection manager brings
- * (external_qp.h).
+ * The GID that belongs to no address. It stands for the peer of a queue pair that gets its stream from the connection
+ * manager (external_qp.h).
  */
 void softrdma_gid_of_manager(union ibv_gid *gid);
 bool softrdma_gid_is_of_manager(const union ibv_gid *gid);
 
-/* is there a way to the address of a GID of others? 0 or an errno value, such as EHOSTUNREACH */
+/* checks that the host has a route to the address of a peer's GID; 0 or an errno value, such as EHOSTUNREACH */
 int softrdma_gid_find_route(const union ibv_gid *gid);
 
 /*
- * A number for a queue pair that is to be connected by hand: it holds a port where there are IPv6 addresses.
- * The number is taken until it is put back. 0 or an errno value.
+ * Takes a number for a queue pair that is to be connected by hand. The number holds a port if a GID of the machine does
+ * not. It stays taken until it is put back. 0 or an errno value.
  */
 int softrdma_gid_take_qp_num(uint32_t *qp_num);
 void softrdma_gid_put_qp_num(uint32_t qp_num);
