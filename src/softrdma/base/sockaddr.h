@@ -19,5 +19,7 @@ union softrdma_address {
 
 /* true if both name the same host; ports are not compared. For IPv4 and IPv6. */
 bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
+/* the same with the port */
+bool softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma_address *right);
 
 #endif /* SOFTRDMA_SOCKADDR_H */

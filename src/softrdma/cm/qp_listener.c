@@ -5,9 +5,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/qp_listener.h"
 #include "softrdma/wire/credentials.h"
@@ -20,18 +20,6 @@ softrdma_qp_listener_after_fork(void)
 {
 	softrdma_fork_keep(listeners);
 	listeners = NULL;
-}
-
-static bool
-same_place(const union softrdma_address *left, const union softrdma_address *right)
-{
-	if (left->any.sa_family != right->any.sa_family)
-		return false;
-	if (left->any.sa_family == AF_INET)
-		return left->in.sin_port == right->in.sin_port &&
-			left->in.sin_addr.s_addr == right->in.sin_addr.s_addr;
-	return left->in6.sin6_port == right->in6.sin6_port &&
-		memcmp(&left->in6.sin6_addr, &right->in6.sin6_addr, sizeof(left->in6.sin6_addr)) == 0;
 }
 
 /* warns once only, because these listeners come and go with queue pairs */
@@ -85,7 +73,7 @@ softrdma_qp_listener_get(const struct softrdma_pending_kind *kind, const union i
 	union softrdma_address address;
 	softrdma_gid_locate(gid, qp_num, &address);
 	struct softrdma_qp_listener *listener = listeners;
-	while (listener && !same_place(&listener->address, &address))
+	while (listener && !softrdma_endpoint_equal(&listener->address, &address))
 		listener = listener->next;
 	if (listener == NULL)
 		return new_listener(kind, address, gid, listener_ptr);

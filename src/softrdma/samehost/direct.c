@@ -80,10 +80,7 @@ static bool
 is_own_peer(int fd)
 {
 	union softrdma_address own, peer;
-	if (!get_addresses(fd, &own, &peer) || !softrdma_address_equal(&own, &peer))
-		return false;
-	return own.any.sa_family == AF_INET6 ? own.in6.sin6_port == peer.in6.sin6_port
-					     : own.in.sin_port == peer.in.sin_port;
+	return get_addresses(fd, &own, &peer) && softrdma_endpoint_equal(&own, &peer);
 }
 
 static const struct softrdma_lane_ops ops;
