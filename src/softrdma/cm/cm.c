@@ -233,10 +233,7 @@ softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 		return -1;
 	softrdma_id_let_go(id);
 
-	if (id->id.event) {
-		softrdma_rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	softrdma_id_drop_event(id);
 	pthread_mutex_lock(&id->lock);
 	struct softrdma_event *events = softrdma_event_take_all(id, id->channel);
 	softrdma_id_wait_for_acks(id);

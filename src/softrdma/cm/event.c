@@ -311,16 +311,22 @@ softrdma_id_has_events(struct softrdma_id *id)
 	return any;
 }
 
+void
+softrdma_id_drop_event(struct softrdma_id *id)
+{
+	if (id->id.event == NULL)
+		return;
+	softrdma_rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+}
+
 /* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
 int
 softrdma_id_finish_call(struct softrdma_id *id)
 {
 	if (!id->sync)
 		return 0;
-	if (id->id.event) {
-		softrdma_rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	softrdma_id_drop_event(id);
 	if (softrdma_rdma_get_cm_event(&id->channel->channel, &id->id.event))
 		return -1;
 	int status = id->id.event->status;
@@ -344,10 +350,7 @@ softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *
 		if (channel == NULL)
 			return -1;
 	}
-	if (id->id.event) {
-		softrdma_rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	softrdma_id_drop_event(id);
 	pthread_mutex_lock(&id->lock);
 	struct softrdma_channel *from = id->channel;
 	softrdma_id_wait_for_acks(id); /* releases the lock, so the events are taken afterwards */

@@ -28,6 +28,8 @@ bool softrdma_id_has_events(struct softrdma_id *id);
 void softrdma_id_wait_for_acks(struct softrdma_id *id);
 /* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
 int softrdma_id_finish_call(struct softrdma_id *id);
+/* acknowledges that event, if the id keeps one */
+void softrdma_id_drop_event(struct softrdma_id *id);
 
 /* takes all events of the id out of the channel, as a list. The id's lock is held. */
 struct softrdma_event *softrdma_event_take_all(struct softrdma_id *id, struct softrdma_channel *channel);
