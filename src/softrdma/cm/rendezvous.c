@@ -210,10 +210,7 @@ static void
 plan_call(struct softrdma_rendezvous *meet, unsigned ms)
 {
 	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&meet->next_call));
-	if (ms)
-		softrdma_timer_set_ms(&meet->next_call, ms);
-	else
-		softrdma_timer_clear(&meet->next_call);
+	softrdma_timer_set_ms(&meet->next_call, ms);
 	softrdma_engine_add_ticker(look_at_pauses);
 }
 

@@ -517,11 +517,11 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
 	}
+	/* the shared-memory path is for peers that are trusted, so not with TLS; and faults need frames */
 	if (conn->faulty)
 		softrdma_faulty_attached(conn);
-	if (conn->faulty == NULL && !conn->encrypted)
-		softrdma_direct_offer(link,
-			fd); /* not with TLS, whose peers are not trusted, nor with faults, which need frames */
+	else if (!conn->encrypted)
+		softrdma_direct_offer(link, fd);
 	/* no edge comes for bytes that TLS received together with the last message of the handshake */
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
@@ -553,11 +553,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 void
 softrdma_connection_deadline(struct softrdma_link *link, unsigned ms)
 {
-	struct softrdma_connection *conn = softrdma_connection_of(link);
-	if (ms)
-		softrdma_timer_set_ms(&conn->deadline, ms);
-	else
-		softrdma_timer_clear(&conn->deadline);
+	softrdma_timer_set_ms(&softrdma_connection_of(link)->deadline, ms);
 }
 
 void

@@ -66,9 +66,6 @@ static _Thread_local struct {
 	unsigned turns;                   /* that are left of BUSY_TURNS */
 } busy;
 
-/* true if more input is likely to follow the event just handled */
-static _Thread_local bool more_may_follow;
-
 void
 softrdma_engine_after_fork(void)
 {
@@ -173,7 +170,7 @@ take_work(void)
 {
 	pthread_mutex_lock(&engine.lock);
 	struct softrdma_watched *watched = engine.work;
-	assert(watched); /* only this thread takes out, and no more than it has counted */
+	assert(watched); /* only this thread takes objects out, and at most as many as it has counted */
 	engine.work = watched->work_next;
 	__atomic_fetch_sub(&engine.work_count, 1, __ATOMIC_RELAXED);
 	watched->queued = false;
@@ -203,17 +200,15 @@ expect_more_of(struct softrdma_watched *watched)
 		busy.events++;
 }
 
-/* true if something was received */
-static bool
+static struct softrdma_turn
 take_turn(struct softrdma_watched *watched, uint32_t events)
 {
 	const struct softrdma_turn turn = watched->turn(watched, events);
-	more_may_follow = turn.may_follow;
 	if (turn.alone && turn.progress)
 		expect_more_of(watched);
 	else if (!turn.alone && watched == busy.watched)
 		end_busy_polling(); /* this may free the object */
-	return turn.progress;
+	return turn;
 }
 
 /*
@@ -282,7 +277,10 @@ softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
 void
 softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
 {
-	softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
+	if (from_now_ms)
+		softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
+	else
+		softrdma_timer_clear(timer);
 }
 
 void
@@ -353,12 +351,12 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 
 	const uint64_t now_ns = softrdma_now_ns();
 	int timeout_ms = -1;
-	for (int beat = SOFTRDMA_BEATS - 1; beat >= 0; beat--) {
-		if (timed[beat] > 0)
-			timeout_ms = (int)beat_ms[beat]; /* the shorter beats come last */
-	}
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++) {
-		if (timed[beat] == 0 || now_ns < schedule->beat_ns[beat])
+		if (timed[beat] == 0)
+			continue;
+		if (timeout_ms < 0)
+			timeout_ms = (int)beat_ms[beat]; /* the shortest beat comes first */
+		if (now_ns < schedule->beat_ns[beat])
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
 		calls->tick[beat](now_ns);
@@ -383,49 +381,51 @@ enum handled {
 	HANDLED_SOME,
 };
 
-/* polls the busy object, if there is one; true if it had input. False: it is time to look at all objects. */
-static bool
+/* polls the busy object, if there is one. HANDLED_NOTHING: it had no input, and it is time to look at all objects. */
+static enum handled
 poll_busily(void)
 {
 	while (busy.events == BUSY_AFTER && busy.turns > 0) {
 		busy.turns--;
-		if (take_turn(busy.watched, 0)) {
+		const struct softrdma_turn turn = take_turn(busy.watched, 0);
+		if (turn.progress) {
 			busy.turns -= busy.turns < BUSY_TURNS / 4 ? busy.turns : BUSY_TURNS / 4;
-			return true;
+			return turn.may_follow ? HANDLED_SOME : HANDLED_ALL;
 		}
 	}
 	busy.turns = BUSY_TURNS;
-	return false;
+	return HANDLED_NOTHING;
 }
 
-static void
+/* true if more input is likely to follow */
+static bool
 handle_event(struct softrdma_watched *watched, uint32_t events)
 {
-	more_may_follow = true;
 	if (watched->turn)
-		take_turn(watched, events);
-	else
-		watched->handle(watched, events);
+		return take_turn(watched, events).may_follow;
+	watched->handle(watched, events);
+	return true;
 }
 
 static enum handled
 handle_events(int timeout_ms)
 {
+	enum handled handled = HANDLED_NOTHING;
 	if (timeout_ms != 0)
 		end_busy_polling();
-	else if (poll_busily())
-		return more_may_follow ? HANDLED_SOME : HANDLED_ALL;
+	else
+		handled = poll_busily();
+	if (handled != HANDLED_NOTHING)
+		return handled;
 
 	struct epoll_event events[EVENTS_MAX];
 	int count = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, timeout_ms);
-	enum handled handled = HANDLED_NOTHING;
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.ptr == NULL) {
 			drain_wakes();
 			continue;
 		}
-		handle_event(events[i].data.ptr, events[i].events);
-		if (more_may_follow)
+		if (handle_event(events[i].data.ptr, events[i].events))
 			handled = HANDLED_SOME;
 		else if (handled == HANDLED_NOTHING)
 			handled = HANDLED_ALL;

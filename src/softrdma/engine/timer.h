@@ -27,7 +27,7 @@ struct softrdma_timer {
 
 /* Any lock but the engine's. */
 void softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns);
-void softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms);
+void softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms); /* 0: clears it */
 void softrdma_timer_clear(struct softrdma_timer *timer);
 
 static inline bool
