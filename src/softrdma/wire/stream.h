@@ -6,7 +6,7 @@
  *
  * The stream is plain or encrypted with TLS; that of a link can also consist of records with checksums
  * (records.h). All calls are non-blocking and return what the system calls of the same names return. They are
- * inline, so that a plain stream costs no more than the system call itself.
+ * inline, so a plain stream costs one system call and the look at a pointer.
  */
 
 #ifndef SOFTRDMA_STREAM_H

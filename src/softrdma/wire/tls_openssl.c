@@ -118,8 +118,8 @@ count_record(int is_sent, int version, int content_type, const void *buf, size_t
 }
 
 /*
- * A peer may send its handshake in very small amounts. OpenSSL asks for no more than the rest of a record. Until
- * that has arrived nothing can be done, so the socket should not wake the progress thread before.
+ * A peer may send its handshake in very small amounts. OpenSSL asks for at most the rest of a record. Until that
+ * rest has arrived, OpenSSL cannot go on, so the socket should not wake the progress thread before.
  */
 static void
 wake_at(struct softrdma_tls *tls, int bytes)

@@ -251,7 +251,7 @@ test_was_never_alive(void **state)
 }
 
 static void
-expect_nobody(struct softrdma_greeting greeting)
+expect_refused(struct softrdma_greeting greeting)
 {
 	assert_null(softrdma_neighbour_meet(&greeting));
 }
@@ -264,7 +264,7 @@ test_refuses(void **state)
 	other_init(&other);
 	struct softrdma_greeting greeting = other.told->greeting;
 	greeting.id[3]++;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 
 	/*
 	 * no such process, no such descriptor, no regular file, a file of another length, and one that can be
@@ -272,33 +272,33 @@ test_refuses(void **state)
 	 */
 	greeting = other.told->greeting;
 	greeting.pid = INT32_MAX;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	greeting = other.told->greeting;
 	greeting.fd = 900;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	greeting.fd = 0;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	greeting.pid = (uint32_t)getpid();
 	int fd = memfd_create("not a board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	greeting.fd = (uint32_t)fd;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	expect_nobody(greeting); /* other processes can write to it */
+	expect_refused(greeting); /* the file is not sealed against writes of other processes */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
-	expect_nobody(greeting); /* sealed, but its content is no board */
+	expect_refused(greeting); /* the file is sealed, but holds no board */
 	close(fd);
 	fd = open(named, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
 	greeting.fd = (uint32_t)fd;
-	expect_nobody(greeting);
+	expect_refused(greeting);
 	close(fd);
 
 	static const char *const calls[] = { "open", "fcntl", "fstat", "mmap", "calloc" };
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fail_call(FAIL_MINE, calls[i], 0, 1, EACCES);
-		expect_nobody(other.told->greeting);
+		expect_refused(other.told->greeting);
 		assert_int_equal(fail_nothing(), 1);
 	}
 	other_fini(&other);

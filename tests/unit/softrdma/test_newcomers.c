@@ -214,7 +214,7 @@ test_no_connections(void **state)
 	assert_int_not_equal(pause_after(5 * NS_PER_MS), 0);
 }
 
-/* their share is a third of the time; a pause lasts until they have used no more than that */
+/* newcomers get a third of the time; a pause lasts until they have used at most a third */
 static void
 test_third_of_the_time(void **state)
 {
