@@ -58,7 +58,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/modify.c
 	softrdma/cm/pending.c
 	softrdma/cm/qp_listener.c
-	softrdma/cm/rendezvous.c
+	softrdma/cm/qp_connect.c
 )
 if(HAVE_ISAL)
 	list(APPEND SOFTRDMA_SOURCES softrdma/wire/crc_isal.c)

@@ -187,7 +187,7 @@ in_child(void)
 		softrdma_newcomers_after_fork,
 		softrdma_pending_after_fork,
 		softrdma_qp_listener_after_fork,
-		softrdma_rendezvous_after_fork,
+		softrdma_qp_connect_after_fork,
 		softrdma_source_after_fork,
 		softrdma_workers_after_fork,
 	};

@@ -80,7 +80,7 @@ void softrdma_neighbour_after_fork(void);
 void softrdma_newcomers_after_fork(void);
 void softrdma_pending_after_fork(void);
 void softrdma_qp_listener_after_fork(void);
-void softrdma_rendezvous_after_fork(void);
+void softrdma_qp_connect_after_fork(void);
 void softrdma_source_after_fork(void);
 void softrdma_workers_after_fork(void);
 

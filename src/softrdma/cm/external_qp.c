@@ -9,7 +9,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
 #include "softrdma/cm/external_qp.h"
-#include "softrdma/cm/rendezvous.h"
+#include "softrdma/cm/qp_connect.h"
 #include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/qp.h"
 
@@ -36,14 +36,14 @@ choose_psn(struct softrdma_id *id)
 int
 softrdma_external_qp_take(struct softrdma_id *id, uint32_t qp_num)
 {
-	const struct softrdma_rendezvous *meet = softrdma_rendezvous_find(qp_num);
-	if (meet == NULL ||
-		(meet->state != SOFTRDMA_RENDEZVOUS_ASIDE && meet->state != SOFTRDMA_RENDEZVOUS_BY_MANAGER))
+	const struct softrdma_qp_connect *qpc = softrdma_qp_connect_find(qp_num);
+	if (qpc == NULL ||
+		(qpc->state != SOFTRDMA_QP_CONNECT_IDLE && qpc->state != SOFTRDMA_QP_CONNECT_BY_MANAGER))
 		return EINVAL;
 	int ret = choose_psn(id);
 	if (ret)
 		return ret;
-	id->link = meet->qp->link;
+	id->link = qpc->qp->link;
 	softrdma_link_get(id->link);
 	id->external = true;
 	return 0;
@@ -70,18 +70,18 @@ softrdma_external_qp_is_ready(const struct softrdma_id *id, bool active)
 	pthread_mutex_unlock(&link->lock);
 	if (!ready)
 		return false;
-	const struct softrdma_rendezvous *meet = softrdma_qp_of(qp)->by_hand;
-	if (meet->state != SOFTRDMA_RENDEZVOUS_BY_MANAGER)
+	const struct softrdma_qp_connect *qpc = softrdma_qp_of(qp)->by_hand;
+	if (qpc->state != SOFTRDMA_QP_CONNECT_BY_MANAGER)
 		return false;
 	if (state == IBV_QPS_RTS)
-		return meet->attr.sq_psn == id->psn;
+		return qpc->attr.sq_psn == id->psn;
 	return state == IBV_QPS_RTR && !active;
 }
 
 void
 softrdma_external_qp_start(struct softrdma_link *link, uint32_t peer_seq)
 {
-	softrdma_qp_of(link->qp)->by_hand->state = SOFTRDMA_RENDEZVOUS_MET;
+	softrdma_qp_of(link->qp)->by_hand->state = SOFTRDMA_QP_CONNECT_CONNECTED;
 	/* all 32 bits of peer_seq, because a peer that is not an external queue pair uses all of them */
 	softrdma_responder_start(&link->responder, peer_seq, link->responder.rd_atom_max);
 	softrdma_link_open(link);

@@ -6,7 +6,7 @@
  *
  * The application creates a queue pair with ibv_create_qp() and gives its number to rdma_connect() or
  * rdma_accept(). It moves the queue pair itself, with the attributes that rdma_init_qp_attr() gives. The GID among
- * them belongs to no address, so such a queue pair neither listens nor connects (rendezvous.h). Instead it takes
+ * them belongs to no address, so such a queue pair neither listens nor connects (qp_connect.h). Instead it takes
  * over the stream of the id:
  *
  *	passive  in rdma_accept(): the queue pair is in RTR or RTS by then

@@ -15,7 +15,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/cm/rendezvous.h"
+#include "softrdma/cm/qp_connect.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/samehost/direct.h"
@@ -212,16 +212,16 @@ set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 static int
 to_rtr(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct softrdma_rendezvous *meet = qp->by_hand;
-	const struct ibv_qp_attr before = meet->attr;
-	take_values(&meet->attr, attr, mask);
-	int ret = softrdma_rendezvous_open(meet);
+	struct softrdma_qp_connect *qpc = qp->by_hand;
+	const struct ibv_qp_attr before = qpc->attr;
+	take_values(&qpc->attr, attr, mask);
+	int ret = softrdma_qp_connect_listen(qpc);
 	if (ret) {
-		meet->attr = before;
+		qpc->attr = before;
 		return ret;
 	}
 	set_state(qp, IBV_QPS_RTR);
-	softrdma_rendezvous_expect(meet);
+	softrdma_qp_connect_accept(qpc);
 	return 0;
 }
 
@@ -233,7 +233,7 @@ to_error(struct softrdma_qp *qp)
 	softrdma_connection_send(qp->link);
 	pthread_mutex_unlock(&qp->link->lock);
 	if (qp->by_hand)
-		softrdma_rendezvous_end(qp->by_hand, SOFTRDMA_RENDEZVOUS_OVER);
+		softrdma_qp_connect_end(qp->by_hand, SOFTRDMA_QP_CONNECT_FAILED);
 }
 
 static int
@@ -252,7 +252,7 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		return EINVAL;
 	switch (to) {
 	case IBV_QPS_RESET:
-		softrdma_rendezvous_end(qp->by_hand, SOFTRDMA_RENDEZVOUS_OVER);
+		softrdma_qp_connect_end(qp->by_hand, SOFTRDMA_QP_CONNECT_FAILED);
 		return 0; /* finish_reset() does the rest, which cannot be done under this lock */
 	case IBV_QPS_ERR:
 		to_error(qp);
@@ -261,7 +261,7 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		if (softrdma_gid_is_of_manager(&attr->ah_attr.grh.dgid)) {
 			take_values(&qp->by_hand->attr, attr, mask);
 			set_state(qp, IBV_QPS_RTR);
-			qp->by_hand->state = SOFTRDMA_RENDEZVOUS_BY_MANAGER;
+			qp->by_hand->state = SOFTRDMA_QP_CONNECT_BY_MANAGER;
 			return 0;
 		}
 		ret = softrdma_gid_find_route(&attr->ah_attr.grh.dgid);
@@ -270,7 +270,7 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		take_values(&qp->by_hand->attr, attr, mask);
 		set_state(qp, to);
 		if (to == IBV_QPS_RTS)
-			softrdma_rendezvous_call(qp->by_hand);
+			softrdma_qp_connect_start(qp->by_hand);
 		return 0;
 	}
 }
@@ -282,14 +282,14 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 static int
 finish_reset(struct softrdma_qp *qp)
 {
-	struct softrdma_rendezvous *meet = qp->by_hand;
+	struct softrdma_qp_connect *qpc = qp->by_hand;
 	int ret = softrdma_qp_reset(qp);
 	softrdma_cm_lock();
 	if (ret) {
 		to_error(qp);
 	} else {
-		memset(&meet->attr, 0, sizeof(meet->attr));
-		softrdma_rendezvous_end(meet, SOFTRDMA_RENDEZVOUS_ASIDE);
+		memset(&qpc->attr, 0, sizeof(qpc->attr));
+		softrdma_qp_connect_end(qpc, SOFTRDMA_QP_CONNECT_IDLE);
 	}
 	softrdma_cm_unlock();
 	return ret;
@@ -299,16 +299,16 @@ finish_reset(struct softrdma_qp *qp)
 static int
 modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct softrdma_rendezvous *meet = qp->by_hand;
+	struct softrdma_qp_connect *qpc = qp->by_hand;
 	int ret = softrdma_io_start();
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&qp->qp.mutex); /* one transition at a time */
 	softrdma_cm_lock();
 	ret = move(qp, attr, mask);
-	bool needs = meet->state != SOFTRDMA_RENDEZVOUS_ASIDE && meet->state != SOFTRDMA_RENDEZVOUS_OVER;
-	bool had = meet->io_user;
-	meet->io_user = needs || had;
+	bool needs = qpc->state != SOFTRDMA_QP_CONNECT_IDLE && qpc->state != SOFTRDMA_QP_CONNECT_FAILED;
+	bool had = qpc->io_user;
+	qpc->io_user = needs || had;
 	softrdma_cm_unlock();
 	if (ret == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		ret = finish_reset(qp);
@@ -400,8 +400,8 @@ softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_e
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !softrdma_owns(context) ||
 		!softrdma_owns(attr->pd->context))
 		goto err_errno;
-	struct softrdma_rendezvous *meet = calloc(1, sizeof(*meet));
-	if (meet == NULL) {
+	struct softrdma_qp_connect *qpc = calloc(1, sizeof(*qpc));
+	if (qpc == NULL) {
 		ret = ENOMEM;
 		goto err_errno;
 	}
@@ -409,20 +409,20 @@ softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_e
 	ret = softrdma_gid_take_qp_num(&qp_num);
 	if (ret)
 		goto err_free;
-	meet->qp = softrdma_qp_new_by_hand(attr->pd, attr, qp_num, meet);
-	if (meet->qp == NULL) {
+	qpc->qp = softrdma_qp_new_by_hand(attr->pd, attr, qp_num, qpc);
+	if (qpc->qp == NULL) {
 		ret = errno;
 		goto err_put_qp_num;
 	}
 	softrdma_cm_lock();
-	softrdma_rendezvous_add(meet);
+	softrdma_qp_connect_add(qpc);
 	softrdma_cm_unlock();
-	return &meet->qp->qp;
+	return &qpc->qp->qp;
 
 err_put_qp_num:
 	softrdma_gid_put_qp_num(qp_num);
 err_free:
-	free(meet);
+	free(qpc);
 err_errno:
 	errno = ret;
 	return NULL;
@@ -452,21 +452,21 @@ int
 softrdma_ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
-	struct softrdma_rendezvous *meet = qp->by_hand;
+	struct softrdma_qp_connect *qpc = qp->by_hand;
 	uint32_t qp_num = ibv_qp->qp_num;
 	if (softrdma_is_inherited(ibv_qp->context))
 		return softrdma_fork_refuse("ibv_destroy_qp");
-	if (meet) {
+	if (qpc) {
 		softrdma_cm_lock();
-		softrdma_rendezvous_remove(meet);
+		softrdma_qp_connect_remove(qpc);
 		softrdma_cm_unlock();
 	}
 	softrdma_qp_delete(qp);
-	if (meet) {
-		if (meet->io_user)
+	if (qpc) {
+		if (qpc->io_user)
 			softrdma_io_stop();
 		softrdma_gid_put_qp_num(qp_num);
-		free(meet);
+		free(qpc);
 	}
 	return 0;
 }

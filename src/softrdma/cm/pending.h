@@ -4,7 +4,7 @@
 /*
  * pending.h -- connections that are not established yet (half-open), and the sockets that listen for them
  *
- * Ids of the connection manager (handshake.c) and queue pairs that are connected by hand (rendezvous.c) share
+ * Ids of the connection manager (handshake.c) and queue pairs that are connected by hand (qp_connect.c) share
  * this. A pending connection is outgoing or incoming; both have a deadline. An incoming one begins silent: TLS,
  * if it is used, and the first message must be complete before the deadline. Then it stays pending until the
  * owner of its listener decides.

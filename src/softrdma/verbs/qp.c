@@ -174,7 +174,7 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 
 struct softrdma_qp *
 softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uint32_t qp_num,
-	struct softrdma_rendezvous *by_hand)
+	struct softrdma_qp_connect *by_hand)
 {
 	int ret = check_init_attr(pd, attr);
 	if (ret)

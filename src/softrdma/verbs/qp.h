@@ -12,7 +12,7 @@
 /* bytes: struct ibv_qp_ex grows at its end, so newer headers than those of this build may need more room */
 #define SOFTRDMA_QP_EX_ROOM 1024
 
-struct softrdma_rendezvous;
+struct softrdma_qp_connect;
 
 struct softrdma_qp {
 	union {
@@ -23,7 +23,7 @@ struct softrdma_qp {
 	struct softrdma_link *link; /* with a reference */
 	/* the link before the last RESET: a thread that posts while another one resets may still use it */
 	struct softrdma_link *link_before;
-	struct softrdma_rendezvous *by_hand;   /* NULL: the connection manager connects it */
+	struct softrdma_qp_connect *by_hand;   /* NULL: the connection manager connects it */
 	struct softrdma_recv_queue recv_queue; /* unused if the queue pair has a shared receive queue */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
@@ -45,7 +45,7 @@ softrdma_qp_of(struct ibv_qp *qp)
 struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr);
 /* the same in the RESET state, with a number that reserves a port (gid.h) */
 struct softrdma_qp *softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
-	uint32_t qp_num, struct softrdma_rendezvous *by_hand);
+	uint32_t qp_num, struct softrdma_qp_connect *by_hand);
 
 /*
  * Moves the queue pair to RESET. It drops the connection and all posted work requests without completions, so the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_rendezvous.c -- queue pairs that connect without the connection manager find each other */
+/* test_qp_connect.c -- queue pairs that connect without the connection manager find each other */
 
 #include "by_hand.h"
 
@@ -94,7 +94,7 @@ test_both_call(void **state)
 		to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
 		/* the progress thread is locked out meanwhile, so both have begun when it goes on */
 		softrdma_cm_lock();
-		struct softrdma_rendezvous *meets[] = { softrdma_qp_of(h.a)->by_hand,
+		struct softrdma_qp_connect *qpcs[] = { softrdma_qp_of(h.a)->by_hand,
 			softrdma_qp_of(h.b)->by_hand };
 		struct ibv_qp *qps[] = { h.a, h.b };
 		const uint32_t psns[] = { PSN_A, PSN_B };
@@ -104,8 +104,8 @@ test_both_call(void **state)
 			softrdma_requester_start(&link->requester, psns[i], 4);
 			qps[i]->state = IBV_QPS_RTS;
 			pthread_mutex_unlock(&link->lock);
-			meets[i]->attr.sq_psn = psns[i];
-			softrdma_rendezvous_call(meets[i]);
+			qpcs[i]->attr.sq_psn = psns[i];
+			softrdma_qp_connect_start(qpcs[i]);
 		}
 		softrdma_cm_unlock();
 		/*
@@ -164,7 +164,7 @@ static bool
 has_guest(struct ibv_qp *qp)
 {
 	softrdma_cm_lock();
-	bool has = softrdma_qp_of(qp)->by_hand->guest != NULL;
+	bool has = softrdma_qp_of(qp)->by_hand->incoming != NULL;
 	softrdma_cm_unlock();
 	return has;
 }
@@ -434,7 +434,7 @@ test_good_caller(void **state)
 	 * It may be the peer, whose own attempt was slower, so there is no warning. For any other source
 	 * there is one.
 	 */
-	wait_for_log("called a queue pair that has met it already: rejected");
+	wait_for_log("called a queue pair that is connected to it already: rejected");
 	assert_false(log_has("does not wait for it"));
 	struct softrdma_join join = good_join(&host);
 	join.src_gid[15] ^= 1;
@@ -451,7 +451,7 @@ static bool
 is_over(struct ibv_qp *qp)
 {
 	softrdma_cm_lock();
-	bool over = softrdma_qp_of(qp)->by_hand->state == SOFTRDMA_RENDEZVOUS_OVER;
+	bool over = softrdma_qp_of(qp)->by_hand->state == SOFTRDMA_QP_CONNECT_FAILED;
 	softrdma_cm_unlock();
 	return over;
 }

@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* qp_connect.c -- connects queue pairs that are connected by hand: ibv_modify_qp() instead of the connection manager */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/cm/handshake.h"
+#include "softrdma/cm/pending.h"
+#include "softrdma/cm/qp_listener.h"
+#include "softrdma/cm/qp_connect.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/wire/credentials.h"
+#include "softrdma/wire/hello.h"
+#include "softrdma/wire/stream.h"
+
+#define BUCKETS 1024
+
+enum role {
+	AWAITING_JOIN,   /* incoming: JOIN is not complete yet; TLS comes first. 0: the role of a new one */
+	WAITING,         /* incoming: for a queue pair that is not ready yet */
+	CONNECTING,      /* outgoing: the socket is not connected yet */
+	SECURING,        /* outgoing: TLS is being agreed on */
+	AWAITING_ACCEPT, /* outgoing: JOIN is sent */
+};
+
+/* pending.hello is JOIN to be sent until this side's call has sent it, else what has been received */
+struct softrdma_qp_attempt {
+	struct softrdma_pending pending; /* first */
+	enum role role;
+	struct softrdma_qp_connect *qpc; /* AWAITING_JOIN: NULL */
+	bool to_itself;                  /* the socket is its own peer, as the queue pair is */
+	struct softrdma_join join;       /* WAITING: what the peer sent */
+};
+
+/* limits for the lines that strangers can cause */
+static struct softrdma_log_limit not_known = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit connected_already = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
+
+/* guarded by the connection manager's lock, like everything here */
+static struct softrdma_qp_connect *qpcs[BUCKETS];
+static unsigned pauses; /* number of calls that are planned */
+
+void
+softrdma_qp_connect_after_fork(void)
+{
+	for (int i = 0; i < BUCKETS; i++)
+		qpcs[i] = NULL; /* not kept: the application still refers to these objects */
+	pauses = 0;
+}
+
+static void progress(struct softrdma_pending *pending, uint32_t events);
+static void expired(struct softrdma_pending *pending);
+static void forget(struct softrdma_pending *pending);
+static void look_at_pauses(uint64_t now_ns);
+static void leave_listener(struct softrdma_qp_connect *qpc);
+static void go_on(struct softrdma_qp_connect *qpc);
+
+static const struct softrdma_pending_kind kind = {
+	.size = sizeof(struct softrdma_qp_attempt),
+	.progress = progress,
+	.expired = expired,
+	.forget = forget,
+};
+
+static struct softrdma_qp_connect **
+bucket_of(uint32_t qp_num)
+{
+	return &qpcs[qp_num % BUCKETS];
+}
+
+struct softrdma_qp_connect *
+softrdma_qp_connect_find(uint32_t qp_num)
+{
+	struct softrdma_qp_connect *qpc = *bucket_of(qp_num);
+	while (qpc && qpc->qp->qp.qp_num != qp_num)
+		qpc = qpc->next;
+	return qpc;
+}
+
+/* takes the same time whatever differs, so that a peer cannot guess byte by byte */
+static bool
+same_gid(const uint8_t *left, const uint8_t *right)
+{
+	uint8_t difference = 0;
+	for (int i = 0; i < SOFTRDMA_GID_SIZE; i++)
+		difference |= left[i] ^ right[i];
+	return difference == 0;
+}
+
+/* --- attempts: pending (half-open) connections between queue pairs --- */
+
+static void
+forget(struct softrdma_pending *pending)
+{
+	const struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	if (attempt->qpc && attempt->qpc->outgoing == attempt)
+		attempt->qpc->outgoing = NULL;
+	if (attempt->qpc && attempt->qpc->incoming == attempt)
+		attempt->qpc->incoming = NULL;
+}
+
+static void
+end(struct softrdma_qp_attempt *attempt)
+{
+	softrdma_pending_end(&attempt->pending);
+}
+
+static void
+reject(struct softrdma_qp_attempt *attempt, enum softrdma_reject_reason reason)
+{
+	softrdma_pending_turn_away(&attempt->pending, reason);
+}
+
+/* --- the connection --- */
+
+static void
+link_ready(struct softrdma_link *link, void *arg)
+{
+	(void)arg;
+	if (link->state == SOFTRDMA_LINK_UP)
+		softrdma_connection_deadline(link, 0);
+}
+
+static void
+link_disconnected(struct softrdma_link *link, void *arg)
+{
+	(void)link;
+	(void)arg; /* the application learns it from its requests */
+}
+
+static const struct softrdma_link_ops link_ops = {
+	.ready = link_ready,
+	.disconnected = link_disconnected,
+};
+
+/*
+ * The socket becomes the link's, what has been posted leaves, and this queue pair need no longer be called.
+ */
+static void
+establish(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *attempt, bool active, bool records)
+{
+	struct softrdma_link *link = qpc->qp->link;
+	struct softrdma_tls *tls;
+	int fd = softrdma_pending_end_but_socket(&attempt->pending, &tls);
+	qpc->state = SOFTRDMA_QP_CONNECT_CONNECTED;
+	pthread_mutex_lock(&link->lock);
+	softrdma_link_open(link);
+	link->ready_due = active;
+	link->ops = &link_ops;
+	int ret = softrdma_connection_attach(link, fd, tls, records);
+	if (ret) {
+		SOFTRDMA_LOG_FEW(&given_up, ERROR, "a connection is given up: %s", strerror(ret));
+		softrdma_link_lost(link);
+	} else if (!active) {
+		softrdma_connection_deadline(link, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
+	}
+	softrdma_connection_send(link);
+	pthread_mutex_unlock(&link->lock);
+	leave_listener(qpc);
+}
+
+/* writes the message for the peer: all that the application has set, and this side's first sequence number in RTS */
+static void
+fill_handshake(const struct softrdma_qp_connect *qpc, enum softrdma_handshake_type type,
+	struct softrdma_hello *hello)
+{
+	const struct ibv_qp_attr *attr = &qpc->attr;
+	struct softrdma_handshake hs = {
+		.type = (uint8_t)type,
+		.qp_num = qpc->qp->qp.qp_num,
+		.seq = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING ? attr->sq_psn : 0,
+		.responder_resources = attr->max_dest_rd_atomic,
+		.initiator_depth = attr->max_rd_atomic,
+		.rnr_retry = attr->rnr_retry,
+	};
+	struct softrdma_join join = { .dst_qp_num = attr->dest_qp_num, .expected = attr->rq_psn };
+	memcpy(join.dst_gid, attr->ah_attr.grh.dgid.raw, sizeof(join.dst_gid));
+	memcpy(join.src_gid, qpc->gid.raw, sizeof(join.src_gid));
+	uint8_t bytes[SOFTRDMA_JOIN_SIZE];
+	softrdma_join_encode(&join, bytes);
+	softrdma_hello_encode(hello, &hs, bytes, sizeof(bytes));
+}
+
+/* true if the message comes from the queue pair that the application has named, and is meant for this one */
+static bool
+is_expected(const struct softrdma_qp_connect *qpc, const struct softrdma_handshake *hs,
+	const struct softrdma_join *join)
+{
+	bool calling = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
+	bool knows_us = join->dst_qp_num == qpc->qp->qp.qp_num && same_gid(join->dst_gid, qpc->gid.raw) &&
+		(!calling || join->expected == qpc->attr.sq_psn);
+	bool is_known = hs->qp_num == qpc->attr.dest_qp_num &&
+		same_gid(join->src_gid, qpc->attr.ah_attr.grh.dgid.raw);
+	return knows_us && is_known;
+}
+
+/* --- calling --- */
+
+static void
+plan_call(struct softrdma_qp_connect *qpc, unsigned ms)
+{
+	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&qpc->next_call));
+	softrdma_timer_set_ms(&qpc->next_call, ms);
+	softrdma_engine_add_ticker(look_at_pauses);
+}
+
+/* tries again later: the peer may not be as far as this side, and requests have a deadline of their own */
+static void
+call_failed(struct softrdma_qp_connect *qpc, const char *why)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	union softrdma_address peer;
+	softrdma_gid_locate(&qpc->attr.ah_attr.grh.dgid, qpc->attr.dest_qp_num, &peer);
+	SOFTRDMA_LOG(DEBUG, "the peer of a queue pair, at %s, %s",
+		softrdma_hello_name(&peer.any, name, sizeof(name)), why);
+	if (!qpc->told && qpc->pause_ms >= SOFTRDMA_PAUSE_MAX_MS) {
+		qpc->told = true;
+		SOFTRDMA_LOG(WARNING, "the peer of a queue pair, at %s, %s; it is tried again",
+			softrdma_hello_name(&peer.any, name, sizeof(name)), why);
+	}
+	plan_call(qpc, qpc->pause_ms);
+	qpc->pause_ms = 2 * qpc->pause_ms < SOFTRDMA_PAUSE_MAX_MS ? 2 * qpc->pause_ms : SOFTRDMA_PAUSE_MAX_MS;
+}
+
+static void
+outgoing_failed(struct softrdma_qp_attempt *attempt, const char *why)
+{
+	struct softrdma_qp_connect *qpc = attempt->qpc;
+	end(attempt);
+	call_failed(qpc, why);
+	go_on(qpc); /* a call of the peer may be waiting */
+}
+
+/* makes a socket that is bound to this side's address; 0 or an errno value */
+static int
+calling_socket(const struct softrdma_qp_connect *qpc, union softrdma_address *own, int *fd_ptr)
+{
+	softrdma_gid_locate(&qpc->gid, qpc->qp->qp.qp_num, own);
+	if (own->any.sa_family == AF_INET6)
+		own->in6.sin6_port = 0;
+	else
+		own->in.sin_port = 0;
+	return softrdma_handshake_bind(&own->any, fd_ptr);
+}
+
+static int
+start_call(struct softrdma_qp_connect *qpc)
+{
+	const struct ibv_qp_attr *attr = &qpc->attr;
+	union softrdma_address own, peer;
+	int fd;
+	int ret = calling_socket(qpc, &own, &fd);
+	if (ret)
+		return ret;
+	bool to_itself =
+		attr->dest_qp_num == qpc->qp->qp.qp_num && same_gid(attr->ah_attr.grh.dgid.raw, qpc->gid.raw);
+	if (to_itself)
+		peer = own; /* one socket connects to itself: TCP's simultaneous open */
+	else
+		softrdma_gid_locate(&attr->ah_attr.grh.dgid, attr->dest_qp_num, &peer);
+	socklen_t len = peer.any.sa_family == AF_INET6 ? sizeof(peer.in6) : sizeof(peer.in);
+	if (connect(fd, &peer.any, len) != 0 && errno != EINPROGRESS) {
+		ret = errno;
+		softrdma_fork_close(fd);
+		return ret;
+	}
+	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
+	if (pending == NULL)
+		return ret;
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	attempt->role = CONNECTING;
+	attempt->qpc = qpc;
+	attempt->to_itself = to_itself;
+	qpc->outgoing = attempt;
+	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_JOIN, &attempt->pending.hello);
+	return 0;
+}
+
+static const char *
+why_not_secure(const struct softrdma_qp_attempt *attempt)
+{
+	bool told = attempt->pending.tls && *softrdma_tls_why(attempt->pending.tls);
+	return told ? softrdma_tls_why(attempt->pending.tls) : "has closed the connection";
+}
+
+/* sends JOIN on a stream that is ready for it */
+static void
+send_join(struct softrdma_qp_attempt *attempt)
+{
+	int error = softrdma_hello_ask(attempt->pending.fd, attempt->pending.tls, &attempt->pending.hello);
+	if (error) {
+		outgoing_failed(attempt, strerror(error));
+		return;
+	}
+	attempt->role = AWAITING_ACCEPT;
+	memset(&attempt->pending.hello, 0, sizeof(attempt->pending.hello));
+	softrdma_timer_set_ms(&attempt->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+}
+
+/* goes on with the TLS handshake; a plain stream needs none */
+static void
+secure(struct softrdma_qp_attempt *attempt)
+{
+	switch (softrdma_hello_secure(attempt->pending.tls)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_COMPLETE:
+		send_join(attempt);
+		return;
+	case SOFTRDMA_HELLO_NOT_OURS:
+		outgoing_failed(attempt, "does not use TLS, as this side must");
+		return;
+	default:
+		outgoing_failed(attempt, why_not_secure(attempt));
+		return;
+	}
+}
+
+static void
+call_connected(struct softrdma_qp_attempt *attempt)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(attempt->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error == 0 && attempt->to_itself) {
+		/* both ends are this side, so no message agrees on records: its own wish decides */
+		const bool records = softrdma_hello_wish(attempt->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
+		establish(attempt->qpc, attempt, true, records);
+		return;
+	}
+	const struct softrdma_credentials *credentials = attempt->qpc->listener->credentials;
+	if (error == 0 && credentials) {
+		attempt->role = SECURING;
+		error = softrdma_tls_new(credentials->context, attempt->pending.fd, true,
+			&attempt->pending.tls);
+	}
+	if (error)
+		outgoing_failed(attempt, strerror(error));
+	else
+		secure(attempt);
+}
+
+static void
+read_accept(struct softrdma_qp_attempt *attempt)
+{
+	struct softrdma_qp_connect *qpc = attempt->qpc;
+	struct softrdma_hello *hello = &attempt->pending.hello;
+	struct softrdma_join join;
+	switch (softrdma_hello_read(attempt->pending.fd, attempt->pending.tls, hello)) {
+	case SOFTRDMA_HELLO_INCOMPLETE:
+		return;
+	case SOFTRDMA_HELLO_COMPLETE:
+		if (hello->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT &&
+			softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE,
+				hello->peer.private_len, &join) &&
+			is_expected(qpc, &hello->peer, &join)) {
+			establish(qpc, attempt, true, hello->peer.records);
+			return;
+		}
+		if (hello->peer.reason == SOFTRDMA_REJECT_DAMAGED)
+			outgoing_failed(attempt, "got a call that was damaged on its way");
+		else if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
+			outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
+		else
+			outgoing_failed(attempt, "does not know this queue pair");
+		return;
+	case SOFTRDMA_HELLO_ENDED:
+		outgoing_failed(attempt, why_not_secure(attempt));
+		return;
+	case SOFTRDMA_HELLO_DAMAGED:
+		outgoing_failed(attempt, "has sent an answer that was damaged on its way (CRC32C)");
+		return;
+	default:
+		outgoing_failed(attempt, "does not speak this version of the protocol");
+		return;
+	}
+}
+
+/* --- being called --- */
+
+/* true if this side's call is to succeed when both sides call each other */
+static bool
+outgoing_goes_first(const struct softrdma_qp_connect *qpc)
+{
+	if (qpc->qp->qp.qp_num != qpc->attr.dest_qp_num)
+		return qpc->qp->qp.qp_num < qpc->attr.dest_qp_num;
+	return memcmp(qpc->gid.raw, qpc->attr.ah_attr.grh.dgid.raw, SOFTRDMA_GID_SIZE) < 0;
+}
+
+/* true if the peer has gone: until it is accepted, it sends nothing more but the end of the stream */
+static bool
+has_left(const struct softrdma_qp_attempt *incoming)
+{
+	char byte;
+	ssize_t n = softrdma_stream_peek(incoming->pending.fd, incoming->pending.tls, &byte);
+	return n >= 0 || errno != EAGAIN;
+}
+
+static void
+accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *incoming)
+{
+	struct softrdma_hello answer;
+	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
+	const bool records =
+		softrdma_hello_agree(softrdma_hello_wish(incoming->pending.fd, incoming->pending.tls),
+			incoming->pending.hello.peer.records);
+	softrdma_hello_set_records(&answer, records);
+	if (has_left(incoming) ||
+		softrdma_hello_send(incoming->pending.fd, incoming->pending.tls, &answer) != 0) {
+		end(incoming);
+		return;
+	}
+	if (qpc->outgoing)
+		end(qpc->outgoing);
+	plan_call(qpc, 0);
+	establish(qpc, incoming, false, records);
+}
+
+/* the waiting call of the peer is accepted, rejected, or waits until the outgoing attempt has ended */
+static void
+handle_incoming(struct softrdma_qp_connect *qpc)
+{
+	struct softrdma_qp_attempt *incoming = qpc->incoming;
+	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
+	bool both_have_called = qpc->outgoing && qpc->outgoing->role == AWAITING_ACCEPT;
+	if (!is_expected(qpc, &incoming->pending.hello.peer, &incoming->join) ||
+		incoming->pending.hello.peer.seq != qpc->attr.rq_psn) {
+		SOFTRDMA_LOG_FEW(&not_known, WARNING,
+			"a queue pair in %s was called by one that it does not know: rejected",
+			in_rts ? "RTS" : "RTR");
+		reject(incoming, SOFTRDMA_REJECT_NO_LISTENER);
+	} else if (!both_have_called || !outgoing_goes_first(qpc)) {
+		accept_incoming(qpc, incoming);
+	}
+}
+
+/* takes the next step after a change: ends, handles the incoming attempt, or starts a call */
+static void
+go_on(struct softrdma_qp_connect *qpc)
+{
+	if (__atomic_load_n(&qpc->qp->link->failed, __ATOMIC_ACQUIRE))
+		softrdma_qp_connect_end(qpc, SOFTRDMA_QP_CONNECT_FAILED);
+	bool open =
+		qpc->state == SOFTRDMA_QP_CONNECT_ACCEPTING || qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
+	if (open && qpc->incoming)
+		handle_incoming(qpc);
+	if (qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING && qpc->outgoing == NULL &&
+		!softrdma_timer_is_set(&qpc->next_call)) {
+		int ret = start_call(qpc);
+		if (ret)
+			call_failed(qpc, strerror(ret));
+	}
+}
+
+/*
+ * If both sides call, one call is accepted, and the other may arrive after it, which needs no warning. Any other
+ * unexpected call does.
+ */
+static void
+log_refused(const struct softrdma_qp_attempt *attempt, const struct softrdma_qp_connect *qpc)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	softrdma_hello_peer_name(attempt->pending.fd, name, sizeof(name));
+	if (qpc && qpc->state == SOFTRDMA_QP_CONNECT_CONNECTED &&
+		is_expected(qpc, &attempt->pending.hello.peer, &attempt->join))
+		SOFTRDMA_LOG_FEW(&connected_already, INFO,
+			"%s called a queue pair that is connected to it already: rejected", name);
+	else
+		SOFTRDMA_LOG_FEW(&not_known, WARNING,
+			"%s called a queue pair that does not wait for it: rejected", name);
+}
+
+/* JOIN is complete: finds the queue pair that it is for */
+static void
+join_complete(struct softrdma_qp_attempt *attempt)
+{
+	struct softrdma_qp_connect *qpc = softrdma_qp_connect_find(attempt->join.dst_qp_num);
+	const struct softrdma_qp_listener *listener = softrdma_listener_owner(attempt->pending.listener);
+	bool refused = qpc == NULL || !same_gid(attempt->join.dst_gid, listener->gid.raw) ||
+		qpc->state == SOFTRDMA_QP_CONNECT_CONNECTED || qpc->state == SOFTRDMA_QP_CONNECT_FAILED;
+	if (refused) {
+		log_refused(attempt, qpc);
+		reject(attempt, SOFTRDMA_REJECT_NO_LISTENER);
+		return;
+	}
+	if (qpc->incoming)
+		end(qpc->incoming); /* of the same peer, which tries again */
+	softrdma_pending_heard(&attempt->pending);
+	attempt->role = WAITING;
+	attempt->qpc = qpc;
+	qpc->incoming = attempt;
+	softrdma_timer_set_ms(&attempt->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
+	if (has_left(attempt)) /* no edge reports what came together with JOIN */
+		end(attempt);
+	else
+		go_on(qpc);
+}
+
+static void
+read_join(struct softrdma_qp_attempt *attempt)
+{
+	const struct softrdma_hello *hello = &attempt->pending.hello;
+	if (!softrdma_pending_read(&attempt->pending))
+		return;
+	if (hello->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&
+		softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE, hello->peer.private_len,
+			&attempt->join))
+		join_complete(attempt);
+	else
+		softrdma_pending_not_understood(&attempt->pending);
+}
+
+/* the queue pair no longer expects calls: the last one that uses the listener closes it */
+static void
+leave_listener(struct softrdma_qp_connect *qpc)
+{
+	struct softrdma_qp_listener *listener = qpc->listener;
+	qpc->listener = NULL;
+	if (listener)
+		softrdma_qp_listener_put(listener);
+}
+
+/* --- what queue pairs want --- */
+
+void
+softrdma_qp_connect_add(struct softrdma_qp_connect *qpc)
+{
+	struct softrdma_qp_connect **bucket = bucket_of(qpc->qp->qp.qp_num);
+	qpc->next = *bucket;
+	*bucket = qpc;
+}
+
+void
+softrdma_qp_connect_remove(struct softrdma_qp_connect *qpc)
+{
+	softrdma_qp_connect_end(qpc, SOFTRDMA_QP_CONNECT_FAILED);
+	struct softrdma_qp_connect **at = bucket_of(qpc->qp->qp.qp_num);
+	while (*at != qpc)
+		at = &(*at)->next;
+	*at = qpc->next;
+}
+
+int
+softrdma_qp_connect_listen(struct softrdma_qp_connect *qpc)
+{
+	assert(qpc->state == SOFTRDMA_QP_CONNECT_IDLE);
+	int ret = softrdma_gid_get(qpc->attr.ah_attr.grh.sgid_index, &qpc->gid);
+	return ret ? ret : softrdma_qp_listener_get(&kind, &qpc->gid, qpc->qp->qp.qp_num, &qpc->listener);
+}
+
+void
+softrdma_qp_connect_accept(struct softrdma_qp_connect *qpc)
+{
+	qpc->state = SOFTRDMA_QP_CONNECT_ACCEPTING;
+	qpc->pause_ms = SOFTRDMA_PAUSE_MIN_MS;
+	qpc->told = false;
+	go_on(qpc);
+}
+
+void
+softrdma_qp_connect_start(struct softrdma_qp_connect *qpc)
+{
+	if (qpc->state == SOFTRDMA_QP_CONNECT_ACCEPTING)
+		qpc->state = SOFTRDMA_QP_CONNECT_CONNECTING;
+	go_on(qpc);
+}
+
+void
+softrdma_qp_connect_end(struct softrdma_qp_connect *qpc, enum softrdma_qp_connect_state state)
+{
+	if (qpc->outgoing)
+		end(qpc->outgoing);
+	if (qpc->incoming)
+		reject(qpc->incoming, SOFTRDMA_REJECT_NO_LISTENER);
+	plan_call(qpc, 0);
+	leave_listener(qpc);
+	qpc->state = state;
+}
+
+/* --- the progress thread --- */
+
+static void
+progress(struct softrdma_pending *pending, uint32_t events)
+{
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	switch (attempt->role) {
+	case AWAITING_JOIN:
+		read_join(attempt);
+		break;
+	case WAITING:
+		if (has_left(attempt))
+			end(attempt);
+		break;
+	case CONNECTING:
+		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+			call_connected(attempt);
+		if (attempt->pending.fd >= 0 && attempt->role == AWAITING_ACCEPT)
+			read_accept(attempt); /* a peer that sends before it is asked, in the same event */
+		break;
+	case SECURING:
+		secure(attempt);
+		if (attempt->pending.fd >= 0 && attempt->role == AWAITING_ACCEPT)
+			read_accept(attempt); /* no event comes for bytes that TLS holds already */
+		break;
+	case AWAITING_ACCEPT:
+		read_accept(attempt);
+		break;
+	}
+}
+
+static void
+expired(struct softrdma_pending *pending)
+{
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	if (attempt->role == WAITING)
+		end(attempt);
+	else
+		outgoing_failed(attempt, "did not answer in time");
+}
+
+static void
+look_at_pauses(uint64_t now_ns)
+{
+	softrdma_cm_lock();
+	for (int i = 0; i < BUCKETS && pauses > 0; i++) {
+		for (struct softrdma_qp_connect *qpc = qpcs[i]; qpc; qpc = qpc->next) {
+			if (softrdma_timer_has_expired(&qpc->next_call, now_ns)) {
+				plan_call(qpc, 0);
+				go_on(qpc);
+			}
+		}
+	}
+	softrdma_cm_unlock();
+}
