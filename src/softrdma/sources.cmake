@@ -36,7 +36,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/flush_worker.c
 	softrdma/engine/io.c
 	softrdma/engine/links.c
-	softrdma/engine/newcomers.c
+	softrdma/engine/pending_sockets.c
 	softrdma/engine/reader.c
 	softrdma/engine/waiter.c
 	softrdma/engine/workers.c

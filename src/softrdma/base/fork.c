@@ -184,7 +184,7 @@ in_child(void)
 		softrdma_links_after_fork,
 		softrdma_mr_after_fork,
 		softrdma_neighbour_after_fork,
-		softrdma_newcomers_after_fork,
+		softrdma_pending_sockets_after_fork,
 		softrdma_pending_after_fork,
 		softrdma_qp_listener_after_fork,
 		softrdma_qp_connect_after_fork,

@@ -21,7 +21,7 @@
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/wire/credentials.h"
@@ -45,7 +45,7 @@ struct softrdma_handshaker {
 	enum role role;
 	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
 	uint64_t patient_until; /* CONNECTING, REFUSED: a refused attempt is repeated until then, in ns */
-	uint64_t told_at;       /* AWAITING_LOOK: softrdma_newcomers_look_after_next() */
+	uint64_t told_at;       /* AWAITING_LOOK: softrdma_pending_sockets_look_after_next() */
 	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
 };
 
@@ -486,7 +486,7 @@ reject_by_fault(struct softrdma_handshaker *hand)
 static void
 tell_in_time(struct softrdma_handshaker *hand)
 {
-	if (softrdma_newcomers_is_time(hand->told_at, hand->pending.fd, &hand->pending.watched))
+	if (softrdma_pending_sockets_is_time(hand->told_at, hand->pending.fd, &hand->pending.watched))
 		request_complete(hand);
 }
 
@@ -494,7 +494,7 @@ static void
 await_look(struct softrdma_handshaker *hand)
 {
 	hand->role = AWAITING_LOOK;
-	hand->told_at = softrdma_newcomers_look_after_next();
+	hand->told_at = softrdma_pending_sockets_look_after_next();
 	tell_in_time(hand);
 }
 

@@ -18,7 +18,7 @@
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
@@ -78,7 +78,7 @@ make_progress(struct softrdma_pending *pending, uint32_t events)
 {
 	pending->kind->progress(pending, events);
 	if (pending->fd >= 0 && softrdma_stream_is_unread(pending->tls))
-		softrdma_newcomers_look_again(pending->fd, &pending->watched);
+		softrdma_pending_sockets_look_again(pending->fd, &pending->watched);
 }
 
 static void
@@ -106,7 +106,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->fd = fd;
 	/* so that a TLS message sent in several pieces leaves at once; this cannot fail on a TCP socket */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	*error = softrdma_newcomers_watch(fd, &pending->watched);
+	*error = softrdma_pending_sockets_watch(fd, &pending->watched);
 	if (*error) {
 		softrdma_fork_close(fd);
 		free(pending);
@@ -143,7 +143,7 @@ softrdma_pending_end(struct softrdma_pending *pending)
 	leave_list(pending);
 	softrdma_stream_leave(&pending->tls);
 	pending->fd = -1;
-	softrdma_newcomers_unwatch(fd, &pending->watched);
+	softrdma_pending_sockets_unwatch(fd, &pending->watched);
 }
 
 int
@@ -154,7 +154,7 @@ softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdm
 	*tls = pending->tls;
 	pending->tls = NULL;
 	pending->fd = -1;
-	softrdma_newcomers_forget(fd, &pending->watched);
+	softrdma_pending_sockets_forget(fd, &pending->watched);
 	return fd;
 }
 
@@ -432,7 +432,8 @@ accept_sockets(struct softrdma_listener *listener)
 	}
 	/* thousands may wait, and a tick accepts only ACCEPT_TURNS: ask for another turn at once */
 	if (listener->fd >= 0)
-		set_try_again(listener, softrdma_newcomers_look_again(listener->fd, &listener->watched) != 0);
+		set_try_again(listener,
+			softrdma_pending_sockets_look_again(listener->fd, &listener->watched) != 0);
 }
 
 static void
@@ -460,7 +461,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	listener->credentials = credentials;
 	listener->owner = owner;
 	/* the longest backlog: a full one drops packets, and a dropped client tries again only after a second */
-	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_newcomers_watch(fd, &listener->watched) : errno;
+	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_pending_sockets_watch(fd, &listener->watched) : errno;
 	if (ret) {
 		free(listener);
 		return ret;
@@ -500,7 +501,7 @@ softrdma_listener_close(struct softrdma_listener *listener)
 	set_try_again(listener, false);
 	int fd = listener->fd;
 	listener->fd = -1;
-	softrdma_newcomers_unwatch(fd, &listener->watched);
+	softrdma_pending_sockets_unwatch(fd, &listener->watched);
 }
 
 void *

@@ -22,7 +22,7 @@
 #include "softrdma/engine/faulty.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/links.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/wire/records.h"
@@ -394,7 +394,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 			break;
 	}
 	if (progress)
-		softrdma_newcomers_give_way();
+		softrdma_pending_sockets_give_way();
 	expel_offender(conn);
 	softrdma_connection_send(link);
 	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again, or returns the socket */

@@ -13,7 +13,7 @@
 #include "softrdma/engine/faulty.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
 #include "softrdma/samehost/board.h"
@@ -37,7 +37,7 @@ static const struct softrdma_engine_calls calls = {
 		[SOFTRDMA_BEAT_DEADLINES] = softrdma_connections_tick,
 	},
 	.ring = softrdma_faulty_ring,
-	.before_sleep = softrdma_newcomers_pause,
+	.before_sleep = softrdma_pending_sockets_pause,
 };
 
 static int
@@ -46,7 +46,7 @@ start(void)
 	int ret = softrdma_engine_open();
 	if (ret)
 		return ret;
-	ret = softrdma_newcomers_open(softrdma_engine_epoll());
+	ret = softrdma_pending_sockets_open(softrdma_engine_epoll());
 	if (ret)
 		goto err_close_engine;
 	softrdma_board_open();
@@ -57,7 +57,7 @@ start(void)
 
 err_close_board:
 	softrdma_board_close();
-	softrdma_newcomers_close();
+	softrdma_pending_sockets_close();
 err_close_engine:
 	softrdma_engine_close();
 	return ret;
@@ -80,7 +80,7 @@ stop(void)
 	softrdma_links_for_each(end_lane, NULL);
 	softrdma_board_close();
 	softrdma_copy_close();
-	softrdma_newcomers_close();
+	softrdma_pending_sockets_close();
 	softrdma_engine_close();
 }
 

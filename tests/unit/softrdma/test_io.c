@@ -14,7 +14,7 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 
 #include <dirent.h>
@@ -220,9 +220,9 @@ test_forgotten_without_thread(void **state)
 	(void)state;
 	struct softrdma_watched watched = { .release = count_release };
 	released = 0;
-	softrdma_newcomers_forget(0, &watched);
+	softrdma_pending_sockets_forget(0, &watched);
 	assert_int_equal(released, 1);
-	assert_int_equal(softrdma_newcomers_watch(0, &watched), EBADF);
+	assert_int_equal(softrdma_pending_sockets_watch(0, &watched), EBADF);
 }
 
 /* --- a plain socket as the peer --- */
@@ -306,7 +306,7 @@ raw_expect_alive(struct raw_peer *p)
 
 /* --- pending connections --- */
 
-struct newcomer {
+struct pending_socket {
 	struct softrdma_watched watched;
 	int fd;
 	atomic_uint turns;
@@ -320,13 +320,13 @@ take_time(struct softrdma_watched *watched, uint32_t events)
 		standing_ns += 1000000000;
 	else
 		poll(NULL, 0, 5);
-	((struct newcomer *)watched)->turns++;
+	((struct pending_socket *)watched)->turns++;
 }
 
 static void
-newcomer_gone(struct softrdma_watched *watched)
+pending_socket_gone(struct softrdma_watched *watched)
 {
-	((struct newcomer *)watched)->turns = 0;
+	((struct pending_socket *)watched)->turns = 0;
 }
 
 /*
@@ -338,32 +338,32 @@ test_connections_come_first(void **state)
 {
 	(void)state;
 	struct raw_peer p;
-	struct newcomer newcomer = { .watched = { .handle = take_time, .release = newcomer_gone },
+	struct pending_socket socket = { .watched = { .handle = take_time, .release = pending_socket_gone },
 		.fd = eventfd(0, EFD_CLOEXEC) };
 	raw_peer_init(&p);
 	standing_ns = __real_softrdma_now_ns();
 	raw_expect_alive(&p);
-	assert_int_equal(softrdma_newcomers_watch(newcomer.fd, &newcomer.watched), 0); /* ready at once */
-	wait_until(newcomer.turns == 1);
-	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
+	assert_int_equal(softrdma_pending_sockets_watch(socket.fd, &socket.watched), 0); /* ready at once */
+	wait_until(socket.turns == 1);
+	assert_int_equal(eventfd_write(socket.fd, 1), 0);
 	for (int i = 0; i < 100; i++)
 		raw_expect_alive(&p);
-	assert_int_equal(newcomer.turns, 1);
+	assert_int_equal(socket.turns, 1);
 	standing_ns += 100000000; /* the longest pause */
-	wait_until(newcomer.turns == 2);
+	wait_until(socket.turns == 2);
 
 	/* the thread sleeps at most until the pause ends, even if nothing else wakes it */
 	standing_ns = 0;
 	raw_expect_alive(&p);
-	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
-	wait_until(newcomer.turns == 3);
-	assert_int_equal(eventfd_write(newcomer.fd, 1), 0);
-	wait_until(newcomer.turns == 4);
+	assert_int_equal(eventfd_write(socket.fd, 1), 0);
+	wait_until(socket.turns == 3);
+	assert_int_equal(eventfd_write(socket.fd, 1), 0);
+	wait_until(socket.turns == 4);
 
-	softrdma_newcomers_forget(newcomer.fd, &newcomer.watched);
+	softrdma_pending_sockets_forget(socket.fd, &socket.watched);
 	raw_expect_alive(&p); /* it is released when the thread has finished its current work */
-	wait_until(newcomer.turns == 0);
-	close(newcomer.fd);
+	wait_until(socket.turns == 0);
+	close(socket.fd);
 	raw_peer_fini(&p);
 }
 

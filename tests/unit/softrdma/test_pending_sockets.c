@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_newcomers.c -- pending connections: how many are served at once, and their share of the time */
+/* test_pending_sockets.c -- pending connections: how many are served at once, and their share of the time */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "count.h"
 #include "failing.h"
-#include "softrdma/engine/newcomers.h"
+#include "softrdma/engine/pending_sockets.h"
 
 #define NS_PER_MS 1000000u
 #define COUNT 20
@@ -34,7 +34,7 @@ __wrap_softrdma_now_ns(void)
 	return now_ns;
 }
 
-struct newcomer {
+struct pending_socket {
 	struct softrdma_watched watched;
 	int fd;
 	unsigned turns;
@@ -43,27 +43,27 @@ struct newcomer {
 };
 
 static int epoll_of_all;
-static struct newcomer all[COUNT];
+static struct pending_socket all[COUNT];
 
 static void
 take_time(struct softrdma_watched *watched, uint32_t events)
 {
-	struct newcomer *newcomer = (struct newcomer *)watched;
+	struct pending_socket *pending = (struct pending_socket *)watched;
 	assert_true(events & EPOLLIN);
-	newcomer->turns++;
-	now_ns += newcomer->takes_ns;
+	pending->turns++;
+	now_ns += pending->takes_ns;
 }
 
 static void
 release(struct softrdma_watched *watched)
 {
-	((struct newcomer *)watched)->released = true;
+	((struct pending_socket *)watched)->released = true;
 }
 
 static void
-come(struct newcomer *newcomer)
+come(struct pending_socket *pending)
 {
-	assert_int_equal(eventfd_write(newcomer->fd, 1), 0);
+	assert_int_equal(eventfd_write(pending->fd, 1), 0);
 }
 
 static unsigned
@@ -95,7 +95,7 @@ pause_after(uint64_t takes_ns)
 	all[0].takes_ns = takes_ns;
 	come(&all[0]);
 	assert_true(serve());
-	return softrdma_newcomers_pause(now_ns);
+	return softrdma_pending_sockets_pause(now_ns);
 }
 
 static int
@@ -104,14 +104,14 @@ setup(void **state)
 	(void)state;
 	now_ns = 1000u * NS_PER_MS;
 	epoll_of_all = epoll_create1(EPOLL_CLOEXEC);
-	assert_int_equal(softrdma_newcomers_open(epoll_of_all), 0);
+	assert_int_equal(softrdma_pending_sockets_open(epoll_of_all), 0);
 	for (int i = 0; i < COUNT; i++) {
-		all[i] = (struct newcomer){
+		all[i] = (struct pending_socket){
 			.watched = { .handle = take_time, .release = release },
 			.fd = eventfd(0, EFD_CLOEXEC),
 		};
 		assert_int_equal(eventfd_write(all[i].fd, 1), 0);
-		assert_int_equal(softrdma_newcomers_watch(all[i].fd, &all[i].watched), 0);
+		assert_int_equal(softrdma_pending_sockets_watch(all[i].fd, &all[i].watched), 0);
 	}
 	while (serve())
 		;
@@ -127,7 +127,7 @@ teardown(void **state)
 	(void)state;
 	for (int i = 0; i < COUNT; i++)
 		close(all[i].fd);
-	softrdma_newcomers_close();
+	softrdma_pending_sockets_close();
 	close(epoll_of_all);
 	return 0;
 }
@@ -186,16 +186,16 @@ static void
 test_look_again_and_forget(void **state)
 {
 	(void)state;
-	assert_int_equal(softrdma_newcomers_look_again(all[3].fd, &all[3].watched), 0);
+	assert_int_equal(softrdma_pending_sockets_look_again(all[3].fd, &all[3].watched), 0);
 	assert_true(serve());
 	assert_int_equal(all[3].turns, 1);
 	assert_false(serve());
-	softrdma_newcomers_forget(all[3].fd, &all[3].watched);
+	softrdma_pending_sockets_forget(all[3].fd, &all[3].watched);
 	assert_true(all[3].released);
 	come(&all[3]);
 	assert_false(serve());
-	assert_int_equal(softrdma_newcomers_look_again(all[3].fd, &all[3].watched), ENOENT);
-	assert_int_equal(softrdma_newcomers_watch(-1, &all[3].watched), EBADF);
+	assert_int_equal(softrdma_pending_sockets_look_again(all[3].fd, &all[3].watched), ENOENT);
+	assert_int_equal(softrdma_pending_sockets_watch(-1, &all[3].watched), EBADF);
 }
 
 /* no established connection exists, or all were silent for a second: there is no reason to pause */
@@ -204,33 +204,33 @@ test_no_connections(void **state)
 {
 	(void)state;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	now_ns += 1000 * NS_PER_MS; /* time used long ago does not count */
 	assert_int_equal(pause_after(NS_PER_MS / 4), 0);
 	now_ns += 1000 * NS_PER_MS;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
 	now_ns += 1;
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	assert_int_not_equal(pause_after(5 * NS_PER_MS), 0);
 }
 
-/* newcomers get a third of the time; a pause lasts until they have used at most a third */
+/* pending sockets get a third of the time; a pause lasts until they have used at most a third */
 static void
 test_third_of_the_time(void **state)
 {
 	(void)state;
 	uint64_t begin_ns = now_ns;
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	assert_int_equal(pause_after(2 * NS_PER_MS), begin_ns + 6 * NS_PER_MS);
 	come(&all[1]);
 	assert_false(serve());
 	now_ns = begin_ns + 6 * NS_PER_MS - 1;
-	assert_int_equal(softrdma_newcomers_pause(now_ns), begin_ns + 6 * NS_PER_MS);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), begin_ns + 6 * NS_PER_MS);
 	assert_false(serve());
 	assert_int_equal(all[1].turns, 0);
 
 	now_ns = begin_ns + 6 * NS_PER_MS;
-	assert_int_equal(softrdma_newcomers_pause(now_ns), 0);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
 	assert_true(serve()); /* the event was not lost */
 	assert_int_equal(all[1].turns, 1);
 }
@@ -243,11 +243,11 @@ test_ahead_of_it(void **state)
 {
 	(void)state;
 	uint64_t begin_ns = now_ns;
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	assert_int_equal(pause_after(NS_PER_MS / 2), 0);
 	assert_int_equal(pause_after(NS_PER_MS / 4), begin_ns + 9 * (NS_PER_MS / 4));
 	now_ns += 9 * NS_PER_MS;
-	assert_int_equal(softrdma_newcomers_pause(now_ns), 0);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(pause_after(NS_PER_MS / 2), 0);
 		now_ns += NS_PER_MS;
@@ -259,7 +259,7 @@ static void
 test_longest_pause(void **state)
 {
 	(void)state;
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	uint64_t until_ns = pause_after(3600000 * (uint64_t)NS_PER_MS);
 	assert_int_equal(until_ns, now_ns + PAUSE_MAX_MS * NS_PER_MS);
 }
@@ -269,7 +269,7 @@ static void
 test_pause_fails(void **state)
 {
 	(void)state;
-	softrdma_newcomers_give_way();
+	softrdma_pending_sockets_give_way();
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
 	assert_int_equal(pause_after(2 * NS_PER_MS), 0);
 	assert_int_equal(fail_nothing(), 1);
@@ -279,10 +279,10 @@ test_pause_fails(void **state)
 	come(&all[1]);
 	now_ns = until_ns;
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
-	assert_int_equal(softrdma_newcomers_pause(now_ns), until_ns);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), until_ns);
 	assert_int_equal(fail_nothing(), 1);
 	assert_false(serve());
-	assert_int_equal(softrdma_newcomers_pause(now_ns), 0);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
 	assert_true(serve());
 	assert_int_equal(all[1].turns, 1);
 }
@@ -296,7 +296,7 @@ test_open_fails(void **state)
 	int fds = count_fds();
 	for (int i = 0; i < 2; i++) {
 		fail_call(FAIL_MINE, calls[i], 0, 1, ENFILE);
-		assert_int_equal(softrdma_newcomers_open(epoll_fd), ENFILE);
+		assert_int_equal(softrdma_pending_sockets_open(epoll_fd), ENFILE);
 		assert_int_equal(fail_nothing(), 1);
 		assert_int_equal(count_fds(), fds);
 	}

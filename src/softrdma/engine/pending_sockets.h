@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * pending_sockets.h -- sockets that are not connected yet: listeners, requests, attempts
+ *
+ * Connections come first, however many pending sockets there are. A few pending sockets have their turn between two
+ * looks of the progress thread at the connections. If connections had work within the last second, pending sockets get
+ * a third of the time, and pause when that is used up. So a flood of pending sockets leaves processors to others. It
+ * costs this thread a third of its time, and the application what comes in during that third.
+ *
+ * Unless said otherwise, the calls are made on the progress thread, or while there is no such thread.
+ */
+
+#ifndef SOFTRDMA_PENDING_SOCKETS_H
+#define SOFTRDMA_PENDING_SOCKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/engine/watched.h"
+
+/* adds all pending sockets as one entry to the epoll of all; 0 or an errno value */
+int softrdma_pending_sockets_open(int epoll_of_all);
+void softrdma_pending_sockets_close(void);
+
+/*
+ * Watches a pending socket, edge-triggered, in both directions. look_again() lets the kernel report once
+ * more what is there already, after others have had their turn. 0 or an errno value. Any thread.
+ */
+int softrdma_pending_sockets_watch(int fd, struct softrdma_watched *watched);
+int softrdma_pending_sockets_look_again(int fd, struct softrdma_watched *watched);
+/*
+ * The pending socket is no longer watched. handle() is not called again once the current batch of events is handled,
+ * and release() follows then. unwatch() closes the socket, forget() leaves it open. Any thread.
+ */
+void softrdma_pending_sockets_unwatch(int fd, struct softrdma_watched *watched);
+void softrdma_pending_sockets_forget(int fd, struct softrdma_watched *watched);
+
+/*
+ * What a peer sends on one stream is handled before what it sends on another stream later. On hardware both come through
+ * one port. So if a client is connected and connects again, its first connection is reported as established before its
+ * second request is. Therefore a request waits for all input that connections have by now: for the look at them that is
+ * under way, and for the next one.
+ */
+uint64_t softrdma_pending_sockets_look_after_next(void);
+/* true if that look is over. Else the pending socket is handled again after it, without a new event. */
+bool softrdma_pending_sockets_is_time(uint64_t look, int fd, struct softrdma_watched *watched);
+
+/* a connection had something to do. Any thread. */
+void softrdma_pending_sockets_give_way(void);
+/* ends the pause of pending sockets if it is over; the result is its end, in ns of softrdma_now_ns(), 0: no pause */
+uint64_t softrdma_pending_sockets_pause(uint64_t now_ns);
+
+#endif /* SOFTRDMA_PENDING_SOCKETS_H */
