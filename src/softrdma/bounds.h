@@ -185,7 +185,7 @@
 #define SOFTRDMA_BOARD_ID_SIZE 16
 
 /* mappings of a local peer's files that one connection keeps at a time */
-#define SOFTRDMA_WINDOWS 4
+#define SOFTRDMA_PEER_MAPS 4
 
 /* bytes copied from or to a local peer before its board is read again: a deregistration there waits for one copy */
 #define SOFTRDMA_DIRECT_MAX (1024u * 1024)

@@ -29,7 +29,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/core/responder.c
 	softrdma/samehost/board.c
 	softrdma/samehost/direct.c
-	softrdma/samehost/neighbour.c
+	softrdma/samehost/local_peer.c
 	softrdma/engine/connection.c
 	softrdma/engine/engine.c
 	softrdma/engine/faulty.c

@@ -183,7 +183,7 @@ in_child(void)
 		softrdma_io_after_fork,
 		softrdma_links_after_fork,
 		softrdma_mr_after_fork,
-		softrdma_neighbour_after_fork,
+		softrdma_local_peer_after_fork,
 		softrdma_pending_sockets_after_fork,
 		softrdma_pending_after_fork,
 		softrdma_qp_listener_after_fork,

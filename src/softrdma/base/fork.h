@@ -76,7 +76,7 @@ void softrdma_gid_after_fork(void);
 void softrdma_io_after_fork(void);
 void softrdma_links_after_fork(void);
 void softrdma_mr_after_fork(void);
-void softrdma_neighbour_after_fork(void);
+void softrdma_local_peer_after_fork(void);
 void softrdma_pending_sockets_after_fork(void);
 void softrdma_pending_after_fork(void);
 void softrdma_qp_listener_after_fork(void);

@@ -4,7 +4,7 @@
 /*
  * board.h -- what this process publishes to others on the same host: its regions, and which peers may access them
  *
- * A board is shared memory that other processes of the same user map (neighbour.h). It is sealed: it cannot be
+ * A board is shared memory that other processes of the same user map (local_peer.h). It is sealed: it cannot be
  * resized, so reading it never raises SIGBUS, and only its owner can write to it. It holds
  *
  *	regions  the address and the access rights of each memory region, found by the key

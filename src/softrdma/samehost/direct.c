@@ -15,7 +15,7 @@
 #include "softrdma/core/link.h"
 #include "softrdma/samehost/board.h"
 #include "softrdma/samehost/direct.h"
-#include "softrdma/samehost/neighbour.h"
+#include "softrdma/samehost/local_peer.h"
 
 /* nanoseconds between two checks of a peer that accesses memory being deregistered */
 #define LOOK_NS 20000
@@ -27,7 +27,7 @@ struct lane {
 	int fd;                    /* of the connection, which closes it after the lane has ended */
 	struct lane *next;         /* in lanes: those opened to the peer; under lanes_lock */
 	unsigned refs;             /* the link, and threads in wait_for(); under lanes_lock */
-	struct softrdma_neighbour *neighbour; /* NULL: the peer's greeting has not arrived */
+	struct softrdma_local_peer *local_peer; /* NULL: the peer's greeting has not arrived */
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
 	uint32_t number, peer_number;
@@ -35,8 +35,8 @@ struct lane {
 	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* this side's board, as in its greeting */
 	bool greeting_due;
 	uint64_t done; /* bytes of the oldest request that have been copied */
-	uint64_t uses; /* number of uses of windows (mappings of the peer's memory) so far */
-	struct softrdma_window windows[SOFTRDMA_WINDOWS];
+	uint64_t uses; /* number of uses of mappings of the peer's memory so far */
+	struct softrdma_peer_map maps[SOFTRDMA_PEER_MAPS];
 };
 
 static struct lane *
@@ -138,13 +138,13 @@ static void
 greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
 	struct lane *lane = lane_of(link);
-	if (lane->neighbour || link->failed || link->responder.withheld || is_echo(link, greeting))
+	if (lane->local_peer || link->failed || link->responder.withheld || is_echo(link, greeting))
 		return;
-	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(greeting);
-	if (neighbour == NULL)
+	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(greeting);
+	if (local_peer == NULL)
 		return;
-	lane->neighbour = neighbour;
-	lane->peer = &softrdma_neighbour_board(neighbour)->slots[greeting->slot];
+	lane->local_peer = local_peer;
+	lane->peer = &softrdma_local_peer_board(local_peer)->slots[greeting->slot];
 	lane->peer_number = greeting->number;
 	memcpy(lane->own->peer_id, greeting->id, sizeof(lane->own->peer_id));
 	lane->own->peer_slot = greeting->slot;
@@ -187,7 +187,7 @@ put(struct lane **at)
 {
 	struct lane *lane = *at;
 	*at = lane->next;
-	softrdma_neighbour_leave(lane->neighbour);
+	softrdma_local_peer_leave(lane->local_peer);
 	free(lane);
 }
 
@@ -214,10 +214,10 @@ softrdma_direct_end(struct softrdma_link *link)
 		return;
 	softrdma_direct_shut(link);
 	link->lane = NULL;
-	for (int i = 0; i < SOFTRDMA_WINDOWS; i++)
-		softrdma_window_close(&lane->windows[i]);
+	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++)
+		softrdma_peer_map_close(&lane->maps[i]);
 	softrdma_board_give_slot(lane->own);
-	if (lane->neighbour == NULL) {
+	if (lane->local_peer == NULL) {
 		free(lane);
 		return;
 	}
@@ -277,7 +277,7 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 {
 	const int right =
 		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
-	const struct softrdma_board *board = softrdma_neighbour_board(lane->neighbour);
+	const struct softrdma_board *board = softrdma_local_peer_board(lane->local_peer);
 	const struct softrdma_board_region *at = NULL;
 	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && at == NULL; step++) {
 		at = &board->regions[softrdma_board_place(send->key, step)];
@@ -295,30 +295,30 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 	return offset <= region->length && send->length <= region->length - offset;
 }
 
-/* the window of the region: an existing one, or a new one that replaces the least recently used */
-static struct softrdma_window *
-window_of(struct lane *lane, const struct softrdma_board_region *region)
+/* the mapping of the region: an existing one, or a new one that replaces the least recently used */
+static struct softrdma_peer_map *
+map_of(struct lane *lane, const struct softrdma_board_region *region)
 {
-	struct softrdma_window *window = &lane->windows[0];
-	for (int i = 0; i < SOFTRDMA_WINDOWS; i++) {
-		struct softrdma_window *at = &lane->windows[i];
+	struct softrdma_peer_map *map = &lane->maps[0];
+	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++) {
+		struct softrdma_peer_map *at = &lane->maps[i];
 		if (at->serial == region->serial && at->addr == region->addr &&
 			at->length == region->length) {
 			at->used = ++lane->uses;
 			return at;
 		}
-		if (at->used < window->used)
-			window = at;
+		if (at->used < map->used)
+			map = at;
 	}
-	softrdma_window_close(window);
-	softrdma_window_open(window, lane->neighbour, region, softrdma_board_trusts_files());
-	window->used = ++lane->uses;
-	return window;
+	softrdma_peer_map_close(map);
+	softrdma_peer_map_open(map, lane->local_peer, region, softrdma_board_trusts_files());
+	map->used = ++lane->uses;
+	return map;
 }
 
 /* false: local memory is missing */
 static bool
-copy_by_window(const struct softrdma_place *place, uint8_t *there, bool from_there)
+copy_by_map(const struct softrdma_place *place, uint8_t *there, bool from_there)
 {
 	for (int i = 0; i < place->count; i++) {
 		const struct softrdma_mr *mr = place->mr[i];
@@ -348,7 +348,7 @@ is_open(const struct lane *lane)
 	const struct softrdma_board_slot *peer = lane->peer;
 	return atomic_load(&peer->open) == lane->peer_number && peer->peer_number == lane->number &&
 		peer->peer_slot == lane->slot && memcmp(peer->peer_id, lane->id, sizeof(lane->id)) == 0 &&
-		softrdma_neighbour_alive(lane->neighbour);
+		softrdma_local_peer_alive(lane->local_peer);
 }
 
 /* copies one part of the oldest request while busy is set; false: this cannot be done locally */
@@ -362,10 +362,10 @@ copy_piece(struct lane *lane, const struct softrdma_send *send, const struct sof
 	const bool from_there = send->opcode == SOFTRDMA_OP_READ;
 	const uint64_t addr = send->remote_addr + lane->done;
 	const uint64_t offset = addr - region.addr;
-	struct softrdma_window *window = window_of(lane, &region);
-	if (window->base && softrdma_window_holds(window, offset, len))
-		return copy_by_window(place, window->base + offset, from_there);
-	return softrdma_neighbour_copy(lane->neighbour, place->iov, place->count, addr, len, from_there);
+	struct softrdma_peer_map *map = map_of(lane, &region);
+	if (map->base && softrdma_peer_map_holds(map, offset, len))
+		return copy_by_map(place, map->base + offset, from_there);
+	return softrdma_local_peer_copy(lane->local_peer, place->iov, place->count, addr, len, from_there);
 }
 
 /* copies the next part of the request; false: the whole request must go by TCP */
@@ -400,7 +400,7 @@ bool
 softrdma_direct_run(struct softrdma_link *link)
 {
 	struct lane *lane = lane_of(link);
-	if (lane->neighbour == NULL || link->state != SOFTRDMA_LINK_UP)
+	if (lane->local_peer == NULL || link->state != SOFTRDMA_LINK_UP)
 		return false;
 	size_t budget = SOFTRDMA_DIRECT_MAX;
 	const struct softrdma_send *send;

@@ -194,7 +194,7 @@ test_writes_and_reads(void **state)
 }
 
 static void
-test_through_windows(void **state)
+test_through_peer_maps(void **state)
 {
 	(void)state;
 	static const struct {
@@ -222,14 +222,14 @@ test_many_regions(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
-	struct file files[SOFTRDMA_WINDOWS + 2];
+	struct file files[SOFTRDMA_PEER_MAPS + 2];
 	near_init(&p, "1");
-	for (size_t i = 0; i < SOFTRDMA_WINDOWS + 2; i++)
+	for (size_t i = 0; i < SOFTRDMA_PEER_MAPS + 2; i++)
 		file_init(&files[i], true);
-	for (size_t i = 0; i < 3 * (SOFTRDMA_WINDOWS + 2); i++)
-		expect_moves(p.active, the_mr, files[i % (SOFTRDMA_WINDOWS + 2)].mr, 4096 * i, 64);
-	assert_int_equal(made_by(p.active), 6 * (SOFTRDMA_WINDOWS + 2));
-	for (size_t i = 0; i < SOFTRDMA_WINDOWS + 2; i++)
+	for (size_t i = 0; i < 3 * (SOFTRDMA_PEER_MAPS + 2); i++)
+		expect_moves(p.active, the_mr, files[i % (SOFTRDMA_PEER_MAPS + 2)].mr, 4096 * i, 64);
+	assert_int_equal(made_by(p.active), 6 * (SOFTRDMA_PEER_MAPS + 2));
+	for (size_t i = 0; i < SOFTRDMA_PEER_MAPS + 2; i++)
 		file_fini(&files[i]);
 	near_fini(&p);
 }
@@ -876,7 +876,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_writes_and_reads),
-		device_test(test_through_windows),
+		device_test(test_through_peer_maps),
 		device_test(test_many_regions),
 		device_test(test_pieces_and_inline),
 		device_test(test_order),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_neighbour.c -- another process of the same host (local peer): its board and its memory */
+/* test_local_peer.c -- another process of the same host (local peer): its board and its memory */
 
 #include "connected.h"
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "softrdma/samehost/board.h"
-#include "softrdma/samehost/neighbour.h"
+#include "softrdma/samehost/local_peer.h"
 
 #define PIECE ((size_t)4096)
 /* more than one block of a mapping, and not a whole number of blocks */
@@ -38,7 +38,7 @@ struct other {
 
 /* for this run only, because several may run at a time */
 static char named[64], deleted[64];
-static const char on_disk[] = "test-neighbour-file";
+static const char on_disk[] = "test-local-peer-file";
 
 static int
 open_memory(enum memory memory)
@@ -191,24 +191,24 @@ test_meets(void **state)
 	(void)state;
 	struct other other;
 	other_init(&other);
-	struct softrdma_neighbour *one = softrdma_neighbour_meet(&other.told->greeting);
+	struct softrdma_local_peer *one = softrdma_local_peer_meet(&other.told->greeting);
 	assert_non_null(one);
-	struct softrdma_neighbour *two = softrdma_neighbour_meet(&other.told->greeting);
+	struct softrdma_local_peer *two = softrdma_local_peer_meet(&other.told->greeting);
 	assert_ptr_equal(one, two);
-	assert_memory_equal(softrdma_neighbour_board(one)->id, other.told->greeting.id,
+	assert_memory_equal(softrdma_local_peer_board(one)->id, other.told->greeting.id,
 		SOFTRDMA_BOARD_ID_SIZE);
-	assert_true(softrdma_neighbour_alive(one));
-	softrdma_neighbour_leave(one);
-	assert_true(softrdma_neighbour_alive(two));
+	assert_true(softrdma_local_peer_alive(one));
+	softrdma_local_peer_leave(one);
+	assert_true(softrdma_local_peer_alive(two));
 
 	struct other third;
 	other_init(&third);
-	struct softrdma_neighbour *three = softrdma_neighbour_meet(&third.told->greeting);
+	struct softrdma_local_peer *three = softrdma_local_peer_meet(&third.told->greeting);
 	assert_non_null(three);
 	assert_ptr_not_equal(three, two);
-	softrdma_neighbour_leave(two); /* not the newest one */
-	assert_true(softrdma_neighbour_alive(three));
-	softrdma_neighbour_leave(three);
+	softrdma_local_peer_leave(two); /* not the newest one */
+	assert_true(softrdma_local_peer_alive(three));
+	softrdma_local_peer_leave(three);
 	other_fini(&third);
 	other_fini(&other);
 }
@@ -221,15 +221,15 @@ test_dies(void **state)
 	for (int how = 0; how < 3; how++) {
 		struct other other;
 		other_init(&other);
-		struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(&other.told->greeting);
-		assert_true(softrdma_neighbour_alive(neighbour));
+		struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&other.told->greeting);
+		assert_true(softrdma_local_peer_alive(local_peer));
 		if (how == 0)
 			other_kill(&other);
 		else
 			give_order(&other, how == 1 ? ORDER_EXEC : ORDER_DIE);
-		wait_until(!softrdma_neighbour_alive(neighbour));
-		assert_false(softrdma_neighbour_alive(neighbour));
-		softrdma_neighbour_leave(neighbour);
+		wait_until(!softrdma_local_peer_alive(local_peer));
+		assert_false(softrdma_local_peer_alive(local_peer));
+		softrdma_local_peer_leave(local_peer);
 		other_fini(&other);
 	}
 }
@@ -243,17 +243,17 @@ test_was_never_alive(void **state)
 	softrdma_board_open();
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
 	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, 1);
-	struct softrdma_neighbour *neighbour = softrdma_neighbour_meet(&greeting);
-	assert_non_null(neighbour);
-	assert_false(softrdma_neighbour_alive(neighbour));
-	softrdma_neighbour_leave(neighbour);
+	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&greeting);
+	assert_non_null(local_peer);
+	assert_false(softrdma_local_peer_alive(local_peer));
+	softrdma_local_peer_leave(local_peer);
 	softrdma_board_close();
 }
 
 static void
 expect_refused(struct softrdma_greeting greeting)
 {
-	assert_null(softrdma_neighbour_meet(&greeting));
+	assert_null(softrdma_local_peer_meet(&greeting));
 }
 
 static void
@@ -308,8 +308,8 @@ test_refuses(void **state)
 
 struct view {
 	struct other other;
-	struct softrdma_neighbour *neighbour;
-	struct softrdma_window window;
+	struct softrdma_local_peer *local_peer;
+	struct softrdma_peer_map map;
 };
 
 static void
@@ -317,14 +317,14 @@ view_init(struct view *v)
 {
 	memset(v, 0, sizeof(*v));
 	other_init(&v->other);
-	v->neighbour = softrdma_neighbour_meet(&v->other.told->greeting);
-	assert_non_null(v->neighbour);
+	v->local_peer = softrdma_local_peer_meet(&v->other.told->greeting);
+	assert_non_null(v->local_peer);
 }
 
 static void
 view_fini(struct view *v)
 {
-	softrdma_neighbour_leave(v->neighbour);
+	softrdma_local_peer_leave(v->local_peer);
 	other_fini(&v->other);
 }
 
@@ -332,9 +332,9 @@ static bool
 opens(struct view *v, enum memory memory, bool trust_files)
 {
 	const struct softrdma_board_region *region = &v->other.told->regions[memory];
-	softrdma_window_open(&v->window, v->neighbour, region, trust_files);
-	assert_int_equal(v->window.serial, region->serial);
-	return v->window.base != NULL;
+	softrdma_peer_map_open(&v->map, v->local_peer, region, trust_files);
+	assert_int_equal(v->map.serial, region->serial);
+	return v->map.base != NULL;
 }
 
 /* bytes written through the mapping are what the other process has in its memory */
@@ -345,17 +345,17 @@ expect_same_memory(struct view *v, enum memory memory)
 	const size_t offsets[] = { 0, region->length - PIECE, ((size_t)2 << 20) - PIECE - 100 };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		struct iovec here = { the_mem, PIECE };
-		assert_true(softrdma_window_holds(&v->window, offsets[i], PIECE));
-		memset(v->window.base + offsets[i], 'a' + (int)memory, PIECE);
-		assert_true(softrdma_neighbour_copy(v->neighbour, &here, 1, region->addr + offsets[i], PIECE,
-			true));
+		assert_true(softrdma_peer_map_holds(&v->map, offsets[i], PIECE));
+		memset(v->map.base + offsets[i], 'a' + (int)memory, PIECE);
+		assert_true(softrdma_local_peer_copy(v->local_peer, &here, 1, region->addr + offsets[i],
+			PIECE, true));
 		for (size_t at = 0; at < PIECE; at++)
 			assert_int_equal(the_mem[at], 'a' + memory);
 	}
 }
 
 static void
-test_windows(void **state)
+test_peer_maps(void **state)
 {
 	(void)state;
 	static const struct {
@@ -370,14 +370,14 @@ test_windows(void **state)
 	view_init(&v);
 	for (int i = 0; i < MEMORIES; i++) {
 		assert_int_equal(opens(&v, (enum memory)i, false), wanted[i].sealed_only);
-		if (v.window.base)
+		if (v.map.base)
 			expect_same_memory(&v, (enum memory)i);
-		softrdma_window_close(&v.window);
+		softrdma_peer_map_close(&v.map);
 		assert_int_equal(opens(&v, (enum memory)i, true), wanted[i].trusted);
-		if (v.window.base)
+		if (v.map.base)
 			expect_same_memory(&v, (enum memory)i);
-		softrdma_window_close(&v.window);
-		assert_null(v.window.base);
+		softrdma_peer_map_close(&v.map);
+		assert_null(v.map.base);
 	}
 	view_fini(&v);
 }
@@ -394,7 +394,7 @@ test_name_of_another(void **state)
 	assert_int_equal(ftruncate(fd, FILE_SIZE), 0);
 	assert_true(opens(&v, NAMED, true));
 	expect_same_memory(&v, NAMED);
-	softrdma_window_close(&v.window);
+	softrdma_peer_map_close(&v.map);
 	char byte;
 	assert_int_equal(pread(fd, &byte, 1, PIECE + 8), 1);
 	assert_int_equal(byte, 0);
@@ -403,7 +403,7 @@ test_name_of_another(void **state)
 }
 
 static void
-test_no_window(void **state)
+test_no_peer_map(void **state)
 {
 	(void)state;
 	struct view v;
@@ -429,19 +429,19 @@ test_no_window(void **state)
 		assert_false(opens(&v, fails[i].memory, fails[i].memory == NAMED));
 		assert_true(fail_nothing() > 0);
 		assert_int_equal(count_fds(), fds);
-		softrdma_window_close(&v.window);
+		softrdma_peer_map_close(&v.map);
 	}
 	/* a region that is not mapped, or only in part, or cannot be */
 	static const uint64_t lengths[] = { (uint64_t)1 << 40, SIZE_MAX, UINT64_MAX / 2 };
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		v.other.told->regions[SEALED].length = lengths[i];
 		assert_false(opens(&v, SEALED, true));
-		softrdma_window_close(&v.window);
+		softrdma_peer_map_close(&v.map);
 	}
 	v.other.told->regions[SEALED].addr = UINT64_MAX - 100;
 	v.other.told->regions[SEALED].length = 101;
 	assert_false(opens(&v, SEALED, true));
-	softrdma_window_close(&v.window);
+	softrdma_peer_map_close(&v.map);
 	other_kill(&v.other);
 	assert_false(opens(&v, NAMED, true));
 	view_fini(&v);
@@ -455,17 +455,17 @@ test_blocks_are_missing(void **state)
 	struct view v;
 	view_init(&v);
 	assert_true(opens(&v, RESIZABLE, true));
-	assert_true(softrdma_window_holds(&v.window, 0, 1));
+	assert_true(softrdma_peer_map_holds(&v.map, 0, 1));
 	/* blocks outside the region are missing too */
 	const size_t length = v.other.told->regions[RESIZABLE].length;
-	assert_false(softrdma_window_holds(&v.window, length, 1));
-	assert_false(softrdma_window_holds(&v.window, length + 1, 1));
-	assert_false(softrdma_window_holds(&v.window, length - 1, 2));
-	assert_false(softrdma_window_holds(&v.window, 1, SIZE_MAX));
+	assert_false(softrdma_peer_map_holds(&v.map, length, 1));
+	assert_false(softrdma_peer_map_holds(&v.map, length + 1, 1));
+	assert_false(softrdma_peer_map_holds(&v.map, length - 1, 2));
+	assert_false(softrdma_peer_map_holds(&v.map, 1, SIZE_MAX));
 	give_and_wait(&v.other, ORDER_TRUNCATE);
-	assert_false(softrdma_window_holds(&v.window, (size_t)4 << 20, 1));
-	assert_false(softrdma_window_holds(&v.window, ((size_t)2 << 20) - 9, 2));
-	softrdma_window_close(&v.window);
+	assert_false(softrdma_peer_map_holds(&v.map, (size_t)4 << 20, 1));
+	assert_false(softrdma_peer_map_holds(&v.map, ((size_t)2 << 20) - 9, 2));
+	softrdma_peer_map_close(&v.map);
 	view_fini(&v);
 }
 
@@ -482,25 +482,25 @@ test_copies(void **state)
 	struct iovec back = { the_mem + 2000, 128 };
 	for (size_t i = 0; i < 2000; i++)
 		the_mem[i] = (uint8_t)(i * 7 + 1);
-	assert_true(softrdma_neighbour_copy(v.neighbour, pieces, 2, remote, 128, false));
-	assert_true(softrdma_neighbour_copy(v.neighbour, &back, 1, remote, 128, true));
+	assert_true(softrdma_local_peer_copy(v.local_peer, pieces, 2, remote, 128, false));
+	assert_true(softrdma_local_peer_copy(v.local_peer, &back, 1, remote, 128, true));
 	assert_memory_equal(the_mem + 2000, the_mem, 100);
 	assert_memory_equal(the_mem + 2100, the_mem + 1000, 28);
 
 	/* the kernel forbids it */
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
-	assert_false(softrdma_neighbour_copy(v.neighbour, pieces, 2, remote, 128, false));
+	assert_false(softrdma_local_peer_copy(v.local_peer, pieces, 2, remote, 128, false));
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
-	assert_false(softrdma_neighbour_copy(v.neighbour, &back, 1, remote, 128, true));
+	assert_false(softrdma_local_peer_copy(v.local_peer, &back, 1, remote, 128, true));
 	fail_nothing();
 
 	/* a part of the memory is gone, then all of it */
 	give_and_wait(&v.other, ORDER_UNMAP);
 	back.iov_len = 2 * PIECE;
-	assert_false(softrdma_neighbour_copy(v.neighbour, &back, 1, remote - 8 - PIECE, 2 * PIECE, true));
-	assert_false(softrdma_neighbour_copy(v.neighbour, pieces, 2, remote, 128, false));
+	assert_false(softrdma_local_peer_copy(v.local_peer, &back, 1, remote - 8 - PIECE, 2 * PIECE, true));
+	assert_false(softrdma_local_peer_copy(v.local_peer, pieces, 2, remote, 128, false));
 	other_kill(&v.other);
-	assert_false(softrdma_neighbour_copy(v.neighbour, pieces, 2, remote, 128, false));
+	assert_false(softrdma_local_peer_copy(v.local_peer, pieces, 2, remote, 128, false));
 	view_fini(&v);
 }
 
@@ -514,9 +514,9 @@ main(void)
 		device_test(test_dies),
 		device_test(test_was_never_alive),
 		device_test(test_refuses),
-		device_test(test_windows),
+		device_test(test_peer_maps),
 		device_test(test_name_of_another),
-		device_test(test_no_window),
+		device_test(test_no_peer_map),
 		device_test(test_blocks_are_missing),
 		device_test(test_copies),
 	};

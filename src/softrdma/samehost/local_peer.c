@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* neighbour.c -- a local peer: another process on the same host, with its board and its memory */
+/* local_peer.c -- a local peer: another process on the same host, with its board and its memory */
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,31 +19,31 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/persist/mapping.h"
-#include "softrdma/samehost/neighbour.h"
+#include "softrdma/samehost/local_peer.h"
 
 #define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* bytes of a window's block, which is populated as a whole on its first use */
+/* bytes of a mapping's block, which is populated as a whole on its first use */
 #define BLOCK ((size_t)2 << 20)
 
 #define PROC_PATH_MAX 64
 
-struct softrdma_neighbour {
-	struct softrdma_neighbour *next; /* under the lock */
-	unsigned users;                  /* under the lock */
+struct softrdma_local_peer {
+	struct softrdma_local_peer *next; /* under the lock */
+	unsigned users;                   /* under the lock */
 	pid_t pid;
 	const struct softrdma_board *board;
 };
 
-static pthread_mutex_t neighbours_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct softrdma_neighbour *neighbours;
+static pthread_mutex_t local_peers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_local_peer *local_peers;
 
 void
-softrdma_neighbour_after_fork(void)
+softrdma_local_peer_after_fork(void)
 {
-	softrdma_fork_keep(neighbours);
-	neighbours = NULL;
-	neighbours_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	softrdma_fork_keep(local_peers);
+	local_peers = NULL;
+	local_peers_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* --- boards --- */
@@ -85,77 +85,77 @@ map_board(const struct softrdma_greeting *greeting)
 }
 
 /* the caller holds the lock */
-static struct softrdma_neighbour *
+static struct softrdma_local_peer *
 find(const struct softrdma_greeting *greeting)
 {
-	struct softrdma_neighbour *neighbour = neighbours;
-	while (neighbour && memcmp(neighbour->board->id, greeting->id, sizeof(greeting->id)) != 0)
-		neighbour = neighbour->next;
-	return neighbour;
+	struct softrdma_local_peer *local_peer = local_peers;
+	while (local_peer && memcmp(local_peer->board->id, greeting->id, sizeof(greeting->id)) != 0)
+		local_peer = local_peer->next;
+	return local_peer;
 }
 
 /* the caller holds the lock */
-static struct softrdma_neighbour *
+static struct softrdma_local_peer *
 add(const struct softrdma_greeting *greeting)
 {
-	struct softrdma_neighbour *neighbour = calloc(1, sizeof(*neighbour));
-	if (neighbour == NULL)
+	struct softrdma_local_peer *local_peer = calloc(1, sizeof(*local_peer));
+	if (local_peer == NULL)
 		return NULL;
-	neighbour->board = map_board(greeting);
-	if (neighbour->board == NULL) {
-		free(neighbour);
+	local_peer->board = map_board(greeting);
+	if (local_peer->board == NULL) {
+		free(local_peer);
 		return NULL;
 	}
-	neighbour->pid = (pid_t)greeting->pid;
-	neighbour->next = neighbours;
-	neighbours = neighbour;
-	return neighbour;
+	local_peer->pid = (pid_t)greeting->pid;
+	local_peer->next = local_peers;
+	local_peers = local_peer;
+	return local_peer;
 }
 
-struct softrdma_neighbour *
-softrdma_neighbour_meet(const struct softrdma_greeting *greeting)
+struct softrdma_local_peer *
+softrdma_local_peer_meet(const struct softrdma_greeting *greeting)
 {
-	pthread_mutex_lock(&neighbours_lock);
-	struct softrdma_neighbour *neighbour = find(greeting);
-	if (neighbour == NULL)
-		neighbour = add(greeting);
-	if (neighbour)
-		neighbour->users++;
-	pthread_mutex_unlock(&neighbours_lock);
-	return neighbour;
+	pthread_mutex_lock(&local_peers_lock);
+	struct softrdma_local_peer *local_peer = find(greeting);
+	if (local_peer == NULL)
+		local_peer = add(greeting);
+	if (local_peer)
+		local_peer->users++;
+	pthread_mutex_unlock(&local_peers_lock);
+	return local_peer;
 }
 
 void
-softrdma_neighbour_leave(struct softrdma_neighbour *neighbour)
+softrdma_local_peer_leave(struct softrdma_local_peer *local_peer)
 {
-	pthread_mutex_lock(&neighbours_lock);
-	bool last = --neighbour->users == 0;
+	pthread_mutex_lock(&local_peers_lock);
+	bool last = --local_peer->users == 0;
 	if (last) {
-		struct softrdma_neighbour **at = &neighbours;
-		while (*at != neighbour)
+		struct softrdma_local_peer **at = &local_peers;
+		while (*at != local_peer)
 			at = &(*at)->next;
-		*at = neighbour->next;
+		*at = local_peer->next;
 	}
-	pthread_mutex_unlock(&neighbours_lock);
+	pthread_mutex_unlock(&local_peers_lock);
 	if (!last)
 		return;
-	munmap((void *)(uintptr_t)neighbour->board, sizeof(*neighbour->board));
-	free(neighbour);
+	munmap((void *)(uintptr_t)local_peer->board, sizeof(*local_peer->board));
+	free(local_peer);
 }
 
 const struct softrdma_board *
-softrdma_neighbour_board(const struct softrdma_neighbour *neighbour)
+softrdma_local_peer_board(const struct softrdma_local_peer *local_peer)
 {
-	return neighbour->board;
+	return local_peer->board;
 }
 
 bool
-softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour)
+softrdma_local_peer_alive(const struct softrdma_local_peer *local_peer)
 {
-	return softrdma_board_is_held(&neighbour->board->alive);
+	return softrdma_board_is_held(&local_peer->board->alive);
 }
 
-/* --- windows --- */
+/* --- mappings --- */
 
 /* finds the area that contains the whole region; false: there is no such area */
 static bool
@@ -255,31 +255,31 @@ map_file(int fd, uint64_t offset, size_t length, bool trust_files)
 }
 
 void
-softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
+softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_local_peer *local_peer,
 	const struct softrdma_board_region *region, bool trust_files)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct softrdma_area area;
-	window->serial = region->serial;
-	window->addr = region->addr;
-	window->length = region->length;
+	map->serial = region->serial;
+	map->addr = region->addr;
+	map->length = region->length;
 	if (region->length > SIZE_MAX / 2 || region->addr > UINT64_MAX - region->length)
 		return; /* such a region cannot exist: the board is wrong */
-	int fd = open_file(neighbour->pid, region, trust_files, &area);
+	int fd = open_file(local_peer->pid, region, trust_files, &area);
 	if (fd < 0)
 		return;
 	uint64_t offset = area.offset + (region->addr - area.start);
 	uint64_t skip = offset % page; /* an area begins at a page, a region need not */
-	window->map_length = skip + region->length;
-	window->touched = calloc(window->map_length / BLOCK + 1, 1);
-	if (window->touched == NULL)
+	map->map_length = skip + region->length;
+	map->touched = calloc(map->map_length / BLOCK + 1, 1);
+	if (map->touched == NULL)
 		goto out_close;
-	window->map = map_file(fd, offset - skip, window->map_length, trust_files);
-	if (window->map != MAP_FAILED) {
-		window->base = (uint8_t *)window->map + skip;
+	map->map = map_file(fd, offset - skip, map->map_length, trust_files);
+	if (map->map != MAP_FAILED) {
+		map->base = (uint8_t *)map->map + skip;
 	} else {
-		free(window->touched);
-		window->touched = NULL;
+		free(map->touched);
+		map->touched = NULL;
 	}
 
 out_close:
@@ -287,34 +287,34 @@ out_close:
 }
 
 void
-softrdma_window_close(struct softrdma_window *window)
+softrdma_peer_map_close(struct softrdma_peer_map *map)
 {
-	if (window->base)
-		munmap(window->map, window->map_length);
-	free(window->touched);
-	memset(window, 0, sizeof(*window));
+	if (map->base)
+		munmap(map->map, map->map_length);
+	free(map->touched);
+	memset(map, 0, sizeof(*map));
 }
 
 /* populates a block; false where an access would raise SIGBUS, because the disk is full or memory is missing */
 static bool
-touch(struct softrdma_window *window, size_t block)
+touch(struct softrdma_peer_map *map, size_t block)
 {
 	size_t offset = block * BLOCK;
-	size_t left = window->map_length - offset;
-	if (softrdma_copy_populate((char *)window->map + offset, left < BLOCK ? left : BLOCK) != 0)
+	size_t left = map->map_length - offset;
+	if (softrdma_copy_populate((char *)map->map + offset, left < BLOCK ? left : BLOCK) != 0)
 		return false;
-	window->touched[block] = 1;
+	map->touched[block] = 1;
 	return true;
 }
 
 bool
-softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len)
+softrdma_peer_map_holds(struct softrdma_peer_map *map, uint64_t offset, size_t len)
 {
-	if (offset > window->length || len > window->length - offset)
+	if (offset > map->length || len > map->length - offset)
 		return false;
-	size_t first = (size_t)(window->base - (uint8_t *)window->map) + offset;
+	size_t first = (size_t)(map->base - (uint8_t *)map->map) + offset;
 	for (size_t block = first / BLOCK; block <= (first + len - 1) / BLOCK; block++) {
-		if (!window->touched[block] && !touch(window, block))
+		if (!map->touched[block] && !touch(map, block))
 			return false;
 	}
 	return true;
@@ -323,11 +323,12 @@ softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t le
 /* --- other memory --- */
 
 bool
-softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
+softrdma_local_peer_copy(const struct softrdma_local_peer *local_peer, const struct iovec *local, int count,
 	uint64_t remote, size_t len, bool from_there)
 {
 	const struct iovec there = { (void *)(uintptr_t)remote, len };
-	ssize_t n = from_there ? process_vm_readv(neighbour->pid, local, (unsigned long)count, &there, 1, 0)
-			       : process_vm_writev(neighbour->pid, local, (unsigned long)count, &there, 1, 0);
+	ssize_t n = from_there
+		? process_vm_readv(local_peer->pid, local, (unsigned long)count, &there, 1, 0)
+		: process_vm_writev(local_peer->pid, local, (unsigned long)count, &there, 1, 0);
 	return n == (ssize_t)len;
 }

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * neighbour.h -- a local peer: another process on the same host, with its board (board.h) and its memory
+ * local_peer.h -- a local peer: another process on the same host, with its board (board.h) and its memory
  *
  * A local peer's memory is accessed in two ways. A file that both processes can map is mapped here too (a
- * window), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
+ * map), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
  * against truncation. To check the length of any other file before each access would cost more than the access,
  * and would leave a gap. So another file is mapped only if the user promises that it is not truncated. It must
  * also be in memory or on DAX, where a store to an allocated block cannot fail. The kernel copies all other
@@ -14,8 +14,8 @@
  * There is one object for each process, shared by its connections. Any thread unless stated otherwise.
  */
 
-#ifndef SOFTRDMA_NEIGHBOUR_H
-#define SOFTRDMA_NEIGHBOUR_H
+#ifndef SOFTRDMA_LOCAL_PEER_H
+#define SOFTRDMA_LOCAL_PEER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,13 +25,13 @@
 #include "softrdma/samehost/board.h"
 #include "softrdma/wire/wire.h"
 
-struct softrdma_neighbour;
+struct softrdma_local_peer;
 
 /* a mapping of a local peer's file; belongs to one connection, under its lock */
-struct softrdma_window {
+struct softrdma_peer_map {
 	uint64_t serial;       /* of the region that it shows; 0: none */
 	uint64_t addr, length; /* of that region */
-	uint64_t used;         /* number of its last use: the window with the lowest one is replaced */
+	uint64_t used;         /* number of its last use: the mapping with the lowest one is replaced */
 	uint8_t *base;         /* address of the region here; NULL: its memory cannot be mapped */
 	void *map;
 	size_t map_length;
@@ -39,26 +39,26 @@ struct softrdma_window {
 };
 
 /* maps the board that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
-struct softrdma_neighbour *softrdma_neighbour_meet(const struct softrdma_greeting *greeting);
+struct softrdma_local_peer *softrdma_local_peer_meet(const struct softrdma_greeting *greeting);
 /* removes a user; the last one unmaps the board */
-void softrdma_neighbour_leave(struct softrdma_neighbour *neighbour);
+void softrdma_local_peer_leave(struct softrdma_local_peer *local_peer);
 
-const struct softrdma_board *softrdma_neighbour_board(const struct softrdma_neighbour *neighbour);
+const struct softrdma_board *softrdma_local_peer_board(const struct softrdma_local_peer *local_peer);
 /* true if the process still lives and has not executed another program; it may end right after the call */
-bool softrdma_neighbour_alive(const struct softrdma_neighbour *neighbour);
+bool softrdma_local_peer_alive(const struct softrdma_local_peer *local_peer);
 
 /*
- * Opens a closed window for the region. window->base is NULL if the memory cannot be mapped. Files that can be
+ * Opens a closed mapping for the region. map->base is NULL if the memory cannot be mapped. Files that can be
  * truncated are mapped only if trust_files is true.
  */
-void softrdma_window_open(struct softrdma_window *window, const struct softrdma_neighbour *neighbour,
+void softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_local_peer *local_peer,
 	const struct softrdma_board_region *region, bool trust_files);
-void softrdma_window_close(struct softrdma_window *window);
+void softrdma_peer_map_close(struct softrdma_peer_map *map);
 /* true if the blocks of len bytes from offset of the region are allocated; allocates them on first use */
-bool softrdma_window_holds(struct softrdma_window *window, uint64_t offset, size_t len);
+bool softrdma_peer_map_holds(struct softrdma_peer_map *map, uint64_t offset, size_t len);
 
 /* copies between ranges of this process's memory and one of the local peer's; false: not all was copied */
-bool softrdma_neighbour_copy(const struct softrdma_neighbour *neighbour, const struct iovec *local, int count,
-	uint64_t remote, size_t len, bool from_there);
+bool softrdma_local_peer_copy(const struct softrdma_local_peer *local_peer, const struct iovec *local,
+	int count, uint64_t remote, size_t len, bool from_there);
 
-#endif /* SOFTRDMA_NEIGHBOUR_H */
+#endif /* SOFTRDMA_LOCAL_PEER_H */
