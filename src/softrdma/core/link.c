@@ -110,8 +110,8 @@ softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);
 	softrdma_responder_fail(&link->responder);
-	if (link->lane)
-		link->lane->ops->shut(link);
+	if (link->shm_path)
+		link->shm_path->ops->shut(link);
 	softrdma_recv_queue_forget(link->responder.queue, link);
 	discard_payload(&link->rx);
 	if (!drop_requests(&link->tx))
@@ -307,8 +307,8 @@ peer_greets(struct softrdma_link *link, const uint8_t *id)
 	struct softrdma_greeting greeting;
 	softrdma_greeting_decode(&link->rx.frame, &greeting);
 	memcpy(greeting.id, id, sizeof(greeting.id));
-	if (link->lane)
-		link->lane->ops->greeted(link, &greeting);
+	if (link->shm_path)
+		link->shm_path->ops->greeted(link, &greeting);
 }
 
 /* the payload of a frame is complete */
@@ -552,7 +552,7 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 		return true;
 	}
 	struct softrdma_greeting greeting;
-	if (link->lane && link->lane->ops->greet(link, &greeting)) {
+	if (link->shm_path && link->shm_path->ops->greet(link, &greeting)) {
 		softrdma_greeting_encode(&greeting, &out->frame);
 		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
 		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(greeting.id));

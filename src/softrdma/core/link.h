@@ -75,8 +75,8 @@ struct softrdma_link_ops {
 	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, when the connection ends */
 };
 
-/* what a link calls of its lane, with its lock held */
-struct softrdma_lane_ops {
+/* what a link calls of its path, with its lock held */
+struct softrdma_shm_path_ops {
 	/* gives the greeting that is to leave now; false: none */
 	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);
 	/* the peer's greeting says where its board is: from here on each side may access the other's memory */
@@ -86,8 +86,8 @@ struct softrdma_lane_ops {
 };
 
 /* a link's shared-memory path to a peer on the same host; the rest of it is in direct.c */
-struct softrdma_lane {
-	const struct softrdma_lane_ops *ops;
+struct softrdma_shm_path {
+	const struct softrdma_shm_path_ops *ops;
 };
 
 struct softrdma_link {
@@ -114,7 +114,7 @@ struct softrdma_link {
 	struct softrdma_tx tx;
 
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
-	struct softrdma_lane *lane; /* NULL: the peer is not known to be on this host (direct.h) */
+	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (direct.h) */
 
 	struct softrdma_link *starving_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
 	uint32_t frames_received;            /* number of headers, modulo 2^32 */

@@ -319,7 +319,7 @@ void
 softrdma_connection_send(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
-	if (link->lane)
+	if (link->shm_path)
 		make_directly(conn);
 	update_absence_timer(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */

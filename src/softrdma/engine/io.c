@@ -65,7 +65,7 @@ err_close_engine:
 
 /* a queue pair may outlive its id, and so the engine: then only the thread that destroys it still uses its link */
 static void
-end_lane(struct softrdma_connection *conn, const void *arg)
+end_path(struct softrdma_connection *conn, const void *arg)
 {
 	(void)arg;
 	softrdma_direct_end(&conn->link);
@@ -77,7 +77,7 @@ stop(void)
 	softrdma_engine_halt();
 	softrdma_workers_stop();
 	softrdma_engine_drain();
-	softrdma_links_for_each(end_lane, NULL);
+	softrdma_links_for_each(end_path, NULL);
 	softrdma_board_close();
 	softrdma_copy_close();
 	softrdma_pending_sockets_close();

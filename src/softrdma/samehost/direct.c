@@ -22,11 +22,11 @@
 #define NS_PER_S 1000000000u
 
 /* the shared-memory path of one connection to a process on this host */
-struct lane {
-	struct softrdma_lane head; /* first: the part that the link knows */
-	int fd;                    /* of the connection, which closes it after the lane has ended */
-	struct lane *next;         /* in lanes: those opened to the peer; under lanes_lock */
-	unsigned refs;             /* the link, and threads in wait_for(); under lanes_lock */
+struct shm_path {
+	struct softrdma_shm_path head; /* first: the part that the link knows */
+	int fd;                        /* of the connection, which closes it after the path has ended */
+	struct shm_path *next;         /* in paths: those opened to the peer; under shm_paths_lock */
+	unsigned refs;                 /* the link, and threads in wait_for(); under shm_paths_lock */
 	struct softrdma_local_peer *local_peer; /* NULL: the peer's greeting has not arrived */
 	struct softrdma_board_slot *own;
 	const struct softrdma_board_slot *peer;
@@ -39,21 +39,21 @@ struct lane {
 	struct softrdma_peer_map maps[SOFTRDMA_PEER_MAPS];
 };
 
-static struct lane *
-lane_of(const struct softrdma_link *link)
+static struct shm_path *
+path_of(const struct softrdma_link *link)
 {
-	return (struct lane *)link->lane;
+	return (struct shm_path *)link->shm_path;
 }
 
-static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct lane *lanes;
+static pthread_mutex_t shm_paths_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shm_path *paths;
 
 void
 softrdma_direct_after_fork(void)
 {
-	softrdma_fork_keep(lanes);
-	lanes = NULL;
-	lanes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	softrdma_fork_keep(paths);
+	paths = NULL;
+	shm_paths_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* --- beginning and end --- */
@@ -83,7 +83,7 @@ is_own_peer(int fd)
 	return get_addresses(fd, &own, &peer) && softrdma_endpoint_equal(&own, &peer);
 }
 
-static const struct softrdma_lane_ops ops;
+static const struct softrdma_shm_path_ops ops;
 
 void
 softrdma_direct_offer(struct softrdma_link *link, int fd)
@@ -97,31 +97,31 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 	struct softrdma_board_slot *slot = softrdma_board_take_slot(link->responder.pd);
 	if (slot == NULL)
 		return;
-	struct lane *lane = calloc(1, sizeof(*lane));
-	if (lane == NULL) {
+	struct shm_path *path = calloc(1, sizeof(*path));
+	if (path == NULL) {
 		softrdma_board_give_slot(slot);
 		return;
 	}
-	lane->head.ops = &ops;
-	lane->fd = fd;
-	lane->refs = 1;
-	lane->own = slot;
-	lane->number = number ? number : 1;
-	lane->greeting_due = true;
-	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, lane->number);
-	lane->slot = greeting.slot;
-	memcpy(lane->id, greeting.id, sizeof(lane->id));
-	link->lane = &lane->head;
+	path->head.ops = &ops;
+	path->fd = fd;
+	path->refs = 1;
+	path->own = slot;
+	path->number = number ? number : 1;
+	path->greeting_due = true;
+	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, path->number);
+	path->slot = greeting.slot;
+	memcpy(path->id, greeting.id, sizeof(path->id));
+	link->shm_path = &path->head;
 }
 
 static bool
 greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
 {
-	struct lane *lane = lane_of(link);
-	if (!lane->greeting_due)
+	struct shm_path *path = path_of(link);
+	if (!path->greeting_due)
 		return false;
-	lane->greeting_due = false;
-	*greeting = softrdma_board_greeting(lane->own, lane->number);
+	path->greeting_due = false;
+	*greeting = softrdma_board_greeting(path->own, path->number);
 	return true;
 }
 
@@ -129,32 +129,35 @@ greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
 static bool
 is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
-	const struct lane *lane = lane_of(link);
-	return greeting->number == lane->number && greeting->slot == lane->slot &&
-		memcmp(greeting->id, lane->id, sizeof(lane->id)) == 0 && !is_own_peer(lane->fd);
+	const struct shm_path *path = path_of(link);
+	return greeting->number == path->number && greeting->slot == path->slot &&
+		memcmp(greeting->id, path->id, sizeof(path->id)) == 0 && !is_own_peer(path->fd);
 }
 
 static void
 greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
-	struct lane *lane = lane_of(link);
-	if (lane->local_peer || link->failed || link->responder.withheld || is_echo(link, greeting))
+	struct shm_path *path = path_of(link);
+	if (path->local_peer || link->failed || link->responder.withheld || is_echo(link, greeting))
 		return;
 	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(greeting);
 	if (local_peer == NULL)
 		return;
-	lane->local_peer = local_peer;
-	lane->peer = &softrdma_local_peer_board(local_peer)->slots[greeting->slot];
-	lane->peer_number = greeting->number;
-	memcpy(lane->own->peer_id, greeting->id, sizeof(lane->own->peer_id));
-	lane->own->peer_slot = greeting->slot;
-	lane->own->peer_number = greeting->number;
-	pthread_mutex_lock(&lanes_lock);
-	lane->next = lanes;
-	lanes = lane;
-	pthread_mutex_unlock(&lanes_lock);
-	/* only now, because a thread that deregisters memory must find in lanes all peers that may access it */
-	atomic_store(&lane->own->open, lane->number);
+	path->local_peer = local_peer;
+	path->peer = &softrdma_local_peer_board(local_peer)->slots[greeting->slot];
+	path->peer_number = greeting->number;
+	memcpy(path->own->peer_id, greeting->id, sizeof(path->own->peer_id));
+	path->own->peer_slot = greeting->slot;
+	path->own->peer_number = greeting->number;
+	pthread_mutex_lock(&shm_paths_lock);
+	path->next = paths;
+	paths = path;
+	pthread_mutex_unlock(&shm_paths_lock);
+	/*
+	 * only now, because a thread that deregisters memory must find all peers in paths that may access
+	 * it
+	 */
+	atomic_store(&path->own->open, path->number);
 	SOFTRDMA_LOG(INFO,
 		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
 		greeting->pid);
@@ -163,12 +166,12 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 void
 softrdma_direct_shut(struct softrdma_link *link)
 {
-	struct lane *lane = lane_of(link);
-	if (lane)
-		atomic_store(&lane->own->open, 0);
+	struct shm_path *path = path_of(link);
+	if (path)
+		atomic_store(&path->own->open, 0);
 }
 
-static const struct softrdma_lane_ops ops = {
+static const struct softrdma_shm_path_ops ops = {
 	.greet = greet,
 	.greeted = greeted,
 	.shut = softrdma_direct_shut,
@@ -176,54 +179,54 @@ static const struct softrdma_lane_ops ops = {
 
 /* true if the peer is accessing this process's memory: its busy is odd, and the thread that set it still lives */
 static bool
-is_busy(const struct lane *lane)
+is_busy(const struct shm_path *path)
 {
-	return atomic_load(&lane->peer->busy) % 2 != 0 && softrdma_board_is_held(&lane->peer->inside);
+	return atomic_load(&path->peer->busy) % 2 != 0 && softrdma_board_is_held(&path->peer->inside);
 }
 
-/* takes a lane off the list and frees it; the caller holds lanes_lock */
+/* takes a shared-memory path off the list and frees it; the caller holds shm_paths_lock */
 static void
-put(struct lane **at)
+put(struct shm_path **at)
 {
-	struct lane *lane = *at;
-	*at = lane->next;
-	softrdma_local_peer_leave(lane->local_peer);
-	free(lane);
+	struct shm_path *path = *at;
+	*at = path->next;
+	softrdma_local_peer_leave(path->local_peer);
+	free(path);
 }
 
-/* frees lanes that have ended, except those whose peer is still accessing this process's memory */
+/* frees shared-memory paths that have ended, except those whose peer is still accessing this process's memory */
 static void
 sweep(void)
 {
-	pthread_mutex_lock(&lanes_lock);
-	struct lane **at = &lanes;
+	pthread_mutex_lock(&shm_paths_lock);
+	struct shm_path **at = &paths;
 	while (*at) {
 		if ((*at)->refs == 0 && !is_busy(*at))
 			put(at);
 		else
 			at = &(*at)->next;
 	}
-	pthread_mutex_unlock(&lanes_lock);
+	pthread_mutex_unlock(&shm_paths_lock);
 }
 
 void
 softrdma_direct_end(struct softrdma_link *link)
 {
-	struct lane *lane = lane_of(link);
-	if (lane == NULL)
+	struct shm_path *path = path_of(link);
+	if (path == NULL)
 		return;
 	softrdma_direct_shut(link);
-	link->lane = NULL;
+	link->shm_path = NULL;
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++)
-		softrdma_peer_map_close(&lane->maps[i]);
-	softrdma_board_give_slot(lane->own);
-	if (lane->local_peer == NULL) {
-		free(lane);
+		softrdma_peer_map_close(&path->maps[i]);
+	softrdma_board_give_slot(path->own);
+	if (path->local_peer == NULL) {
+		free(path);
 		return;
 	}
-	pthread_mutex_lock(&lanes_lock);
-	lane->refs--;
-	pthread_mutex_unlock(&lanes_lock);
+	pthread_mutex_lock(&shm_paths_lock);
+	path->refs--;
+	pthread_mutex_unlock(&shm_paths_lock);
 	sweep();
 }
 
@@ -231,13 +234,13 @@ softrdma_direct_end(struct softrdma_link *link)
 
 /* waits until the peer ends its current access; any later access finds that the memory is hidden */
 static void
-wait_for(struct lane *lane)
+wait_for(struct shm_path *path)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
-	const unsigned busy = atomic_load(&lane->peer->busy);
+	const unsigned busy = atomic_load(&path->peer->busy);
 	const uint64_t start_ns = softrdma_now_ns();
 	bool told = false;
-	while (atomic_load(&lane->peer->busy) == busy && is_busy(lane)) {
+	while (atomic_load(&path->peer->busy) == busy && is_busy(path)) {
 		nanosleep(&look, NULL);
 		if (!told && softrdma_now_ns() - start_ns > NS_PER_S) {
 			told = true;
@@ -251,18 +254,20 @@ wait_for(struct lane *lane)
 void
 softrdma_direct_wait(void)
 {
-	pthread_mutex_lock(&lanes_lock);
-	struct lane *lane = lanes;
-	while (lane) {
-		lane->refs++;
-		pthread_mutex_unlock(&lanes_lock);
-		wait_for(lane);
-		pthread_mutex_lock(&lanes_lock);
-		lane->refs--;
-		/* the reference kept it on the list; lanes added meanwhile find that the memory is hidden */
-		lane = lane->next;
+	pthread_mutex_lock(&shm_paths_lock);
+	struct shm_path *path = paths;
+	while (path) {
+		path->refs++;
+		pthread_mutex_unlock(&shm_paths_lock);
+		wait_for(path);
+		pthread_mutex_lock(&shm_paths_lock);
+		path->refs--;
+		/*
+		 * the reference kept it on the list; paths added meanwhile find that the memory is hidden
+		 */
+		path = path->next;
 	}
-	pthread_mutex_unlock(&lanes_lock);
+	pthread_mutex_unlock(&shm_paths_lock);
 	sweep();
 }
 
@@ -273,11 +278,12 @@ softrdma_direct_wait(void)
  * the request must go to the responder.
  */
 static bool
-find_region(const struct lane *lane, const struct softrdma_send *send, struct softrdma_board_region *region)
+find_region(const struct shm_path *path, const struct softrdma_send *send,
+	struct softrdma_board_region *region)
 {
 	const int right =
 		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
-	const struct softrdma_board *board = softrdma_local_peer_board(lane->local_peer);
+	const struct softrdma_board *board = softrdma_local_peer_board(path->local_peer);
 	const struct softrdma_board_region *at = NULL;
 	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && at == NULL; step++) {
 		at = &board->regions[softrdma_board_place(send->key, step)];
@@ -289,7 +295,7 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 	region->addr = __atomic_load_n(&at->addr, __ATOMIC_RELAXED);
 	region->length = __atomic_load_n(&at->length, __ATOMIC_RELAXED);
 	region->serial = __atomic_load_n(&at->serial, __ATOMIC_RELAXED);
-	if (at->pd != lane->peer->pd || (at->access & right) != right || send->remote_addr < region->addr)
+	if (at->pd != path->peer->pd || (at->access & right) != right || send->remote_addr < region->addr)
 		return false;
 	uint64_t offset = send->remote_addr - region->addr;
 	return offset <= region->length && send->length <= region->length - offset;
@@ -297,22 +303,22 @@ find_region(const struct lane *lane, const struct softrdma_send *send, struct so
 
 /* the mapping of the region: an existing one, or a new one that replaces the least recently used */
 static struct softrdma_peer_map *
-map_of(struct lane *lane, const struct softrdma_board_region *region)
+map_of(struct shm_path *path, const struct softrdma_board_region *region)
 {
-	struct softrdma_peer_map *map = &lane->maps[0];
+	struct softrdma_peer_map *map = &path->maps[0];
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++) {
-		struct softrdma_peer_map *at = &lane->maps[i];
+		struct softrdma_peer_map *at = &path->maps[i];
 		if (at->serial == region->serial && at->addr == region->addr &&
 			at->length == region->length) {
-			at->used = ++lane->uses;
+			at->used = ++path->uses;
 			return at;
 		}
 		if (at->used < map->used)
 			map = at;
 	}
 	softrdma_peer_map_close(map);
-	softrdma_peer_map_open(map, lane->local_peer, region, softrdma_board_trusts_files());
-	map->used = ++lane->uses;
+	softrdma_peer_map_open(map, path->local_peer, region, softrdma_board_trusts_files());
+	map->used = ++path->uses;
 	return map;
 }
 
@@ -343,49 +349,49 @@ copy_by_map(const struct softrdma_place *place, uint8_t *there, bool from_there)
 
 /* true if the peer permits accesses, and a deregistration there waits for this side's slot */
 static bool
-is_open(const struct lane *lane)
+is_open(const struct shm_path *path)
 {
-	const struct softrdma_board_slot *peer = lane->peer;
-	return atomic_load(&peer->open) == lane->peer_number && peer->peer_number == lane->number &&
-		peer->peer_slot == lane->slot && memcmp(peer->peer_id, lane->id, sizeof(lane->id)) == 0 &&
-		softrdma_local_peer_alive(lane->local_peer);
+	const struct softrdma_board_slot *peer = path->peer;
+	return atomic_load(&peer->open) == path->peer_number && peer->peer_number == path->number &&
+		peer->peer_slot == path->slot && memcmp(peer->peer_id, path->id, sizeof(path->id)) == 0 &&
+		softrdma_local_peer_alive(path->local_peer);
 }
 
 /* copies one part of the oldest request while busy is set; false: this cannot be done locally */
 static bool
-copy_piece(struct lane *lane, const struct softrdma_send *send, const struct softrdma_place *place,
+copy_piece(struct shm_path *path, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
 {
 	struct softrdma_board_region region;
-	if (!is_open(lane) || !find_region(lane, send, &region))
+	if (!is_open(path) || !find_region(path, send, &region))
 		return false;
 	const bool from_there = send->opcode == SOFTRDMA_OP_READ;
-	const uint64_t addr = send->remote_addr + lane->done;
+	const uint64_t addr = send->remote_addr + path->done;
 	const uint64_t offset = addr - region.addr;
-	struct softrdma_peer_map *map = map_of(lane, &region);
+	struct softrdma_peer_map *map = map_of(path, &region);
 	if (map->base && softrdma_peer_map_holds(map, offset, len))
 		return copy_by_map(place, map->base + offset, from_there);
-	return softrdma_local_peer_copy(lane->local_peer, place->iov, place->count, addr, len, from_there);
+	return softrdma_local_peer_copy(path->local_peer, place->iov, place->count, addr, len, from_there);
 }
 
 /* copies the next part of the request; false: the whole request must go by TCP */
 static bool
 go_on(struct softrdma_link *link, const struct softrdma_send *send)
 {
-	struct lane *lane = lane_of(link);
+	struct shm_path *path = path_of(link);
 	struct softrdma_place place;
-	uint64_t left = send->length - lane->done;
+	uint64_t left = send->length - path->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
 	/* if local memory is refused, the request goes by TCP, which reports the error */
-	bool copied = softrdma_requester_pieces(&link->requester, send, lane->done, len, &place) == 0;
+	bool copied = softrdma_requester_pieces(&link->requester, send, path->done, len, &place) == 0;
 	if (copied) {
-		pthread_mutex_lock(&lane->own->inside);
-		atomic_fetch_add(&lane->own->busy, 1);
-		copied = copy_piece(lane, send, &place, len);
-		atomic_fetch_add_explicit(&lane->own->busy, 1, memory_order_release);
-		pthread_mutex_unlock(&lane->own->inside);
+		pthread_mutex_lock(&path->own->inside);
+		atomic_fetch_add(&path->own->busy, 1);
+		copied = copy_piece(path, send, &place, len);
+		atomic_fetch_add_explicit(&path->own->busy, 1, memory_order_release);
+		pthread_mutex_unlock(&path->own->inside);
 	}
-	lane->done = copied ? lane->done + len : 0;
+	path->done = copied ? path->done + len : 0;
 	return copied;
 }
 
@@ -399,18 +405,18 @@ is_direct(const struct softrdma_send *send)
 bool
 softrdma_direct_run(struct softrdma_link *link)
 {
-	struct lane *lane = lane_of(link);
-	if (lane->local_peer == NULL || link->state != SOFTRDMA_LINK_UP)
+	struct shm_path *path = path_of(link);
+	if (path->local_peer == NULL || link->state != SOFTRDMA_LINK_UP)
 		return false;
 	size_t budget = SOFTRDMA_DIRECT_MAX;
 	const struct softrdma_send *send;
 	while ((send = softrdma_requester_alone(&link->requester)) != NULL && is_direct(send)) {
-		size_t before = lane->done;
+		size_t before = path->done;
 		if (!go_on(link, send))
 			return false;
-		size_t len = lane->done - before;
-		if (lane->done == send->length) {
-			lane->done = 0;
+		size_t len = path->done - before;
+		if (path->done == send->length) {
+			path->done = 0;
 			softrdma_requester_made(&link->requester);
 		}
 		budget = len < budget ? budget - len : 0;

@@ -409,11 +409,11 @@ test_goes_by_tcp(void **state)
 }
 
 static bool
-connects_without_a_lane(void)
+connects_without_a_path(void)
 {
 	struct pair_of_ids p;
 	pair_init(&p);
-	bool without = locked(link_of(p.passive), link_of(p.passive)->lane == NULL);
+	bool without = locked(link_of(p.passive), link_of(p.passive)->shm_path == NULL);
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);
 	expect_moves(p.passive, the_mr, the_mr, 4096, 64);
 	if (without)
@@ -462,8 +462,8 @@ static void
 greet(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 {
 	pthread_mutex_lock(&link->lock);
-	if (link->lane)
-		link->lane->ops->greeted(link, greeting);
+	if (link->shm_path)
+		link->shm_path->ops->greeted(link, greeting);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -473,22 +473,22 @@ static const struct softrdma_greeting nobody = { .pid = 1, .fd = 900, .number = 
  * the setting is off, or the peer's location is unknown: the connection works without the shared-memory path
  */
 static void
-test_no_lane(void **state)
+test_no_path(void **state)
 {
 	(void)state;
 	static const char *const calls[] = { "calloc", "getsockname", "getpeername", "random numbers",
 		"slots" };
 	setting("0");
-	assert_true(connects_without_a_lane());
+	assert_true(connects_without_a_path());
 	setting("1");
-	assert_false(connects_without_a_lane());
+	assert_false(connects_without_a_path());
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		struct pair_of_ids p;
 		bool without = false;
 		for (unsigned skip = 0; !without && skip < 8; skip++) {
 			if (!accept_with_fault(&p, calls[i], skip))
 				continue;
-			without = link_of(p.passive)->lane == NULL;
+			without = link_of(p.passive)->shm_path == NULL;
 			/*
 			 * the passive side has no slot, so give the active side a greeting of a process that
 			 * does not exist
@@ -529,8 +529,8 @@ test_greetings(void **state)
 	pair_fini(&far);
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_close(link); /* a queue pair in error ignores greetings */
-	if (link->lane)
-		link->lane->ops->greeted(link, &right);
+	if (link->shm_path)
+		link->shm_path->ops->greeted(link, &right);
 	pthread_mutex_unlock(&link->lock);
 	near_fini(&p);
 }
@@ -882,7 +882,7 @@ main(void)
 		device_test(test_order),
 		device_test(test_refusals),
 		device_test(test_goes_by_tcp),
-		device_test(test_no_lane),
+		device_test(test_no_path),
 		device_test(test_greetings),
 		device_test(test_echo),
 		device_test(test_shut),
