@@ -176,18 +176,18 @@
 #define SOFTRDMA_TLS_DATA_PER_IDLE_RECORD (64u * 1024)
 
 /*
- * Entries of the board that a process publishes to others on the same host: regions, with the number of entries where
- * a key can be, and slots for connections. What finds no free entry uses TCP.
+ * Entries of the registry that a process publishes to others on the same host: regions, with the number of entries
+ * where a key can be, and slots for connections. What finds no free entry uses TCP.
  */
-#define SOFTRDMA_BOARD_REGIONS 4096u
-#define SOFTRDMA_BOARD_STEPS 16u
-#define SOFTRDMA_BOARD_SLOTS 4096u
-#define SOFTRDMA_BOARD_ID_SIZE 16
+#define SOFTRDMA_REGISTRY_REGIONS 4096u
+#define SOFTRDMA_REGISTRY_STEPS 16u
+#define SOFTRDMA_REGISTRY_SLOTS 4096u
+#define SOFTRDMA_REGISTRY_ID_SIZE 16
 
 /* mappings of a local peer's files that one connection keeps at a time */
 #define SOFTRDMA_PEER_MAPS 4
 
-/* bytes copied from or to a local peer before its board is read again: a deregistration there waits for one copy */
+/* bytes copied from or to a local peer before its registry is read again: a deregistration there waits for one copy */
 #define SOFTRDMA_DIRECT_MAX (1024u * 1024)
 
 /* bytes of a pre-shared key: at least as many bits as the ciphers have, and at most what they can use */

@@ -27,7 +27,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/core/recv_queue.c
 	softrdma/core/requester.c
 	softrdma/core/responder.c
-	softrdma/samehost/board.c
+	softrdma/samehost/registry.c
 	softrdma/samehost/direct.c
 	softrdma/samehost/local_peer.c
 	softrdma/engine/connection.c

@@ -169,7 +169,7 @@ in_child(void)
 {
 	static void (*const forget[])(void) = {
 		softrdma_device_after_fork, /* from here on every existing object is the parent's */
-		softrdma_board_after_fork,
+		softrdma_registry_after_fork,
 		softrdma_cm_after_fork,
 		softrdma_copy_after_fork,
 		softrdma_credentials_after_fork,

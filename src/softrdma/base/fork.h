@@ -61,7 +61,7 @@ void softrdma_mr_fork_ends(void);
  * Each file of the device has one for the child, called on its only thread: it forgets the parent's objects and resets
  * its locks.
  */
-void softrdma_board_after_fork(void);
+void softrdma_registry_after_fork(void);
 void softrdma_cm_after_fork(void);
 void softrdma_copy_after_fork(void);
 void softrdma_credentials_after_fork(void);

@@ -79,7 +79,7 @@ struct softrdma_link_ops {
 struct softrdma_shm_path_ops {
 	/* gives the greeting that is to leave now; false: none */
 	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);
-	/* the peer's greeting says where its board is: from here on each side may access the other's memory */
+	/* the peer's greeting says where its registry is: from here on each side may access the other's memory */
 	void (*greeted)(struct softrdma_link *link, const struct softrdma_greeting *greeting);
 	/* the queue pair no longer serves its peer */
 	void (*shut)(struct softrdma_link *link);

@@ -24,8 +24,8 @@ struct softrdma_mr {
 	struct softrdma_persist *persist; /* NULL without persistent flushes and read_flushes */
 	bool read_flushes;                /* true if all of it is made durable before a READ's response */
 	unsigned flushes;                 /* number that run on a worker; guarded by flushes_lock */
-	uint64_t board_serial;            /* board.c only; 0: it was never shown */
-	uint32_t board_place;
+	uint64_t registry_serial;         /* registry.c only; 0: it was never shown */
+	uint32_t registry_place;
 	struct softrdma_mr *next; /* in its bucket */
 };
 

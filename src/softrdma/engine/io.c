@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* io.c -- starts and ends the threads that serve the sockets of the process, and the board */
+/* io.c -- starts and ends the threads that serve the sockets of the process, and the registry */
 
 #include <assert.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/direct.h"
 
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before all others */
@@ -30,8 +30,8 @@ softrdma_io_after_fork(void)
 }
 
 static const struct softrdma_engine_calls calls = {
-	.begin = softrdma_board_live,
-	.end = softrdma_board_die,
+	.begin = softrdma_registry_live,
+	.end = softrdma_registry_die,
 	.tick = {
 		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
 		[SOFTRDMA_BEAT_DEADLINES] = softrdma_connections_tick,
@@ -49,14 +49,14 @@ start(void)
 	ret = softrdma_pending_sockets_open(softrdma_engine_epoll());
 	if (ret)
 		goto err_close_engine;
-	softrdma_board_open();
+	softrdma_registry_open();
 	ret = softrdma_engine_run(&calls);
 	if (ret)
-		goto err_close_board;
+		goto err_close_registry;
 	return 0;
 
-err_close_board:
-	softrdma_board_close();
+err_close_registry:
+	softrdma_registry_close();
 	softrdma_pending_sockets_close();
 err_close_engine:
 	softrdma_engine_close();
@@ -78,7 +78,7 @@ stop(void)
 	softrdma_workers_stop();
 	softrdma_engine_drain();
 	softrdma_links_for_each(end_path, NULL);
-	softrdma_board_close();
+	softrdma_registry_close();
 	softrdma_copy_close();
 	softrdma_pending_sockets_close();
 	softrdma_engine_close();

@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * io.h -- starts and ends the threads that serve the sockets of the process, and the board (a registry in shared memory)
+ * io.h -- starts and ends the threads that serve the sockets of the process, and the registry
  *
- * The progress thread (engine.h), the workers (workers.h) and the board (board.h) live from the first user to the
+ * The progress thread (engine.h), the workers (workers.h) and the registry (registry.h) live from the first user to the
  * last. src/softrdma/README.md has the table of all locks, and their order.
  */
 

@@ -13,7 +13,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/samehost/local_peer.h"
 
@@ -28,11 +28,11 @@ struct shm_path {
 	struct shm_path *next;         /* in paths: those opened to the peer; under shm_paths_lock */
 	unsigned refs;                 /* the link, and threads in wait_for(); under shm_paths_lock */
 	struct softrdma_local_peer *local_peer; /* NULL: the peer's greeting has not arrived */
-	struct softrdma_board_slot *own;
-	const struct softrdma_board_slot *peer;
+	struct softrdma_registry_slot *own;
+	const struct softrdma_registry_slot *peer;
 	uint32_t number, peer_number;
-	uint32_t slot;                      /* this side's slot, as in its greeting */
-	uint8_t id[SOFTRDMA_BOARD_ID_SIZE]; /* this side's board, as in its greeting */
+	uint32_t slot;                         /* this side's slot, as in its greeting */
+	uint8_t id[SOFTRDMA_REGISTRY_ID_SIZE]; /* this side's registry, as in its greeting */
 	bool greeting_due;
 	uint64_t done; /* bytes of the oldest request that have been copied */
 	uint64_t uses; /* number of uses of mappings of the peer's memory so far */
@@ -88,18 +88,18 @@ static const struct softrdma_shm_path_ops ops;
 void
 softrdma_direct_offer(struct softrdma_link *link, int fd)
 {
-	/* needs the board (a registry in shared memory). A right is withheld only from peers that are not trusted. */
-	if (!softrdma_board_is_there() || link->responder.withheld || !is_same_host(fd))
+	/* needs the registry. A right is withheld only from peers that are not trusted. */
+	if (!softrdma_registry_is_there() || link->responder.withheld || !is_same_host(fd))
 		return;
 	uint32_t number;
 	if (softrdma_random(&number, sizeof(number)))
 		return;
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(link->responder.pd);
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(link->responder.pd);
 	if (slot == NULL)
 		return;
 	struct shm_path *path = calloc(1, sizeof(*path));
 	if (path == NULL) {
-		softrdma_board_give_slot(slot);
+		softrdma_registry_give_slot(slot);
 		return;
 	}
 	path->head.ops = &ops;
@@ -108,7 +108,7 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 	path->own = slot;
 	path->number = number ? number : 1;
 	path->greeting_due = true;
-	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, path->number);
+	const struct softrdma_greeting greeting = softrdma_registry_greeting(slot, path->number);
 	path->slot = greeting.slot;
 	memcpy(path->id, greeting.id, sizeof(path->id));
 	link->shm_path = &path->head;
@@ -121,7 +121,7 @@ greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
 	if (!path->greeting_due)
 		return false;
 	path->greeting_due = false;
-	*greeting = softrdma_board_greeting(path->own, path->number);
+	*greeting = softrdma_registry_greeting(path->own, path->number);
 	return true;
 }
 
@@ -144,7 +144,7 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 	if (local_peer == NULL)
 		return;
 	path->local_peer = local_peer;
-	path->peer = &softrdma_local_peer_board(local_peer)->slots[greeting->slot];
+	path->peer = &softrdma_local_peer_registry(local_peer)->slots[greeting->slot];
 	path->peer_number = greeting->number;
 	memcpy(path->own->peer_id, greeting->id, sizeof(path->own->peer_id));
 	path->own->peer_slot = greeting->slot;
@@ -181,7 +181,7 @@ static const struct softrdma_shm_path_ops ops = {
 static bool
 is_busy(const struct shm_path *path)
 {
-	return atomic_load(&path->peer->busy) % 2 != 0 && softrdma_board_is_held(&path->peer->inside);
+	return atomic_load(&path->peer->busy) % 2 != 0 && softrdma_registry_is_held(&path->peer->inside);
 }
 
 /* takes a shared-memory path off the list and frees it; the caller holds shm_paths_lock */
@@ -219,7 +219,7 @@ softrdma_direct_end(struct softrdma_link *link)
 	link->shm_path = NULL;
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++)
 		softrdma_peer_map_close(&path->maps[i]);
-	softrdma_board_give_slot(path->own);
+	softrdma_registry_give_slot(path->own);
 	if (path->local_peer == NULL) {
 		free(path);
 		return;
@@ -279,14 +279,14 @@ softrdma_direct_wait(void)
  */
 static bool
 find_region(const struct shm_path *path, const struct softrdma_send *send,
-	struct softrdma_board_region *region)
+	struct softrdma_registry_region *region)
 {
 	const int right =
 		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
-	const struct softrdma_board *board = softrdma_local_peer_board(path->local_peer);
-	const struct softrdma_board_region *at = NULL;
-	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS && at == NULL; step++) {
-		at = &board->regions[softrdma_board_place(send->key, step)];
+	const struct softrdma_registry *registry = softrdma_local_peer_registry(path->local_peer);
+	const struct softrdma_registry_region *at = NULL;
+	for (unsigned step = 0; step < SOFTRDMA_REGISTRY_STEPS && at == NULL; step++) {
+		at = &registry->regions[softrdma_registry_place(send->key, step)];
 		if (atomic_load(&at->key) != send->key)
 			at = NULL;
 	}
@@ -303,7 +303,7 @@ find_region(const struct shm_path *path, const struct softrdma_send *send,
 
 /* the mapping of the region: an existing one, or a new one that replaces the least recently used */
 static struct softrdma_peer_map *
-map_of(struct shm_path *path, const struct softrdma_board_region *region)
+map_of(struct shm_path *path, const struct softrdma_registry_region *region)
 {
 	struct softrdma_peer_map *map = &path->maps[0];
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++) {
@@ -317,7 +317,7 @@ map_of(struct shm_path *path, const struct softrdma_board_region *region)
 			map = at;
 	}
 	softrdma_peer_map_close(map);
-	softrdma_peer_map_open(map, path->local_peer, region, softrdma_board_trusts_files());
+	softrdma_peer_map_open(map, path->local_peer, region, softrdma_registry_trusts_files());
 	map->used = ++path->uses;
 	return map;
 }
@@ -351,7 +351,7 @@ copy_by_map(const struct softrdma_place *place, uint8_t *there, bool from_there)
 static bool
 is_open(const struct shm_path *path)
 {
-	const struct softrdma_board_slot *peer = path->peer;
+	const struct softrdma_registry_slot *peer = path->peer;
 	return atomic_load(&peer->open) == path->peer_number && peer->peer_number == path->number &&
 		peer->peer_slot == path->slot && memcmp(peer->peer_id, path->id, sizeof(path->id)) == 0 &&
 		softrdma_local_peer_alive(path->local_peer);
@@ -362,7 +362,7 @@ static bool
 copy_piece(struct shm_path *path, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
 {
-	struct softrdma_board_region region;
+	struct softrdma_registry_region region;
 	if (!is_open(path) || !find_region(path, send, &region))
 		return false;
 	const bool from_there = send->opcode == SOFTRDMA_OP_READ;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* local_peer.c -- a local peer: another process on the same host, with its board and its memory */
+/* local_peer.c -- a local peer: another process on the same host, with its registry and its memory */
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "softrdma/persist/mapping.h"
 #include "softrdma/samehost/local_peer.h"
 
-#define BOARD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define REGISTRY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 /* bytes of a mapping's block, which is populated as a whole on its first use */
 #define BLOCK ((size_t)2 << 20)
@@ -32,7 +32,7 @@ struct softrdma_local_peer {
 	struct softrdma_local_peer *next; /* under the lock */
 	unsigned users;                   /* under the lock */
 	pid_t pid;
-	const struct softrdma_board *board;
+	const struct softrdma_registry *registry;
 };
 
 static pthread_mutex_t local_peers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,24 +46,24 @@ softrdma_local_peer_after_fork(void)
 	local_peers_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* --- boards --- */
+/* --- registries --- */
 
-/* true if the file belongs to this user, has the size of a board, and is a regular file, safe to open */
+/* true if the file belongs to this user, has the size of a registry, and is a regular file, safe to open */
 static bool
-looks_like_a_board(const struct stat *st)
+looks_like_a_registry(const struct stat *st)
 {
-	return S_ISREG(st->st_mode) && st->st_size == sizeof(struct softrdma_board) &&
+	return S_ISREG(st->st_mode) && st->st_size == sizeof(struct softrdma_registry) &&
 		st->st_uid == geteuid();
 }
 
 /* opens the other process's descriptor by its path in /proc; in another PID namespace the path may name another file */
-static const struct softrdma_board *
-map_board(const struct softrdma_greeting *greeting)
+static const struct softrdma_registry *
+map_registry(const struct softrdma_greeting *greeting)
 {
 	char path[PROC_PATH_MAX];
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, greeting->pid, greeting->fd);
 	struct stat st;
-	if (stat(path, &st) != 0 || !looks_like_a_board(&st))
+	if (stat(path, &st) != 0 || !looks_like_a_registry(&st))
 		return NULL;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
@@ -71,16 +71,17 @@ map_board(const struct softrdma_greeting *greeting)
 	void *map = MAP_FAILED;
 	int seals = fcntl(fd, F_GET_SEALS);
 	/* the number may refer to another file by now */
-	if (fstat(fd, &st) == 0 && looks_like_a_board(&st) && seals >= 0 &&
-		(seals & BOARD_SEALS) == BOARD_SEALS)
-		map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
+	if (fstat(fd, &st) == 0 && looks_like_a_registry(&st) && seals >= 0 &&
+		(seals & REGISTRY_SEALS) == REGISTRY_SEALS)
+		map = mmap(NULL, sizeof(struct softrdma_registry), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (map == MAP_FAILED)
 		return NULL;
-	const struct softrdma_board *board = map;
-	if (board->magic == SOFTRDMA_BOARD_MAGIC && memcmp(board->id, greeting->id, sizeof(board->id)) == 0)
-		return board;
-	munmap(map, sizeof(*board));
+	const struct softrdma_registry *registry = map;
+	if (registry->magic == SOFTRDMA_REGISTRY_MAGIC &&
+		memcmp(registry->id, greeting->id, sizeof(registry->id)) == 0)
+		return registry;
+	munmap(map, sizeof(*registry));
 	return NULL;
 }
 
@@ -89,7 +90,7 @@ static struct softrdma_local_peer *
 find(const struct softrdma_greeting *greeting)
 {
 	struct softrdma_local_peer *local_peer = local_peers;
-	while (local_peer && memcmp(local_peer->board->id, greeting->id, sizeof(greeting->id)) != 0)
+	while (local_peer && memcmp(local_peer->registry->id, greeting->id, sizeof(greeting->id)) != 0)
 		local_peer = local_peer->next;
 	return local_peer;
 }
@@ -101,8 +102,8 @@ add(const struct softrdma_greeting *greeting)
 	struct softrdma_local_peer *local_peer = calloc(1, sizeof(*local_peer));
 	if (local_peer == NULL)
 		return NULL;
-	local_peer->board = map_board(greeting);
-	if (local_peer->board == NULL) {
+	local_peer->registry = map_registry(greeting);
+	if (local_peer->registry == NULL) {
 		free(local_peer);
 		return NULL;
 	}
@@ -139,20 +140,20 @@ softrdma_local_peer_leave(struct softrdma_local_peer *local_peer)
 	pthread_mutex_unlock(&local_peers_lock);
 	if (!last)
 		return;
-	munmap((void *)(uintptr_t)local_peer->board, sizeof(*local_peer->board));
+	munmap((void *)(uintptr_t)local_peer->registry, sizeof(*local_peer->registry));
 	free(local_peer);
 }
 
-const struct softrdma_board *
-softrdma_local_peer_board(const struct softrdma_local_peer *local_peer)
+const struct softrdma_registry *
+softrdma_local_peer_registry(const struct softrdma_local_peer *local_peer)
 {
-	return local_peer->board;
+	return local_peer->registry;
 }
 
 bool
 softrdma_local_peer_alive(const struct softrdma_local_peer *local_peer)
 {
-	return softrdma_board_is_held(&local_peer->board->alive);
+	return softrdma_registry_is_held(&local_peer->registry->alive);
 }
 
 /* --- mappings --- */
@@ -224,7 +225,8 @@ open_descriptor_of(pid_t pid, const struct softrdma_area *area)
 
 /* opens the file that contains the region, if it may be mapped here; -1: it may not */
 static int
-open_file(pid_t pid, const struct softrdma_board_region *region, bool trust_files, struct softrdma_area *area)
+open_file(pid_t pid, const struct softrdma_registry_region *region, bool trust_files,
+	struct softrdma_area *area)
 {
 	char *name;
 	if (!find_area(pid, region->addr, region->addr + region->length, area, &name))
@@ -256,7 +258,7 @@ map_file(int fd, uint64_t offset, size_t length, bool trust_files)
 
 void
 softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_local_peer *local_peer,
-	const struct softrdma_board_region *region, bool trust_files)
+	const struct softrdma_registry_region *region, bool trust_files)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct softrdma_area area;
@@ -264,7 +266,7 @@ softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_loca
 	map->addr = region->addr;
 	map->length = region->length;
 	if (region->length > SIZE_MAX / 2 || region->addr > UINT64_MAX - region->length)
-		return; /* such a region cannot exist: the board is wrong */
+		return; /* such a region cannot exist: the registry is wrong */
 	int fd = open_file(local_peer->pid, region, trust_files, &area);
 	if (fd < 0)
 		return;

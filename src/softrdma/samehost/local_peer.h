@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * local_peer.h -- a local peer: another process on the same host, with its board (board.h) and its memory
+ * local_peer.h -- a local peer: another process on the same host, with its registry (registry.h) and its memory
  *
  * A local peer's memory is accessed in two ways. A file that both processes can map is mapped here too (a
  * map), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/wire/wire.h"
 
 struct softrdma_local_peer;
@@ -38,12 +38,12 @@ struct softrdma_peer_map {
 	uint8_t *touched; /* a byte for each block of the map */
 };
 
-/* maps the board that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
+/* maps the registry that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
 struct softrdma_local_peer *softrdma_local_peer_meet(const struct softrdma_greeting *greeting);
-/* removes a user; the last one unmaps the board */
+/* removes a user; the last one unmaps the registry */
 void softrdma_local_peer_leave(struct softrdma_local_peer *local_peer);
 
-const struct softrdma_board *softrdma_local_peer_board(const struct softrdma_local_peer *local_peer);
+const struct softrdma_registry *softrdma_local_peer_registry(const struct softrdma_local_peer *local_peer);
 /* true if the process still lives and has not executed another program; it may end right after the call */
 bool softrdma_local_peer_alive(const struct softrdma_local_peer *local_peer);
 
@@ -52,7 +52,7 @@ bool softrdma_local_peer_alive(const struct softrdma_local_peer *local_peer);
  * truncated are mapped only if trust_files is true.
  */
 void softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_local_peer *local_peer,
-	const struct softrdma_board_region *region, bool trust_files);
+	const struct softrdma_registry_region *region, bool trust_files);
 void softrdma_peer_map_close(struct softrdma_peer_map *map);
 /* true if the blocks of len bytes from offset of the region are allocated; allocates them on first use */
 bool softrdma_peer_map_holds(struct softrdma_peer_map *map, uint64_t offset, size_t len);

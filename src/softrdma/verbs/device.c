@@ -15,7 +15,7 @@
 #include "softrdma/core/recv_queue.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/faults/fault_plan.h"
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/domain.h"
@@ -277,7 +277,7 @@ softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 	struct softrdma_mr *mr = softrdma_mr_new(pd, addr, length, access);
 	if (mr == NULL)
 		return NULL;
-	softrdma_board_show(mr);
+	softrdma_registry_show(mr);
 	return &mr->mr;
 }
 
@@ -288,10 +288,10 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 		return softrdma_fork_refuse("ibv_dereg_mr");
 	struct softrdma_mr *mr = (struct softrdma_mr *)ibv_mr;
 	softrdma_mr_remove(mr);
-	softrdma_board_hide(mr);
+	softrdma_registry_hide(mr);
 	softrdma_io_revoke(mr);
 	softrdma_mr_wait_for_flushes(mr);
-	softrdma_board_forget(mr);
+	softrdma_registry_forget(mr);
 	softrdma_mr_delete(mr);
 	return 0;
 }

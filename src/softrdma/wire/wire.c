@@ -173,7 +173,7 @@ static bool
 greeting_is_sane(const struct softrdma_frame *frame)
 {
 	return frame->code == 0 && frame->seq == 0 && frame->key > 0 && frame->key <= INT32_MAX &&
-		(frame->addr & UINT32_MAX) <= INT32_MAX && frame->addr >> 32 < SOFTRDMA_BOARD_SLOTS &&
+		(frame->addr & UINT32_MAX) <= INT32_MAX && frame->addr >> 32 < SOFTRDMA_REGISTRY_SLOTS &&
 		frame->arg > 0 && frame->arg <= UINT32_MAX;
 }
 
@@ -228,14 +228,15 @@ softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct soft
 	return true;
 }
 
-_Static_assert(SOFTRDMA_BOARD_ID_SIZE == 16, "the payload of GREETING, which struct softrdma_outgoing holds");
+_Static_assert(SOFTRDMA_REGISTRY_ID_SIZE == 16,
+	"the payload of GREETING, which struct softrdma_outgoing holds");
 
 void
 softrdma_greeting_encode(const struct softrdma_greeting *greeting, struct softrdma_frame *frame)
 {
 	memset(frame, 0, sizeof(*frame));
 	frame->opcode = SOFTRDMA_OP_GREETING;
-	frame->length = SOFTRDMA_BOARD_ID_SIZE;
+	frame->length = SOFTRDMA_REGISTRY_ID_SIZE;
 	frame->key = greeting->pid;
 	frame->addr = greeting->fd | (uint64_t)greeting->slot << 32;
 	frame->arg = greeting->number;

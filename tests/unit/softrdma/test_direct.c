@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/direct.h"
 
 #define FILE_SIZE ((size_t)4 << 20)
@@ -52,28 +52,28 @@ link_of(const struct rdma_cm_id *id)
 	return softrdma_qp_of(id->qp)->link;
 }
 
-/* the slots on this process's board; the sides of a pair take them in order */
-static struct softrdma_board *the_board;
+/* the slots in this process's registry; the sides of a pair take them in order */
+static struct softrdma_registry *the_registry;
 
 static unsigned
 open_slots(void)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < 8; i++)
-		count += atomic_load(&the_board->slots[i].open) != 0;
+		count += atomic_load(&the_registry->slots[i].open) != 0;
 	return count;
 }
 
 /* finds the process's own mapping, which is the only writable one */
 static void
-find_the_board(void)
+find_the_registry(void)
 {
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
 	assert_non_null(slot);
-	char *slots = (char *)(slot - softrdma_board_greeting(slot, 1).slot);
-	softrdma_board_give_slot(slot);
-	the_board = (void *)(slots - offsetof(struct softrdma_board, slots));
-	assert_int_equal(the_board->magic, SOFTRDMA_BOARD_MAGIC);
+	char *slots = (char *)(slot - softrdma_registry_greeting(slot, 1).slot);
+	softrdma_registry_give_slot(slot);
+	the_registry = (void *)(slots - offsetof(struct softrdma_registry, slots));
+	assert_int_equal(the_registry->magic, SOFTRDMA_REGISTRY_MAGIC);
 }
 
 static void
@@ -88,7 +88,7 @@ near_init(struct pair_of_ids *p, const char *value)
 {
 	setting(value);
 	pair_init(p);
-	find_the_board();
+	find_the_registry();
 	wait_until(open_slots() == 2);
 }
 
@@ -157,11 +157,11 @@ expect_moves(struct rdma_cm_id *id, struct ibv_mr *here, struct ibv_mr *there, s
 }
 
 /* the slot in which this id's side marks that it accesses its peer's memory */
-static struct softrdma_board_slot *
+static struct softrdma_registry_slot *
 slot_of(struct rdma_cm_id *id)
 {
 	for (unsigned i = 0; i < 8; i++) {
-		struct softrdma_board_slot *slot = &the_board->slots[i];
+		struct softrdma_registry_slot *slot = &the_registry->slots[i];
 		unsigned before = atomic_load(&slot->busy);
 		expect_moves(id, the_mr, the_mr, 4096, 8);
 		if (atomic_load(&slot->busy) != before)
@@ -438,17 +438,17 @@ accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
 	give_qp(p->passive);
 	fail_call(FAIL_MINE, call, skip, 1, ENOMEM);
 	random_error = strcmp(call, "random numbers") == 0 ? EIO : 0;
-	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS + 1];
+	static struct softrdma_registry_slot *slots[SOFTRDMA_REGISTRY_SLOTS + 1];
 	unsigned count = 0;
 	if (strcmp(call, "slots") == 0) {
-		while ((slots[count] = softrdma_board_take_slot(the_pd)) != NULL)
+		while ((slots[count] = softrdma_registry_take_slot(the_pd)) != NULL)
 			count++;
 	}
 	int ret = softrdma_rdma_accept(p->passive, &given);
 	random_error = 0;
 	fail_nothing();
 	while (count > 0)
-		softrdma_board_give_slot(slots[--count]);
+		softrdma_registry_give_slot(slots[--count]);
 	if (ret) {
 		pair_fini(p);
 		return false;
@@ -519,9 +519,9 @@ test_greetings(void **state)
 	 * the greeting arrives before this side has its own slot: it is ignored, and the right one still
 	 * works
 	 */
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
-	const struct softrdma_greeting right = softrdma_board_greeting(slot, 77);
-	softrdma_board_give_slot(slot);
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
+	const struct softrdma_greeting right = softrdma_registry_greeting(slot, 77);
+	softrdma_registry_give_slot(slot);
 	struct pair_of_ids far;
 	setting("1");
 	pair_init(&far);
@@ -540,7 +540,7 @@ static void
 echo(bool without_addresses)
 {
 	struct listener l;
-	uint8_t buf[BUF_MAX], greeting[SOFTRDMA_FRAME_SIZE + SOFTRDMA_BOARD_ID_SIZE];
+	uint8_t buf[BUF_MAX], greeting[SOFTRDMA_FRAME_SIZE + SOFTRDMA_REGISTRY_ID_SIZE];
 	uint8_t header[SOFTRDMA_FRAME_SIZE];
 	struct softrdma_frame frame, ready = { .opcode = SOFTRDMA_OP_READY };
 	setting("1");
@@ -569,7 +569,7 @@ echo(bool without_addresses)
 	assert_true(softrdma_frame_decode(header, &frame));
 	assert_int_equal(frame.opcode, SOFTRDMA_OP_ACK);
 	assert_int_equal(fail_nothing(), without_addresses);
-	find_the_board();
+	find_the_registry();
 	assert_int_equal(open_slots(), 0);
 	destroy(id);
 	close(fd);
@@ -611,8 +611,8 @@ test_watched_by_another(void **state)
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
-	struct softrdma_board_slot *own = slot_of(p.active);
-	struct softrdma_board_slot *peer = &the_board->slots[own == the_board->slots];
+	struct softrdma_registry_slot *own = slot_of(p.active);
+	struct softrdma_registry_slot *peer = &the_registry->slots[own == the_registry->slots];
 	uint32_t made = made_by(p.active);
 	peer->peer_slot++;
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);
@@ -642,7 +642,7 @@ test_key_of_nothing(void **state)
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 		key = mr->rkey;
 		softrdma_ibv_dereg_mr(mr);
-	} while (softrdma_board_place(key, 0) != softrdma_board_place(0, 0));
+	} while (softrdma_registry_place(key, 0) != softrdma_registry_place(0, 0));
 	struct ibv_sge sge = { .addr = (uintptr_t)the_mem + 4096, .length = 64, .lkey = the_mr->lkey };
 	struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, (uintptr_t)the_mem, 0);
 	assert_int_equal(post(p.active, &wr), IBV_WC_REM_ACCESS_ERR);
@@ -676,8 +676,9 @@ static bool
 is_shown(uint32_t key)
 {
 	bool shown = false;
-	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS; step++)
-		shown = shown || atomic_load(&the_board->regions[softrdma_board_place(key, step)].key) == key;
+	for (unsigned step = 0; step < SOFTRDMA_REGISTRY_STEPS; step++)
+		shown = shown ||
+			atomic_load(&the_registry->regions[softrdma_registry_place(key, step)].key) == key;
 	return shown;
 }
 
@@ -697,14 +698,14 @@ take_back(void *arg)
 }
 
 static void
-enter(struct softrdma_board_slot *slot)
+enter(struct softrdma_registry_slot *slot)
 {
 	assert_int_equal(pthread_mutex_lock(&slot->inside), 0);
 	atomic_fetch_add(&slot->busy, 1);
 }
 
 static void
-leave(struct softrdma_board_slot *slot)
+leave(struct softrdma_registry_slot *slot)
 {
 	atomic_fetch_add(&slot->busy, 1);
 	pthread_mutex_unlock(&slot->inside);
@@ -721,7 +722,7 @@ begin_taking(struct taking *taking, pthread_t *thread)
 	assert_int_equal(pthread_create(thread, NULL, take_back, taking), 0);
 }
 
-/* true if the region is off the board: the thread that deregisters it waits then, or is about to */
+/* true if the region is off the registry: the thread that deregisters it waits then, or is about to */
 static bool
 is_hidden(const struct taking *taking)
 {
@@ -734,7 +735,7 @@ test_waits_for_who_is_in_it(void **state)
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
-	struct softrdma_board_slot *slot = slot_of(p.active);
+	struct softrdma_registry_slot *slot = slot_of(p.active);
 	struct taking taking;
 	pthread_t thread;
 
@@ -749,7 +750,7 @@ test_waits_for_who_is_in_it(void **state)
 	pthread_join(thread, NULL);
 	assert_true(atomic_load(&taking.done));
 
-	/* If busy changes, the peer has begun another operation, so it has looked at the board again. */
+	/* If busy changes, the peer has begun another operation, so it has looked at the registry again. */
 	enter(slot);
 	begin_taking(&taking, &thread);
 	wait_until((atomic_fetch_add(&slot->busy, 2), atomic_load(&taking.done)));
@@ -772,7 +773,7 @@ test_does_not_wait_for_the_dead(void **state)
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
-	struct softrdma_board_slot *slot = slot_of(p.active);
+	struct softrdma_registry_slot *slot = slot_of(p.active);
 	struct taking taking;
 	pthread_t thread, dead;
 	assert_int_equal(pthread_create(&dead, NULL, enter_and_die, slot), 0);
@@ -797,13 +798,13 @@ test_waits_at_the_end(void **state)
 	(void)state;
 	struct pair_of_ids p, other;
 	near_init(&p, "1");
-	struct softrdma_board_slot *slot = slot_of(p.active);
-	pair_init(&other); /* keeps the board open */
+	struct softrdma_registry_slot *slot = slot_of(p.active);
+	pair_init(&other); /* keeps the registry open */
 	enter(slot);
 	struct taking taking;
 	pthread_t thread, destroyer;
 	assert_int_equal(pthread_create(&destroyer, NULL, destroy_qp, p.passive), 0);
-	wait_until(atomic_load(&the_board->slots[slot == the_board->slots].open) == 0);
+	wait_until(atomic_load(&the_registry->slots[slot == the_registry->slots].open) == 0);
 	begin_taking(&taking, &thread);
 	wait_until(is_hidden(&taking));
 	assert_false(atomic_load(&taking.done));
@@ -829,7 +830,7 @@ be_a_client(int pipe_fd)
 	struct rdma_cm_id *id = new_active(channel, &addr);
 	assert_int_equal(softrdma_rdma_connect(id, &given), 0);
 	expect_event(channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-	find_the_board();
+	find_the_registry();
 	wait_until(open_slots() == 1);
 	struct ibv_qp *qp = id->qp;
 	id->qp = NULL;
@@ -841,9 +842,9 @@ be_a_client(int pipe_fd)
 	_exit(0);
 }
 
-/* the board that the connection used is gone by then */
+/* the registry that the connection used is gone by then */
 static void
-test_queue_pair_outlives_the_board(void **state)
+test_queue_pair_outlives_the_registry(void **state)
 {
 	(void)state;
 	int fds[2], status;
@@ -892,7 +893,7 @@ main(void)
 		device_test(test_waits_for_who_is_in_it),
 		device_test(test_does_not_wait_for_the_dead),
 		device_test(test_waits_at_the_end),
-		device_test(test_queue_pair_outlives_the_board),
+		device_test(test_queue_pair_outlives_the_registry),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

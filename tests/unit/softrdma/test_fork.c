@@ -363,9 +363,9 @@ test_own_device(void **state)
 	pair_fini(&p);
 }
 
-/* the child's board for processes of the same host is a new one too, without the parent's regions */
+/* the child's registry for processes of the same host is a new one too, without the parent's regions */
 static void
-test_own_board(void **state)
+test_own_registry(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
@@ -459,7 +459,7 @@ main(void)
 		device_test(test_event),
 		device_test(test_batch),
 		device_test(test_own_device),
-		device_test(test_own_board),
+		device_test(test_own_registry),
 		device_test(test_no_memory),
 		device_test(test_manager_is_held),
 		device_test(test_child_of_a_child),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_local_peer.c -- another process of the same host (local peer): its board and its memory */
+/* test_local_peer.c -- another process of the same host (local peer): its registry and its memory */
 
 #include "connected.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/local_peer.h"
 
 #define PIECE ((size_t)4096)
@@ -24,7 +24,7 @@ enum memory { SEALED, RESIZABLE, NAMED, DELETED, ON_DISK, PRIVATE, ANONYMOUS, ME
 /* written by the other process, read by the test */
 struct told {
 	struct softrdma_greeting greeting;
-	struct softrdma_board_region regions[MEMORIES];
+	struct softrdma_registry_region regions[MEMORIES];
 	atomic_bool ready;
 	atomic_int order; /* what the other process must do next */
 };
@@ -79,7 +79,7 @@ obey(int order, const struct told *told, const int *fds)
 {
 	switch (order) {
 	case ORDER_DIE:
-		softrdma_board_die();
+		softrdma_registry_die();
 		break;
 	case ORDER_EXEC:
 		execl("/bin/sleep", "sleep", "100", (char *)NULL);
@@ -111,16 +111,16 @@ be_the_other(struct told *told)
 	int fds[MEMORIES] = { 0 };
 	softrdma_set_env(&env);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* otherwise a failing test would leave it running */
-	softrdma_board_open();
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
-	softrdma_board_live();
-	told->greeting = softrdma_board_greeting(slot, 9);
+	softrdma_registry_open();
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
+	softrdma_registry_live();
+	told->greeting = softrdma_registry_greeting(slot, 9);
 	for (int i = 0; i < MEMORIES; i++) {
 		uint8_t *mem = new_memory((enum memory)i, &fds[i]);
 		if (mem == MAP_FAILED)
 			_exit(1);
 		/* neither address nor length is a multiple of a page */
-		told->regions[i] = (struct softrdma_board_region){
+		told->regions[i] = (struct softrdma_registry_region){
 			.serial = (uint64_t)i + 1,
 			.addr = (uintptr_t)mem + PIECE + 8,
 			.length = FILE_SIZE - PIECE - 8,
@@ -183,7 +183,7 @@ give_and_wait(struct other *other, enum order order)
 	wait_until(atomic_load(&other->told->order) == 0);
 }
 
-/* --- boards --- */
+/* --- registries --- */
 
 static void
 test_meets(void **state)
@@ -195,8 +195,8 @@ test_meets(void **state)
 	assert_non_null(one);
 	struct softrdma_local_peer *two = softrdma_local_peer_meet(&other.told->greeting);
 	assert_ptr_equal(one, two);
-	assert_memory_equal(softrdma_local_peer_board(one)->id, other.told->greeting.id,
-		SOFTRDMA_BOARD_ID_SIZE);
+	assert_memory_equal(softrdma_local_peer_registry(one)->id, other.told->greeting.id,
+		SOFTRDMA_REGISTRY_ID_SIZE);
 	assert_true(softrdma_local_peer_alive(one));
 	softrdma_local_peer_leave(one);
 	assert_true(softrdma_local_peer_alive(two));
@@ -240,14 +240,14 @@ test_was_never_alive(void **state)
 {
 	(void)state;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
-	const struct softrdma_greeting greeting = softrdma_board_greeting(slot, 1);
+	softrdma_registry_open();
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
+	const struct softrdma_greeting greeting = softrdma_registry_greeting(slot, 1);
 	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&greeting);
 	assert_non_null(local_peer);
 	assert_false(softrdma_local_peer_alive(local_peer));
 	softrdma_local_peer_leave(local_peer);
-	softrdma_board_close();
+	softrdma_registry_close();
 }
 
 static void
@@ -279,18 +279,18 @@ test_refuses(void **state)
 	greeting.fd = 0;
 	expect_refused(greeting);
 	greeting.pid = (uint32_t)getpid();
-	int fd = memfd_create("not a board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create("not a registry", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	greeting.fd = (uint32_t)fd;
 	expect_refused(greeting);
-	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
+	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_registry)), 0);
 	expect_refused(greeting);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	expect_refused(greeting); /* the file is not sealed against writes of other processes */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
-	expect_refused(greeting); /* the file is sealed, but holds no board */
+	expect_refused(greeting); /* the file is sealed, but holds no registry */
 	close(fd);
 	fd = open(named, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_board)), 0);
+	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_registry)), 0);
 	greeting.fd = (uint32_t)fd;
 	expect_refused(greeting);
 	close(fd);
@@ -331,7 +331,7 @@ view_fini(struct view *v)
 static bool
 opens(struct view *v, enum memory memory, bool trust_files)
 {
-	const struct softrdma_board_region *region = &v->other.told->regions[memory];
+	const struct softrdma_registry_region *region = &v->other.told->regions[memory];
 	softrdma_peer_map_open(&v->map, v->local_peer, region, trust_files);
 	assert_int_equal(v->map.serial, region->serial);
 	return v->map.base != NULL;
@@ -341,7 +341,7 @@ opens(struct view *v, enum memory memory, bool trust_files)
 static void
 expect_same_memory(struct view *v, enum memory memory)
 {
-	const struct softrdma_board_region *region = &v->other.told->regions[memory];
+	const struct softrdma_registry_region *region = &v->other.told->regions[memory];
 	const size_t offsets[] = { 0, region->length - PIECE, ((size_t)2 << 20) - PIECE - 100 };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		struct iovec here = { the_mem, PIECE };

@@ -21,7 +21,7 @@
 #define IMM SOFTRDMA_FRAME_IMM
 #define SOLICITED SOFTRDMA_FRAME_SOLICITED
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
-#define LAST_SLOT ((SOFTRDMA_BOARD_SLOTS - 1ull) << 32)
+#define LAST_SLOT ((SOFTRDMA_REGISTRY_SLOTS - 1ull) << 32)
 
 /* written independently of the encoder, because lengths above the limit must be possible */
 static void

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_board.c -- what a process shows to other processes on the same host */
+/* test_registry.c -- what a process shows to other processes on the same host */
 
 #include "connected.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "softrdma/samehost/board.h"
+#include "softrdma/samehost/registry.h"
 #include "softrdma/engine/io.h"
 
 /* registrations with keys that a test chooses; 0: the usual ones */
@@ -25,7 +25,7 @@ chosen_random(void *buf, size_t len)
 }
 
 static int
-setup_board(void **state)
+setup_registry(void **state)
 {
 	static const struct softrdma_env env = { .random = chosen_random, .log = keep_log };
 	int ret = setup_device(state);
@@ -41,30 +41,31 @@ new_mr(void)
 	return mr;
 }
 
-/* maps the board as another process would: through its descriptor */
-static struct softrdma_board *
+/* maps the registry as another process would: through its descriptor */
+static struct softrdma_registry *
 look(void)
 {
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
 	assert_non_null(slot);
-	int fd = (int)softrdma_board_greeting(slot, 1).fd;
-	softrdma_board_give_slot(slot);
-	void *map = mmap(NULL, sizeof(struct softrdma_board), PROT_READ, MAP_SHARED, fd, 0);
+	int fd = (int)softrdma_registry_greeting(slot, 1).fd;
+	softrdma_registry_give_slot(slot);
+	void *map = mmap(NULL, sizeof(struct softrdma_registry), PROT_READ, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(map, MAP_FAILED);
 	return map;
 }
 
 static void
-look_away(struct softrdma_board *board)
+look_away(struct softrdma_registry *registry)
 {
-	munmap(board, sizeof(*board));
+	munmap(registry, sizeof(*registry));
 }
 
-static const struct softrdma_board_region *
-find(const struct softrdma_board *board, uint32_t key)
+static const struct softrdma_registry_region *
+find(const struct softrdma_registry *registry, uint32_t key)
 {
-	for (unsigned step = 0; step < SOFTRDMA_BOARD_STEPS; step++) {
-		const struct softrdma_board_region *region = &board->regions[softrdma_board_place(key, step)];
+	for (unsigned step = 0; step < SOFTRDMA_REGISTRY_STEPS; step++) {
+		const struct softrdma_registry_region *region =
+			&registry->regions[softrdma_registry_place(key, step)];
 		if (region->key == key)
 			return region;
 	}
@@ -83,7 +84,7 @@ test_off(void **state)
 		else
 			unsetenv("SOFTRDMA_SAME_HOST");
 		assert_int_equal(softrdma_io_start(), 0);
-		assert_null(softrdma_board_take_slot(the_pd));
+		assert_null(softrdma_registry_take_slot(the_pd));
 		softrdma_io_stop();
 	}
 }
@@ -93,14 +94,14 @@ test_files_are_trusted_on_request(void **state)
 {
 	(void)state;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	assert_false(softrdma_board_trusts_files());
-	softrdma_board_close();
+	softrdma_registry_open();
+	assert_false(softrdma_registry_trusts_files());
+	softrdma_registry_close();
 	setenv("SOFTRDMA_SAME_HOST", "2", 1);
-	softrdma_board_open();
-	assert_true(softrdma_board_trusts_files());
-	softrdma_board_close();
-	softrdma_board_close(); /* closing it is harmless */
+	softrdma_registry_open();
+	assert_true(softrdma_registry_trusts_files());
+	softrdma_registry_close();
+	softrdma_registry_close(); /* closing it is harmless */
 }
 
 static void
@@ -115,21 +116,21 @@ test_does_not_open(void **state)
 	for (size_t i = 0; i < sizeof(fails) / sizeof(fails[0]); i++) {
 		log_clear();
 		fail_call(FAIL_MINE, fails[i].call, fails[i].skip, 1, EMFILE);
-		softrdma_board_open();
+		softrdma_registry_open();
 		assert_int_equal(fail_nothing(), 1);
-		assert_null(softrdma_board_take_slot(the_pd));
+		assert_null(softrdma_registry_take_slot(the_pd));
 		assert_true(log_has("by TCP") && log_has(strerror(EMFILE)));
 		assert_int_equal(log_worst, SOFTRDMA_LOG_WARNING);
 	}
 	random_error = EIO;
-	softrdma_board_open();
+	softrdma_registry_open();
 	random_error = 0;
-	assert_null(softrdma_board_take_slot(the_pd));
+	assert_null(softrdma_registry_take_slot(the_pd));
 
-	/* the device works without a board, and opens one at the next start */
+	/* the device works without a registry, and opens one at the next start */
 	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
 	assert_int_equal(softrdma_io_start(), EAGAIN);
-	assert_null(softrdma_board_take_slot(the_pd));
+	assert_null(softrdma_registry_take_slot(the_pd));
 }
 
 /* the mapped file can neither be resized nor written to, and exec() closes its descriptor */
@@ -138,14 +139,14 @@ test_cannot_be_changed(void **state)
 {
 	(void)state;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
-	struct softrdma_greeting greeting = softrdma_board_greeting(slot, 5);
+	softrdma_registry_open();
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
+	struct softrdma_greeting greeting = softrdma_registry_greeting(slot, 5);
 	struct stat st;
 	assert_int_equal(greeting.pid, getpid());
 	assert_int_equal(greeting.number, 5);
 	assert_int_equal(fstat((int)greeting.fd, &st), 0);
-	assert_int_equal(st.st_size, sizeof(struct softrdma_board));
+	assert_int_equal(st.st_size, sizeof(struct softrdma_registry));
 	assert_int_equal(ftruncate((int)greeting.fd, 0), -1);
 	assert_int_equal(ftruncate((int)greeting.fd, st.st_size + 1), -1);
 	assert_int_equal(fcntl((int)greeting.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
@@ -153,8 +154,8 @@ test_cannot_be_changed(void **state)
 	assert_int_equal(pwrite((int)greeting.fd, "x", 1, 0), -1);
 	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)greeting.fd, 0),
 		MAP_FAILED);
-	softrdma_board_give_slot(slot);
-	softrdma_board_close();
+	softrdma_registry_give_slot(slot);
+	softrdma_registry_close();
 }
 
 static void
@@ -164,37 +165,37 @@ test_regions(void **state)
 	struct ibv_mr *before = new_mr();
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	assert_int_equal(softrdma_io_start(), 0);
-	struct softrdma_board *board = look();
-	wait_until(softrdma_board_is_held(&board->alive));
+	struct softrdma_registry *registry = look();
+	wait_until(softrdma_registry_is_held(&registry->alive));
 	struct ibv_mr *after = new_mr();
 	const struct ibv_mr *const shown[] = { before, after, the_mr };
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
-		const struct softrdma_board_region *region = find(board, shown[i]->rkey);
+		const struct softrdma_registry_region *region = find(registry, shown[i]->rkey);
 		assert_non_null(region);
 		assert_int_equal(region->addr, (uintptr_t)shown[i]->addr);
 		assert_int_equal(region->length, shown[i]->length);
 		assert_int_equal(region->pd, (uintptr_t)the_pd);
 		assert_int_equal(region->access, ((const struct softrdma_mr *)shown[i])->access);
 	}
-	assert_int_not_equal(find(board, before->rkey)->serial, find(board, after->rkey)->serial);
+	assert_int_not_equal(find(registry, before->rkey)->serial, find(registry, after->rkey)->serial);
 
 	/* an empty region is not shown */
 	struct ibv_mr *empty = softrdma_ibv_reg_mr(the_pd, the_mem, 0, 0);
-	assert_null(find(board, empty->rkey));
+	assert_null(find(registry, empty->rkey));
 	softrdma_ibv_dereg_mr(empty);
 
 	uint32_t key = before->rkey;
 	assert_int_equal(softrdma_ibv_dereg_mr(before), 0);
-	assert_null(find(board, key));
-	assert_non_null(find(board, after->rkey));
+	assert_null(find(registry, key));
+	assert_non_null(find(registry, after->rkey));
 
-	/* a region outlives the board, and is shown on the next one */
-	look_away(board);
+	/* a region outlives the registry, and is shown in the next one */
+	look_away(registry);
 	softrdma_io_stop();
 	assert_int_equal(softrdma_io_start(), 0);
-	board = look();
-	assert_non_null(find(board, after->rkey));
-	look_away(board);
+	registry = look();
+	assert_non_null(find(registry, after->rkey));
+	look_away(registry);
 	softrdma_io_stop();
 	assert_int_equal(softrdma_ibv_dereg_mr(after), 0);
 }
@@ -205,26 +206,26 @@ test_place_is_kept(void **state)
 {
 	(void)state;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	struct softrdma_board *board = look();
+	softrdma_registry_open();
+	struct softrdma_registry *registry = look();
 	next_key = 0x10007;
-	key_step = SOFTRDMA_BOARD_REGIONS;
+	key_step = SOFTRDMA_REGISTRY_REGIONS;
 	struct ibv_mr *one = new_mr();
 	softrdma_mr_remove((struct softrdma_mr *)one);
-	softrdma_board_hide((struct softrdma_mr *)one);
-	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
+	softrdma_registry_hide((struct softrdma_mr *)one);
+	assert_int_equal(registry->regions[softrdma_registry_place(0x10007, 0)].key, 0);
 	struct ibv_mr *two = new_mr();
-	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, 0);
-	assert_int_equal(board->regions[softrdma_board_place(0x10007, 1)].key, two->rkey);
-	softrdma_board_forget((struct softrdma_mr *)one);
+	assert_int_equal(registry->regions[softrdma_registry_place(0x10007, 0)].key, 0);
+	assert_int_equal(registry->regions[softrdma_registry_place(0x10007, 1)].key, two->rkey);
+	softrdma_registry_forget((struct softrdma_mr *)one);
 	softrdma_mr_delete((struct softrdma_mr *)one);
 	struct ibv_mr *three = new_mr();
-	assert_int_equal(board->regions[softrdma_board_place(0x10007, 0)].key, three->rkey);
+	assert_int_equal(registry->regions[softrdma_registry_place(0x10007, 0)].key, three->rkey);
 	next_key = 0;
 	softrdma_ibv_dereg_mr(two);
 	softrdma_ibv_dereg_mr(three);
-	look_away(board);
-	softrdma_board_close();
+	look_away(registry);
+	softrdma_registry_close();
 }
 
 /* regions for which there is no free place are not shown, and still work */
@@ -232,21 +233,21 @@ static void
 test_no_place_left(void **state)
 {
 	(void)state;
-	struct ibv_mr *mrs[SOFTRDMA_BOARD_STEPS + 1];
+	struct ibv_mr *mrs[SOFTRDMA_REGISTRY_STEPS + 1];
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	struct softrdma_board *board = look();
-	next_key = 0x20000 + SOFTRDMA_BOARD_REGIONS - 3; /* the search wraps around */
-	key_step = SOFTRDMA_BOARD_REGIONS;
-	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
+	softrdma_registry_open();
+	struct softrdma_registry *registry = look();
+	next_key = 0x20000 + SOFTRDMA_REGISTRY_REGIONS - 3; /* the search wraps around */
+	key_step = SOFTRDMA_REGISTRY_REGIONS;
+	for (unsigned i = 0; i <= SOFTRDMA_REGISTRY_STEPS; i++)
 		mrs[i] = new_mr();
 	next_key = 0;
-	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
-		assert_int_equal(find(board, mrs[i]->rkey) != NULL, i < SOFTRDMA_BOARD_STEPS);
-	for (unsigned i = 0; i <= SOFTRDMA_BOARD_STEPS; i++)
+	for (unsigned i = 0; i <= SOFTRDMA_REGISTRY_STEPS; i++)
+		assert_int_equal(find(registry, mrs[i]->rkey) != NULL, i < SOFTRDMA_REGISTRY_STEPS);
+	for (unsigned i = 0; i <= SOFTRDMA_REGISTRY_STEPS; i++)
 		assert_int_equal(softrdma_ibv_dereg_mr(mrs[i]), 0);
-	look_away(board);
-	softrdma_board_close();
+	look_away(registry);
+	softrdma_registry_close();
 }
 
 static void *
@@ -263,39 +264,39 @@ test_who_is_inside(void **state)
 	(void)state;
 	pthread_t thread;
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	struct softrdma_board_slot *slot = softrdma_board_take_slot(the_pd);
-	assert_false(softrdma_board_is_held(&slot->inside));
+	softrdma_registry_open();
+	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
+	assert_false(softrdma_registry_is_held(&slot->inside));
 	pthread_mutex_lock(&slot->inside);
-	assert_true(softrdma_board_is_held(&slot->inside));
+	assert_true(softrdma_registry_is_held(&slot->inside));
 	pthread_mutex_unlock(&slot->inside);
-	assert_false(softrdma_board_is_held(&slot->inside));
+	assert_false(softrdma_registry_is_held(&slot->inside));
 	assert_int_equal(pthread_create(&thread, NULL, take_and_leave, &slot->inside), 0);
 	pthread_join(thread, NULL);
-	assert_false(softrdma_board_is_held(&slot->inside));
+	assert_false(softrdma_registry_is_held(&slot->inside));
 	assert_int_not_equal(slot->inside.__data.__lock, 0);
-	softrdma_board_close();
+	softrdma_registry_close();
 }
 
 static void
 test_slots(void **state)
 {
 	(void)state;
-	static struct softrdma_board_slot *slots[SOFTRDMA_BOARD_SLOTS];
+	static struct softrdma_registry_slot *slots[SOFTRDMA_REGISTRY_SLOTS];
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	softrdma_board_open();
-	for (unsigned i = 0; i < SOFTRDMA_BOARD_SLOTS; i++) {
-		slots[i] = softrdma_board_take_slot(the_pd);
+	softrdma_registry_open();
+	for (unsigned i = 0; i < SOFTRDMA_REGISTRY_SLOTS; i++) {
+		slots[i] = softrdma_registry_take_slot(the_pd);
 		assert_non_null(slots[i]);
 		assert_int_equal(slots[i]->pd, (uintptr_t)the_pd);
 		assert_int_equal(slots[i]->open, 0);
-		assert_int_equal(softrdma_board_greeting(slots[i], 1).slot, i);
+		assert_int_equal(softrdma_registry_greeting(slots[i], 1).slot, i);
 	}
-	assert_null(softrdma_board_take_slot(the_pd));
-	softrdma_board_give_slot(slots[77]);
-	assert_ptr_equal(softrdma_board_take_slot(&the_mem), slots[77]);
+	assert_null(softrdma_registry_take_slot(the_pd));
+	softrdma_registry_give_slot(slots[77]);
+	assert_ptr_equal(softrdma_registry_take_slot(&the_mem), slots[77]);
 	assert_int_equal(slots[77]->pd, (uintptr_t)&the_mem);
-	softrdma_board_close();
+	softrdma_registry_close();
 }
 
 int
@@ -312,5 +313,5 @@ main(void)
 		device_test(test_who_is_inside),
 		device_test(test_slots),
 	};
-	return cmocka_run_group_tests(tests, setup_board, teardown_device);
+	return cmocka_run_group_tests(tests, setup_registry, teardown_device);
 }
