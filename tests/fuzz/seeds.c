@@ -341,7 +341,7 @@ streams_to_the_responder(void)
 		u8(i == 0 ? NOWHERE : 0);
 	frame(SOFTRDMA_OP_SEND, WHOLE, NOWHERE, 0, 10, 0, 0);
 	frame(SOFTRDMA_OP_DISCONNECT, 0, NOWHERE, 0, 0, 0, 0);
-	stream("starving");
+	stream("waiting");
 
 	begin(0, 0);
 	frame(SOFTRDMA_OP_READ, 0, REGION_FLEETING, 0, 0, 64, 0);

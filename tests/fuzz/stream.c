@@ -468,11 +468,11 @@ recv_step(struct stream *s, struct fuzz_input *in)
 	ledger_post(&s->receives, true);
 	if (s->link->failed)
 		softrdma_responder_fail(&s->link->responder);
-	struct softrdma_link *starving = softrdma_recv_queue_pop_starving(&s->recvs);
-	if (starving) {
-		FUZZ_CHECK(starving == s->link);
-		softrdma_responder_fed(&starving->responder);
-		softrdma_link_put(starving);
+	struct softrdma_link *waiting = softrdma_recv_queue_pop_waiting(&s->recvs);
+	if (waiting) {
+		FUZZ_CHECK(waiting == s->link);
+		softrdma_responder_replenished(&waiting->responder);
+		softrdma_link_put(waiting);
 	}
 }
 

@@ -116,8 +116,8 @@ struct softrdma_link {
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
 	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (direct.h) */
 
-	struct softrdma_link *starving_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
-	uint32_t frames_received;            /* number of headers, modulo 2^32 */
+	struct softrdma_link *waiting_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
+	uint32_t frames_received;           /* number of headers, modulo 2^32 */
 };
 
 /* initializes a link in zeroed memory, with one reference; delete() frees the memory. No lock. */

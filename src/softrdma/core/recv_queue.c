@@ -45,7 +45,7 @@ softrdma_recv_queue_init(struct softrdma_recv_queue *queue, uint32_t capacity, u
 void
 softrdma_recv_queue_fini(struct softrdma_recv_queue *queue)
 {
-	assert(queue->starving == NULL);
+	assert(queue->waiting == NULL);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue->ring);
 }
@@ -97,17 +97,17 @@ softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv
 }
 
 bool
-softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
+softrdma_recv_queue_take_or_wait(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link)
 {
 	pthread_mutex_lock(&queue->lock);
 	bool taken = take(queue, recv);
 	if (!taken) {
-		struct softrdma_link **at = &queue->starving;
+		struct softrdma_link **at = &queue->waiting;
 		while (*at && *at != link)
-			at = &(*at)->starving_next;
+			at = &(*at)->waiting_next;
 		if (*at == NULL) {
-			link->starving_next = NULL;
+			link->waiting_next = NULL;
 			*at = link;
 		}
 	}
@@ -116,13 +116,13 @@ softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct sof
 }
 
 struct softrdma_link *
-softrdma_recv_queue_pop_starving(struct softrdma_recv_queue *queue)
+softrdma_recv_queue_pop_waiting(struct softrdma_recv_queue *queue)
 {
 	struct softrdma_link *link = NULL;
 	pthread_mutex_lock(&queue->lock);
-	if (queue->count > 0 && queue->starving) {
-		link = queue->starving;
-		queue->starving = link->starving_next;
+	if (queue->count > 0 && queue->waiting) {
+		link = queue->waiting;
+		queue->waiting = link->waiting_next;
 		softrdma_link_get(link);
 	}
 	pthread_mutex_unlock(&queue->lock);
@@ -133,10 +133,10 @@ void
 softrdma_recv_queue_forget(struct softrdma_recv_queue *queue, struct softrdma_link *link)
 {
 	pthread_mutex_lock(&queue->lock);
-	struct softrdma_link **at = &queue->starving;
+	struct softrdma_link **at = &queue->waiting;
 	while (*at && *at != link)
-		at = &(*at)->starving_next;
+		at = &(*at)->waiting_next;
 	if (*at)
-		*at = link->starving_next;
+		*at = link->waiting_next;
 	pthread_mutex_unlock(&queue->lock);
 }

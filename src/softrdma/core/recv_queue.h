@@ -30,7 +30,7 @@ struct softrdma_recv_queue {
 	uint32_t head;
 	uint32_t count;
 	struct softrdma_link
-		*starving; /* connections whose peer waits for a receive (RNR); link->starving_next */
+		*waiting; /* connections whose peer waits for a receive (RNR); link->waiting_next */
 };
 
 /* 0 or ENOMEM */
@@ -44,19 +44,19 @@ int softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_
 bool softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv);
 
 /*
- * Takes a receive. If the queue is empty, it adds the connection to the starving ones in the same step and
+ * Takes a receive. If the queue is empty, it adds the connection to those that wait for a receive in the same step and
  * returns false. The caller holds the lock of the connection.
  */
-bool softrdma_recv_queue_take_or_starve(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
+bool softrdma_recv_queue_take_or_wait(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link);
 
 /*
- * If there is a receive, takes the connection that has starved for the longest time off the list, with a
+ * If there is a receive, takes the connection that has waited for the longest time off the list, with a
  * reference for the caller. NULL: no receive, or no connection.
  */
-struct softrdma_link *softrdma_recv_queue_pop_starving(struct softrdma_recv_queue *queue);
+struct softrdma_link *softrdma_recv_queue_pop_waiting(struct softrdma_recv_queue *queue);
 
-/* the connection ends: takes it off the list of starving ones */
+/* the connection ends: takes it off the list of waiting ones */
 void softrdma_recv_queue_forget(struct softrdma_recv_queue *queue, struct softrdma_link *link);
 
 #endif /* SOFTRDMA_RECV_QUEUE_H */

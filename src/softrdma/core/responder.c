@@ -164,7 +164,7 @@ take_recv(struct softrdma_responder *resp)
 {
 	if (resp->have_recv)
 		return true;
-	if (softrdma_recv_queue_take_or_starve(resp->queue, &resp->recv, resp->link)) {
+	if (softrdma_recv_queue_take_or_wait(resp->queue, &resp->recv, resp->link)) {
 		resp->have_recv = true;
 		return true;
 	}
@@ -505,7 +505,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 }
 
 void
-softrdma_responder_fed(struct softrdma_responder *resp)
+softrdma_responder_replenished(struct softrdma_responder *resp)
 {
 	if (waits_for_receive(resp))
 		resp->ready_due = true;

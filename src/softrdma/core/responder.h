@@ -62,7 +62,7 @@ struct softrdma_responder {
 	struct softrdma_cq *cq;
 	struct softrdma_recv_queue *queue;
 	bool queue_is_shared;
-	struct softrdma_link *link; /* entered in the receive queue's list of starving connections */
+	struct softrdma_link *link; /* entered in the receive queue's list of waiting connections */
 	uint32_t qp_num;
 	int withheld; /* access rights that the queue pair denies, even if the region grants them:
 			 enum ibv_access_flags */
@@ -139,8 +139,8 @@ void softrdma_responder_fault(struct softrdma_responder *resp);
 /* the next response; false: nothing to send now */
 bool softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoing *out);
 
-/* the receive queue was replenished while this connection was starving */
-void softrdma_responder_fed(struct softrdma_responder *resp);
+/* the receive queue was replenished while this connection waited for a receive */
+void softrdma_responder_replenished(struct softrdma_responder *resp);
 
 /*
  * The queue pair goes to error. The receive being filled and all posted ones (if the queue is not shared) are

@@ -562,7 +562,7 @@ softrdma_connection_receive_posted(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	pthread_mutex_lock(&link->lock);
 	if (link->qp && conn->fd >= 0) {
-		softrdma_responder_fed(&link->responder);
+		softrdma_responder_replenished(&link->responder);
 		softrdma_connection_send(link);
 	}
 	pthread_mutex_unlock(&link->lock);

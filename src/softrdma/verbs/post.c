@@ -171,10 +171,10 @@ flush_receives(struct softrdma_link *link)
 }
 
 void
-softrdma_post_feed(struct softrdma_recv_queue *queue)
+softrdma_post_replenished(struct softrdma_recv_queue *queue)
 {
 	struct softrdma_link *link;
-	while ((link = softrdma_recv_queue_pop_starving(queue)) != NULL) {
+	while ((link = softrdma_recv_queue_pop_waiting(queue)) != NULL) {
 		softrdma_connection_receive_posted(link);
 		softrdma_link_put(link);
 	}
@@ -193,6 +193,6 @@ softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_rec
 			*bad_wr = wr;
 	}
 	flush_receives(qp->link);
-	softrdma_post_feed(&qp->recv_queue);
+	softrdma_post_replenished(&qp->recv_queue);
 	return ret;
 }

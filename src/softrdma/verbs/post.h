@@ -37,8 +37,8 @@ void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
 int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* wakes starving connections after receives were posted. The caller holds no lock. */
-void softrdma_post_feed(struct softrdma_recv_queue *queue);
+/* wakes connections that wait for a receive, after receives were posted. The caller holds no lock. */
+void softrdma_post_replenished(struct softrdma_recv_queue *queue);
 
 /* sets the function pointers that ibv_wr_* call */
 void softrdma_post_ex_init(struct ibv_qp_ex *qp);

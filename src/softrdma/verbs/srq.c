@@ -73,6 +73,6 @@ softrdma_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct i
 		if (ret)
 			*bad_wr = wr;
 	}
-	softrdma_post_feed(&srq->queue);
+	softrdma_post_replenished(&srq->queue);
 	return ret;
 }

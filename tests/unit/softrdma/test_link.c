@@ -217,11 +217,11 @@ run_sender(struct pair *p, int from)
 
 /* gives the posted receives to the links that wait for one, as io.c does after a post */
 static void
-feed(struct side *side)
+replenish(struct side *side)
 {
 	struct softrdma_link *link;
-	while ((link = softrdma_recv_queue_pop_starving(&side->recvs)) != NULL) {
-		softrdma_responder_fed(&link->responder);
+	while ((link = softrdma_recv_queue_pop_waiting(&side->recvs)) != NULL) {
+		softrdma_responder_replenished(&link->responder);
 		softrdma_link_put(link);
 	}
 }
@@ -477,14 +477,14 @@ test_not_ready(void **state)
 		assert_true(here->link->requester.waiting);
 
 		post_recv(there, 1, is_write ? 0 : 1 << 20, is_write ? 0 : len);
-		feed(there);
+		replenish(there);
 		run(p);
 		for (uint64_t i = 2; i <= 4; i++)
 			expect_wc(here->send_cq, i, IBV_WC_SUCCESS);
 		expect_no_wc(here->send_cq);
 		expect_recv(there, 1, (uint32_t)len, is_write);
 		post_recv(there, 2, (3 << 20) + 64, 3);
-		feed(there);
+		replenish(there);
 		run(p);
 		expect_wc(here->send_cq, 5, IBV_WC_SUCCESS);
 		expect_recv(there, 2, 3, false);
@@ -506,13 +506,13 @@ test_failure_while_not_ready(void **state)
 {
 	(void)state;
 	for (int variant = 0; variant < 4; variant++) {
-		const bool fed = variant & 1, by_request = variant & 2;
+		const bool replenished = variant & 1, by_request = variant & 2;
 		struct pair *p = new_pair();
 		post(p, 0, SOFTRDMA_OP_SEND, 1, 0, 0, 8);
 		run(p);
-		if (fed) {
+		if (replenished) {
 			post_recv(&p->side[1], 1, 0, 8);
-			feed(&p->side[1]);
+			replenish(&p->side[1]);
 			p->hold[1] = true;
 			run(p);
 			p->hold[1] = false;
@@ -528,7 +528,7 @@ test_failure_while_not_ready(void **state)
 		if (by_request)
 			expect_wc(p->side[1].send_cq, 2, IBV_WC_LOC_PROT_ERR);
 		assert_int_equal(p->side[0].link->state, SOFTRDMA_LINK_UP);
-		if (fed)
+		if (replenished)
 			expect_wc(p->side[1].recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
 		free_pair(p);
 	}
@@ -1141,7 +1141,7 @@ test_anything(void **state)
 					post_recv(&p->side[i], count[i].recvs++, 2 << 20, 20000);
 					if (p->side[i].link->failed)
 						softrdma_responder_fail(&p->side[i].link->responder);
-					feed(&p->side[i]);
+					replenish(&p->side[i]);
 				}
 				break;
 			case 2:

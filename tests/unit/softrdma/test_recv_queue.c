@@ -113,7 +113,7 @@ test_no_capacity(void **state)
 
 /* the oldest first, each once, and only if a receive is posted */
 static void
-test_starving(void **state)
+test_waiting_for_a_receive(void **state)
 {
 	(void)state;
 	struct softrdma_recv_queue queue;
@@ -122,38 +122,38 @@ test_starving(void **state)
 	assert_int_equal(softrdma_recv_queue_init(&queue, 4, 1), 0);
 	for (int i = 0; i < 4; i++) {
 		links[i] = softrdma_connection_new();
-		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
-		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
+		assert_false(softrdma_recv_queue_take_or_wait(&queue, &recv, links[i]));
+		assert_false(softrdma_recv_queue_take_or_wait(&queue, &recv, links[i]));
 	}
-	assert_null(softrdma_recv_queue_pop_starving(&queue));
+	assert_null(softrdma_recv_queue_pop_waiting(&queue));
 	softrdma_recv_queue_forget(&queue, links[2]);
 	softrdma_recv_queue_forget(&queue, links[2]);
 	assert_int_equal(put(&queue, 1, 1), 0);
 	static const int order[] = { 0, 1, 3 };
 	for (int i = 0; i < 3; i++) {
-		struct softrdma_link *link = softrdma_recv_queue_pop_starving(&queue);
+		struct softrdma_link *link = softrdma_recv_queue_pop_waiting(&queue);
 		assert_ptr_equal(link, links[order[i]]);
 		assert_int_equal(atomic_load(&link->refs), 2); /* the caller's own */
 		softrdma_link_put(link);
 	}
-	assert_null(softrdma_recv_queue_pop_starving(&queue));
+	assert_null(softrdma_recv_queue_pop_waiting(&queue));
 	/* if a receive is posted, no connection waits */
-	assert_true(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
+	assert_true(softrdma_recv_queue_take_or_wait(&queue, &recv, links[0]));
 	assert_int_equal(recv.wr_id, 1);
-	assert_null(queue.starving);
+	assert_null(queue.waiting);
 	/* the first, the last and the only one are removed */
 	for (int i = 0; i < 3; i++)
-		assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[i]));
+		assert_false(softrdma_recv_queue_take_or_wait(&queue, &recv, links[i]));
 	softrdma_recv_queue_forget(&queue, links[2]);
 	softrdma_recv_queue_forget(&queue, links[0]);
-	assert_ptr_equal(queue.starving, links[1]);
+	assert_ptr_equal(queue.waiting, links[1]);
 	softrdma_recv_queue_forget(&queue, links[1]);
-	assert_null(queue.starving);
+	assert_null(queue.waiting);
 	/* replenishing the queue empties the list, even of links without a socket */
-	assert_false(softrdma_recv_queue_take_or_starve(&queue, &recv, links[0]));
+	assert_false(softrdma_recv_queue_take_or_wait(&queue, &recv, links[0]));
 	assert_int_equal(put(&queue, 1, 1), 0);
-	softrdma_post_feed(&queue);
-	assert_null(queue.starving);
+	softrdma_post_replenished(&queue);
+	assert_null(queue.waiting);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(atomic_load(&links[i]->refs), 1);
 		softrdma_link_put(links[i]);
@@ -170,7 +170,7 @@ main(void)
 		TEST(test_order_and_capacity),
 		TEST(test_pieces),
 		TEST(test_no_capacity),
-		TEST(test_starving),
+		TEST(test_waiting_for_a_receive),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -721,13 +721,13 @@ test_read_whose_memory_goes(void **state)
 }
 
 static void
-test_starving(void **state)
+test_waiting_for_a_receive(void **state)
 {
 	struct fixture *f = *state;
 	ask_and_place(f, SOFTRDMA_OP_WRITE, 0);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 2), SOFTRDMA_SERVICE_DISCARD);
-	assert_ptr_equal(f->side.recvs.starving, f->side.link);
+	assert_ptr_equal(f->side.recvs.waiting, f->side.link);
 	/* later requests are discarded, whatever their number */
 	assert_int_equal(ask(f, SOFTRDMA_OP_WRITE, 3), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 4), SOFTRDMA_SERVICE_DISCARD);
@@ -747,18 +747,18 @@ test_starving(void **state)
 }
 
 static void
-test_feeding(void **state)
+test_replenishing(void **state)
 {
 	struct fixture *f = *state;
-	softrdma_responder_fed(f->resp); /* no sender waits: nothing is sent */
+	softrdma_responder_replenished(f->resp); /* no sender waits: nothing is sent */
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says_nothing(f);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
-	softrdma_responder_fed(f->resp); /* before RNR was sent: RNR still goes first */
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp); /* before RNR was sent: RNR still goes first */
+	softrdma_responder_replenished(f->resp);
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says(f, SOFTRDMA_OP_RNR_READY, 0);
 	says_nothing(f);
@@ -769,7 +769,7 @@ test_feeding(void **state)
 	says(f, SOFTRDMA_OP_RNR, 0);
 	says_nothing(f);
 	post_recv(&f->side, 1, 0, 8);
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_BAD); /* too early */
 	says(f, SOFTRDMA_OP_RNR_READY, 0);
 	assert_int_equal(ask(f, SOFTRDMA_OP_RESYNC, 0), SOFTRDMA_SERVICE_DISCARD);
@@ -779,12 +779,12 @@ test_feeding(void **state)
 
 /* The NAK of a READ is the last response. A later SEND that finds no receive gets no RNR after it. */
 static void
-test_starving_behind_a_refusal(void **state)
+test_waiting_for_a_receive_behind_a_refusal(void **state)
 {
 	struct fixture *f = *state;
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 0), SOFTRDMA_SERVICE_DISCARD);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 1), SOFTRDMA_SERVICE_DISCARD);
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp);
 	softrdma_mr_remove(f->side.mr);
 	softrdma_mr_delete(f->side.mr);
 	f->side.mr = NULL;
@@ -799,15 +799,15 @@ test_fed_again(void **state)
 	struct fixture *f = *state;
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 0), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_RNR, 0);
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp);
 	says(f, SOFTRDMA_OP_RNR_READY, 0);
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp);
 	says_nothing(f);
 }
 
 /* Only the last frame of a WRITE shows that it needs a receive. After RESYNC the message begins again. */
 static void
-test_starving_at_the_end_of_a_write(void **state)
+test_waiting_for_a_receive_at_the_end_of_a_write(void **state)
 {
 	struct fixture *f = *state;
 	struct softrdma_frame first = request(f, SOFTRDMA_OP_WRITE, 0);
@@ -998,7 +998,7 @@ test_failing(void **state)
 	softrdma_responder_fail(f->resp);
 	softrdma_recv_queue_forget(&f->side.recvs, f->side.link);
 	says_nak(f, SOFTRDMA_NAK_GONE, 0);
-	softrdma_responder_fed(f->resp);
+	softrdma_responder_replenished(f->resp);
 	says_nothing(f);
 	free_fixture(f);
 }
@@ -1115,11 +1115,11 @@ main(void)
 		TEST(test_too_many_reads_and_atomics),
 		TEST(test_reads_for_ever),
 		TEST(test_read_whose_memory_goes),
-		TEST(test_starving),
-		TEST(test_feeding),
+		TEST(test_waiting_for_a_receive),
+		TEST(test_replenishing),
 		TEST(test_fed_again),
-		TEST(test_starving_behind_a_refusal),
-		TEST(test_starving_at_the_end_of_a_write),
+		TEST(test_waiting_for_a_receive_behind_a_refusal),
+		TEST(test_waiting_for_a_receive_at_the_end_of_a_write),
 		TEST(test_flush),
 		TEST(test_read_that_flushes),
 		TEST(test_global_flush_is_done_at_once),
