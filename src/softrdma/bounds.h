@@ -65,10 +65,10 @@
 #define SOFTRDMA_READ_AWAY_TURNS 4
 
 /* addresses for which access violations are counted: 32 bytes each */
-#define SOFTRDMA_TRESPASSERS_MAX 1024
+#define SOFTRDMA_OFFENDERS_MAX 1024
 
 /* an address's count is forgotten this long after its last access violation */
-#define SOFTRDMA_TRESPASS_MEMORY_MS 60000
+#define SOFTRDMA_OFFENDER_MEMORY_MS 60000
 
 /* log lines of one kind that remote hosts can cause in one interval; more would let them fill a disk */
 #define SOFTRDMA_LOG_LINES 10

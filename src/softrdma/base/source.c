@@ -12,14 +12,14 @@
 #include "softrdma/base/source.h"
 #include "softrdma/bounds.h"
 
-struct trespasser {
+struct offender {
 	struct softrdma_source source;
 	unsigned times;
 	uint64_t last_ns;
 };
 
 /* when the array is full, a new source replaces the one whose last access violation is oldest */
-static struct trespasser trespassers[SOFTRDMA_TRESPASSERS_MAX];
+static struct offender offenders[SOFTRDMA_OFFENDERS_MAX];
 static unsigned count;
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -62,17 +62,17 @@ softrdma_source_equal(const struct softrdma_source *one, const struct softrdma_s
 }
 
 static bool
-is_forgotten(const struct trespasser *at, uint64_t now_ns)
+is_forgotten(const struct offender *at, uint64_t now_ns)
 {
-	return now_ns - at->last_ns >= (uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * SOFTRDMA_NS_PER_MS;
+	return now_ns - at->last_ns >= (uint64_t)SOFTRDMA_OFFENDER_MEMORY_MS * SOFTRDMA_NS_PER_MS;
 }
 
 /* NULL: not known, or forgotten; the caller holds the lock */
-static struct trespasser *
+static struct offender *
 find(const struct softrdma_source *source, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < count; i++) {
-		struct trespasser *at = &trespassers[i];
+		struct offender *at = &offenders[i];
 		if (softrdma_source_equal(&at->source, source))
 			return is_forgotten(at, now_ns) ? NULL : at;
 	}
@@ -80,25 +80,25 @@ find(const struct softrdma_source *source, uint64_t now_ns)
 }
 
 /* the entry of the same source, a free entry, or the one to replace; the caller holds the lock */
-static struct trespasser *
+static struct offender *
 place_for(const struct softrdma_source *source)
 {
-	struct trespasser *oldest = &trespassers[0];
+	struct offender *oldest = &offenders[0];
 	for (unsigned i = 0; i < count; i++) {
-		struct trespasser *at = &trespassers[i];
+		struct offender *at = &offenders[i];
 		if (softrdma_source_equal(&at->source, source))
 			return at;
 		if (at->last_ns < oldest->last_ns)
 			oldest = at;
 	}
-	return count < SOFTRDMA_TRESPASSERS_MAX ? &trespassers[count++] : oldest;
+	return count < SOFTRDMA_OFFENDERS_MAX ? &offenders[count++] : oldest;
 }
 
 unsigned
-softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns)
+softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now_ns)
 {
 	pthread_mutex_lock(&sources_lock);
-	struct trespasser *at = find(source, now_ns);
+	struct offender *at = find(source, now_ns);
 	if (at == NULL) {
 		at = place_for(source);
 		at->source = *source;
@@ -112,10 +112,10 @@ softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns)
 }
 
 unsigned
-softrdma_source_accusations(const struct softrdma_source *source, uint64_t now_ns)
+softrdma_source_violations(const struct softrdma_source *source, uint64_t now_ns)
 {
 	pthread_mutex_lock(&sources_lock);
-	const struct trespasser *at = find(source, now_ns);
+	const struct offender *at = find(source, now_ns);
 	unsigned times = at ? at->times : 0;
 	pthread_mutex_unlock(&sources_lock);
 	return times;

@@ -24,12 +24,12 @@ struct softrdma_source softrdma_source_of(const struct sockaddr *addr);
 bool softrdma_source_equal(const struct softrdma_source *one, const struct softrdma_source *other);
 
 /* counts an access violation from this source and returns the new count. Any thread, under any lock. */
-unsigned softrdma_source_accuse(const struct softrdma_source *source, uint64_t now_ns);
+unsigned softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now_ns);
 
 /*
- * The number of access violations from this source. It is forgotten SOFTRDMA_TRESPASS_MEMORY_MS after the last
+ * The number of access violations from this source. It is forgotten SOFTRDMA_OFFENDER_MEMORY_MS after the last
  * one. Any thread, under any lock.
  */
-unsigned softrdma_source_accusations(const struct softrdma_source *source, uint64_t now_ns);
+unsigned softrdma_source_violations(const struct softrdma_source *source, uint64_t now_ns);
 
 #endif /* SOFTRDMA_SOURCE_H */

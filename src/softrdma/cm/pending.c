@@ -327,7 +327,7 @@ static bool
 is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *source, unsigned *rank)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	if (caps.wrong_keys && softrdma_source_accusations(source, softrdma_now_ns()) >= caps.wrong_keys) {
+	if (caps.wrong_keys && softrdma_source_violations(source, softrdma_now_ns()) >= caps.wrong_keys) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
 			softrdma_hello_name(addr, name, sizeof(name)));
 		softrdma_fork_close(fd);

@@ -131,7 +131,7 @@ softrdma_link_close(struct softrdma_link *link)
 }
 
 void
-softrdma_link_expel(struct softrdma_link *link)
+softrdma_link_close_after_violation(struct softrdma_link *link)
 {
 	assert(link->state == SOFTRDMA_LINK_UP && link->failed);
 	link->state = SOFTRDMA_LINK_CLOSING;

@@ -168,10 +168,10 @@ void softrdma_link_close(struct softrdma_link *link);
 /* the same for a queue pair that is being destroyed: its work requests vanish without completions */
 void softrdma_link_abandon(struct softrdma_link *link);
 /*
- * Ends the connection after an access violation (responder.trespassed): the due responses leave, the NAK as the last
- * of them, then DISCONNECT. The connection is up and failed.
+ * Ends the connection after an access violation (responder.access_violation): the due responses leave, the NAK as the
+ * last of them, then DISCONNECT. The connection is up and failed.
  */
-void softrdma_link_expel(struct softrdma_link *link);
+void softrdma_link_close_after_violation(struct softrdma_link *link);
 /*
  * Nothing further is sent, and the stream ends. What the peer sent before it left is still read, up to the end of its
  * stream.

@@ -154,7 +154,7 @@ refuse(struct softrdma_responder *resp, enum softrdma_nak nak)
 	}
 	send_nak(resp, nak, resp->expected);
 	fail(resp);
-	resp->trespassed = nak == SOFTRDMA_NAK_ACCESS;
+	resp->access_violation = nak == SOFTRDMA_NAK_ACCESS;
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 

@@ -356,11 +356,11 @@ softrdma_connection_send(struct softrdma_link *link)
  * be guessing. It still gets the NAK.
  */
 static void
-expel_offender(struct softrdma_connection *conn)
+close_offender(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (!link->responder.trespassed || link->state != SOFTRDMA_LINK_UP)
+	if (!link->responder.access_violation || link->state != SOFTRDMA_LINK_UP)
 		return;
 	char host[NI_MAXHOST] = "an unknown address";
 	struct sockaddr_storage addr = { 0 };
@@ -368,12 +368,12 @@ expel_offender(struct softrdma_connection *conn)
 	if (getpeername(conn->fd, (struct sockaddr *)&addr, &len) == 0)
 		getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
 	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
-	unsigned times = softrdma_source_accuse(&source, softrdma_now_ns());
+	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
 	SOFTRDMA_LOG_FEW(&limit, WARNING,
 		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
 		"number %u from there",
 		host, times);
-	softrdma_link_expel(link);
+	softrdma_link_close_after_violation(link);
 	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
 
@@ -395,7 +395,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	}
 	if (progress)
 		softrdma_pending_sockets_give_way();
-	expel_offender(conn);
+	close_offender(conn);
 	softrdma_connection_send(link);
 	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again, or returns the socket */
 		softrdma_engine_queue(&conn->watched);

@@ -388,10 +388,10 @@ test_too_many_wrong_keys(void **state)
 	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
 	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
 	int fd;
-	softrdma_source_accuse(&source, softrdma_now_ns());
+	softrdma_source_add_violation(&source, softrdma_now_ns());
 	destroy(request_from(&l, 9, &fd));
 	close(fd);
-	softrdma_source_accuse(&source, softrdma_now_ns());
+	softrdma_source_add_violation(&source, softrdma_now_ns());
 	fd = raw_connect_from(&l.addr, 9);
 	raw_expect_end(fd);
 	close(fd);
@@ -399,7 +399,7 @@ test_too_many_wrong_keys(void **state)
 	wait_for_log("is not heard: too many wrong keys from there");
 	destroy(request_from(&l, 8, &fd));
 	close(fd);
-	clock_forward_ms(SOFTRDMA_TRESPASS_MEMORY_MS);
+	clock_forward_ms(SOFTRDMA_OFFENDER_MEMORY_MS);
 	destroy(request_from(&l, 9, &fd));
 	close(fd);
 	expect_no_event(l.channel);

@@ -417,7 +417,7 @@ test_protocol_broken(void **state)
  * source.
  */
 static void
-test_trespasser(void **state)
+test_offender(void **state)
 {
 	(void)state;
 	for (unsigned times = 1; times <= 2; times++) {
@@ -451,7 +451,7 @@ test_trespasser(void **state)
 
 /* a connection whose peer's address is unknown is closed all the same */
 static void
-test_unknown_trespasser(void **state)
+test_unknown_offender(void **state)
 {
 	(void)state;
 	struct raw_peer p;
@@ -1544,8 +1544,8 @@ main(void)
 		device_test(test_forgotten_without_thread),
 		device_test(test_connections_come_first),
 		device_test(test_protocol_broken),
-		device_test(test_trespasser),
-		device_test(test_unknown_trespasser),
+		device_test(test_offender),
+		device_test(test_unknown_offender),
 		device_test(test_receiving_fails),
 		device_test(test_memory_gone_when_receiving),
 		device_test(test_short_read_into_a_file),

@@ -709,7 +709,7 @@ test_ready_and_disconnect(void **state)
 
 /* after an access violation: the responses to earlier requests, then the NAK, then DISCONNECT */
 static void
-test_expelled(void **state)
+test_closed_after_violation(void **state)
 {
 	(void)state;
 	struct pair *p = new_pair();
@@ -720,8 +720,8 @@ test_expelled(void **state)
 	post(p, 1, SOFTRDMA_OP_WRITE, 3, 0, 0, 8);
 	assert_true(send_some(p, 1));
 	assert_true(receive_some(p, 0));
-	assert_true(here->link->responder.trespassed);
-	softrdma_link_expel(here->link);
+	assert_true(here->link->responder.access_violation);
+	softrdma_link_close_after_violation(here->link);
 	run(p);
 	expect_wc(there->send_cq, 1, IBV_WC_SUCCESS);
 	expect_wc(there->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
@@ -738,13 +738,13 @@ test_expelled(void **state)
 	post(p, 1, SOFTRDMA_OP_FETCH_ADD, 1, 0, 4, 8);
 	run(p);
 	assert_true(softrdma_responder_has_failed(&p->side[0].link->responder));
-	assert_false(p->side[0].link->responder.trespassed);
+	assert_false(p->side[0].link->responder.access_violation);
 	free_pair(p);
 }
 
 /* a request of this side was sent in part: the stream ends after it, without DISCONNECT */
 static void
-test_expelled_in_the_middle(void **state)
+test_closed_after_violation_in_the_middle(void **state)
 {
 	(void)state;
 	struct pair *p = new_pair();
@@ -755,7 +755,7 @@ test_expelled_in_the_middle(void **state)
 	post(p, 1, SOFTRDMA_OP_WRITE, 2, 0, REGION_SIZE - 4, 8);
 	assert_true(send_some(p, 1));
 	assert_true(receive_some(p, 0));
-	softrdma_link_expel(here->link);
+	softrdma_link_close_after_violation(here->link);
 	p->cut = EVERYTHING;
 	run(p);
 	expect_wc(here->send_cq, 1, IBV_WC_WR_FLUSH_ERR);
@@ -1207,8 +1207,8 @@ main(void)
 		cmocka_unit_test(test_remote_errors),
 		cmocka_unit_test(test_failure_with_a_batch),
 		cmocka_unit_test(test_ready_and_disconnect),
-		cmocka_unit_test(test_expelled),
-		cmocka_unit_test(test_expelled_in_the_middle),
+		cmocka_unit_test(test_closed_after_violation),
+		cmocka_unit_test(test_closed_after_violation_in_the_middle),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_revoke_while_receiving),
 		cmocka_unit_test(test_revoke_while_sending),

@@ -858,7 +858,7 @@ test_caller_with_wrong_keys(void **state)
 	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
 	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
 	host_init(&host);
-	softrdma_source_accuse(&source, softrdma_now_ns());
+	softrdma_source_add_violation(&source, softrdma_now_ns());
 	int fd = raw_connect_from(&host.door, 9);
 	raw_expect_end(fd);
 	close(fd);

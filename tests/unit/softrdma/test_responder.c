@@ -655,7 +655,7 @@ test_read_whose_pages_go(void **state)
 	assert_int_equal(ftruncate(cut.fd, 0), 0);
 	says_nak(f, SOFTRDMA_NAK_OPERATION, 1);
 	assert_true(softrdma_responder_has_failed(f->resp));
-	assert_false(f->resp->trespassed);
+	assert_false(f->resp->access_violation);
 	says_nothing(f);
 	free_cut(&cut);
 }

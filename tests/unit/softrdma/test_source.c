@@ -18,7 +18,7 @@
 #include "softrdma/bounds.h"
 #include "softrdma/base/source.h"
 
-#define MEMORY_NS ((uint64_t)SOFTRDMA_TRESPASS_MEMORY_MS * 1000000u)
+#define MEMORY_NS ((uint64_t)SOFTRDMA_OFFENDER_MEMORY_MS * 1000000u)
 
 static struct softrdma_source
 source(const char *text)
@@ -66,17 +66,17 @@ test_what_is_known(void **state)
 	(void)state;
 	const struct softrdma_source one = source("192.0.2.1"), other = source("192.0.2.2");
 	const uint64_t begin = 5 * MEMORY_NS;
-	assert_int_equal(softrdma_source_accusations(&one, begin), 0);
-	assert_int_equal(softrdma_source_accuse(&one, begin), 1);
-	assert_int_equal(softrdma_source_accuse(&one, begin + 10), 2);
-	assert_int_equal(softrdma_source_accuse(&other, begin + 20), 1);
-	assert_int_equal(softrdma_source_accusations(&one, begin + 20), 2);
+	assert_int_equal(softrdma_source_violations(&one, begin), 0);
+	assert_int_equal(softrdma_source_add_violation(&one, begin), 1);
+	assert_int_equal(softrdma_source_add_violation(&one, begin + 10), 2);
+	assert_int_equal(softrdma_source_add_violation(&other, begin + 20), 1);
+	assert_int_equal(softrdma_source_violations(&one, begin + 20), 2);
 
 	/* the time of the last violation counts */
-	assert_int_equal(softrdma_source_accusations(&one, begin + 10 + MEMORY_NS - 1), 2);
-	assert_int_equal(softrdma_source_accusations(&one, begin + 10 + MEMORY_NS), 0);
-	assert_int_equal(softrdma_source_accusations(&other, begin + 10 + MEMORY_NS), 1);
-	assert_int_equal(softrdma_source_accuse(&one, begin + 10 + MEMORY_NS), 1);
+	assert_int_equal(softrdma_source_violations(&one, begin + 10 + MEMORY_NS - 1), 2);
+	assert_int_equal(softrdma_source_violations(&one, begin + 10 + MEMORY_NS), 0);
+	assert_int_equal(softrdma_source_violations(&other, begin + 10 + MEMORY_NS), 1);
+	assert_int_equal(softrdma_source_add_violation(&one, begin + 10 + MEMORY_NS), 1);
 }
 
 /* The newest offenders are remembered, and any number of them uses the same memory. */
@@ -86,17 +86,17 @@ test_more_than_there_is_room_for(void **state)
 	(void)state;
 	const struct softrdma_source old = source("198.51.100.1"), faithful = source("198.51.100.2");
 	uint64_t now = 20 * MEMORY_NS;
-	assert_int_equal(softrdma_source_accuse(&old, now++), 1);
-	for (unsigned i = 0; i < 2 * SOFTRDMA_TRESPASSERS_MAX; i++) {
+	assert_int_equal(softrdma_source_add_violation(&old, now++), 1);
+	for (unsigned i = 0; i < 2 * SOFTRDMA_OFFENDERS_MAX; i++) {
 		struct softrdma_source stranger = source("203.0.113.0");
 		stranger.bytes[0] = 0x20;
 		memcpy(stranger.bytes + 1, &i, sizeof(i));
-		assert_int_equal(softrdma_source_accuse(&faithful, now++), i + 1);
-		assert_int_equal(softrdma_source_accuse(&stranger, now++), 1);
-		assert_int_equal(softrdma_source_accusations(&stranger, now), 1);
+		assert_int_equal(softrdma_source_add_violation(&faithful, now++), i + 1);
+		assert_int_equal(softrdma_source_add_violation(&stranger, now++), 1);
+		assert_int_equal(softrdma_source_violations(&stranger, now), 1);
 	}
-	assert_int_equal(softrdma_source_accusations(&old, now), 0);
-	assert_int_equal(softrdma_source_accusations(&faithful, now), 2 * SOFTRDMA_TRESPASSERS_MAX);
+	assert_int_equal(softrdma_source_violations(&old, now), 0);
+	assert_int_equal(softrdma_source_violations(&faithful, now), 2 * SOFTRDMA_OFFENDERS_MAX);
 }
 
 int
