@@ -78,15 +78,16 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 		/* devices do not report how many bytes they take inline */
 		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
 			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
-				"the device may not take so many bytes inline "
-				"(rpma_conn_cfg_set_inline_size)",
+				"set fewer bytes (rpma_conn_cfg_set_inline_size), or none: the "
+				"device refuses this number",
 				"rdma_create_qp_ex() with %u bytes inline", conn->inline_size);
 		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
 			way_out = "the connection's address belongs to another device than the peer";
 		else if (errno == EINVAL && is_passive)
-			way_out = "the client may have given up, or the device may not have so long queues";
+			way_out =
+				"the client may have given up, or the queues are too long for the device: set shorter ones";
 		else if (errno == EINVAL || errno == ENOMEM)
-			way_out = "the device may not have so long queues";
+			way_out = "the queues may be too long for the device: set shorter ones";
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out,
 			"rdma_create_qp_ex() of %u + %u entries", params->sq_size, params->rq_size);
 	}
@@ -199,7 +200,7 @@ rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_
 	const uint32_t max_sge = peer->max_sge < MAX_SGE ? peer->max_sge : MAX_SGE;
 	if (params->max_sge > max_sge)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"%u pieces in one operation: no more than %u (rpma_conn_cfg_set_max_sge)",
+			"%u segments in one operation: the device allows %u (rpma_conn_cfg_set_max_sge)",
 			params->max_sge, max_sge);
 
 	struct rpma_conn *conn = calloc(1, sizeof(*conn));
@@ -372,9 +373,11 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 		return ret;
 
 	if (event == RPMA_CONN_UNDEFINED) {
-		RPMAI_LOG(WARNING, "event %d (status %d) of the connection manager has no name here", type,
+		RPMAI_LOG(WARNING,
+			"event %d (status %d) of the connection manager is unknown to this version", type,
 			status);
-		return rpmai_refuse(RPMA_E_UNKNOWN, "an event of the connection manager has no name here");
+		return rpmai_refuse(RPMA_E_UNKNOWN,
+			"the connection manager sent an event that is unknown to this version");
 	}
 	RPMAI_LOG(INFO, "%s (status %d)", rpma_utils_conn_event_2str(event), status);
 	*event_ptr = event;
@@ -386,7 +389,8 @@ static int
 give_up(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
 	conn->has_timed_out = true;
-	RPMAI_LOG(INFO, "%s: not established in the time that was given",
+	RPMAI_LOG(INFO,
+		"%s: the connection was not established before its timeout (rpma_conn_cfg_set_timeout)",
 		rpma_utils_conn_event_2str(RPMA_CONN_UNREACHABLE));
 	*event = RPMA_CONN_UNREACHABLE;
 	return 0;
@@ -492,7 +496,9 @@ check_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq)
 	if (rpmai_peer_is_inherited(conn->peer))
 		return rpmai_refuse_inherited();
 	if (flags & ~(RPMA_W_WAIT_FOR_COMPLETION | RPMA_W_NO_ARM))
-		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: one is unknown", (unsigned)flags);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"flags 0x%x: give RPMA_W_WAIT_FOR_COMPLETION and RPMA_W_NO_ARM only",
+			(unsigned)flags);
 	if (conn->shared_channel == NULL)
 		return refuse_not_shared();
 	return 0;
@@ -515,7 +521,7 @@ take_shared_event(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *
 	} else {
 		rdma->ack_cq_events(ibv_cq, 1);
 		return RPMAI_FAIL(RPMA_E_UNKNOWN,
-			"an event of a completion queue that is not the connection's");
+			"the shared channel reported a completion queue that does not belong to the connection");
 	}
 
 	rpmai_cq_ack(found);

@@ -108,7 +108,7 @@ rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms)
 	if (cfg == NULL)
 		return RPMAI_FAIL_NULL();
 	if (timeout_ms < 0)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d ms is no timeout", timeout_ms);
+		return RPMAI_FAIL(RPMA_E_INVAL, "a timeout of %d ms: give 0 or more", timeout_ms);
 
 	atomic_store(&cfg->timeout_ms, timeout_ms);
 	return 0;
@@ -250,7 +250,7 @@ rpma_conn_cfg_set_max_sge(struct rpma_conn_cfg *cfg, uint32_t max_sge)
 	if (cfg == NULL)
 		return RPMAI_FAIL_NULL();
 	if (max_sge == 0)
-		return RPMAI_FAIL(RPMA_E_INVAL, "0 pieces: an operation has at least one");
+		return RPMAI_FAIL(RPMA_E_INVAL, "max_sge of 0: give 1 or more segments");
 
 	atomic_store(&cfg->max_sge, max_sge);
 	return 0;

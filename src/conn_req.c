@@ -182,9 +182,10 @@ check_private_data(const struct rpma_conn_private_data *pdata, uint8_t max, cons
 	if (pdata == NULL)
 		return 0;
 	if (pdata->ptr == NULL || pdata->len == 0)
-		return RPMAI_FAIL(RPMA_E_INVAL, "private data without bytes: give NULL for none");
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"private data without bytes: pass NULL instead of the structure");
 	if (pdata->len > max)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: no more than %u travel with %s",
+		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: at most %u can go with %s",
 			pdata->len, max, with);
 	return 0;
 }
@@ -233,7 +234,7 @@ rpma_conn_req_reject(struct rpma_conn_req **req_ptr, const struct rpma_conn_priv
 	if ((*req_ptr)->is_passive)
 		ret = check_private_data(pdata, (*req_ptr)->conn->peer->rdma->reject_data_max, "a rejection");
 	else
-		ret = RPMAI_FAIL(RPMA_E_INVAL, "an outgoing request is not there to be rejected");
+		ret = RPMAI_FAIL(RPMA_E_INVAL, "an outgoing request cannot be rejected: delete it instead");
 	return rpmai_first_error(ret, end(req_ptr, ret ? NULL : pdata));
 }
 

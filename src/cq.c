@@ -47,7 +47,9 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 	struct ibv_cq *ibv_cq = rdma->create_cq(ctx, cqe, NULL, channel, 0);
 	if (ibv_cq == NULL) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
-			errno == EINVAL ? "the device may not have so many entries" : NULL,
+			errno == EINVAL
+				? "the number of entries may be too large for the device: set a smaller one"
+				: NULL,
 			"ibv_create_cq() of %d entries", cqe);
 		goto err_destroy_channel;
 	}
@@ -314,7 +316,7 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 	if (cq == NULL || wc == NULL)
 		return RPMAI_FAIL_NULL();
 	if (num_entries < 1)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d is no number of completions", num_entries);
+		return RPMAI_FAIL(RPMA_E_INVAL, "%d completions asked for: give 1 or more", num_entries);
 	if (num_entries > 1 && num_entries_got == NULL)
 		return RPMAI_FAIL_NULL();
 

@@ -175,7 +175,8 @@ take_client(struct rpma_ep *ep, struct client *client)
 
 	if (is_own)
 		return RPMAI_FAIL(RPMA_E_INVAL,
-			"event %d of the connection manager is no request of a connection", type);
+			"the connection manager sent event %d, where a connection request was expected",
+			type);
 	RPMAI_LOG(NOTICE, "a client gave up before its request was accepted (event %d)", type);
 	return 0;
 }

@@ -50,7 +50,9 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
 	if (type != RPMA_FLUSH_TYPE_PERSISTENT && type != RPMA_FLUSH_TYPE_VISIBILITY)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d is no type of flush", (int)type);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"flush type %d: give RPMA_FLUSH_TYPE_PERSISTENT or RPMA_FLUSH_TYPE_VISIBILITY",
+			(int)type);
 
 	int ret = rpmai_op_check_remote(dst, dst_offset, len);
 	if (ret)
@@ -68,8 +70,8 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 	const struct flush_ops *ops = choose(conn, &dst->desc, type);
 	if (ops == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"the remote region's device has no flush operation, and reading does not flush "
-			"on this one");
+			"the remote device has no flush operation, and a read from it does not flush "
+			"(rpma_peer_cfg_set_direct_write_to_pmem)");
 	ret = ops->check(conn, type, len);
 	if (ret)
 		return ret;

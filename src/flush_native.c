@@ -14,8 +14,7 @@ check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 	(void)type;
 	if (len > conn->peer->rdma->flush_max)
 		return RPMAI_FAIL(RPMA_E_INVAL,
-			"%zu bytes: more than this device flushes at once: flush pieces of less than 4 GiB",
-			len);
+			"%zu bytes: the device flushes less than 4 GiB at once: split the flush", len);
 	return 0;
 }
 

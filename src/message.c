@@ -38,7 +38,7 @@ send_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma
 	if (src == NULL) {
 		if (offset || len)
 			return RPMAI_FAIL(RPMA_E_INVAL,
-				"without a memory region offset and length must be 0");
+				"without a memory region, give 0 as offset and length");
 	} else {
 		ret = rpmai_op_add_local(conn, &req, src, offset, len);
 		if (ret)

@@ -153,9 +153,10 @@ rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rp
 	if (peer == NULL || ptr == NULL || mr_ptr == NULL)
 		return RPMAI_FAIL_NULL();
 	if (size == 0)
-		return RPMAI_FAIL(RPMA_E_INVAL, "no memory region has a size of 0");
+		return RPMAI_FAIL(RPMA_E_INVAL, "a memory region of 0 bytes: give a size of 1 or more");
 	if (usage == 0 || (usage & ~USAGE_ALL))
-		return RPMAI_FAIL(RPMA_E_INVAL, "0x%x is no usage of memory", (unsigned)usage);
+		return RPMAI_FAIL(RPMA_E_INVAL, "usage 0x%x: give one or more RPMA_MR_USAGE_* flags",
+			(unsigned)usage);
 	if (rpmai_peer_is_inherited(peer))
 		return rpmai_refuse_inherited();
 
@@ -228,7 +229,9 @@ rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_m
 
 	struct mr_descriptor md;
 	if (!rpmai_mr_descriptor_decode(desc, desc_size, &md))
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes that do not describe a memory region", desc_size);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%zu bytes are not a descriptor of a memory region (rpma_mr_get_descriptor)",
+			desc_size);
 
 	struct rpma_mr_remote *mr = malloc(sizeof(*mr));
 	if (mr == NULL)

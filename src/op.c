@@ -44,7 +44,8 @@ rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len)
 int
 rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len)
 {
-	return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: the connection was made for %u inline", len,
+	return RPMAI_FAIL(RPMA_E_INVAL,
+		"%zu bytes inline: the connection allows %u (rpma_conn_cfg_set_inline_size)", len,
 		conn->inline_size);
 }
 
@@ -55,7 +56,8 @@ rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, stru
 	const struct rpma_sge *pieces, int count, size_t *len)
 {
 	if (count < 0 || (uint32_t)count > conn->max_sge)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d pieces: the connection was made for %u", count,
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"%d segments: the connection allows %u (rpma_conn_cfg_set_max_sge)", count,
 			conn->max_sge);
 	if (count > 0 && pieces == NULL)
 		return RPMAI_FAIL_NULL();
@@ -104,7 +106,7 @@ rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len
 	if (dst == NULL) {
 		if (offset || len)
 			return RPMAI_FAIL(RPMA_E_INVAL,
-				"without a memory region offset and length must be 0");
+				"without a memory region, give 0 as offset and length");
 		return 0;
 	}
 
@@ -112,7 +114,7 @@ rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len
 	if (ret)
 		return ret;
 	if (len > UINT32_MAX)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: more than a receive can take", len);
+		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: a receive takes less than 4 GiB", len);
 
 	if (len) {
 		*sge = rpmai_op_sge(dst, offset, len);

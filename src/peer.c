@@ -179,8 +179,8 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 	case EOPNOTSUPP:
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "this library was built without TLS");
 	default:
-		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, "the line before this one says which file",
-			"credentials for TLS");
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
+			"the previous line of the log names the file", "credentials for TLS");
 	}
 
 	if (peer->credentials)
@@ -217,7 +217,7 @@ rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **
 	struct rpma_conn *conn = rpmai_conn_table_find(peer->conns, qp_num);
 	if (conn == NULL)
 		return rpmai_refuse(RPMA_E_INVAL,
-			"no connection of the peer has a queue pair of that number");
+			"the peer has no connection with this queue pair number: it may be deleted");
 
 	*conn_ptr = conn;
 	return 0;

@@ -38,7 +38,7 @@ post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma
 	if (local || remote)
 		return RPMAI_FAIL_NULL();
 	if (local_offset || remote_offset || len)
-		return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions offsets and length must be 0");
+		return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions, give 0 as offsets and length");
 	req->wr.wr.rdma.remote_addr = 0;
 	req->wr.wr.rdma.rkey = 0;
 	return rpmai_op_post(conn, req, flags);

@@ -33,7 +33,9 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 	struct ibv_srq *ibv_srq = rdma->create_srq(peer->pd, &attr);
 	if (ibv_srq == NULL) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
-			errno == EINVAL ? "the device may not have so many entries" : NULL,
+			errno == EINVAL
+				? "the number of entries may be too large for the device: set a smaller one"
+				: NULL,
 			"ibv_create_srq() of %u entries", params.rq_size);
 		goto err_free;
 	}

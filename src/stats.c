@@ -20,7 +20,7 @@ rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *stats)
 		return RPMAI_FAIL_NULL();
 	const uint64_t size = stats->size;
 	if (size < sizeof(stats->size))
-		return RPMAI_FAIL(RPMA_E_INVAL, "a size of %llu bytes: set it to that of the structure",
+		return RPMAI_FAIL(RPMA_E_INVAL, "size is %llu: set it to sizeof(struct rpma_conn_stats)",
 			(unsigned long long)size);
 
 	const struct conn_counters *ops = &conn->stats;

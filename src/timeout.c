@@ -43,7 +43,8 @@ int
 rpmai_timeout_check(int timeout_ms)
 {
 	if (timeout_ms < -1)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d ms is no timeout; -1 waits for ever", timeout_ms);
+		return RPMAI_FAIL(RPMA_E_INVAL, "a timeout of %d ms: give 0 or more; -1 waits for ever",
+			timeout_ms);
 	return 0;
 }
 

@@ -17,11 +17,14 @@ rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type typ
 	if (addr == NULL || ibv_ctx_ptr == NULL)
 		return RPMAI_FAIL_NULL();
 	if (type != RPMA_UTIL_IBV_CONTEXT_LOCAL && type != RPMA_UTIL_IBV_CONTEXT_REMOTE)
-		return RPMAI_FAIL(RPMA_E_INVAL, "%d is no type of address", (int)type);
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"type %d: give RPMA_UTIL_IBV_CONTEXT_LOCAL or RPMA_UTIL_IBV_CONTEXT_REMOTE",
+			(int)type);
 
 	enum device_choice choice;
 	if (!rpmai_device_parse_choice(secure_getenv("RPMA_DEVICE"), &choice))
-		return RPMAI_FAIL(RPMA_E_INVAL, "RPMA_DEVICE is neither auto, rdma nor soft");
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"RPMA_DEVICE is not auto, rdma or soft: set it to one of these");
 
 	return rpmai_device_find(&rpmai_rdma_core, rpmai_rdma_soft(), choice, addr, type, ibv_ctx_ptr);
 }
