@@ -63,17 +63,17 @@ refused "no rpma-perf" 'GET / HTTP/1.1\r\n\r\n'
 refused "no rpma-perf" '\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff'
 refused "speaks version 2" 'RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
 refused "4294967295 bytes" 'RPPF\x01\x00\x01\x00\xff\xff\xff\xff'
-refused "type 2 where 1 is due" "$setup$write$one$one$one$zeros$zeros"
-refused "type 65535 where 1" 'RPPF\x01\x00\xff\xff\x00\x00\x00\x00'
+refused "type 2 where type 1 was expected" "$setup$write$one$one$one$zeros$zeros"
+refused "type 65535 where type 1" 'RPPF\x01\x00\xff\xff\x00\x00\x00\x00'
 refused "too long" 'RPPF\x01\x00\x01\x00\x01\x00\x00\x00x'
-refused "something that cannot be" "${hello}RPPF\x01\x00\x02\x00\x00\x00\x00\x00"
-refused "something that cannot be" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$zeros$zeros"
-refused "something that cannot be" "$hello$setup$write$zeros$one$one$zeros$zeros" # no depth
-refused "something that cannot be" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
-refused "something that cannot be" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
-refused "something that cannot be" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros"
+refused "values that are not allowed" "${hello}RPPF\x01\x00\x02\x00\x00\x00\x00\x00"
+refused "values that are not allowed" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$zeros$zeros"
+refused "values that are not allowed" "$hello$setup$write$zeros$one$one$zeros$zeros" # no depth
+refused "values that are not allowed" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
+refused "values that are not allowed" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
+refused "values that are not allowed" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros"
 # the client gets the reason as well
-grep -q "something that cannot be" "$work/answer" || fail "the client is not told why"
+grep -q "values that are not allowed" "$work/answer" || fail "the client is not told why"
 # half a message, then the connection is closed
 : >"$work/server.err"
 exec 3<>"/dev/tcp/127.0.0.1/$port"

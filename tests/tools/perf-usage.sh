@@ -24,8 +24,8 @@ wrong "an address is needed" server
 wrong "one argument too many" local 127.0.0.1 more
 wrong "--nonsense is no option" local --nonsense
 wrong "needs a value" local --size
-wrong "\"fly\" is none" local --op fly
-wrong "\"\" is none" local --op write,
+wrong "\"fly\" is not an operation" local --op fly
+wrong "\"\" is not an operation" local --op write,
 wrong "--size takes" local --size 0
 wrong "--size takes" local --size 64x
 wrong "--size takes" local --size 64k:1k
@@ -35,14 +35,14 @@ wrong "--size takes" local --size 18446744073709551617
 wrong "--depth takes" local --depth 0
 wrong "--depth takes" local --depth 1e3
 wrong "--depth takes" local --depth 100000
-wrong "--batch may not be more" local --depth 4 --batch 5
-wrong "--signal-every may not be more" local --depth 4 --signal-every 5
+wrong "--batch 5 is more than --depth 4" local --depth 4 --batch 5
+wrong "--signal-every 5 is more than --depth 4" local --depth 4 --signal-every 5
 wrong "no room for a batch" local --depth 10 --batch 4 --signal-every 10
-wrong "--threads may not be more" local --threads 2
+wrong "--threads 2 is more than --connections 1" local --threads 2
 wrong "--pieces takes" local --pieces 65
 wrong "exclude each other" local --pieces 2 --inline 64
-wrong "--inline is not for read" local --op write,read --inline 64
-wrong "--pieces is not for send" local --op send --pieces 2
+wrong "--inline does not apply to read" local --op write,read --inline 64
+wrong "--pieces does not apply to send" local --op send --pieces 2
 wrong "fewer bytes than --pieces" local --pieces 8 --size 4
 wrong "--flush-type takes" local --flush-type never
 wrong "--duration takes" local --duration 0

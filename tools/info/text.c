@@ -90,7 +90,7 @@ print_path(const struct info *info)
 	printf("  file system:          %s%s%s, DAX: %s\n", path->file_system,
 		path->mount_point[0] ? " at " : "", path->mount_point, yes(path->is_dax));
 	if (path->is_in_memory)
-		printf("                        it is in memory: what is there survives processes, and no power failure\n");
+		printf("                        it is in memory: its content survives processes, but not a power failure\n");
 	printf("  store granularity:    %s\n", info_granularity_name(path->granularity));
 	if (path->granularity == GRANULARITY_UNKNOWN) {
 		printf("                        %s\n", path->why_not);

@@ -155,7 +155,8 @@ finish(struct client *client, const struct initiator *initiator, struct result *
 		!control_receive(client->fd, CONTROL_RESULT, RESULT_TIMEOUT_MS, &msg, NULL, why))
 		return false;
 	if (!control_get_result(&msg, &answer))
-		return why_say(why, "the server's result makes no sense");
+		return why_say(why,
+			"the server's result cannot be decoded: use the same version on both sides");
 	result->target_cpu = answer.cpu;
 	if (answer.wrong && result->wrong == 0)
 		snprintf(result->first_wrong, sizeof(result->first_wrong), "%s", answer.first_wrong);
@@ -190,7 +191,8 @@ run_step(struct client *client, const struct load *load, struct result *result, 
 		!control_receive(client->fd, CONTROL_READY, RESULT_TIMEOUT_MS, &msg, NULL, why))
 		return false;
 	if (!control_get_ready(&msg, &ready))
-		return why_say(why, "the server's answer makes no sense");
+		return why_say(why,
+			"the server's answer cannot be decoded: use the same version on both sides");
 	snprintf(client->results.memory, sizeof(client->results.memory), "%s", ready.memory);
 	if (!initiator_open(&initiator, load, client->peer, client->options->addr, &ready, why))
 		return false;

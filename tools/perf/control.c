@@ -320,7 +320,7 @@ parse_header(const uint8_t header[static HEADER_LEN], struct control_message *ms
 			"the other side speaks version %u of the control protocol, and this is %u",
 			le16toh(version), CONTROL_VERSION);
 	if (le32toh(len) > CONTROL_PAYLOAD_MAX)
-		return why_say(why, "the other side sends a message of %u bytes, and %u are the most",
+		return why_say(why, "the other side sent a message of %u bytes: at most %u are allowed",
 			le32toh(len), CONTROL_PAYLOAD_MAX);
 	control_begin(msg, (enum control_type)le16toh(type));
 	msg->len = le32toh(len);
@@ -354,7 +354,7 @@ control_receive(int fd, enum control_type type, int timeout_ms, struct control_m
 	char sentence[CONTROL_TEXT_MAX];
 	if (msg->type == CONTROL_ERROR && control_get_sentence(msg, sentence))
 		return why_say(why, "the other side says: %s", sentence);
-	return why_say(why, "the other side sends a message of type %u where %u is due",
+	return why_say(why, "the other side sent a message of type %u where type %u was expected",
 		(unsigned int)msg->type, (unsigned int)type);
 }
 

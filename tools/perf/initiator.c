@@ -99,7 +99,8 @@ open_memory(struct initiator *initiator, char why[static WHY_MAX])
 	uint64_t slots = (uint64_t)load->connections * load->depth;
 	lay_out(initiator);
 	if (slots > SIZE_MAX / 2 / initiator->slot_stride)
-		return why_say(why, "this is more memory than there can be");
+		return why_say(why,
+			"--connections, --depth and --size together need more memory than can be addressed");
 
 	initiator->mem_size = slots * initiator->slot_stride;
 	initiator->mem = aligned_alloc(LOAD_LINE, initiator->mem_size);

@@ -47,9 +47,9 @@ take_op(struct options *o, const char *text, char why[static WHY_MAX])
 	for (char *name; good && (name = strsep(&rest, ",")) != NULL;) {
 		enum op op = op_parse(name);
 		if (op == OP_COUNT)
-			good = why_say(why, "--op: \"%s\" is none; see --help", name);
+			good = why_say(why, "--op: \"%s\" is not an operation: see --help", name);
 		else if (o->op_count == OP_COUNT)
-			good = why_say(why, "--op: these are too many");
+			good = why_say(why, "--op: give each operation once");
 		else
 			o->ops[o->op_count++] = op;
 	}
@@ -340,27 +340,31 @@ check_together(struct options *o, char why[static WHY_MAX])
 {
 	struct load *load = &o->load;
 	if (load->batch > load->depth)
-		return why_say(why, "--batch may not be more than --depth: a batch is in flight as a whole");
+		return why_say(why,
+			"--batch %u is more than --depth %u: a whole batch is in flight, so give a larger --depth",
+			load->batch, load->depth);
 	if (load->signal_every > load->depth)
-		return why_say(why, "--signal-every may not be more than --depth: nothing would complete");
+		return why_say(why, "--signal-every %u is more than --depth %u: nothing would complete",
+			load->signal_every, load->depth);
 	if (can_get_stuck(load))
 		return why_say(why,
 			"--depth has no room for a batch beside operations that do not complete: see --signal-every");
 	if (load->threads > load->connections)
-		return why_say(why,
-			"--threads may not be more than --connections: a connection has one thread");
+		return why_say(why, "--threads %u is more than --connections %u: a connection has one thread",
+			load->threads, load->connections);
 	if (load->pieces > 1 && load->inline_size > 0)
-		return why_say(why, "--inline and --pieces exclude each other");
+		return why_say(why, "--inline and --pieces exclude each other: give one of them");
 
 	for (int i = 0; i < o->op_count; i++) {
 		const struct op_kind *kind = &op_kinds[o->ops[i]];
 		if (load->inline_size > 0 && !kind->can_inline)
-			return why_say(why, "--inline is not for %s", kind->name);
+			return why_say(why, "--inline does not apply to %s: leave it out", kind->name);
 		if (load->pieces > 1 && !kind->has_pieces)
-			return why_say(why, "--pieces is not for %s", kind->name);
+			return why_say(why, "--pieces does not apply to %s: leave it out", kind->name);
 		for (int j = 0; !kind->is_word && j < o->size_count; j++)
 			if (o->sizes[j] < load->pieces)
-				return why_say(why, "--size: there is one with fewer bytes than --pieces");
+				return why_say(why,
+					"--size: a size has fewer bytes than --pieces has segments: give a larger one");
 	}
 	return true;
 }

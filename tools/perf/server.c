@@ -114,7 +114,8 @@ measure(struct target *target, int fd, struct control_message *msg, uint64_t *po
 	good = good && control_receive(fd, CONTROL_FINISH, -1, msg, NULL, why);
 	result.cpu = cpu_since(begin);
 	if (good && !control_get_counts(msg, posted, target->load.connections))
-		good = why_say(why, "the client's counts make no sense");
+		good = why_say(why,
+			"the client's counts cannot be decoded: use the same version on both sides");
 	if (!good) {
 		char ignored[WHY_MAX];
 		(void)receivers_end(receivers, NULL, ignored);
@@ -139,7 +140,8 @@ serve_step(struct server *server, int fd, struct control_message *msg, char why[
 	struct load load;
 	struct target target;
 	if (!control_get_load(msg, &load))
-		return why_say(why, "the client asks for something that cannot be");
+		return why_say(why,
+			"the client's request has values that are not allowed: use the same version on both sides");
 	if (!target_open(&target, &load, server->peer, options->memory, options->overwrite,
 		    options->max_memory, why))
 		return false;
