@@ -376,7 +376,7 @@ int rpma_conn_get_event_fd(const struct rpma_conn *conn, int *fd);
 /*
  * Takes the next event of the connection, and waits for it unless the descriptor is O_NONBLOCK. Closing is
  * reported once. Only one thread at a time may call it. RPMA_E_INVAL, RPMA_E_NO_EVENT (none is there, or a
- * signal ended the wait), RPMA_E_UNKNOWN (an event that has no name here; *event untouched), RPMA_E_PROVIDER,
+ * signal ended the wait), RPMA_E_UNKNOWN (an event unknown to this version; *event untouched), RPMA_E_PROVIDER,
  * RPMA_E_NOMEM
  */
 int rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event);
@@ -840,7 +840,7 @@ int rpma_conn_completion_get(struct rpma_conn *conn, struct rpma_completion *cmp
 
 /*
  * Takes one completion and translates it. Never waits. RPMA_E_INVAL, RPMA_E_NO_COMPLETION, RPMA_E_PROVIDER,
- * RPMA_E_UNKNOWN, RPMA_E_NOSUPP (the opcode has no name here; the completion is still taken)
+ * RPMA_E_UNKNOWN, RPMA_E_NOSUPP (the opcode is unknown to this version; the completion is still taken)
  */
 int rpma_cq_get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl);
 

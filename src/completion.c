@@ -66,8 +66,8 @@ get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl, size_t size)
 	struct rpma_completion got;
 	memset(&got, 0, sizeof(got));
 	if (!opcode_to_op((int)wc.opcode, &got.op))
-		return RPMAI_FAIL(RPMA_E_NOSUPP, "a completion of opcode %d, which has no name here",
-			(int)wc.opcode);
+		return RPMAI_FAIL(RPMA_E_NOSUPP,
+			"a completion of opcode %d, which is unknown to this version", (int)wc.opcode);
 
 	got.op_context = (void *)(uintptr_t)wc.wr_id;
 	got.byte_len = wc.byte_len;

@@ -78,8 +78,8 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 		/* devices do not report how many bytes they take inline */
 		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
 			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
-				"set fewer bytes (rpma_conn_cfg_set_inline_size), or none: the "
-				"device refuses this number",
+				"the device may refuse so many bytes: set fewer "
+				"(rpma_conn_cfg_set_inline_size), or none",
 				"rdma_create_qp_ex() with %u bytes inline", conn->inline_size);
 		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
 			way_out = "the connection's address belongs to another device than the peer";
@@ -200,7 +200,7 @@ rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_
 	const uint32_t max_sge = peer->max_sge < MAX_SGE ? peer->max_sge : MAX_SGE;
 	if (params->max_sge > max_sge)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"%u segments in one operation: the device allows %u (rpma_conn_cfg_set_max_sge)",
+			"%u segments in one operation: at most %u are possible (rpma_conn_cfg_set_max_sge)",
 			params->max_sge, max_sge);
 
 	struct rpma_conn *conn = calloc(1, sizeof(*conn));
@@ -390,7 +390,7 @@ give_up(struct rpma_conn *conn, enum rpma_conn_event *event)
 {
 	conn->has_timed_out = true;
 	RPMAI_LOG(INFO,
-		"%s: the connection was not established before its timeout (rpma_conn_cfg_set_timeout)",
+		"%s: the connection was not established in the time of rpma_conn_cfg_set_connect_timeout",
 		rpma_utils_conn_event_2str(RPMA_CONN_UNREACHABLE));
 	*event = RPMA_CONN_UNREACHABLE;
 	return 0;
@@ -496,9 +496,7 @@ check_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq)
 	if (rpmai_peer_is_inherited(conn->peer))
 		return rpmai_refuse_inherited();
 	if (flags & ~(RPMA_W_WAIT_FOR_COMPLETION | RPMA_W_NO_ARM))
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"flags 0x%x: give RPMA_W_WAIT_FOR_COMPLETION and RPMA_W_NO_ARM only",
-			(unsigned)flags);
+		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: give 0 or RPMA_W_NO_ARM", (unsigned)flags);
 	if (conn->shared_channel == NULL)
 		return refuse_not_shared();
 	return 0;

@@ -234,7 +234,8 @@ rpma_conn_req_reject(struct rpma_conn_req **req_ptr, const struct rpma_conn_priv
 	if ((*req_ptr)->is_passive)
 		ret = check_private_data(pdata, (*req_ptr)->conn->peer->rdma->reject_data_max, "a rejection");
 	else
-		ret = RPMAI_FAIL(RPMA_E_INVAL, "an outgoing request cannot be rejected: delete it instead");
+		ret = RPMAI_FAIL(RPMA_E_INVAL,
+			"an outgoing request cannot be rejected: it is deleted instead");
 	return rpmai_first_error(ret, end(req_ptr, ret ? NULL : pdata));
 }
 

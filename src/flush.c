@@ -70,8 +70,8 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 	const struct flush_ops *ops = choose(conn, &dst->desc, type);
 	if (ops == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"the remote device has no flush operation, and a read from it does not flush "
-			"(rpma_peer_cfg_set_direct_write_to_pmem)");
+			"one of the two devices has no flush operation, and a read does not flush with this "
+			"device");
 	ret = ops->check(conn, type, len);
 	if (ret)
 		return ret;

@@ -217,7 +217,7 @@ rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **
 	struct rpma_conn *conn = rpmai_conn_table_find(peer->conns, qp_num);
 	if (conn == NULL)
 		return rpmai_refuse(RPMA_E_INVAL,
-			"the peer has no connection with this queue pair number: it may be deleted");
+			"the peer has no connection with this queue pair number: it may have been deleted");
 
 	*conn_ptr = conn;
 	return 0;

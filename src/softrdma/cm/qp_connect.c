@@ -32,7 +32,7 @@ enum role {
 	AWAITING_ACCEPT, /* outgoing: JOIN is sent */
 };
 
-/* pending.hello is JOIN to be sent until this side's call has sent it, else what has been received */
+/* pending.hello is the JOIN of an outgoing attempt until it is sent, then what has been received */
 struct softrdma_qp_attempt {
 	struct softrdma_pending pending; /* first */
 	enum role role;
@@ -48,7 +48,7 @@ static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 
 /* guarded by the connection manager's lock, like everything here */
 static struct softrdma_qp_connect *qpcs[BUCKETS];
-static unsigned pauses; /* number of calls that are planned */
+static unsigned pauses; /* number of attempts that are planned */
 
 void
 softrdma_qp_connect_after_fork(void)
@@ -143,9 +143,7 @@ static const struct softrdma_link_ops link_ops = {
 	.disconnected = link_disconnected,
 };
 
-/*
- * The socket becomes the link's, what has been posted leaves, and this queue pair need no longer be called.
- */
+/* the socket becomes the link's, what has been posted leaves, and this queue pair no longer listens */
 static void
 establish(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *attempt, bool active, bool records)
 {
@@ -204,19 +202,19 @@ is_expected(const struct softrdma_qp_connect *qpc, const struct softrdma_handsha
 	return knows_us && is_known;
 }
 
-/* --- calling --- */
+/* --- outgoing attempts --- */
 
 static void
-plan_call(struct softrdma_qp_connect *qpc, unsigned ms)
+plan_attempt(struct softrdma_qp_connect *qpc, unsigned ms)
 {
-	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&qpc->next_call));
-	softrdma_timer_set_ms(&qpc->next_call, ms);
+	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&qpc->next_attempt));
+	softrdma_timer_set_ms(&qpc->next_attempt, ms);
 	softrdma_engine_add_ticker(look_at_pauses);
 }
 
 /* tries again later: the peer may not be as far as this side, and requests have a deadline of their own */
 static void
-call_failed(struct softrdma_qp_connect *qpc, const char *why)
+attempt_failed(struct softrdma_qp_connect *qpc, const char *why)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	union softrdma_address peer;
@@ -228,7 +226,7 @@ call_failed(struct softrdma_qp_connect *qpc, const char *why)
 		SOFTRDMA_LOG(WARNING, "the peer of a queue pair, at %s, %s; it is tried again",
 			softrdma_hello_name(&peer.any, name, sizeof(name)), why);
 	}
-	plan_call(qpc, qpc->pause_ms);
+	plan_attempt(qpc, qpc->pause_ms);
 	qpc->pause_ms = 2 * qpc->pause_ms < SOFTRDMA_PAUSE_MAX_MS ? 2 * qpc->pause_ms : SOFTRDMA_PAUSE_MAX_MS;
 }
 
@@ -237,13 +235,13 @@ outgoing_failed(struct softrdma_qp_attempt *attempt, const char *why)
 {
 	struct softrdma_qp_connect *qpc = attempt->qpc;
 	end(attempt);
-	call_failed(qpc, why);
-	go_on(qpc); /* a call of the peer may be waiting */
+	attempt_failed(qpc, why);
+	go_on(qpc); /* an attempt of the peer may be waiting */
 }
 
 /* makes a socket that is bound to this side's address; 0 or an errno value */
 static int
-calling_socket(const struct softrdma_qp_connect *qpc, union softrdma_address *own, int *fd_ptr)
+socket_of_attempt(const struct softrdma_qp_connect *qpc, union softrdma_address *own, int *fd_ptr)
 {
 	softrdma_gid_locate(&qpc->gid, qpc->qp->qp.qp_num, own);
 	if (own->any.sa_family == AF_INET6)
@@ -254,12 +252,12 @@ calling_socket(const struct softrdma_qp_connect *qpc, union softrdma_address *ow
 }
 
 static int
-start_call(struct softrdma_qp_connect *qpc)
+start_attempt(struct softrdma_qp_connect *qpc)
 {
 	const struct ibv_qp_attr *attr = &qpc->attr;
 	union softrdma_address own, peer;
 	int fd;
-	int ret = calling_socket(qpc, &own, &fd);
+	int ret = socket_of_attempt(qpc, &own, &fd);
 	if (ret)
 		return ret;
 	bool to_itself =
@@ -328,7 +326,7 @@ secure(struct softrdma_qp_attempt *attempt)
 }
 
 static void
-call_connected(struct softrdma_qp_attempt *attempt)
+attempt_connected(struct softrdma_qp_attempt *attempt)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
@@ -370,7 +368,7 @@ read_accept(struct softrdma_qp_attempt *attempt)
 			return;
 		}
 		if (hello->peer.reason == SOFTRDMA_REJECT_DAMAGED)
-			outgoing_failed(attempt, "got a call that was damaged on its way");
+			outgoing_failed(attempt, "got a request that was damaged on its way (CRC32C)");
 		else if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
 			outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
 		else
@@ -388,9 +386,9 @@ read_accept(struct softrdma_qp_attempt *attempt)
 	}
 }
 
-/* --- being called --- */
+/* --- incoming attempts --- */
 
-/* true if this side's call is to succeed when both sides call each other */
+/* true if this side's attempt is to succeed when both sides make one */
 static bool
 outgoing_goes_first(const struct softrdma_qp_connect *qpc)
 {
@@ -424,29 +422,29 @@ accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *inc
 	}
 	if (qpc->outgoing)
 		end(qpc->outgoing);
-	plan_call(qpc, 0);
+	plan_attempt(qpc, 0);
 	establish(qpc, incoming, false, records);
 }
 
-/* the waiting call of the peer is accepted, rejected, or waits until the outgoing attempt has ended */
+/* the waiting attempt of the peer is accepted, rejected, or waits until the outgoing attempt has ended */
 static void
 handle_incoming(struct softrdma_qp_connect *qpc)
 {
 	struct softrdma_qp_attempt *incoming = qpc->incoming;
 	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
-	bool both_have_called = qpc->outgoing && qpc->outgoing->role == AWAITING_ACCEPT;
+	bool both_have_joined = qpc->outgoing && qpc->outgoing->role == AWAITING_ACCEPT;
 	if (!is_expected(qpc, &incoming->pending.hello.peer, &incoming->join) ||
 		incoming->pending.hello.peer.seq != qpc->attr.rq_psn) {
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
-			"a queue pair in %s was called by one that it does not know: rejected",
+			"a queue pair in %s got a connection attempt from one that it does not know: rejected",
 			in_rts ? "RTS" : "RTR");
 		reject(incoming, SOFTRDMA_REJECT_NO_LISTENER);
-	} else if (!both_have_called || !outgoing_goes_first(qpc)) {
+	} else if (!both_have_joined || !outgoing_goes_first(qpc)) {
 		accept_incoming(qpc, incoming);
 	}
 }
 
-/* takes the next step after a change: ends, handles the incoming attempt, or starts a call */
+/* takes the next step after a change: ends, handles the incoming attempt, or starts an outgoing one */
 static void
 go_on(struct softrdma_qp_connect *qpc)
 {
@@ -457,16 +455,16 @@ go_on(struct softrdma_qp_connect *qpc)
 	if (open && qpc->incoming)
 		handle_incoming(qpc);
 	if (qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING && qpc->outgoing == NULL &&
-		!softrdma_timer_is_set(&qpc->next_call)) {
-		int ret = start_call(qpc);
+		!softrdma_timer_is_set(&qpc->next_attempt)) {
+		int ret = start_attempt(qpc);
 		if (ret)
-			call_failed(qpc, strerror(ret));
+			attempt_failed(qpc, strerror(ret));
 	}
 }
 
 /*
- * If both sides call, one call is accepted, and the other may arrive after it, which needs no warning. Any other
- * unexpected call does.
+ * If both sides make an attempt, one is accepted, and the other may arrive after it, which needs no warning. Any other
+ * unexpected attempt does.
  */
 static void
 log_refused(const struct softrdma_qp_attempt *attempt, const struct softrdma_qp_connect *qpc)
@@ -476,10 +474,11 @@ log_refused(const struct softrdma_qp_attempt *attempt, const struct softrdma_qp_
 	if (qpc && qpc->state == SOFTRDMA_QP_CONNECT_CONNECTED &&
 		is_expected(qpc, &attempt->pending.hello.peer, &attempt->join))
 		SOFTRDMA_LOG_FEW(&connected_already, INFO,
-			"%s called a queue pair that is connected to it already: rejected", name);
+			"%s tried to connect to a queue pair that is connected to it already: rejected",
+			name);
 	else
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
-			"%s called a queue pair that does not wait for it: rejected", name);
+			"%s tried to connect to a queue pair that does not wait for it: rejected", name);
 }
 
 /* JOIN is complete: finds the queue pair that it is for */
@@ -522,7 +521,7 @@ read_join(struct softrdma_qp_attempt *attempt)
 		softrdma_pending_not_understood(&attempt->pending);
 }
 
-/* the queue pair no longer expects calls: the last one that uses the listener closes it */
+/* the queue pair no longer expects its peer: the last one that uses the listener closes it */
 static void
 leave_listener(struct softrdma_qp_connect *qpc)
 {
@@ -584,7 +583,7 @@ softrdma_qp_connect_end(struct softrdma_qp_connect *qpc, enum softrdma_qp_connec
 		end(qpc->outgoing);
 	if (qpc->incoming)
 		reject(qpc->incoming, SOFTRDMA_REJECT_NO_LISTENER);
-	plan_call(qpc, 0);
+	plan_attempt(qpc, 0);
 	leave_listener(qpc);
 	qpc->state = state;
 }
@@ -605,7 +604,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		break;
 	case CONNECTING:
 		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-			call_connected(attempt);
+			attempt_connected(attempt);
 		if (attempt->pending.fd >= 0 && attempt->role == AWAITING_ACCEPT)
 			read_accept(attempt); /* a peer that sends before it is asked, in the same event */
 		break;
@@ -636,8 +635,8 @@ look_at_pauses(uint64_t now_ns)
 	softrdma_cm_lock();
 	for (int i = 0; i < BUCKETS && pauses > 0; i++) {
 		for (struct softrdma_qp_connect *qpc = qpcs[i]; qpc; qpc = qpc->next) {
-			if (softrdma_timer_has_expired(&qpc->next_call, now_ns)) {
-				plan_call(qpc, 0);
+			if (softrdma_timer_has_expired(&qpc->next_attempt, now_ns)) {
+				plan_attempt(qpc, 0);
 				go_on(qpc);
 			}
 		}

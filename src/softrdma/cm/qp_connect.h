@@ -5,21 +5,22 @@
  * qp_connect.h -- connects queue pairs whose applications use no connection manager
  *
  * The applications have exchanged GIDs, queue pair numbers and first sequence numbers, and move their queue pairs
- * through INIT, RTR and RTS with ibv_modify_qp(). The device listens and connects for them. A queue pair in RTR can be
- * called at the address that its GID names (gid.h). A queue pair in RTS also calls its peer, and again after a pause,
- * until it is connected. The calling side sends JOIN with all that its application has set. The called side responds
- * with ACCEPT and its own values. A call for a queue pair that is not in RTR yet is kept waiting.
+ * through INIT, RTR and RTS with ibv_modify_qp(). The device listens and connects for them. A queue pair in RTR
+ * listens at the address that its GID names (gid.h). A queue pair in RTS also calls its peer: it makes a connection
+ * attempt, and another one after a pause, until it is connected. The calling side sends JOIN with all that its
+ * application has set. The other side responds with ACCEPT and its own values. An attempt for a queue pair that is not
+ * in RTR yet is kept waiting.
  *
- *	IDLE       RESET, INIT: a call waits
- *	ACCEPTING  RTR: a call is accepted
- *	CONNECTING RTS: the same, and this side calls
+ *	IDLE       RESET, INIT: an attempt of the peer waits
+ *	ACCEPTING  RTR: an attempt of the peer is accepted
+ *	CONNECTING RTS: the same, and this side makes attempts
  *	CONNECTED  connected, and never again before RESET
- *	BY_MANAGER RTR, RTS: the connection manager brings the stream; no call is made or accepted
- *	FAILED     in error: no call is accepted
+ *	BY_MANAGER RTR, RTS: the connection manager brings the stream; no attempt is made or accepted
+ *	FAILED     in error, or about to be reset or destroyed: no attempt is accepted
  *
- * Both sides may call at once. A side that has not sent JOIN yet gives up its outgoing attempt and accepts the other. If both
- * have sent it, the side with the greater number does. A queue pair that is its own peer is connected by a socket that
- * is its own peer.
+ * Both sides may make an attempt at once. A side that has not sent JOIN yet gives up its outgoing attempt and accepts
+ * the incoming one. If both have sent it, the side with the greater number does. A queue pair that is its own peer is
+ * connected by a socket that is its own peer.
  *
  * The caller of each function holds the connection manager's lock unless stated otherwise.
  */
@@ -51,30 +52,30 @@ struct softrdma_qp_connect {
 
 	enum softrdma_qp_connect_state state;
 	union ibv_gid gid;                     /* this side's, from RTR on */
-	struct softrdma_qp_listener *listener; /* where the peer can call it; NULL: no call is expected */
-	struct softrdma_qp_attempt *outgoing;  /* this side's call; NULL: none now */
-	struct softrdma_qp_attempt *incoming;  /* the peer's call, which must wait; NULL: none */
-	unsigned pause_ms;                     /* before the next call */
-	struct softrdma_timer next_call;       /* not set: none is planned */
-	bool told;                             /* true if the log has a line about calls that fail */
+	struct softrdma_qp_listener *listener; /* where the peer can reach it; NULL: no attempt is expected */
+	struct softrdma_qp_attempt *outgoing;  /* this side's attempt; NULL: none now */
+	struct softrdma_qp_attempt *incoming;  /* the peer's attempt, which must wait; NULL: none */
+	unsigned pause_ms;                     /* before the next attempt */
+	struct softrdma_timer next_attempt;    /* not set: none is planned */
+	bool told;                             /* true if the log has a line about attempts that fail */
 
 	struct softrdma_qp_connect *next; /* in the same bucket */
 };
 
-/* from add() on the queue pair can be called; remove() ends that, and rejects a call that waits */
+/* from add() on, the peer's attempts find the queue pair; remove() ends that, and rejects one that waits */
 void softrdma_qp_connect_add(struct softrdma_qp_connect *qpc);
 void softrdma_qp_connect_remove(struct softrdma_qp_connect *qpc);
 
 /* finds that of the queue pair with this number; NULL: no such queue pair */
 struct softrdma_qp_connect *softrdma_qp_connect_find(uint32_t qp_num);
 
-/* listens for callers at the address of this side's GID; 0 or an errno value */
+/* listens at the address of this side's GID; 0 or an errno value */
 int softrdma_qp_connect_listen(struct softrdma_qp_connect *qpc);
-/* RTR: accepts the peer's call */
+/* RTR: accepts the peer's attempt */
 void softrdma_qp_connect_accept(struct softrdma_qp_connect *qpc);
-/* RTS: calls the peer */
+/* RTS: makes attempts of its own */
 void softrdma_qp_connect_start(struct softrdma_qp_connect *qpc);
-/* the queue pair has failed or was reset: calls are neither made nor accepted */
+/* the queue pair has failed or was reset: attempts are neither made nor accepted */
 void softrdma_qp_connect_end(struct softrdma_qp_connect *qpc, enum softrdma_qp_connect_state state);
 
 #endif /* SOFTRDMA_QP_CONNECT_H */

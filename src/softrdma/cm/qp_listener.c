@@ -28,7 +28,8 @@ warn_if_open(const struct softrdma_qp_listener *listener)
 {
 	static bool told;
 	if (!told && listener->credentials == NULL)
-		told = softrdma_hello_warn_if_open(&listener->address.any, "queue pairs can be called");
+		told = softrdma_hello_warn_if_open(&listener->address.any,
+			"queue pairs wait for connections");
 }
 
 static int

@@ -4,8 +4,8 @@
 /*
  * qp_listener.h -- listeners for queue pairs that are connected without the connection manager
  *
- * All queue pairs that can be called at the address of one GID share a listener. The caller holds the connection manager's
- * lock in all calls.
+ * All queue pairs that wait for their peers at the address of one GID share a listener. The caller holds the
+ * connection manager's lock in all calls.
  */
 
 #ifndef SOFTRDMA_QP_LISTENER_H

@@ -75,7 +75,7 @@ struct softrdma_link_ops {
 	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, when the connection ends */
 };
 
-/* what a link calls of its path, with its lock held */
+/* what a link calls of its shared-memory path, with its lock held */
 struct softrdma_shm_path_ops {
 	/* gives the greeting that is to leave now; false: none */
 	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);

@@ -44,8 +44,8 @@ int softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_
 bool softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv);
 
 /*
- * Takes a receive. If the queue is empty, it adds the connection to those that wait for a receive in the same step and
- * returns false. The caller holds the lock of the connection.
+ * Takes a receive. If the queue is empty, it adds the connection, in the same step, to those that wait for a receive,
+ * and returns false. The caller holds the lock of the connection.
  */
 bool softrdma_recv_queue_take_or_wait(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link);

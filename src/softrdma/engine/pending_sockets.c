@@ -13,10 +13,7 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/pending_sockets.h"
 
-/*
- * pending sockets that have their turn between two looks at the connections, and the time after which no further one
- * begins
- */
+/* pending sockets that have their turn between two looks, and the time after which no further one begins */
 #define TURNS 8
 #define TURN_NS 500000u
 
@@ -159,10 +156,7 @@ softrdma_pending_sockets_unwatch(int fd, struct softrdma_watched *watched)
 	softrdma_fork_close(fd);
 }
 
-/*
- * in a look pending sockets may come before connections: so only the look after the next has surely seen the
- * connections
- */
+/* in a look, pending sockets may come before connections: only the look after the next has surely seen those */
 uint64_t
 softrdma_pending_sockets_look_after_next(void)
 {

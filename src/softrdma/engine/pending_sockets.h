@@ -25,8 +25,8 @@ int softrdma_pending_sockets_open(int epoll_of_all);
 void softrdma_pending_sockets_close(void);
 
 /*
- * Watches a pending socket, edge-triggered, in both directions. look_again() lets the kernel report once
- * more what is there already, after others have had their turn. 0 or an errno value. Any thread.
+ * Watches a pending socket, edge-triggered, in both directions. look_again() lets the kernel report once more what is
+ * there already, after others have had their turn. 0 or an errno value. Any thread.
  */
 int softrdma_pending_sockets_watch(int fd, struct softrdma_watched *watched);
 int softrdma_pending_sockets_look_again(int fd, struct softrdma_watched *watched);
@@ -38,10 +38,10 @@ void softrdma_pending_sockets_unwatch(int fd, struct softrdma_watched *watched);
 void softrdma_pending_sockets_forget(int fd, struct softrdma_watched *watched);
 
 /*
- * What a peer sends on one stream is handled before what it sends on another stream later. On hardware both come through
- * one port. So if a client is connected and connects again, its first connection is reported as established before its
- * second request is. Therefore a request waits for all input that connections have by now: for the look at them that is
- * under way, and for the next one.
+ * What a peer sends on one stream is handled before what it sends on another stream later. On hardware both come
+ * through one port. So if a client is connected and connects again, its first connection is reported as established
+ * before its second request is. Therefore a request waits for all input that connections have by now: for the look at
+ * them that is under way, and for the next one.
  */
 uint64_t softrdma_pending_sockets_look_after_next(void);
 /* true if that look is over. Else the pending socket is handled again after it, without a new event. */

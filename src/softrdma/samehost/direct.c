@@ -25,7 +25,7 @@
 struct shm_path {
 	struct softrdma_shm_path head; /* first: the part that the link knows */
 	int fd;                        /* of the connection, which closes it after the path has ended */
-	struct shm_path *next;         /* in paths: those opened to the peer; under shm_paths_lock */
+	struct shm_path *next;         /* in the list paths: those opened to the peer; under shm_paths_lock */
 	unsigned refs;                 /* the link, and threads in wait_for(); under shm_paths_lock */
 	struct softrdma_local_peer *local_peer; /* NULL: the peer's greeting has not arrived */
 	struct softrdma_registry_slot *own;
@@ -153,10 +153,7 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 	path->next = paths;
 	paths = path;
 	pthread_mutex_unlock(&shm_paths_lock);
-	/*
-	 * only now, because a thread that deregisters memory must find all peers in paths that may access
-	 * it
-	 */
+	/* only now, because a thread that deregisters memory must find in paths all peers that may access it */
 	atomic_store(&path->own->open, path->number);
 	SOFTRDMA_LOG(INFO,
 		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
@@ -262,9 +259,7 @@ softrdma_direct_wait(void)
 		wait_for(path);
 		pthread_mutex_lock(&shm_paths_lock);
 		path->refs--;
-		/*
-		 * the reference kept it on the list; paths added meanwhile find that the memory is hidden
-		 */
+		/* the reference kept it on the list; paths added meanwhile find that the memory is hidden */
 		path = path->next;
 	}
 	pthread_mutex_unlock(&shm_paths_lock);

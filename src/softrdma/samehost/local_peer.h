@@ -5,7 +5,7 @@
  * local_peer.h -- a local peer: another process on the same host, with its registry (registry.h) and its memory
  *
  * A local peer's memory is accessed in two ways. A file that both processes can map is mapped here too (a
- * map), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
+ * peer map), if a store to it is as safe as one to this process's own memory. That holds for a memfd sealed
  * against truncation. To check the length of any other file before each access would cost more than the access,
  * and would leave a gap. So another file is mapped only if the user promises that it is not truncated. It must
  * also be in memory or on DAX, where a store to an allocated block cannot fail. The kernel copies all other

@@ -722,7 +722,7 @@ begin_taking(struct taking *taking, pthread_t *thread)
 	assert_int_equal(pthread_create(thread, NULL, take_back, taking), 0);
 }
 
-/* true if the region is off the registry: the thread that deregisters it waits then, or is about to */
+/* true if the registry no longer shows the region: the thread that deregisters it waits then, or is about to */
 static bool
 is_hidden(const struct taking *taking)
 {

@@ -215,7 +215,7 @@ run_sender(struct pair *p, int from)
 		;
 }
 
-/* gives the posted receives to the links that wait for one, as io.c does after a post */
+/* gives the posted receives to the links that wait for one, as post.c does after a post */
 static void
 replenish(struct side *side)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_pending_sockets.c -- pending connections: how many are served at once, and their share of the time */
+/* test_pending_sockets.c -- pending sockets: how many are served at once, and their share of the time */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ turns(void)
 	return sum;
 }
 
-/* serves like the progress thread; false if no pending connection may be served now */
+/* serves like the progress thread; false if no pending socket may be served now */
 static bool
 serve(void)
 {

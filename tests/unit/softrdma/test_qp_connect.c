@@ -161,7 +161,7 @@ test_to_itself(void **state)
 }
 
 static bool
-has_guest(struct ibv_qp *qp)
+has_incoming(struct ibv_qp *qp)
 {
 	softrdma_cm_lock();
 	bool has = softrdma_qp_of(qp)->by_hand->incoming != NULL;
@@ -171,7 +171,7 @@ has_guest(struct ibv_qp *qp)
 
 /* an incoming connection waits until its queue pair gets to RTR */
 static void
-test_guest_of_init(void **state)
+test_incoming_in_init(void **state)
 {
 	(void)state;
 	struct hands h;
@@ -182,7 +182,7 @@ test_guest_of_init(void **state)
 	to_rtr(other, &h.gid, 0x777777, 1);
 	to_rtr(h.a, &h.gid, h.b->qp_num, PSN_B);
 	to_rts(h.a, PSN_A);
-	wait_until(has_guest(h.b));
+	wait_until(has_incoming(h.b));
 	to_rtr(h.b, &h.gid, h.a->qp_num, PSN_A);
 	expect_write(h.a);
 	/* another one is destroyed while a connection waits for it */
@@ -434,7 +434,7 @@ test_good_caller(void **state)
 	 * It may be the peer, whose own attempt was slower, so there is no warning. For any other source
 	 * there is one.
 	 */
-	wait_for_log("called a queue pair that is connected to it already: rejected");
+	wait_for_log("tried to connect to a queue pair that is connected to it already: rejected");
 	assert_false(log_has("does not wait for it"));
 	struct softrdma_join join = good_join(&host);
 	join.src_gid[15] ^= 1;
@@ -442,7 +442,7 @@ test_good_caller(void **state)
 	fd = call_with(&host, &hello);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
-	wait_for_log("called a queue pair that does not wait for it: rejected");
+	wait_for_log("tried to connect to a queue pair that does not wait for it: rejected");
 	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 	host_fini(&host);
 }
@@ -621,7 +621,7 @@ test_strangers(void **state)
 	int fd = call_with(&host, &hello);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
-	wait_for_log("a queue pair in RTS was called by one that it does not know");
+	wait_for_log("a queue pair in RTS got a connection attempt from one that it does not know");
 	hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	fd = call_with(&host, &hello);
 	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, PSN_A);
@@ -709,7 +709,7 @@ test_slow_callers(void **state)
 	int second = call_with(&host, &early); /* the peer tries again: the first one is closed */
 	raw_expect_end(fd);
 	close(fd);
-	wait_until(has_guest(other));
+	wait_until(has_incoming(other));
 	let_pass_ms(SOFTRDMA_CONNECT_TIMEOUT_MS);
 	raw_expect_end(second);
 	close(second);
@@ -724,7 +724,7 @@ test_slow_callers(void **state)
 	close(fd);
 	/* one that waits when the queue pair is destroyed */
 	fd = call_with(&host, &early);
-	wait_until(has_guest(other));
+	wait_until(has_incoming(other));
 	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
@@ -796,7 +796,7 @@ test_too_many_silent_callers(void **state)
  * accepted again when another has gone.
  */
 static void
-test_too_many_guests(void **state)
+test_too_many_incoming(void **state)
 {
 	(void)state;
 	struct host host;
@@ -810,7 +810,7 @@ test_too_many_guests(void **state)
 		to_init(host.qp);
 		struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
 		fds[i] = call_with(&host, &hello);
-		wait_until(has_guest(qps[i]));
+		wait_until(has_incoming(qps[i]));
 	}
 	host.qp = keeper;
 	int refused = raw_connect(&host.door);
@@ -1187,7 +1187,7 @@ main(void)
 		device_test(test_late),
 		device_test(test_both_call),
 		device_test(test_to_itself),
-		device_test(test_guest_of_init),
+		device_test(test_incoming_in_init),
 		device_test(test_doors),
 		device_test(test_several_doors),
 		device_test(test_absence_bounds),
@@ -1201,7 +1201,7 @@ main(void)
 		device_test(test_slow_callers),
 		device_test(test_no_ready),
 		device_test(test_too_many_silent_callers),
-		device_test(test_too_many_guests),
+		device_test(test_too_many_incoming),
 		device_test(test_callers_and_descriptors),
 		device_test(test_caller_with_wrong_keys),
 		device_test(test_door_closes),
