@@ -63,8 +63,8 @@ struct softrdma_cq {
 	pthread_mutex_t links_lock;
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
-	/* true if a poller may have claimed some of them; no lock, a hint for a thread that arms the queue */
-	bool claimed;
+	/* true if a poller may own the sockets of some of them; no lock, a hint for a thread that arms the queue */
+	bool has_owned;
 };
 
 static inline struct softrdma_comp_channel *

@@ -49,9 +49,9 @@ int
 softrdma_connection_watch_again(struct softrdma_connection *conn)
 {
 	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &conn->watched };
-	if (!conn->claimed && !conn->lent)
+	if (conn->reader == SOFTRDMA_READER_ENGINE)
 		ev.events |= EPOLLIN | EPOLLRDHUP;
-	if (!conn->claimed && conn->wants_space)
+	if (conn->reader != SOFTRDMA_READER_POLLER && conn->wants_space)
 		ev.events |= EPOLLOUT;
 	return epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_MOD, conn->fd, &ev);
 }
@@ -243,7 +243,7 @@ wait_for_space(struct softrdma_connection *conn)
 	if (conn->wants_space)
 		return;
 	conn->wants_space = true;
-	if (!conn->claimed)
+	if (conn->reader != SOFTRDMA_READER_POLLER)
 		softrdma_connection_watch_again(conn);
 }
 
@@ -397,7 +397,8 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 		softrdma_pending_sockets_give_way();
 	close_offender(conn);
 	softrdma_connection_send(link);
-	if (conn->fd >= 0 && more && !conn->claimed) /* a poller comes again, or returns the socket */
+	/* a poller comes again, or returns the socket */
+	if (conn->fd >= 0 && more && conn->reader != SOFTRDMA_READER_POLLER)
 		softrdma_engine_queue(&conn->watched);
 	return progress;
 }
@@ -418,7 +419,7 @@ is_left_alone(struct softrdma_connection *conn)
 	struct softrdma_link *link = &conn->link;
 	bool posted = conn->posts_handled != link->requester.head;
 	conn->posts_handled = link->requester.head;
-	return conn->fd >= 0 && !conn->claimed && !conn->lent && !posted;
+	return conn->fd >= 0 && conn->reader == SOFTRDMA_READER_ENGINE && !posted;
 }
 
 /* one turn of the progress thread. The link's lock is not held. */
@@ -543,7 +544,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	drop_stream(conn);
 	link->tx.first = link->tx.count = 0;
 	/* close() does not end the connection while a waiter polls the socket */
-	if (conn->lent)
+	if (conn->reader == SOFTRDMA_READER_BORROWER)
 		shutdown(fd, SHUT_RDWR);
 	epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_DEL, fd, NULL);
 	softrdma_engine_retire(&conn->watched);

@@ -23,6 +23,13 @@
 struct softrdma_faulty;
 struct softrdma_stream;
 
+/* which thread reads the socket of a connection; set by reader.c only */
+enum softrdma_reader {
+	SOFTRDMA_READER_ENGINE,   /* the progress thread: epoll reports input */
+	SOFTRDMA_READER_POLLER,   /* a poller owns the socket (busy polling): epoll reports nothing */
+	SOFTRDMA_READER_BORROWER, /* a waiter or a worker: epoll reports room, for which the sender waits */
+};
+
 /* guarded by the link's lock, unless stated otherwise */
 struct softrdma_connection {
 	struct softrdma_link link;       /* first: softrdma_connection_of() */
@@ -37,9 +44,8 @@ struct softrdma_connection {
 	atomic_uint crc_errors; /* records that were damaged on their way; no lock */
 	bool patient;           /* true if the socket has the long timeout */
 
-	/* which thread reads the socket (reader.c) */
-	bool claimed;           /* a poller reads the socket (busy polling), and nothing else waits for it */
-	bool lent;              /* a waiter or a worker reads it, and the progress thread only sends */
+	/* the socket's reader (reader.c) */
+	enum softrdma_reader reader;
 	bool wants_space;       /* true if room in a full socket is waited for (back-pressure) */
 	unsigned polls;         /* how often a poller has served it ... */
 	unsigned polls_seen;    /* ... when the progress thread last looked whether the poller has stopped */

@@ -81,13 +81,13 @@ flush_on_worker(struct softrdma_connection *conn)
 	conn->has_worker = true;
 	do {
 		make_flush(conn);
-		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_lend(conn));
+		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_borrow_locked(conn));
 		if (kept)
 			look_for_flush(conn);
 	} while (conn->flush_running && !softrdma_workers_are_short());
 	conn->has_worker = false;
 	if (kept)
-		softrdma_reader_take_back(conn);
+		softrdma_reader_return_locked(conn);
 	if (conn->flush_running) /* flushes of other connections come first. Cannot fail: there is a thread, this one. */
 		softrdma_workers_submit(conn, flush_on_worker);
 	pthread_mutex_unlock(&link->lock);

@@ -3,6 +3,7 @@
 
 /* reader.c -- which thread reads the socket of a connection */
 
+#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -13,28 +14,38 @@
 #include "softrdma/engine/reader.h"
 #include "softrdma/wire/stream.h"
 
-/* number of polls in a row without success after which a poller claims a socket (busy polling) */
-#define CLAIM_AFTER 64
+/* number of polls in a row without success after which a poller owns a socket (busy polling) */
+#define OWN_AFTER 64
+
+/* The socket has one reader at a time: it goes from the progress thread to another thread, and back. */
+static void
+set_reader(struct softrdma_connection *conn, enum softrdma_reader reader)
+{
+	assert(conn->reader != reader);
+	assert(conn->reader == SOFTRDMA_READER_ENGINE || reader == SOFTRDMA_READER_ENGINE);
+	conn->reader = reader;
+}
 
 /* --- borrowers and pollers of one connection --- */
 
 bool
-softrdma_reader_lend(struct softrdma_connection *conn)
+softrdma_reader_borrow_locked(struct softrdma_connection *conn)
 {
-	if (conn->fd < 0 || conn->lent || conn->claimed)
+	if (conn->fd < 0 || conn->reader != SOFTRDMA_READER_ENGINE)
 		return false;
-	conn->lent = true;
+	set_reader(conn, SOFTRDMA_READER_BORROWER);
 	conn->wants_space = softrdma_connection_is_full(conn);
 	if (softrdma_connection_watch_again(conn) == 0)
 		return true;
-	conn->lent = false;
+	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	return false;
 }
 
 void
-softrdma_reader_take_back(struct softrdma_connection *conn)
+softrdma_reader_return_locked(struct softrdma_connection *conn)
 {
-	conn->lent = false;
+	assert(conn->reader == SOFTRDMA_READER_BORROWER);
+	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	conn->wants_space = softrdma_connection_is_full(conn);
 	if (conn->fd >= 0)
 		softrdma_connection_watch_again(conn);
@@ -43,32 +54,32 @@ softrdma_reader_take_back(struct softrdma_connection *conn)
 void
 softrdma_reader_leave(struct softrdma_connection *conn)
 {
-	if (!conn->claimed)
+	if (conn->reader != SOFTRDMA_READER_POLLER)
 		return;
-	conn->claimed = false;
+	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
 }
 
 /* from now on the poller reads this socket alone; at each beat the progress thread checks whether it has stopped */
 static void
-claim(struct softrdma_connection *conn)
+own(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	conn->claimed = true;
+	set_reader(conn, SOFTRDMA_READER_POLLER);
 	if (softrdma_connection_watch_again(conn) != 0) {
-		conn->claimed = false;
+		set_reader(conn, SOFTRDMA_READER_ENGINE);
 		return;
 	}
-	__atomic_store_n(&link->requester.cq->claimed, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&link->responder.cq->claimed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&link->requester.cq->has_owned, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&link->responder.cq->has_owned, true, __ATOMIC_RELAXED);
 	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, 1);
 }
 
 /* the progress thread reads the socket again; the kernel reports once more what has come in between */
 static void
-give_back(struct softrdma_connection *conn)
+return_from_poller(struct softrdma_connection *conn)
 {
-	if (!conn->claimed)
+	if (conn->reader != SOFTRDMA_READER_POLLER)
 		return;
 	softrdma_reader_leave(conn);
 	conn->idle_polls = 0;
@@ -79,13 +90,13 @@ give_back(struct softrdma_connection *conn)
 void
 softrdma_reader_stop_polling(struct softrdma_cq *cq)
 {
-	if (!__atomic_load_n(&cq->claimed, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&cq->has_owned, __ATOMIC_RELAXED))
 		return;
-	__atomic_store_n(&cq->claimed, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&cq->has_owned, false, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&cq->links_lock);
 	for (unsigned i = 0; i < cq->link_count; i++) {
 		pthread_mutex_lock(&cq->links[i]->lock);
-		give_back(softrdma_connection_of(cq->links[i]));
+		return_from_poller(softrdma_connection_of(cq->links[i]));
 		pthread_mutex_unlock(&cq->links[i]->lock);
 	}
 	pthread_mutex_unlock(&cq->links_lock);
@@ -100,8 +111,8 @@ poll_connection(struct softrdma_connection *conn)
 	if (conn->fd >= 0) {
 		conn->polls++;
 		conn->idle_polls = softrdma_connection_serve(conn) ? 0 : conn->idle_polls + 1;
-		if (!conn->claimed && conn->fd >= 0 && conn->idle_polls >= CLAIM_AFTER)
-			claim(conn);
+		if (conn->reader == SOFTRDMA_READER_ENGINE && conn->fd >= 0 && conn->idle_polls >= OWN_AFTER)
+			own(conn);
 	}
 	pthread_mutex_unlock(&link->lock);
 }
@@ -126,7 +137,7 @@ softrdma_reader_borrow(struct softrdma_link *link)
 	pthread_mutex_lock(&link->lock);
 	/* poll(2) does not see bytes that TLS holds */
 	bool has_input = softrdma_stream_has_input(conn->stream);
-	if (!conn->flush_running && !has_input && softrdma_reader_lend(conn))
+	if (!conn->flush_running && !has_input && softrdma_reader_borrow_locked(conn))
 		fd = conn->fd;
 	pthread_mutex_unlock(&link->lock);
 	return fd;
@@ -149,35 +160,35 @@ softrdma_reader_return(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	pthread_mutex_lock(&link->lock);
-	softrdma_reader_take_back(conn);
+	softrdma_reader_return_locked(conn);
 	pthread_mutex_unlock(&link->lock);
 }
 
 static void
-give_back_one(struct softrdma_connection *conn, const void *arg)
+return_one(struct softrdma_connection *conn, const void *arg)
 {
 	(void)arg;
-	give_back(conn);
+	return_from_poller(conn);
 }
 
 void
 softrdma_reader_about_to_wait(void)
 {
 	if (softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS))
-		softrdma_links_for_each(give_back_one, NULL);
+		softrdma_links_for_each(return_one, NULL);
 }
 
 static void
-look_after_claim(struct softrdma_connection *conn, const void *arg)
+look_after_poller(struct softrdma_connection *conn, const void *arg)
 {
 	(void)arg;
-	if (!conn->claimed)
+	if (conn->reader != SOFTRDMA_READER_POLLER)
 		return;
 	if (conn->polls != conn->polls_seen) {
 		conn->polls_seen = conn->polls;
 		return;
 	}
-	give_back(conn); /* the poller has stopped */
+	return_from_poller(conn); /* the poller has stopped */
 }
 
 /* a poller that still polls holds the lock nearly all the time, so links whose lock is taken are left out */
@@ -185,5 +196,5 @@ void
 softrdma_readers_tick(uint64_t now_ns)
 {
 	(void)now_ns;
-	softrdma_links_try_each(look_after_claim, NULL);
+	softrdma_links_try_each(look_after_poller, NULL);
 }

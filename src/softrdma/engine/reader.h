@@ -6,7 +6,7 @@
  *
  *	the progress thread   as a rule: it waits for the socket in its epoll
  *	a poller              a thread that polls a completion queue serves the queue's connections. After a number of
- *	                      polls without success it claims their sockets (busy polling): it reads them alone until
+ *	                      polls without success it owns their sockets (busy polling): it reads them alone until
  *	                      it stops polling
  *	a borrower            a thread that waits for a completion, or a worker that has made a FLUSH, borrows the socket
  *	                      and reads it for a while; the progress thread only sends
@@ -43,8 +43,8 @@ void softrdma_reader_return(struct softrdma_link *link);
 /* --- for the other files of the engine; the link's lock is held --- */
 
 /* the caller borrows the socket; false: another thread has it */
-bool softrdma_reader_lend(struct softrdma_connection *conn);
-void softrdma_reader_take_back(struct softrdma_connection *conn);
+bool softrdma_reader_borrow_locked(struct softrdma_connection *conn);
+void softrdma_reader_return_locked(struct softrdma_connection *conn);
 /* the socket is about to be closed: no poller has it */
 void softrdma_reader_leave(struct softrdma_connection *conn);
 

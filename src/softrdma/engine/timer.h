@@ -16,7 +16,7 @@
 
 /* the beats of the progress thread */
 enum softrdma_beat {
-	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: checks whether pollers with claimed sockets have stopped */
+	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: checks whether pollers that own sockets have stopped */
 	SOFTRDMA_BEAT_DEADLINES, /* every 20 ms: checks timers, and runs the tickers */
 	SOFTRDMA_BEATS,
 };

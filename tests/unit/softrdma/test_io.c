@@ -962,27 +962,27 @@ polled_link(struct pair_of_ids *p)
 }
 
 static bool
-is_claimed(struct softrdma_link *link)
+is_owned(struct softrdma_link *link)
 {
 	pthread_mutex_lock(&link->lock);
-	bool claimed = softrdma_connection_of(link)->claimed;
+	bool owned = softrdma_connection_of(link)->reader == SOFTRDMA_READER_POLLER;
 	pthread_mutex_unlock(&link->lock);
-	return claimed;
+	return owned;
 }
 
 static void
-poll_until_claimed(struct softrdma_link *link)
+poll_until_owned(struct softrdma_link *link)
 {
 	struct ibv_wc wc;
 	int64_t end = now_ms() + PATIENCE_MS;
-	while (!is_claimed(link) && left_ms(end) > 0)
+	while (!is_owned(link) && left_ms(end) > 0)
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
-	assert_true(is_claimed(link));
+	assert_true(is_owned(link));
 }
 
 /* a thread that polls for some time owns the socket until it stops */
 static void
-test_claims(void **state)
+test_owner(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
@@ -993,34 +993,34 @@ test_claims(void **state)
 	while (!has_failed(1))
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	fail_nothing();
-	assert_false(is_claimed(link));
+	assert_false(is_owned(link));
 
-	poll_until_claimed(link);
+	poll_until_owned(link);
 	assert_true(write_works(p.active->qp));
 	assert_true(write_works(p.passive->qp));
 	/* its polling is checked: first it still polls, later it has stopped */
-	wait_until(!is_claimed(link));
+	wait_until(!is_owned(link));
 	assert_true(write_works(p.passive->qp));
 
 	/* arming the queue ends the ownership */
-	poll_until_claimed(link);
+	poll_until_owned(link);
 	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
-	assert_false(is_claimed(link));
+	assert_false(is_owned(link));
 	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
 
 	/* waiting on any channel does too */
-	poll_until_claimed(link);
+	poll_until_owned(link);
 	struct ibv_comp_channel *channel = softrdma_ibv_create_comp_channel(softrdma_context());
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
 	struct ibv_cq *cq;
 	void *context;
 	assert_int_equal(softrdma_ibv_get_cq_event(channel, &cq, &context), -1);
 	assert_int_equal(errno, EAGAIN);
-	assert_false(is_claimed(link));
+	assert_false(is_owned(link));
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), 0);
 
 	/* the end of a connection ends its ownership */
-	poll_until_claimed(link);
+	poll_until_owned(link);
 	pair_fini(&p);
 }
 
@@ -1029,20 +1029,20 @@ test_claims(void **state)
  * connections.
  */
 static void
-test_claim_in_use_holds_up_nobody(void **state)
+test_busy_owner_holds_up_no_other(void **state)
 {
 	(void)state;
 	struct raw_peer p, other;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
-	poll_until_claimed(p.link);
+	poll_until_owned(p.link);
 	pthread_mutex_lock(&p.link->lock);
 	for (int i = 0; i < 3; i++) {
 		clock_forward_ms(100); /* the time of the next ownership check */
 		raw_expect_alive(&other);
 	}
 	pthread_mutex_unlock(&p.link->lock);
-	wait_until(!is_claimed(p.link));
+	wait_until(!is_owned(p.link));
 	raw_expect_alive(&p);
 	raw_peer_fini(&p);
 	raw_peer_fini(&other);
@@ -1295,7 +1295,7 @@ test_worker_stays(void **state)
 	raw_peer_init(&other);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
 	assert_int_equal(count_threads(), 3);
 	raw_write(&p, r.mem, r.mr->rkey, 4);
 	raw_send(p.fd, "data", 4);
@@ -1310,16 +1310,16 @@ test_worker_stays(void **state)
 	raw_expect_alive(&other);
 
 	/* when the time is over, the progress thread has the socket again */
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
 	clock_forward_ms(1001);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
-	assert_false(locked(p.link, softrdma_connection_of(p.link)->lent));
+	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_BORROWER));
 	raw_expect_alive(&p);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 105);
 
 	/* the worker sees the end of the stream */
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
 	shutdown(p.fd, SHUT_WR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
@@ -1341,12 +1341,12 @@ test_worker_leaves_the_socket_to_a_poller(void **state)
 	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
 	raw_flush(&p, &r);
 	wait_until(has_failed(1));
-	locked(p.link, softrdma_connection_of(p.link)->claimed = true);
+	locked(p.link, softrdma_connection_of(p.link)->reader = SOFTRDMA_READER_POLLER);
 	fail_nothing();
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
-	assert_false(locked(p.link, softrdma_connection_of(p.link)->lent));
-	locked(p.link, softrdma_connection_of(p.link)->claimed = false);
+	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_BORROWER));
+	locked(p.link, softrdma_connection_of(p.link)->reader = SOFTRDMA_READER_ENGINE);
 	raw_expect_alive(&p);
 	raw_peer_fini(&p);
 	file_region_fini(&r);
@@ -1386,7 +1386,7 @@ test_worker_goes_where_it_is_needed(void **state)
 	/* the worker stays for the next flush of its connection, unless another connection needs it */
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->lent));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
 	raw_flush(&other, &r);
 	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
 	assert_false(locked(p.link, softrdma_connection_of(p.link)->has_worker));
@@ -1560,8 +1560,8 @@ main(void)
 		device_test(test_receiver_not_ready),
 		device_test(test_gone_while_not_ready),
 		device_test(test_receive_after_the_end),
-		device_test(test_claims),
-		device_test(test_claim_in_use_holds_up_nobody),
+		device_test(test_owner),
+		device_test(test_busy_owner_holds_up_no_other),
 		device_test(test_poller_does_not_wait),
 		device_test(test_leaves_during_a_visit),
 		device_test(test_flush_on_worker),

@@ -934,7 +934,8 @@ test_rest_of_a_record(void **state)
 	struct softrdma_link *link = write_not_taken(&p, 78, EAGAIN);
 	assert_int_not_equal(fail_nothing(), 0);
 	assert_true(locked(link,
-		softrdma_connection_of(link)->wants_space || softrdma_connection_of(link)->claimed));
+		softrdma_connection_of(link)->wants_space ||
+			softrdma_connection_of(link)->reader == SOFTRDMA_READER_POLLER));
 	expect_wc(78, IBV_WC_SUCCESS);
 	assert_memory_equal(the_mem + 64, "a record", 8);
 	pair_fini(&p);
@@ -1304,7 +1305,7 @@ test_end_without_room(void **state)
 	struct half h;
 	half_init(&h, true);
 	struct softrdma_link *link = softrdma_qp_of(h.id->qp)->link;
-	/* the socket was lent once: from then on the link waits for room only when it needs some */
+	/* the socket was borrowed once: from then on the link waits for room only when it needs some */
 	wait_until(softrdma_reader_borrow(link) >= 0);
 	softrdma_reader_return(link);
 	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* after DISCONNECT */

@@ -174,7 +174,8 @@ test_needs_no_other_thread(void **state)
 		assert_false(readable(channel->fd, 0));
 	}
 	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 64);
-	assert_false(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
+	assert_true(locked(link_of(p.active),
+		softrdma_connection_of(link_of(p.active))->reader != SOFTRDMA_READER_BORROWER));
 	open_gate();
 
 	/* without a waiting thread, the progress thread serves the connections again */
@@ -247,7 +248,8 @@ test_full_socket(void **state)
 	pair_init_with(&p, event_cq);
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	wait_begin(&wait);
-	wait_until(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
+	wait_until(locked(link_of(p.active),
+		softrdma_connection_of(link_of(p.active))->reader == SOFTRDMA_READER_BORROWER));
 
 	post_write(p.active->qp, mr, LARGE, 1);
 	wait_end(&wait);
@@ -269,8 +271,10 @@ test_connection_ends(void **state)
 	channel_init();
 	pair_init_with(&p, event_cq);
 	wait_begin(&wait);
-	wait_until(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->lent));
-	wait_until(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->lent));
+	wait_until(locked(link_of(p.active),
+		softrdma_connection_of(link_of(p.active))->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(link_of(p.passive),
+		softrdma_connection_of(link_of(p.passive))->reader == SOFTRDMA_READER_BORROWER));
 	softrdma_rdma_destroy_qp(p.active);
 	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 
@@ -287,7 +291,7 @@ test_connection_ends(void **state)
 
 /* if a socket is closed while a waiter polls it, the other side sees the end, too */
 static void
-test_closed_while_lent(void **state)
+test_closed_while_borrowed(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
@@ -297,8 +301,9 @@ test_closed_while_lent(void **state)
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	wait_begin(&wait);
 	struct softrdma_link *link = link_of(p.active);
-	wait_until(locked(link, softrdma_connection_of(link)->lent));
-	wait_until(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->lent));
+	wait_until(locked(link, softrdma_connection_of(link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(link_of(p.passive),
+		softrdma_connection_of(link_of(p.passive))->reader == SOFTRDMA_READER_BORROWER));
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_lost(link);
 	softrdma_connection_detach(link);
@@ -315,7 +320,7 @@ test_closed_while_lent(void **state)
 
 /* sockets that cannot be borrowed, or are too many, are left to the progress thread */
 static void
-test_not_lent(void **state)
+test_not_borrowed(void **state)
 {
 	(void)state;
 	struct pair_of_ids p[3];
@@ -328,8 +333,8 @@ test_not_lent(void **state)
 	post_write(p[0].active->qp, the_mr, 8, 1);
 	wait_end(&wait);
 	for (int i = 0; i < 3; i++)
-		assert_false(
-			locked(link_of(p[i].active), softrdma_connection_of(link_of(p[i].active))->lent));
+		assert_false(locked(link_of(p[i].active),
+			softrdma_connection_of(link_of(p[i].active))->reader == SOFTRDMA_READER_BORROWER));
 	expect_wc(event_cq, 1);
 	pair_fini(&p[2]);
 	pair_fini(&p[1]);
@@ -363,15 +368,14 @@ test_not_lent(void **state)
 	locked(link, softrdma_connection_of(link)->flush_running = true);
 	assert_int_equal(softrdma_reader_borrow(link), -1);
 	locked(link, softrdma_connection_of(link)->flush_running = false);
-	locked(link, softrdma_connection_of(link)->claimed = true);
+	locked(link, softrdma_connection_of(link)->reader = SOFTRDMA_READER_POLLER);
 	assert_int_equal(softrdma_reader_borrow(link), -1);
-	locked(link, softrdma_connection_of(link)->claimed = false);
+	locked(link, softrdma_connection_of(link)->reader = SOFTRDMA_READER_ENGINE);
 	assert_int_equal(softrdma_rdma_disconnect(p[0].active), 0);
 	expect_event(p[0].channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	wait_until(locked(link, softrdma_connection_of(link)->fd < 0));
 	assert_int_equal(softrdma_reader_borrow(link), -1);
 	assert_false(softrdma_reader_serve_borrowed(link, POLLHUP));
-	softrdma_reader_return(link);
 	pair_fini(&p[0]);
 	channel_fini();
 }
@@ -397,8 +401,8 @@ main(void)
 		device_test(test_more_events_than_one),
 		device_test(test_full_socket),
 		device_test(test_connection_ends),
-		device_test(test_closed_while_lent),
-		device_test(test_not_lent),
+		device_test(test_closed_while_borrowed),
+		device_test(test_not_borrowed),
 		device_test(test_waiting_fails),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
