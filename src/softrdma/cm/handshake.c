@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct softrdma_handshaker {
 	uint64_t told_at;       /* AWAITING_LOOK: softrdma_pending_sockets_look_after_next() */
 	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
 };
+static_assert(offsetof(struct softrdma_handshaker, pending) == 0, "pending.c knows the first member only");
 
 static struct softrdma_log_limit no_memory = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit rejected_by_fault = SOFTRDMA_LOG_LIMIT;

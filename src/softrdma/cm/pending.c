@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -34,6 +35,10 @@ struct softrdma_listener {
 	bool try_again; /* true if connections are left that accept(2) could not take: the ticker tries again */
 	struct softrdma_listener *next, *prev;
 };
+static_assert(offsetof(struct softrdma_listener, watched) == 0,
+	"the progress thread knows the first member only");
+static_assert(offsetof(struct softrdma_pending, watched) == 0,
+	"the progress thread knows the first member only");
 
 /* guarded by the manager's lock, like everything here; the newest first */
 static struct softrdma_pending *all;

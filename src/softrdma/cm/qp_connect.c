@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -40,6 +41,7 @@ struct softrdma_qp_attempt {
 	bool to_itself;                  /* the socket is its own peer, as the queue pair is */
 	struct softrdma_join join;       /* WAITING: what the peer sent */
 };
+static_assert(offsetof(struct softrdma_qp_attempt, pending) == 0, "pending.c knows the first member only");
 
 /* limits for the lines that strangers can cause */
 static struct softrdma_log_limit not_known = SOFTRDMA_LOG_LIMIT;

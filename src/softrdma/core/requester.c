@@ -159,6 +159,13 @@ wc_opcode(const struct softrdma_send *send)
 	}
 }
 
+/* true if requests up to tail are complete, up to tx are transmitted, and up to head are posted */
+static bool
+is_in_order(const struct softrdma_requester *req)
+{
+	return req->tx - req->tail <= req->head - req->tail && req->head - req->tail <= req->capacity;
+}
+
 /* takes the oldest request off the queue; a successful one gives a completion only if it is signaled */
 static void
 complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
@@ -170,6 +177,7 @@ complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 	else
 		req->tx = req->tail + 1; /* it ends before it was transmitted, or only part of it was */
 	req->tail++;
+	assert(is_in_order(req));
 	if (status == IBV_WC_SUCCESS && !send->signaled)
 		return;
 
@@ -331,6 +339,7 @@ is_segmented(const struct softrdma_send *send)
 bool
 softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out)
 {
+	assert(is_in_order(req));
 	memset(&out->frame, 0, sizeof(out->frame));
 	out->place.count = 0;
 	if (req->resync_due) {

@@ -3,7 +3,9 @@
 
 /* direct.c -- writes and reads of a connection to a process on the same host, without its socket */
 
+#include <assert.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -38,6 +40,7 @@ struct shm_path {
 	uint64_t uses; /* number of uses of mappings of the peer's memory so far */
 	struct softrdma_peer_map maps[SOFTRDMA_PEER_MAPS];
 };
+static_assert(offsetof(struct shm_path, head) == 0, "the link knows the first member only");
 
 static struct shm_path *
 path_of(const struct softrdma_link *link)

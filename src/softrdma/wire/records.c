@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "softrdma/wire/records.h"
 
 struct softrdma_records {
-	struct softrdma_stream stream; /* must be first: of() casts it */
+	struct softrdma_stream stream; /* first */
 	int fd;
 	bool drained;            /* the last look has emptied the socket */
 	bool waiting;            /* in holds the beginning of a record whose rest has not arrived */
@@ -26,6 +27,7 @@ struct softrdma_records {
 	uint8_t out[SOFTRDMA_RECORD_HEADER + SOFTRDMA_RECORD_SENT];
 	uint8_t in[SOFTRDMA_RECORDS_ROOM];
 };
+static_assert(offsetof(struct softrdma_records, stream) == 0, "of() casts it");
 
 _Static_assert(SOFTRDMA_RECORDS_ROOM >= SOFTRDMA_RECORD_HEADER + SOFTRDMA_RECORD_MAX, "a record fits");
 

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ struct softrdma_tls_context {
 };
 
 struct softrdma_tls {
-	struct softrdma_stream stream; /* must be first: tls_stream.c casts it */
+	struct softrdma_stream stream; /* first */
 	SSL *ssl;
 	int fd;
 	bool heard;            /* the first byte has arrived */
@@ -52,6 +53,7 @@ struct softrdma_tls {
 	const char *why;
 	uint8_t record[SOFTRDMA_TLS_RECORD];
 };
+static_assert(offsetof(struct softrdma_tls, stream) == 0, "tls_stream.c casts it");
 
 /* --- a BIO of the device's own, because that of OpenSSL would raise SIGPIPE --- */
 
