@@ -409,7 +409,7 @@ limit_initiator(struct role *r)
 	role_listen(r);
 	CHECK_RET(rpma_conn_req_new(r->peer, r->addr, r->port, cfg, &req), RPMA_E_NOSUPP);
 	CHECK(req == NULL);
-	CHECK(strstr(rpma_errormsg(), "1048576 pieces") != NULL);
+	CHECK(strstr(rpma_errormsg(), "1048576 segments") != NULL);
 	CHECK_OK(rpma_conn_cfg_delete(&cfg));
 	r->conn = conn_connect(r, NULL);
 	role_close(r);
