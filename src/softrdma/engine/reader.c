@@ -85,6 +85,9 @@ return_from_poller(struct softrdma_connection *conn)
 	conn->idle_polls = 0;
 	conn->wants_space = softrdma_connection_is_full(conn);
 	softrdma_connection_watch_again(conn);
+	/* no edge reports what TLS or records hold already: the poller has left it for its next poll */
+	if (softrdma_stream_has_input(conn->stream))
+		softrdma_engine_queue(&conn->watched);
 }
 
 void

@@ -368,8 +368,9 @@ struct pair_of_ids {
 	struct rdma_cm_id *active, *passive;
 };
 
+/* depth: of the active side's send queue */
 static inline void
-pair_init(struct pair_of_ids *p)
+pair_init_depth(struct pair_of_ids *p, uint32_t depth)
 {
 	static const struct rdma_conn_param param = { .responder_resources = 4,
 		.initiator_depth = 4,
@@ -378,12 +379,24 @@ pair_init(struct pair_of_ids *p)
 	listener_init(&p->listener);
 	p->channel = new_channel();
 	p->active = new_active(p->channel, &p->listener.addr);
+	if (depth != qp_attr().cap.max_send_wr) {
+		struct ibv_qp_init_attr_ex attr = qp_attr();
+		attr.cap.max_send_wr = depth;
+		softrdma_rdma_destroy_qp(p->active);
+		assert_int_equal(softrdma_rdma_create_qp_ex(p->active, &attr), 0);
+	}
 	assert_int_equal(softrdma_rdma_connect(p->active, &given), 0);
 	p->passive = expect_event(p->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->passive);
 	assert_int_equal(softrdma_rdma_accept(p->passive, &given), 0);
 	expect_event(p->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 	expect_event(p->listener.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static inline void
+pair_init(struct pair_of_ids *p)
+{
+	pair_init_depth(p, qp_attr().cap.max_send_wr);
 }
 
 static inline void

@@ -1024,6 +1024,42 @@ test_owner(void **state)
 	pair_fini(&p);
 }
 
+#define WRITES 200
+
+/* more input in one record after the other than a poller serves at once: what the stream holds is read when it stops */
+static void
+test_owner_leaves_input(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_CRC", "1", 1);
+	struct pair_of_ids p;
+	pair_init_depth(&p, WRITES);
+	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
+	uint64_t *words = (uint64_t *)(void *)the_mem;
+	uint64_t *last = (uint64_t *)(void *)(the_mem + 4096) + WRITES - 1;
+	struct ibv_wc wc;
+	*last = 0;
+	poll_until_owned(link);
+	for (unsigned i = 0; i < WRITES; i++) {
+		words[i] = i + 1;
+		struct ibv_sge sge = { .addr = (uintptr_t)&words[i], .length = 8, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = i + 1 == WRITES ? IBV_SEND_SIGNALED : 0 },
+				   *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096 + 8 * i;
+		wr.wr.rdma.rkey = the_mr->rkey;
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	}
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	/* no thread polls from here on */
+	wait_until(__atomic_load_n(last, __ATOMIC_ACQUIRE) == WRITES);
+	assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
+	pair_fini(&p);
+	unsetenv("SOFTRDMA_CRC");
+}
+
 /*
  * A thread that holds the lock of a connection it owns is polling it. The progress thread goes on to other
  * connections.
@@ -1561,6 +1597,7 @@ main(void)
 		device_test(test_gone_while_not_ready),
 		device_test(test_receive_after_the_end),
 		device_test(test_owner),
+		device_test(test_owner_leaves_input),
 		device_test(test_busy_owner_holds_up_no_other),
 		device_test(test_poller_does_not_wait),
 		device_test(test_leaves_during_a_visit),
