@@ -301,10 +301,17 @@ qp_attr(void)
 }
 
 static inline void
-give_qp(struct rdma_cm_id *id)
+give_qp_depth(struct rdma_cm_id *id, uint32_t depth)
 {
 	struct ibv_qp_init_attr_ex attr = qp_attr();
+	attr.cap.max_send_wr = depth;
 	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
+}
+
+static inline void
+give_qp(struct rdma_cm_id *id)
+{
+	give_qp_depth(id, qp_attr().cap.max_send_wr);
 }
 
 /* destroys the id, and its queue pair if it has one */
@@ -342,7 +349,7 @@ listener_fini(struct listener *l)
 
 /* an id with a resolved address and a queue pair, not connected yet */
 static inline struct rdma_cm_id *
-new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
+new_resolved(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
 {
 	struct sockaddr_in dst = *addr;
 	struct rdma_cm_id *id = new_id(channel);
@@ -350,6 +357,13 @@ new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
 	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	assert_int_equal(softrdma_rdma_resolve_route(id, 1000), 0);
 	expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+static inline struct rdma_cm_id *
+new_active(struct rdma_event_channel *channel, const struct sockaddr_in *addr)
+{
+	struct rdma_cm_id *id = new_resolved(channel, addr);
 	give_qp(id);
 	return id;
 }
@@ -378,13 +392,8 @@ pair_init_depth(struct pair_of_ids *p, uint32_t depth)
 	struct rdma_conn_param given = param;
 	listener_init(&p->listener);
 	p->channel = new_channel();
-	p->active = new_active(p->channel, &p->listener.addr);
-	if (depth != qp_attr().cap.max_send_wr) {
-		struct ibv_qp_init_attr_ex attr = qp_attr();
-		attr.cap.max_send_wr = depth;
-		softrdma_rdma_destroy_qp(p->active);
-		assert_int_equal(softrdma_rdma_create_qp_ex(p->active, &attr), 0);
-	}
+	p->active = new_resolved(p->channel, &p->listener.addr);
+	give_qp_depth(p->active, depth);
 	assert_int_equal(softrdma_rdma_connect(p->active, &given), 0);
 	p->passive = expect_event(p->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->passive);
