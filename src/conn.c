@@ -78,7 +78,7 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 		/* devices do not report how many bytes they take inline */
 		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
 			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
-				"the device may refuse so many bytes: set fewer "
+				"the device may refuse this number of bytes: set fewer "
 				"(rpma_conn_cfg_set_inline_size), or none",
 				"rdma_create_qp_ex() with %u bytes inline", conn->inline_size);
 		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
