@@ -8,7 +8,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/source.c
 	softrdma/base/thread.c
 	softrdma/wire/credentials.c
-	softrdma/wire/hello.c
+	softrdma/wire/cm_msg.c
 	softrdma/wire/records.c
 	softrdma/wire/wire.c
 	softrdma/persist/mapping.c

@@ -3,6 +3,7 @@
 
 /* sockaddr.c -- addresses of sockets */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "softrdma/base/sockaddr.h"
@@ -24,4 +25,28 @@ softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma
 		return false;
 	return left->any.sa_family == AF_INET ? left->in.sin_port == right->in.sin_port
 					      : left->in6.sin6_port == right->in6.sin6_port;
+}
+
+const char *
+softrdma_address_name(const struct sockaddr *addr, char *buf, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	socklen_t len =
+		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) !=
+		0)
+		return "an unknown address";
+	bool v6 = addr->sa_family == AF_INET6;
+	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+	return buf;
+}
+
+const char *
+softrdma_peer_name(int fd, char *buf, size_t size)
+{
+	struct sockaddr_storage addr = { 0 };
+	socklen_t len = sizeof(addr);
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+		return "an unknown address";
+	return softrdma_address_name((const struct sockaddr *)&addr, buf, size);
 }

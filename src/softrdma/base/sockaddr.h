@@ -6,8 +6,10 @@
 #ifndef SOFTRDMA_SOCKADDR_H
 #define SOFTRDMA_SOCKADDR_H
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/socket.h>
 
 union softrdma_address {
@@ -21,5 +23,13 @@ union softrdma_address {
 bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
 /* the same with the port */
 bool softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma_address *right);
+
+/* bytes for the name of an address in a log line */
+#define SOFTRDMA_NAME_SIZE (NI_MAXHOST + NI_MAXSERV + 4)
+
+/* HOST:PORT for log lines; buf has SOFTRDMA_NAME_SIZE bytes. Returns buf, or a constant if there is no name. */
+const char *softrdma_address_name(const struct sockaddr *addr, char *buf, size_t size);
+/* the same of the peer of a connected socket */
+const char *softrdma_peer_name(int fd, char *buf, size_t size);
 
 #endif /* SOFTRDMA_SOCKADDR_H */

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
@@ -25,8 +25,8 @@
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/device.h"
+#include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/credentials.h"
-#include "softrdma/wire/hello.h"
 #include "softrdma/wire/stream.h"
 
 enum role {
@@ -40,7 +40,10 @@ enum role {
 	AWAITING_ANSWER, /* passive: the application has the new id, or will get it, and has not answered */
 };
 
-/* pending.hello is what has been received so far; until CONNECT is sent, the active side's is the message to send */
+/*
+ * pending.msg is what has been received so far; until CONNECT is sent, the active side's is the message to
+ * send
+ */
 struct softrdma_handshaker {
 	struct softrdma_pending pending; /* first */
 	enum role role;
@@ -77,7 +80,10 @@ at_most(uint8_t value, uint8_t limit)
 	return value < limit ? value : limit;
 }
 
-/* fills in what the application requests, within the limits of the device and of the peer (NULL: not known yet) */
+/*
+ * fills in what the application requests, within the limits of the device and of the peer (NULL: not known
+ * yet)
+ */
 static void
 fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *param,
 	const struct softrdma_handshake *peer)
@@ -103,8 +109,7 @@ attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, i
 	struct softrdma_id *id = hand->id;
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	if (softrdma_id_post(id, type, status, hs, hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE,
-		    NULL))
+	if (softrdma_id_post(id, type, status, hs, hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, NULL))
 		SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
 	end(hand);
 }
@@ -113,7 +118,7 @@ static void
 socket_failed(struct softrdma_handshaker *hand, int error)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (error == ECONNREFUSED) {
 		SOFTRDMA_LOG(WARNING, "no software device listens at %s%s%s", server,
 			*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
@@ -156,7 +161,7 @@ no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG(ERROR, "%s %s%s%s",
-		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
+		softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)), what,
 		*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
@@ -166,7 +171,7 @@ no_answer_of_this_version(struct softrdma_handshaker *hand)
 {
 	char what[128];
 	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
-		(unsigned)hand->pending.hello.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
+		(unsigned)hand->pending.msg.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
 	no_answer_of_ours(hand, what);
 }
 
@@ -181,16 +186,16 @@ remember_source(struct softrdma_id *id, int fd)
 static void
 ask(struct softrdma_handshaker *hand)
 {
-	int error = softrdma_hello_ask(hand->pending.fd, hand->pending.tls, &hand->pending.hello);
+	int error = softrdma_cm_msg_send_request(hand->pending.fd, hand->pending.tls, &hand->pending.msg);
 	if (error) {
 		socket_failed(hand, error);
 		return;
 	}
 	hand->role = AWAITING_REPLY;
 	/* the request is needed again when the reply comes */
-	softrdma_handshake_decode(hand->pending.hello.message, &hand->id->asked);
-	hand->pending.hello.length = 0;
-	memset(&hand->pending.hello.peer, 0, sizeof(hand->pending.hello.peer));
+	softrdma_handshake_decode(hand->pending.msg.bytes, &hand->id->asked);
+	hand->pending.msg.length = 0;
+	memset(&hand->pending.msg.peer, 0, sizeof(hand->pending.msg.peer));
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
@@ -201,7 +206,7 @@ not_trusted(struct softrdma_handshaker *hand)
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *why = softrdma_tls_why(hand->pending.tls);
 	SOFTRDMA_LOG(ERROR, "no TLS with %s: %s",
-		softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
+		softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
 		*why ? why : "it has ended the connection, and may not use TLS");
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
@@ -210,13 +215,13 @@ not_trusted(struct softrdma_handshaker *hand)
 static void
 secure(struct softrdma_handshaker *hand)
 {
-	switch (softrdma_hello_secure(hand->pending.tls)) {
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	switch (softrdma_cm_msg_secure(hand->pending.tls)) {
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return;
-	case SOFTRDMA_HELLO_COMPLETE:
+	case SOFTRDMA_CM_MSG_COMPLETE:
 		ask(hand);
 		return;
-	case SOFTRDMA_HELLO_NOT_OURS:
+	case SOFTRDMA_CM_MSG_NOT_OURS:
 		no_answer_of_ours(hand, "does not use TLS, as this side must");
 		return;
 	default:
@@ -261,13 +266,13 @@ static void
 establish(struct softrdma_handshaker *hand)
 {
 	struct softrdma_id *id = hand->id;
-	const struct softrdma_handshake peer = hand->pending.hello.peer;
+	const struct softrdma_handshake peer = hand->pending.msg.peer;
 	struct softrdma_handshake own = id->asked;
 	own.responder_resources = at_most(own.responder_resources, peer.initiator_depth);
 	own.initiator_depth = at_most(own.initiator_depth, peer.responder_resources);
 
 	uint8_t data[SOFTRDMA_PRIVATE_DATA_MAX];
-	memcpy(data, hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
+	memcpy(data, hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, peer.private_len);
 	id->handshaker = NULL;
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
@@ -284,7 +289,7 @@ static void
 accepted(struct softrdma_handshaker *hand)
 {
 	struct softrdma_id *id = hand->id;
-	id->peer = hand->pending.hello.peer;
+	id->peer = hand->pending.msg.peer;
 	id->peer_known = true;
 	if (!id->external) {
 		establish(hand);
@@ -293,7 +298,7 @@ accepted(struct softrdma_handshaker *hand)
 	hand->role = AWAITING_QP;
 	softrdma_timer_clear(&hand->pending.deadline); /* the peer has one */
 	int ret = softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &id->peer,
-		hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, NULL);
+		hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, NULL);
 	if (ret)
 		attempt_failed(hand, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL);
 }
@@ -312,54 +317,55 @@ static void
 rejected(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	const char *server = softrdma_hello_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
-	if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_VERSION)
+	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_VERSION)
 		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
 			SOFTRDMA_WIRE_VERSION);
-	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_DAMAGED)
+	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_DAMAGED)
 		SOFTRDMA_LOG(ERROR, "%s got a request that was damaged on its way: try again", server);
-	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_BUSY)
+	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_BUSY)
 		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
-	else if (hand->pending.hello.peer.reason == SOFTRDMA_REJECT_PLAIN)
+	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_PLAIN)
 		SOFTRDMA_LOG(ERROR, "%s speaks TLS only, and this side has no credentials for it", server);
-	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->pending.hello.peer.reason,
-		&hand->pending.hello.peer);
+	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->pending.msg.peer.reason, &hand->pending.msg.peer);
 }
 
 static void
 read_reply(struct softrdma_handshaker *hand)
 {
-	switch (softrdma_hello_read(hand->pending.fd, hand->pending.tls, &hand->pending.hello)) {
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	switch (softrdma_cm_msg_read(hand->pending.fd, hand->pending.tls, &hand->pending.msg)) {
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return;
-	case SOFTRDMA_HELLO_ENDED:
+	case SOFTRDMA_CM_MSG_ENDED:
 		if (hand->pending.tls && *softrdma_tls_why(hand->pending.tls)) {
 			not_trusted(hand); /* the server checks this side last, after SECURING has ended */
 			return;
 		}
 		no_answer_of_ours(hand, "has closed the connection without an answer");
 		return;
-	case SOFTRDMA_HELLO_NOT_OURS:
+	case SOFTRDMA_CM_MSG_NOT_OURS:
 		no_answer_of_ours(hand, "does not speak the protocol of the software device");
 		return;
-	case SOFTRDMA_HELLO_OTHER_VERSION:
+	case SOFTRDMA_CM_MSG_OTHER_VERSION:
 		no_answer_of_this_version(hand);
 		return;
-	case SOFTRDMA_HELLO_DAMAGED:
+	case SOFTRDMA_CM_MSG_DAMAGED:
 		no_answer_of_ours(hand, "has sent an answer that was damaged on its way (CRC32C)");
 		return;
 	default:
 		break;
 	}
-	if (hand->pending.hello.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+	if (hand->pending.msg.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
 		accepted(hand);
-	else if (hand->pending.hello.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
+	else if (hand->pending.msg.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
 		rejected(hand);
 	else
 		no_answer_of_ours(hand, "has answered with a request");
 }
 
-/* gives the socket that an active id connects: the one it was bound with, or a new one; 0 or an errno value */
+/*
+ * gives the socket that an active id connects: the one it was bound with, or a new one; 0 or an errno value
+ */
 static int
 connecting_socket(struct softrdma_id *id, int *fd_ptr)
 {
@@ -420,7 +426,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		.seq = id->external ? id->psn : id->link->seq,
 	};
 	fill_parameters(&hs, param, NULL);
-	softrdma_hello_encode(&hand->pending.hello, &hs, param->private_data, param->private_data_len);
+	softrdma_cm_msg_encode(&hand->pending.msg, &hs, param->private_data, param->private_data_len);
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
@@ -463,10 +469,10 @@ request_complete(struct softrdma_handshaker *hand)
 	hand->role = AWAITING_ANSWER;
 	hand->id = id;
 	id->handshaker = hand;
-	id->peer = hand->pending.hello.peer;
+	id->peer = hand->pending.msg.peer;
 	id->peer_known = true;
-	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->pending.hello.peer,
-		    hand->pending.hello.message + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
+	if (softrdma_id_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &hand->pending.msg.peer,
+		    hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, id) == 0)
 		return;
 	id->handshaker = NULL;
 	softrdma_id_free(id);
@@ -481,7 +487,7 @@ reject_by_fault(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG_FEW(&rejected_by_fault, NOTICE, "injected fault: the request of %s is rejected",
-		softrdma_hello_peer_name(hand->pending.fd, name, sizeof(name)));
+		softrdma_peer_name(hand->pending.fd, name, sizeof(name)));
 	softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_CONSUMER);
 }
 
@@ -505,7 +511,7 @@ read_request(struct softrdma_handshaker *hand)
 {
 	if (!softrdma_pending_read(&hand->pending))
 		return;
-	if (hand->pending.hello.peer.type != SOFTRDMA_HANDSHAKE_CONNECT)
+	if (hand->pending.msg.peer.type != SOFTRDMA_HANDSHAKE_CONNECT)
 		softrdma_pending_not_understood(&hand->pending);
 	else if (softrdma_fault_plan_rejects())
 		reject_by_fault(hand);
@@ -563,7 +569,7 @@ softrdma_handshake_listen(struct softrdma_id *id)
 	id->bound_fd = -1;
 	id->state = SOFTRDMA_ID_LISTENING;
 	if (id->credentials == NULL)
-		softrdma_hello_warn_if_open(&id->id.route.addr.src_addr, "listening");
+		softrdma_cm_msg_warn_if_open(&id->id.route.addr.src_addr, "listening");
 	return 0;
 }
 
@@ -582,23 +588,23 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	if (softrdma_id_reserve(id))
 		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
-	struct softrdma_hello answer;
+	struct softrdma_cm_msg answer;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
 		.qp_num = id->link->requester.qp_num,
 		.seq = id->external ? id->psn : id->link->seq,
-		.records = softrdma_hello_agree(softrdma_hello_wish(hand->pending.fd, hand->pending.tls),
-			hand->pending.hello.peer.records),
+		.records = softrdma_cm_msg_agree(softrdma_cm_msg_wish(hand->pending.fd, hand->pending.tls),
+			hand->pending.msg.peer.records),
 	};
-	fill_parameters(&hs, param, &hand->pending.hello.peer);
-	softrdma_hello_encode(&answer, &hs, param->private_data, param->private_data_len);
-	const struct softrdma_handshake peer = hand->pending.hello.peer;
+	fill_parameters(&hs, param, &hand->pending.msg.peer);
+	softrdma_cm_msg_encode(&answer, &hs, param->private_data, param->private_data_len);
+	const struct softrdma_handshake peer = hand->pending.msg.peer;
 	bool gone = hand->peer_gone;
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	int ret = gone ? ECONNRESET : softrdma_hello_send(fd, tls, &answer);
+	int ret = gone ? ECONNRESET : softrdma_cm_msg_send(fd, tls, &answer);
 	if (ret == 0)
 		return softrdma_id_attach(id, fd, tls, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event reports that it did not arrive */
@@ -616,7 +622,7 @@ softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint
 		return EINVAL;
 	assert(hand);   /* as long as it is a request */
 	if (!awaits_qp) /* else the peer sees the end of the stream */
-		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
+		softrdma_cm_msg_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
 			private_data, private_len);
 	end(hand);
 	id->handshaker = NULL;
@@ -634,7 +640,8 @@ softrdma_handshake_cancel(struct softrdma_id *id)
 		softrdma_listener_close(id->listener);
 	id->listener = NULL;
 	if (hand && hand->role == AWAITING_ANSWER)
-		softrdma_hello_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, NULL, 0);
+		softrdma_cm_msg_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, NULL,
+			0);
 	if (hand)
 		end(hand);
 	id->handshaker = NULL;

@@ -16,6 +16,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/engine.h"
@@ -23,7 +24,10 @@
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
-/* connections accepted in one turn: in a flood other threads need the lock, and established connections the thread */
+/*
+ * connections accepted in one turn: in a flood other threads need the lock, and established connections the
+ * thread
+ */
 #define ACCEPT_TURNS 8
 
 struct softrdma_listener {
@@ -77,7 +81,10 @@ release(struct softrdma_watched *watched)
 
 /* --- one connection --- */
 
-/* TLS may have stopped at a bound with bytes left, and no edge comes for these: it gets another turn after the others */
+/*
+ * TLS may have stopped at a bound with bytes left, and no edge comes for these: it gets another turn after
+ * the others
+ */
 static void
 make_progress(struct softrdma_pending *pending, uint32_t events)
 {
@@ -166,8 +173,8 @@ softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdm
 void
 softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason)
 {
-	softrdma_hello_reject(pending->fd, pending->tls, reason, NULL, 0);
-	softrdma_hello_read_away(pending->fd);
+	softrdma_cm_msg_reject(pending->fd, pending->tls, reason, NULL, 0);
+	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
 }
 
@@ -181,8 +188,8 @@ turn_away_untrusted(struct softrdma_pending *pending)
 	const char *why = softrdma_tls_why(pending->tls);
 	if (*why) /* else it was a probe for a listener, and has left */
 		SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "no TLS with %s: %s",
-			softrdma_hello_peer_name(pending->fd, name, sizeof(name)), why);
-	softrdma_hello_read_away(pending->fd);
+			softrdma_peer_name(pending->fd, name, sizeof(name)), why);
+	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
 }
 
@@ -191,9 +198,9 @@ turn_away_plain(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "%s does not use TLS, as it must here: rejected",
-		softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
-	softrdma_hello_reject(pending->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
-	softrdma_hello_read_away(pending->fd);
+		softrdma_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_cm_msg_reject(pending->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
+	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
 }
 
@@ -201,12 +208,12 @@ turn_away_plain(struct softrdma_pending *pending)
 static bool
 is_secure(struct softrdma_pending *pending)
 {
-	switch (softrdma_hello_secure(pending->tls)) {
-	case SOFTRDMA_HELLO_COMPLETE:
+	switch (softrdma_cm_msg_secure(pending->tls)) {
+	case SOFTRDMA_CM_MSG_COMPLETE:
 		return true;
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return false;
-	case SOFTRDMA_HELLO_NOT_OURS:
+	case SOFTRDMA_CM_MSG_NOT_OURS:
 		turn_away_plain(pending);
 		return false;
 	default:
@@ -232,25 +239,25 @@ softrdma_pending_read(struct softrdma_pending *pending)
 	assert(pending->silent);
 	if (!is_secure(pending))
 		return false;
-	switch (softrdma_hello_read(pending->fd, pending->tls, &pending->hello)) {
-	case SOFTRDMA_HELLO_COMPLETE:
+	switch (softrdma_cm_msg_read(pending->fd, pending->tls, &pending->msg)) {
+	case SOFTRDMA_CM_MSG_COMPLETE:
 		return true;
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return false;
-	case SOFTRDMA_HELLO_ENDED:
+	case SOFTRDMA_CM_MSG_ENDED:
 		message_ended(pending);
 		return false;
-	case SOFTRDMA_HELLO_OTHER_VERSION:
+	case SOFTRDMA_CM_MSG_OTHER_VERSION:
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s speaks version %u of the protocol, not %u: rejected",
-			softrdma_hello_peer_name(pending->fd, name, sizeof(name)),
-			pending->hello.peer.version, SOFTRDMA_WIRE_VERSION);
+			softrdma_peer_name(pending->fd, name, sizeof(name)), pending->msg.peer.version,
+			SOFTRDMA_WIRE_VERSION);
 		softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_VERSION);
 		return false;
-	case SOFTRDMA_HELLO_DAMAGED:
+	case SOFTRDMA_CM_MSG_DAMAGED:
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"the request of %s was damaged on its way (CRC32C): rejected",
-			softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
+			softrdma_peer_name(pending->fd, name, sizeof(name)));
 		softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_DAMAGED);
 		return false;
 	default:
@@ -270,9 +277,9 @@ void
 softrdma_pending_not_understood(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	bool tls = softrdma_hello_is_tls(&pending->hello);
+	bool tls = softrdma_cm_msg_is_tls(&pending->msg);
 	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
-		softrdma_hello_peer_name(pending->fd, name, sizeof(name)),
+		softrdma_peer_name(pending->fd, name, sizeof(name)),
 		tls ? "speaks TLS, which this listener was given no credentials for"
 		    : "does not speak the protocol of the software device");
 	softrdma_pending_end(pending);
@@ -295,10 +302,11 @@ read_caps(void)
 }
 
 /*
- * Makes room for one more incoming connection under the caps, by closing a silent one. An honest client is not
- * hurt: it sends its request as soon as it is connected. If the source has too many, its oldest silent one is
- * closed. If the total is too high, the silent one with the highest rank is closed. So the silent ones of a flood
- * are closed before the only connection of another source. False: none that could be closed is silent.
+ * Makes room for one more incoming connection under the caps, by closing a silent one. An honest client is
+ * not hurt: it sends its request as soon as it is connected. If the source has too many, its oldest silent
+ * one is closed. If the total is too high, the silent one with the highest rank is closed. So the silent ones
+ * of a flood are closed before the only connection of another source. False: none that could be closed is
+ * silent.
  */
 static bool
 make_room(const struct softrdma_source *source, unsigned *rank)
@@ -334,16 +342,16 @@ is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *so
 	char name[SOFTRDMA_NAME_SIZE];
 	if (caps.wrong_keys && softrdma_source_violations(source, softrdma_now_ns()) >= caps.wrong_keys) {
 		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
-			softrdma_hello_name(addr, name, sizeof(name)));
+			softrdma_address_name(addr, name, sizeof(name)));
 		softrdma_fork_close(fd);
 		return false;
 	}
 	if (make_room(source, rank))
 		return true;
 	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
-		softrdma_hello_name(addr, name, sizeof(name)));
-	softrdma_hello_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
-	softrdma_hello_read_away(fd);
+		softrdma_address_name(addr, name, sizeof(name)));
+	softrdma_cm_msg_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_cm_msg_read_away(fd);
 	softrdma_fork_close(fd);
 	return false;
 }
@@ -465,7 +473,10 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	listener->fd = fd;
 	listener->credentials = credentials;
 	listener->owner = owner;
-	/* the longest backlog: a full one drops packets, and a dropped client tries again only after a second */
+	/*
+	 * the longest backlog: a full one drops packets, and a dropped client tries again only after a
+	 * second
+	 */
 	int ret = listen(fd, SOMAXCONN) == 0 ? softrdma_pending_sockets_watch(fd, &listener->watched) : errno;
 	if (ret) {
 		free(listener);
@@ -526,13 +537,13 @@ deadline_passed(struct softrdma_pending *pending)
 		return;
 	}
 	SOFTRDMA_LOG_FEW(&too_late, WARNING, "%s did not finish its request in time: connection closed",
-		softrdma_hello_peer_name(pending->fd, name, sizeof(name)));
+		softrdma_peer_name(pending->fd, name, sizeof(name)));
 	softrdma_pending_end(pending);
 }
 
 /*
- * A connection that expires may end others. Their deadlines are cleared and this thread frees them later, so the walk
- * can go on through them. New connections are put in front of the list.
+ * A connection that expires may end others. Their deadlines are cleared and this thread frees them later, so
+ * the walk can go on through them. New connections are put in front of the list.
  */
 static void
 tick(uint64_t now_ns)

@@ -5,13 +5,13 @@
  * pending.h -- connections that are not established yet (half-open), and the sockets that listen for them
  *
  * Ids of the connection manager (handshake.c) and queue pairs that are connected by hand (qp_connect.c) share
- * this. A pending connection is outgoing or incoming; both have a deadline. An incoming one begins silent: TLS,
- * if it is used, and the first message must be complete before the deadline. Then it stays pending until the
- * owner of its listener decides.
+ * this. A pending connection is outgoing or incoming; both have a deadline. An incoming one begins silent:
+ * TLS, if it is used, and the first message must be complete before the deadline. Then it stays pending until
+ * the owner of its listener decides.
  *
- * Incoming connections come from strangers. So they are capped, in total and for each address, whatever they are
- * for (softrdma(7), SOFTRDMA_MAX_PENDING). A silent one is closed to make room for another one. Every log line
- * that they can cause is limited.
+ * Incoming connections come from strangers. So they are capped, in total and for each address, whatever they
+ * are for (softrdma(7), SOFTRDMA_MAX_PENDING). A silent one is closed to make room for another one. Every log
+ * line that they can cause is limited.
  *
  * The caller holds the connection manager's lock in all calls.
  */
@@ -26,7 +26,7 @@
 #include "softrdma/base/source.h"
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
-#include "softrdma/wire/hello.h"
+#include "softrdma/wire/cm_msg.h"
 
 struct softrdma_credentials;
 struct softrdma_listener;
@@ -35,7 +35,10 @@ struct softrdma_pending;
 /* what differs between the owners of pending connections */
 struct softrdma_pending_kind {
 	size_t size; /* of the structure that begins with struct softrdma_pending */
-	/* its socket has events (EPOLL*), or TLS holds bytes; also called without events for a new incoming one */
+	/*
+	 * its socket has events (EPOLL*), or TLS holds bytes; also called without events for a new incoming
+	 * one
+	 */
 	void (*progress)(struct softrdma_pending *pending, uint32_t events);
 	/* the deadline of one that is not silent has passed */
 	void (*expired)(struct softrdma_pending *pending);
@@ -46,9 +49,9 @@ struct softrdma_pending_kind {
 struct softrdma_pending {
 	struct softrdma_watched watched; /* first: the progress thread finds the connection by it */
 	const struct softrdma_pending_kind *kind;
-	int fd;                      /* -1: over */
-	struct softrdma_tls *tls;    /* NULL: plain */
-	struct softrdma_hello hello; /* received so far, or to be sent */
+	int fd;                     /* -1: over */
+	struct softrdma_tls *tls;   /* NULL: plain */
+	struct softrdma_cm_msg msg; /* received so far, or to be sent */
 	struct softrdma_timer deadline;
 
 	bool incoming;
@@ -61,8 +64,8 @@ struct softrdma_pending {
 };
 
 /*
- * Makes a pending connection of the socket and watches it; the caller marks it if it is incoming. The connection
- * owns the socket from here on, and has closed it if this fails. NULL with *error.
+ * Makes a pending connection of the socket and watches it; the caller marks it if it is incoming. The
+ * connection owns the socket from here on, and has closed it if this fails. NULL with *error.
  */
 struct softrdma_pending *softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *error);
 /* ends it and closes its socket; it is freed when the progress thread no longer refers to it */
@@ -73,8 +76,9 @@ int softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct sof
 void softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason);
 
 /*
- * Goes on with TLS and with the first message of a silent one. True if the message is complete: the caller then
- * calls softrdma_pending_heard(), or ends the connection. False: more must come, or the connection has ended.
+ * Goes on with TLS and with the first message of a silent one. True if the message is complete: the caller
+ * then calls softrdma_pending_heard(), or ends the connection. False: more must come, or the connection has
+ * ended.
  */
 bool softrdma_pending_read(struct softrdma_pending *pending);
 /* the message is one that is expected: from here on the connection waits for the owner of its listener */
@@ -83,13 +87,16 @@ void softrdma_pending_heard(struct softrdma_pending *pending);
 void softrdma_pending_not_understood(struct softrdma_pending *pending);
 
 /*
- * Listens at a bound socket, and reads the caps from the environment. *credentials (NULL: plain) belong to the
- * owner, and must stay valid until the listener is closed. 0, or an errno value; the socket is then still the
- * caller's.
+ * Listens at a bound socket, and reads the caps from the environment. *credentials (NULL: plain) belong to
+ * the owner, and must stay valid until the listener is closed. 0, or an errno value; the socket is then still
+ * the caller's.
  */
 int softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	const struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr);
-/* rejects its connections that are still silent. It may be called while one of its connections makes progress. */
+/*
+ * rejects its connections that are still silent. It may be called while one of its connections makes
+ * progress.
+ */
 void softrdma_listener_close(struct softrdma_listener *listener);
 void *softrdma_listener_owner(const struct softrdma_listener *listener);
 

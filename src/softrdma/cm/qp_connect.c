@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* qp_connect.c -- connects queue pairs that are connected by hand: ibv_modify_qp() instead of the connection manager */
+/*
+ * qp_connect.c -- connects queue pairs that are connected by hand: ibv_modify_qp() instead of the
+ * connection manager
+ */
 
 #include <assert.h>
 #include <errno.h>
@@ -13,14 +16,15 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/cm/qp_listener.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
+#include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/credentials.h"
-#include "softrdma/wire/hello.h"
 #include "softrdma/wire/stream.h"
 
 #define BUCKETS 1024
@@ -33,7 +37,7 @@ enum role {
 	AWAITING_ACCEPT, /* outgoing: JOIN is sent */
 };
 
-/* pending.hello is the JOIN of an outgoing attempt until it is sent, then what has been received */
+/* pending.msg is the JOIN of an outgoing attempt until it is sent, then what has been received */
 struct softrdma_qp_attempt {
 	struct softrdma_pending pending; /* first */
 	enum role role;
@@ -169,10 +173,13 @@ establish(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *attempt, 
 	leave_listener(qpc);
 }
 
-/* writes the message for the peer: all that the application has set, and this side's first sequence number in RTS */
+/*
+ * writes the message for the peer: all that the application has set, and this side's first sequence number
+ * in RTS
+ */
 static void
 fill_handshake(const struct softrdma_qp_connect *qpc, enum softrdma_handshake_type type,
-	struct softrdma_hello *hello)
+	struct softrdma_cm_msg *msg)
 {
 	const struct ibv_qp_attr *attr = &qpc->attr;
 	struct softrdma_handshake hs = {
@@ -188,7 +195,7 @@ fill_handshake(const struct softrdma_qp_connect *qpc, enum softrdma_handshake_ty
 	memcpy(join.src_gid, qpc->gid.raw, sizeof(join.src_gid));
 	uint8_t bytes[SOFTRDMA_JOIN_SIZE];
 	softrdma_join_encode(&join, bytes);
-	softrdma_hello_encode(hello, &hs, bytes, sizeof(bytes));
+	softrdma_cm_msg_encode(msg, &hs, bytes, sizeof(bytes));
 }
 
 /* true if the message comes from the queue pair that the application has named, and is meant for this one */
@@ -222,11 +229,11 @@ attempt_failed(struct softrdma_qp_connect *qpc, const char *why)
 	union softrdma_address peer;
 	softrdma_gid_locate(&qpc->attr.ah_attr.grh.dgid, qpc->attr.dest_qp_num, &peer);
 	SOFTRDMA_LOG(DEBUG, "the peer of a queue pair, at %s, %s",
-		softrdma_hello_name(&peer.any, name, sizeof(name)), why);
+		softrdma_address_name(&peer.any, name, sizeof(name)), why);
 	if (!qpc->told && qpc->pause_ms >= SOFTRDMA_PAUSE_MAX_MS) {
 		qpc->told = true;
 		SOFTRDMA_LOG(WARNING, "the peer of a queue pair, at %s, %s; it is tried again",
-			softrdma_hello_name(&peer.any, name, sizeof(name)), why);
+			softrdma_address_name(&peer.any, name, sizeof(name)), why);
 	}
 	plan_attempt(qpc, qpc->pause_ms);
 	qpc->pause_ms = 2 * qpc->pause_ms < SOFTRDMA_PAUSE_MAX_MS ? 2 * qpc->pause_ms : SOFTRDMA_PAUSE_MAX_MS;
@@ -283,7 +290,7 @@ start_attempt(struct softrdma_qp_connect *qpc)
 	attempt->qpc = qpc;
 	attempt->to_itself = to_itself;
 	qpc->outgoing = attempt;
-	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_JOIN, &attempt->pending.hello);
+	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_JOIN, &attempt->pending.msg);
 	return 0;
 }
 
@@ -298,13 +305,14 @@ why_not_secure(const struct softrdma_qp_attempt *attempt)
 static void
 send_join(struct softrdma_qp_attempt *attempt)
 {
-	int error = softrdma_hello_ask(attempt->pending.fd, attempt->pending.tls, &attempt->pending.hello);
+	int error = softrdma_cm_msg_send_request(attempt->pending.fd, attempt->pending.tls,
+		&attempt->pending.msg);
 	if (error) {
 		outgoing_failed(attempt, strerror(error));
 		return;
 	}
 	attempt->role = AWAITING_ACCEPT;
-	memset(&attempt->pending.hello, 0, sizeof(attempt->pending.hello));
+	memset(&attempt->pending.msg, 0, sizeof(attempt->pending.msg));
 	softrdma_timer_set_ms(&attempt->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
 
@@ -312,13 +320,13 @@ send_join(struct softrdma_qp_attempt *attempt)
 static void
 secure(struct softrdma_qp_attempt *attempt)
 {
-	switch (softrdma_hello_secure(attempt->pending.tls)) {
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	switch (softrdma_cm_msg_secure(attempt->pending.tls)) {
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return;
-	case SOFTRDMA_HELLO_COMPLETE:
+	case SOFTRDMA_CM_MSG_COMPLETE:
 		send_join(attempt);
 		return;
-	case SOFTRDMA_HELLO_NOT_OURS:
+	case SOFTRDMA_CM_MSG_NOT_OURS:
 		outgoing_failed(attempt, "does not use TLS, as this side must");
 		return;
 	default:
@@ -336,7 +344,8 @@ attempt_connected(struct softrdma_qp_attempt *attempt)
 		error = errno;
 	if (error == 0 && attempt->to_itself) {
 		/* both ends are this side, so no message agrees on records: its own wish decides */
-		const bool records = softrdma_hello_wish(attempt->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
+		const bool records =
+			softrdma_cm_msg_wish(attempt->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
 		establish(attempt->qpc, attempt, true, records);
 		return;
 	}
@@ -356,30 +365,30 @@ static void
 read_accept(struct softrdma_qp_attempt *attempt)
 {
 	struct softrdma_qp_connect *qpc = attempt->qpc;
-	struct softrdma_hello *hello = &attempt->pending.hello;
+	struct softrdma_cm_msg *msg = &attempt->pending.msg;
 	struct softrdma_join join;
-	switch (softrdma_hello_read(attempt->pending.fd, attempt->pending.tls, hello)) {
-	case SOFTRDMA_HELLO_INCOMPLETE:
+	switch (softrdma_cm_msg_read(attempt->pending.fd, attempt->pending.tls, msg)) {
+	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return;
-	case SOFTRDMA_HELLO_COMPLETE:
-		if (hello->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT &&
-			softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE,
-				hello->peer.private_len, &join) &&
-			is_expected(qpc, &hello->peer, &join)) {
-			establish(qpc, attempt, true, hello->peer.records);
+	case SOFTRDMA_CM_MSG_COMPLETE:
+		if (msg->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT &&
+			softrdma_join_decode(msg->bytes + SOFTRDMA_HANDSHAKE_SIZE, msg->peer.private_len,
+				&join) &&
+			is_expected(qpc, &msg->peer, &join)) {
+			establish(qpc, attempt, true, msg->peer.records);
 			return;
 		}
-		if (hello->peer.reason == SOFTRDMA_REJECT_DAMAGED)
+		if (msg->peer.reason == SOFTRDMA_REJECT_DAMAGED)
 			outgoing_failed(attempt, "got a request that was damaged on its way (CRC32C)");
-		else if (hello->peer.reason == SOFTRDMA_REJECT_PLAIN)
+		else if (msg->peer.reason == SOFTRDMA_REJECT_PLAIN)
 			outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
 		else
 			outgoing_failed(attempt, "does not know this queue pair");
 		return;
-	case SOFTRDMA_HELLO_ENDED:
+	case SOFTRDMA_CM_MSG_ENDED:
 		outgoing_failed(attempt, why_not_secure(attempt));
 		return;
-	case SOFTRDMA_HELLO_DAMAGED:
+	case SOFTRDMA_CM_MSG_DAMAGED:
 		outgoing_failed(attempt, "has sent an answer that was damaged on its way (CRC32C)");
 		return;
 	default:
@@ -411,14 +420,14 @@ has_left(const struct softrdma_qp_attempt *incoming)
 static void
 accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *incoming)
 {
-	struct softrdma_hello answer;
+	struct softrdma_cm_msg answer;
 	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
 	const bool records =
-		softrdma_hello_agree(softrdma_hello_wish(incoming->pending.fd, incoming->pending.tls),
-			incoming->pending.hello.peer.records);
-	softrdma_hello_set_records(&answer, records);
+		softrdma_cm_msg_agree(softrdma_cm_msg_wish(incoming->pending.fd, incoming->pending.tls),
+			incoming->pending.msg.peer.records);
+	softrdma_cm_msg_set_records(&answer, records);
 	if (has_left(incoming) ||
-		softrdma_hello_send(incoming->pending.fd, incoming->pending.tls, &answer) != 0) {
+		softrdma_cm_msg_send(incoming->pending.fd, incoming->pending.tls, &answer) != 0) {
 		end(incoming);
 		return;
 	}
@@ -435,8 +444,8 @@ handle_incoming(struct softrdma_qp_connect *qpc)
 	struct softrdma_qp_attempt *incoming = qpc->incoming;
 	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
 	bool both_have_joined = qpc->outgoing && qpc->outgoing->role == AWAITING_ACCEPT;
-	if (!is_expected(qpc, &incoming->pending.hello.peer, &incoming->join) ||
-		incoming->pending.hello.peer.seq != qpc->attr.rq_psn) {
+	if (!is_expected(qpc, &incoming->pending.msg.peer, &incoming->join) ||
+		incoming->pending.msg.peer.seq != qpc->attr.rq_psn) {
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
 			"a queue pair in %s got a connection attempt from one that it does not know: rejected",
 			in_rts ? "RTS" : "RTR");
@@ -465,16 +474,16 @@ go_on(struct softrdma_qp_connect *qpc)
 }
 
 /*
- * If both sides make an attempt, one is accepted, and the other may arrive after it, which needs no warning. Any other
- * unexpected attempt does.
+ * If both sides make an attempt, one is accepted, and the other may arrive after it, which needs no warning.
+ * Any other unexpected attempt does.
  */
 static void
 log_refused(const struct softrdma_qp_attempt *attempt, const struct softrdma_qp_connect *qpc)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	softrdma_hello_peer_name(attempt->pending.fd, name, sizeof(name));
+	softrdma_peer_name(attempt->pending.fd, name, sizeof(name));
 	if (qpc && qpc->state == SOFTRDMA_QP_CONNECT_CONNECTED &&
-		is_expected(qpc, &attempt->pending.hello.peer, &attempt->join))
+		is_expected(qpc, &attempt->pending.msg.peer, &attempt->join))
 		SOFTRDMA_LOG_FEW(&connected_already, INFO,
 			"%s tried to connect to a queue pair that is connected to it already: rejected",
 			name);
@@ -512,11 +521,11 @@ join_complete(struct softrdma_qp_attempt *attempt)
 static void
 read_join(struct softrdma_qp_attempt *attempt)
 {
-	const struct softrdma_hello *hello = &attempt->pending.hello;
+	const struct softrdma_cm_msg *msg = &attempt->pending.msg;
 	if (!softrdma_pending_read(&attempt->pending))
 		return;
-	if (hello->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&
-		softrdma_join_decode(hello->message + SOFTRDMA_HANDSHAKE_SIZE, hello->peer.private_len,
+	if (msg->peer.type == SOFTRDMA_HANDSHAKE_JOIN &&
+		softrdma_join_decode(msg->bytes + SOFTRDMA_HANDSHAKE_SIZE, msg->peer.private_len,
 			&attempt->join))
 		join_complete(attempt);
 	else

@@ -10,8 +10,8 @@
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/qp_listener.h"
+#include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/credentials.h"
-#include "softrdma/wire/hello.h"
 
 static struct softrdma_qp_listener *listeners;
 
@@ -28,7 +28,7 @@ warn_if_open(const struct softrdma_qp_listener *listener)
 {
 	static bool told;
 	if (!told && listener->credentials == NULL)
-		told = softrdma_hello_warn_if_open(&listener->address.any,
+		told = softrdma_cm_msg_warn_if_open(&listener->address.any,
 			"queue pairs wait for connections");
 }
 

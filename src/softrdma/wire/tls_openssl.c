@@ -22,7 +22,7 @@
 #include "softrdma/wire/tls_stream.h"
 
 /* the first byte of the device's own messages ("SRDM"), with which no record of TLS begins */
-#define FIRST_OF_HELLO 'S'
+#define FIRST_OF_CM_MSG 'S'
 
 struct softrdma_tls_context {
 	SSL_CTX *ctx;
@@ -71,14 +71,17 @@ write_socket(BIO *bio, const char *buf, int len)
 	return (int)n;
 }
 
-/* as softrdma_stream_peek(); a message without TLS stays in the socket, because the caller may respond to it */
+/*
+ * as softrdma_stream_peek(); a message without TLS stays in the socket, because the caller may respond to
+ * it
+ */
 static ssize_t
 look_at_first_byte(struct softrdma_tls *tls)
 {
 	uint8_t byte;
 	ssize_t n = softrdma_stream_peek(tls->fd, NULL, &byte);
 	tls->heard = n == 1;
-	tls->plain = n == 1 && byte == FIRST_OF_HELLO;
+	tls->plain = n == 1 && byte == FIRST_OF_CM_MSG;
 	if (!tls->plain)
 		return n;
 	errno = EPROTONOSUPPORT;
@@ -120,8 +123,8 @@ count_record(int is_sent, int version, int content_type, const void *buf, size_t
 }
 
 /*
- * A peer may send its handshake in very small amounts. OpenSSL asks for at most the rest of a record. Until that
- * rest has arrived, OpenSSL cannot go on, so the socket should not wake the progress thread before.
+ * A peer may send its handshake in very small amounts. OpenSSL asks for at most the rest of a record. Until
+ * that rest has arrived, OpenSSL cannot go on, so the socket should not wake the progress thread before.
  */
 static void
 wake_at(struct softrdma_tls *tls, int bytes)
@@ -221,8 +224,8 @@ new_context(struct softrdma_tls_context **context_ptr)
 		return ENOMEM;
 	SSL_CTX *ctx = method ? SSL_CTX_new(TLS_method()) : NULL;
 	/*
-	 * An untrusted peer chooses the group, and this side computes with it on the progress thread. A finite
-	 * field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
+	 * An untrusted peer chooses the group, and this side computes with it on the progress thread. A
+	 * finite field of 8192 bits, which OpenSSL offers by default, takes a third of a second.
 	 */
 	if (ctx == NULL || SSL_CTX_set1_groups_list(ctx, "X25519:P-256") != 1) {
 		SSL_CTX_free(ctx);
@@ -236,7 +239,10 @@ new_context(struct softrdma_tls_context **context_ptr)
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* SSL_read() returns after a record without data, so a flood of them does not block other connections */
+	/*
+	 * SSL_read() returns after a record without data, so a flood of them does not block other
+	 * connections
+	 */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_session_id_context(ctx, place, sizeof(place));
 	/* no resumption: connections are made rarely, and each one must authenticate anew */
@@ -316,7 +322,10 @@ offer_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t
 	return *session != NULL;
 }
 
-/* the passive side compares the name with its own; without a match the handshake fails, as it has no certificate */
+/*
+ * the passive side compares the name with its own; without a match the handshake fails, as it has no
+ * certificate
+ */
 static int
 find_psk(SSL *ssl, const unsigned char *identity, size_t len, SSL_SESSION **session)
 {
@@ -582,7 +591,8 @@ softrdma_tls_seal(struct softrdma_tls *tls, size_t len)
 	tls->end = (uint32_t)len;
 	/*
 	 * KeyUpdate leaves before this record, and OpenSSL reads nothing until it has left. Two sides whose
-	 * sockets are full would wait for each other to read. So without room the key changes with a later record.
+	 * sockets are full would wait for each other to read. So without room the key changes with a later
+	 * record.
 	 */
 	if (tls->sealed++ >= SOFTRDMA_TLS_KEY_RECORDS && has_room(tls)) {
 		tls->sealed = 0;
@@ -600,7 +610,10 @@ softrdma_tls_wants_space(const struct softrdma_tls *tls)
 ssize_t
 softrdma_tls_send(struct softrdma_tls *tls, const void *buf, size_t len)
 {
-	/* OpenSSL would continue the handshake first, and compute a signature for a peer that is being rejected */
+	/*
+	 * OpenSSL would continue the handshake first, and compute a signature for a peer that is being
+	 * rejected
+	 */
 	if (!tls->agreed) {
 		errno = EPIPE;
 		return -1;

@@ -346,49 +346,48 @@ good_header(uint8_t type)
 	return (struct softrdma_handshake){ .type = type, .qp_num = PEER_NUM, .seq = PSN_B };
 }
 
-static struct softrdma_hello
-hello_of(struct softrdma_handshake hs, const struct softrdma_join *join)
+static struct softrdma_cm_msg
+msg_of(struct softrdma_handshake hs, const struct softrdma_join *join)
 {
-	struct softrdma_hello hello;
+	struct softrdma_cm_msg msg;
 	uint8_t bytes[SOFTRDMA_JOIN_SIZE];
 	softrdma_join_encode(join, bytes);
-	softrdma_hello_encode(&hello, &hs, bytes, sizeof(bytes));
-	return hello;
+	softrdma_cm_msg_encode(&msg, &hs, bytes, sizeof(bytes));
+	return msg;
 }
 
-static struct softrdma_hello
-good_hello(const struct host *host, uint8_t type)
+static struct softrdma_cm_msg
+good_msg(const struct host *host, uint8_t type)
 {
 	struct softrdma_join join = good_join(host);
-	return hello_of(good_header(type), &join);
+	return msg_of(good_header(type), &join);
 }
 
 static int
-call_with(const struct host *host, const struct softrdma_hello *hello)
+call_with(const struct host *host, const struct softrdma_cm_msg *msg)
 {
 	int fd = raw_connect(&host->door);
-	raw_send(fd, hello->message, hello->length);
+	raw_send(fd, msg->bytes, msg->length);
 	return fd;
 }
 
 /* receives a message of the queue pair, and checks its content */
-static struct softrdma_hello
-expect_hello(const struct host *host, int fd, uint8_t type, uint32_t seq)
+static struct softrdma_cm_msg
+expect_msg(const struct host *host, int fd, uint8_t type, uint32_t seq)
 {
-	struct softrdma_hello hello = { .length = 0 };
+	struct softrdma_cm_msg msg = { .length = 0 };
 	struct softrdma_join join;
-	raw_recv(fd, hello.message, SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE);
-	assert_int_equal(softrdma_handshake_decode(hello.message, &hello.peer), SOFTRDMA_HANDSHAKE_OK);
-	assert_int_equal(hello.peer.type, type);
-	assert_int_equal(hello.peer.qp_num, host->qp->qp_num);
-	assert_int_equal(hello.peer.seq, seq);
-	assert_true(
-		softrdma_join_decode(hello.message + SOFTRDMA_HANDSHAKE_SIZE, hello.peer.private_len, &join));
+	raw_recv(fd, msg.bytes, SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE);
+	assert_int_equal(softrdma_handshake_decode(msg.bytes, &msg.peer), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(msg.peer.type, type);
+	assert_int_equal(msg.peer.qp_num, host->qp->qp_num);
+	assert_int_equal(msg.peer.seq, seq);
+	assert_true(softrdma_join_decode(msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, msg.peer.private_len, &join));
 	assert_int_equal(join.dst_qp_num, PEER_NUM);
 	assert_int_equal(join.expected, PSN_B);
 	assert_memory_equal(join.dst_gid, host->peer_gid.raw, 16);
 	assert_memory_equal(join.src_gid, host->gid.raw, 16);
-	return hello;
+	return msg;
 }
 
 static void
@@ -402,9 +401,9 @@ say_ready(int fd)
 static void
 expect_hospitable(struct host *host)
 {
-	struct softrdma_hello hello = good_hello(host, SOFTRDMA_HANDSHAKE_JOIN);
-	int fd = call_with(host, &hello);
-	expect_hello(host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	struct softrdma_cm_msg msg = good_msg(host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(host, &msg);
+	expect_msg(host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
 	say_ready(fd);
 	wait_until(link_state(host->qp) == SOFTRDMA_LINK_UP);
 	wait_until(locked(softrdma_qp_of(host->qp)->link,
@@ -426,8 +425,8 @@ test_good_caller(void **state)
 	to_rtr(other, &host.gid, 0x777777, 1);
 	expect_hospitable(&host);
 	/* a second connection is rejected */
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	int fd = call_with(&host, &hello);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(&host, &msg);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
 	/*
@@ -438,8 +437,8 @@ test_good_caller(void **state)
 	assert_false(log_has("does not wait for it"));
 	struct softrdma_join join = good_join(&host);
 	join.src_gid[15] ^= 1;
-	hello = hello_of(good_header(SOFTRDMA_HANDSHAKE_JOIN), &join);
-	fd = call_with(&host, &hello);
+	msg = msg_of(good_header(SOFTRDMA_HANDSHAKE_JOIN), &join);
+	fd = call_with(&host, &msg);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
 	wait_for_log("tried to connect to a queue pair that does not wait for it: rejected");
@@ -501,31 +500,31 @@ test_in_pieces(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	int fd = raw_connect(&host.door);
 	const int one = 1;
 	setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
-	for (size_t i = 0; i < hello.length; i++) {
+	for (size_t i = 0; i < msg.length; i++) {
 		assert_false(readable(fd, 0));
-		raw_send(fd, hello.message + i, 1);
+		raw_send(fd, msg.bytes + i, 1);
 	}
-	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	expect_msg(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
 	close(fd);
 	host_fini(&host);
 }
 
 /* a JOIN with one byte changed, either in transit or (summed) by its sender */
 static void
-call_with_wrong_byte(const struct host *host, const struct softrdma_hello *good, size_t at, bool summed)
+call_with_wrong_byte(const struct host *host, const struct softrdma_cm_msg *good, size_t at, bool summed)
 {
-	struct softrdma_hello bad = *good;
-	bad.message[at] ^= 1;
+	struct softrdma_cm_msg bad = *good;
+	bad.bytes[at] ^= 1;
 	if (summed)
-		raw_sum_again(bad.message, SOFTRDMA_JOIN_SIZE);
+		raw_sum_again(bad.bytes, SOFTRDMA_JOIN_SIZE);
 	int fd = call_with(host, &bad);
 	shutdown(fd, SHUT_WR);
 	/* a response may come, but no ACCEPT */
-	uint8_t answer[SOFTRDMA_HELLO_MAX];
+	uint8_t answer[SOFTRDMA_CM_MSG_MAX];
 	struct softrdma_handshake hs = { .type = 0 };
 	size_t have = 0;
 	ssize_t n;
@@ -544,16 +543,16 @@ call_with_wrong_byte(const struct host *host, const struct softrdma_hello *good,
 
 /* the message is cut at every byte, and each byte is changed: only the right peer is accepted */
 static void
-test_broken_hellos(void **state)
+test_broken_messages(void **state)
 {
 	(void)state;
 	struct host host;
 	host_init(&host);
-	const struct softrdma_hello good = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	const struct softrdma_cm_msg good = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	for (size_t len = 0; len < good.length; len++) {
 		int fd = raw_connect(&host.door);
 		if (len)
-			raw_send(fd, good.message, len);
+			raw_send(fd, good.bytes, len);
 		shutdown(fd, SHUT_WR);
 		raw_expect_end(fd);
 		close(fd);
@@ -606,8 +605,8 @@ test_strangers(void **state)
 			join.dst_qp_num |= 1u << 31;
 			break;
 		}
-		struct softrdma_hello hello = hello_of(hs, &join);
-		int fd = call_with(&host, &hello);
+		struct softrdma_cm_msg msg = msg_of(hs, &join);
+		int fd = call_with(&host, &msg);
 		raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 		close(fd);
 		assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
@@ -617,14 +616,14 @@ test_strangers(void **state)
 	to_rts(host.qp, PSN_A);
 	struct softrdma_join join = good_join(&host);
 	join.expected ^= 1;
-	struct softrdma_hello hello = hello_of(good_header(SOFTRDMA_HANDSHAKE_JOIN), &join);
-	int fd = call_with(&host, &hello);
+	struct softrdma_cm_msg msg = msg_of(good_header(SOFTRDMA_HANDSHAKE_JOIN), &join);
+	int fd = call_with(&host, &msg);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
 	wait_for_log("a queue pair in RTS got a connection attempt from one that it does not know");
-	hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	fd = call_with(&host, &hello);
-	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, PSN_A);
+	msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	fd = call_with(&host, &msg);
+	expect_msg(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, PSN_A);
 	close(fd);
 	host.listening = raw_listen(&host.peer_addr);
 	host_fini(&host);
@@ -642,19 +641,19 @@ test_other_messages(void **state)
 	close(fd);
 	wait_for_log("does not speak the protocol of the software device: connection closed");
 	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_REJECT; type++) {
-		struct softrdma_hello hello = good_hello(&host, type);
-		fd = call_with(&host, &hello);
+		struct softrdma_cm_msg msg = good_msg(&host, type);
+		fd = call_with(&host, &msg);
 		raw_expect_end(fd);
 		close(fd);
 	}
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	hello.message[4] = 1;
-	fd = call_with(&host, &hello);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	msg.bytes[4] = 1;
+	fd = call_with(&host, &msg);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_VERSION);
 	close(fd);
-	hello.message[4] = SOFTRDMA_WIRE_VERSION;
-	hello.message[SOFTRDMA_HANDSHAKE_SIZE + 5] ^= 0x20;
-	fd = call_with(&host, &hello);
+	msg.bytes[4] = SOFTRDMA_WIRE_VERSION;
+	msg.bytes[SOFTRDMA_HANDSHAKE_SIZE + 5] ^= 0x20;
+	fd = call_with(&host, &msg);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_DAMAGED);
 	close(fd);
 	wait_for_log("was damaged on its way (CRC32C): rejected");
@@ -677,14 +676,14 @@ test_slow_callers(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	const struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	const struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	int silent = raw_connect(&host.door);
 	int half = raw_connect(&host.door);
-	raw_send(half, hello.message, hello.length - 1);
+	raw_send(half, msg.bytes, msg.length - 1);
 	/* once a later one is answered, the device has accepted the earlier connections */
-	struct softrdma_hello wrong = hello;
-	wrong.message[8] ^= 1;
-	raw_sum_again(wrong.message, SOFTRDMA_JOIN_SIZE);
+	struct softrdma_cm_msg wrong = msg;
+	wrong.bytes[8] ^= 1;
+	raw_sum_again(wrong.bytes, SOFTRDMA_JOIN_SIZE);
 	int fd = call_with(&host, &wrong);
 	raw_expect_reject(fd, SOFTRDMA_REJECT_NO_LISTENER);
 	close(fd);
@@ -703,7 +702,7 @@ test_slow_callers(void **state)
 	struct ibv_qp *keeper = host.qp;
 	host.qp = other;
 	to_init(other);
-	struct softrdma_hello early = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	struct softrdma_cm_msg early = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	fd = call_with(&host, &early);
 	assert_false(readable(fd, 60));
 	int second = call_with(&host, &early); /* the peer tries again: the first one is closed */
@@ -746,9 +745,9 @@ test_no_ready(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-	int fd = call_with(&host, &hello);
-	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = call_with(&host, &msg);
+	expect_msg(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
 	let_pass_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	raw_expect_end(fd);
 	close(fd);
@@ -808,8 +807,8 @@ test_too_many_incoming(void **state)
 	for (int i = 0; i < 2; i++) {
 		qps[i] = host.qp = new_qp();
 		to_init(host.qp);
-		struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-		fds[i] = call_with(&host, &hello);
+		struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+		fds[i] = call_with(&host, &msg);
 		wait_until(has_incoming(qps[i]));
 	}
 	host.qp = keeper;
@@ -918,7 +917,7 @@ static int
 take_call(struct host *host)
 {
 	int fd = raw_accept(host->listening);
-	expect_hello(host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
+	expect_msg(host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
 	return fd;
 }
 
@@ -930,8 +929,8 @@ test_good_host(void **state)
 	host_init(&host);
 	to_rts(host.qp, PSN_A);
 	int fd = take_call(&host);
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
-	raw_send(fd, hello.message, hello.length);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
+	raw_send(fd, msg.bytes, msg.length);
 	uint8_t frame[SOFTRDMA_FRAME_SIZE];
 	raw_recv(fd, frame, sizeof(frame));
 	assert_int_equal(frame[0], SOFTRDMA_OP_READY);
@@ -991,25 +990,25 @@ test_bad_answers(void **state)
 		default:
 			break; /* another version, or damaged: below */
 		}
-		struct softrdma_hello hello;
+		struct softrdma_cm_msg msg;
 		softrdma_join_encode(&join, bytes);
-		softrdma_hello_encode(&hello, &hs, bytes, private_len);
+		softrdma_cm_msg_encode(&msg, &hs, bytes, private_len);
 		if (what == 9)
-			hello.message[4]++;
+			msg.bytes[4]++;
 		if (what == 10)
-			hello.message[SOFTRDMA_HANDSHAKE_SIZE + 5] ^= 0x20;
+			msg.bytes[SOFTRDMA_HANDSHAKE_SIZE + 5] ^= 0x20;
 		int fd = take_call(&host);
-		raw_send(fd, hello.message, hello.length);
+		raw_send(fd, msg.bytes, msg.length);
 		raw_expect_end(fd);
 		close(fd);
 		let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
 	}
 	/* cut at every byte */
-	struct softrdma_hello good = good_hello(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
+	struct softrdma_cm_msg good = good_msg(&host, SOFTRDMA_HANDSHAKE_ACCEPT);
 	for (size_t len = 0; len < good.length; len++) {
 		int fd = take_call(&host);
 		if (len)
-			raw_send(fd, good.message, len);
+			raw_send(fd, good.bytes, len);
 		shutdown(fd, SHUT_WR);
 		raw_expect_end(fd);
 		close(fd);
@@ -1024,8 +1023,8 @@ test_bad_answers(void **state)
 	let_pass_ms(SOFTRDMA_PAUSE_MAX_MS);
 	/* a response before the request */
 	int fd = raw_accept(host.listening);
-	raw_send(fd, good.message, good.length);
-	expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
+	raw_send(fd, good.bytes, good.length);
+	expect_msg(&host, fd, SOFTRDMA_HANDSHAKE_JOIN, PSN_A);
 	uint8_t frame[SOFTRDMA_FRAME_SIZE];
 	raw_recv(fd, frame, sizeof(frame));
 	assert_int_equal(frame[0], SOFTRDMA_OP_READY);
@@ -1064,8 +1063,8 @@ test_crossing(void **state)
 		struct softrdma_join join = good_join(&host);
 		struct softrdma_handshake hs = good_header(SOFTRDMA_HANDSHAKE_JOIN);
 		hs.qp_num = peer_num;
-		struct softrdma_hello hello = hello_of(hs, &join);
-		int in = call_with(&host, &hello);
+		struct softrdma_cm_msg msg = msg_of(hs, &join);
+		int in = call_with(&host, &msg);
 		if (first) {
 			assert_false(readable(in, 60)); /* its own attempt has not ended */
 			assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
@@ -1143,8 +1142,8 @@ test_doors_fail(void **state)
 		host_init(&host);
 		log_clear();
 		fail_call(FAIL_THEIRS, faults[i].call, faults[i].skip, 1, faults[i].error);
-		struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
-		int fd = call_with(&host, &hello);
+		struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+		int fd = call_with(&host, &msg);
 		wait_until(has_failed(1));
 		fail_nothing();
 		if (faults[i].log)
@@ -1152,9 +1151,9 @@ test_doors_fail(void **state)
 		if (strcmp(faults[i].call, "accept4") != 0) {
 			raw_expect_end(fd);
 			close(fd);
-			fd = call_with(&host, &hello);
+			fd = call_with(&host, &msg);
 		}
-		expect_hello(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
+		expect_msg(&host, fd, SOFTRDMA_HANDSHAKE_ACCEPT, 0);
 		close(fd);
 		host_fini(&host);
 	}
@@ -1167,10 +1166,10 @@ test_attach_fails(void **state)
 	(void)state;
 	struct host host;
 	host_init(&host);
-	struct softrdma_hello hello = good_hello(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
 	/* the socket is watched as an incoming one, is removed, and is watched as the link's */
 	fail_call(FAIL_THEIRS, "epoll_ctl", 2, 1, ENOSPC);
-	int fd = call_with(&host, &hello);
+	int fd = call_with(&host, &msg);
 	wait_for_log("a connection is given up");
 	fail_nothing();
 	expect_state(host.qp, IBV_QPS_ERR);
@@ -1195,7 +1194,7 @@ main(void)
 		device_test(test_absent),
 		device_test(test_good_caller),
 		device_test(test_in_pieces),
-		device_test(test_broken_hellos),
+		device_test(test_broken_messages),
 		device_test(test_strangers),
 		device_test(test_other_messages),
 		device_test(test_slow_callers),

@@ -1815,12 +1815,12 @@ test_by_hand_is_refused(void **state)
 	(void)state;
 	struct sockaddr_in addr;
 	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = SOFTRDMA_REJECT_PLAIN };
-	struct softrdma_hello reject;
+	struct softrdma_cm_msg reject;
 	int listening = raw_listen(&addr);
 	union ibv_gid own = the_gid(AF_INET), peer = own;
 	memcpy(peer.raw + 8, &addr.sin_port, 2);
 	memset(peer.raw + 10, 0x5a, 6);
-	softrdma_hello_encode(&reject, &hs, NULL, 0);
+	softrdma_cm_msg_encode(&reject, &hs, NULL, 0);
 	for (int with_tls = 0; with_tls < 2; with_tls++) {
 		if (with_tls)
 			node();
@@ -1831,9 +1831,9 @@ test_by_hand_is_refused(void **state)
 		for (int answers = 0; answers < 2; answers++) {
 			int fd = raw_accept(listening);
 			assert_true(readable(fd, PATIENCE_MS));
-			softrdma_hello_read_away(fd);
+			softrdma_cm_msg_read_away(fd);
 			if (answers == 0)
-				raw_send(fd, reject.message, reject.length);
+				raw_send(fd, reject.bytes, reject.length);
 			else
 				shutdown(fd, SHUT_WR);
 			wait_for_log(answers       ? "has closed the connection"

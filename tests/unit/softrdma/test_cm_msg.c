@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_hello.c -- the connection's first messages, on their way through a socket */
+/* test_cm_msg.c -- the connection's first messages, on their way through a socket */
 
 #include "connected.h"
 
 #include <sys/ioctl.h>
 
-#include "softrdma/wire/hello.h"
+#include "softrdma/base/sockaddr.h"
+#include "softrdma/wire/cm_msg.h"
 
 static int fds[2];
 
@@ -24,13 +25,13 @@ close_pair(void)
 	close(fds[1]);
 }
 
-static struct softrdma_hello
-a_hello(const char *private_data)
+static struct softrdma_cm_msg
+a_message(const char *private_data)
 {
-	struct softrdma_hello hello = { .length = 0 };
+	struct softrdma_cm_msg msg = { .length = 0 };
 	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_CONNECT, .qp_num = 5, .seq = 6 };
-	softrdma_hello_encode(&hello, &hs, private_data, (uint8_t)strlen(private_data));
-	return hello;
+	softrdma_cm_msg_encode(&msg, &hs, private_data, (uint8_t)strlen(private_data));
+	return msg;
 }
 
 /*
@@ -41,20 +42,20 @@ test_pieces(void **state)
 {
 	(void)state;
 	open_pair();
-	struct softrdma_hello sent = a_hello("private"), got = { .length = 0 };
+	struct softrdma_cm_msg sent = a_message("private"), got = { .length = 0 };
 	assert_int_equal(sent.length, SOFTRDMA_HANDSHAKE_SIZE + 7);
 	for (size_t i = 0; i < sent.length; i++) {
-		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_INCOMPLETE);
-		raw_send(fds[0], sent.message + i, 1);
+		assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_INCOMPLETE);
+		raw_send(fds[0], sent.bytes + i, 1);
 	}
 	raw_send(fds[0], "!", 1);
 	fail_call(FAIL_MINE, "recv", 0, 1, EINTR);
-	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_COMPLETE);
+	assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_COMPLETE);
 	assert_int_equal(fail_nothing(), 1);
 	assert_int_equal(got.length, sent.length);
 	assert_int_equal(got.peer.qp_num, 5);
 	assert_int_equal(got.peer.seq, 6);
-	assert_memory_equal(got.message, sent.message, sent.length);
+	assert_memory_equal(got.bytes, sent.bytes, sent.length);
 	char left;
 	raw_recv(fds[1], &left, 1);
 	assert_int_equal(left, '!');
@@ -66,21 +67,21 @@ static void
 test_truncated(void **state)
 {
 	(void)state;
-	struct softrdma_hello sent = a_hello("private");
+	struct softrdma_cm_msg sent = a_message("private");
 	for (size_t len = 0; len < sent.length; len++) {
-		struct softrdma_hello got = { .length = 0 };
+		struct softrdma_cm_msg got = { .length = 0 };
 		open_pair();
 		if (len)
-			raw_send(fds[0], sent.message, len);
+			raw_send(fds[0], sent.bytes, len);
 		shutdown(fds[0], SHUT_WR);
-		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_ENDED);
+		assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_ENDED);
 		assert_int_equal(got.length, len);
 		close_pair();
 	}
-	struct softrdma_hello got = { .length = 0 };
+	struct softrdma_cm_msg got = { .length = 0 };
 	open_pair();
 	fail_call(FAIL_MINE, "recv", 0, 1, ECONNRESET);
-	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_ENDED);
+	assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_ENDED);
 	fail_nothing();
 	close_pair();
 }
@@ -89,16 +90,16 @@ static void
 test_strangers(void **state)
 {
 	(void)state;
-	struct softrdma_hello sent = a_hello(""), got = { .length = 0 };
+	struct softrdma_cm_msg sent = a_message(""), got = { .length = 0 };
 	open_pair();
-	sent.message[0] ^= 1;
-	raw_send(fds[0], sent.message, sent.length);
-	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_NOT_OURS);
-	sent.message[0] ^= 1;
-	sent.message[4] = 9;
+	sent.bytes[0] ^= 1;
+	raw_send(fds[0], sent.bytes, sent.length);
+	assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_NOT_OURS);
+	sent.bytes[0] ^= 1;
+	sent.bytes[4] = 9;
 	got.length = 0;
-	raw_send(fds[0], sent.message, sent.length);
-	assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_OTHER_VERSION);
+	raw_send(fds[0], sent.bytes, sent.length);
+	assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_OTHER_VERSION);
 	assert_int_equal(got.peer.version, 9);
 	close_pair();
 }
@@ -108,14 +109,14 @@ static void
 test_damage(void **state)
 {
 	(void)state;
-	struct softrdma_hello sent = a_hello("private");
+	struct softrdma_cm_msg sent = a_message("private");
 	for (size_t bit = 8 * 6; bit < 8 * sent.length; bit++) {
-		struct softrdma_hello got = { .length = 0 };
+		struct softrdma_cm_msg got = { .length = 0 };
 		open_pair();
-		sent.message[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		raw_send(fds[0], sent.message, sent.length);
-		assert_int_equal(softrdma_hello_read(fds[1], NULL, &got), SOFTRDMA_HELLO_DAMAGED);
-		sent.message[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		sent.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		raw_send(fds[0], sent.bytes, sent.length);
+		assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_DAMAGED);
+		sent.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		close_pair();
 	}
 }
@@ -124,18 +125,18 @@ static void
 test_send(void **state)
 {
 	(void)state;
-	struct softrdma_hello hello = a_hello("x");
+	struct softrdma_cm_msg msg = a_message("x");
 	open_pair();
 	fail_call(FAIL_MINE, "send", 0, 1, EINTR);
-	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), 0);
+	assert_int_equal(softrdma_cm_msg_send(fds[0], NULL, &msg), 0);
 	fail_call(FAIL_MINE, "send", 0, 1, FAIL_SHORT);
-	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), EIO);
+	assert_int_equal(softrdma_cm_msg_send(fds[0], NULL, &msg), EIO);
 	fail_call(FAIL_MINE, "send", 0, 1, EPIPE);
-	assert_int_equal(softrdma_hello_send(fds[0], NULL, &hello), EPIPE);
+	assert_int_equal(softrdma_cm_msg_send(fds[0], NULL, &msg), EPIPE);
 	fail_nothing();
-	softrdma_hello_read_away(fds[1]);
+	softrdma_cm_msg_read_away(fds[1]);
 	assert_false(readable(fds[1], 0));
-	softrdma_hello_reject(fds[0], NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
+	softrdma_cm_msg_reject(fds[0], NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	shutdown(fds[0], SHUT_WR);
 	raw_expect_reject(fds[1], SOFTRDMA_REJECT_BUSY);
 	close_pair();
@@ -151,10 +152,10 @@ test_read_away_is_bounded(void **state)
 	int unread = 0;
 	open_pair();
 	raw_send(fds[0], bytes, sizeof(bytes));
-	softrdma_hello_read_away(fds[1]);
+	softrdma_cm_msg_read_away(fds[1]);
 	assert_int_equal(ioctl(fds[1], FIONREAD, &unread), 0);
 	assert_int_equal(unread, sizeof(bytes) - most);
-	softrdma_hello_read_away(fds[1]);
+	softrdma_cm_msg_read_away(fds[1]);
 	assert_false(readable(fds[1], 0));
 	close_pair();
 }
@@ -183,15 +184,15 @@ test_wish(void **state)
 		if (cases[i].value)
 			setenv("SOFTRDMA_CRC", cases[i].value, 1);
 		log_clear();
-		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].here);
+		assert_int_equal(softrdma_cm_msg_wish(fd, NULL), cases[i].here);
 		assert_int_equal(log_has("SOFTRDMA_CRC is no number from 0 to 1"), i >= 4);
 		/* if the peer's location is unknown, it counts as remote */
 		fail_call(FAIL_MINE, "getpeername", 0, 1, ENOTCONN);
-		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].away);
+		assert_int_equal(softrdma_cm_msg_wish(fd, NULL), cases[i].away);
 		fail_call(FAIL_MINE, "getsockname", 0, 1, ENOBUFS);
-		assert_int_equal(softrdma_hello_wish(fd, NULL), cases[i].away);
+		assert_int_equal(softrdma_cm_msg_wish(fd, NULL), cases[i].away);
 		fail_nothing();
-		assert_int_equal(softrdma_hello_wish(fd, tls), 0);
+		assert_int_equal(softrdma_cm_msg_wish(fd, tls), 0);
 	}
 	unsetenv("SOFTRDMA_CRC");
 	close(fd);
@@ -211,7 +212,7 @@ test_agree(void **state)
 	};
 	for (uint8_t own = 0; own < 4; own++)
 		for (uint8_t other = 0; other < 4; other++)
-			assert_int_equal(softrdma_hello_agree(own, other), used[own][other]);
+			assert_int_equal(softrdma_cm_msg_agree(own, other), used[own][other]);
 }
 
 static void
@@ -223,20 +224,20 @@ test_names(void **state)
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
 		.sin6_port = htons(8),
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in, name, sizeof(name)), "127.0.0.1:7");
-	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in6, name, sizeof(name)), "[::1]:8");
+	assert_string_equal(softrdma_address_name((struct sockaddr *)&in, name, sizeof(name)), "127.0.0.1:7");
+	assert_string_equal(softrdma_address_name((struct sockaddr *)&in6, name, sizeof(name)), "[::1]:8");
 	fail_call(FAIL_MINE, "getnameinfo", 0, 1, EAI_MEMORY);
-	assert_string_equal(softrdma_hello_name((struct sockaddr *)&in, name, sizeof(name)),
+	assert_string_equal(softrdma_address_name((struct sockaddr *)&in, name, sizeof(name)),
 		"an unknown address");
 	fail_nothing();
-	assert_string_equal(softrdma_hello_peer_name(-1, name, sizeof(name)), "an unknown address");
+	assert_string_equal(softrdma_peer_name(-1, name, sizeof(name)), "an unknown address");
 
 	struct sockaddr_in addr;
 	int listening = raw_listen(&addr);
 	int fd = raw_connect(&addr);
 	char wanted[32];
 	snprintf(wanted, sizeof(wanted), "127.0.0.1:%u", ntohs(addr.sin_port));
-	assert_string_equal(softrdma_hello_peer_name(fd, name, sizeof(name)), wanted);
+	assert_string_equal(softrdma_peer_name(fd, name, sizeof(name)), wanted);
 	close(fd);
 	close(listening);
 }
@@ -257,7 +258,7 @@ test_loopback(void **state)
 		bool v4 = inet_pton(AF_INET, cases[i].addr, &in.sin_addr) == 1;
 		assert_true(v4 || inet_pton(AF_INET6, cases[i].addr, &in6.sin6_addr) == 1);
 		const struct sockaddr *addr = v4 ? (struct sockaddr *)&in : (struct sockaddr *)&in6;
-		assert_int_equal(softrdma_hello_warn_if_open(addr, "listening"), !cases[i].loopback);
+		assert_int_equal(softrdma_cm_msg_warn_if_open(addr, "listening"), !cases[i].loopback);
 	}
 }
 
