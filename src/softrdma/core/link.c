@@ -283,7 +283,7 @@ begin_frame(struct softrdma_link *link)
 		rx->state = SOFTRDMA_RX_DISCARDING;
 		peer_disconnects(link);
 		return true;
-	case SOFTRDMA_OP_GREETING:
+	case SOFTRDMA_OP_SHM_OFFER:
 		rx->state = SOFTRDMA_RX_OPERAND;
 		return true;
 	default:
@@ -302,13 +302,13 @@ begin_frame(struct softrdma_link *link)
 }
 
 static void
-peer_greets(struct softrdma_link *link, const uint8_t *id)
+peer_offers(struct softrdma_link *link, const uint8_t *id)
 {
-	struct softrdma_greeting greeting;
-	softrdma_greeting_decode(&link->rx.frame, &greeting);
-	memcpy(greeting.id, id, sizeof(greeting.id));
+	struct softrdma_shm_offer offer;
+	softrdma_shm_offer_decode(&link->rx.frame, &offer);
+	memcpy(offer.id, id, sizeof(offer.id));
 	if (link->shm_path)
-		link->shm_path->ops->greeted(link, &greeting);
+		link->shm_path->ops->offer_came(link, &offer);
 }
 
 /* the payload of a frame is complete */
@@ -320,8 +320,8 @@ end_frame(struct softrdma_link *link, const uint8_t *operand)
 	rx->state = SOFTRDMA_RX_HEADER;
 	if (state == SOFTRDMA_RX_DISCARDING)
 		return;
-	if (rx->frame.opcode == SOFTRDMA_OP_GREETING)
-		peer_greets(link, operand);
+	if (rx->frame.opcode == SOFTRDMA_OP_SHM_OFFER)
+		peer_offers(link, operand);
 	else if (state == SOFTRDMA_RX_OPERAND)
 		softrdma_responder_operand(&link->responder, &rx->frame, operand);
 	else if (softrdma_opcode_is_request(rx->frame.opcode))
@@ -551,11 +551,11 @@ next_control_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 		out->frame.opcode = SOFTRDMA_OP_READY;
 		return true;
 	}
-	struct softrdma_greeting greeting;
-	if (link->shm_path && link->shm_path->ops->greet(link, &greeting)) {
-		softrdma_greeting_encode(&greeting, &out->frame);
-		memcpy(out->bytes, greeting.id, sizeof(greeting.id));
-		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(greeting.id));
+	struct softrdma_shm_offer offer;
+	if (link->shm_path && link->shm_path->ops->next_offer(link, &offer)) {
+		softrdma_shm_offer_encode(&offer, &out->frame);
+		memcpy(out->bytes, offer.id, sizeof(offer.id));
+		softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, sizeof(offer.id));
 		return true;
 	}
 	return false;

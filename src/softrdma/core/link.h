@@ -77,10 +77,10 @@ struct softrdma_link_ops {
 
 /* what a link calls of its shared-memory path, with its lock held */
 struct softrdma_shm_path_ops {
-	/* gives the greeting that is to leave now; false: none */
-	bool (*greet)(struct softrdma_link *link, struct softrdma_greeting *greeting);
-	/* the peer's greeting says where its registry is: from here on each side may access the other's memory */
-	void (*greeted)(struct softrdma_link *link, const struct softrdma_greeting *greeting);
+	/* gives the offer that is to leave now; false: none */
+	bool (*next_offer)(struct softrdma_link *link, struct softrdma_shm_offer *offer);
+	/* the peer's offer says where its registry is: from here on each side may access the other's memory */
+	void (*offer_came)(struct softrdma_link *link, const struct softrdma_shm_offer *offer);
 	/* the queue pair no longer serves its peer */
 	void (*shut)(struct softrdma_link *link);
 };

@@ -29,13 +29,13 @@ struct shm_path {
 	int fd;                        /* of the connection, which closes it after the path has ended */
 	struct shm_path *next;         /* in the list paths: those opened to the peer; under shm_paths_lock */
 	unsigned refs;                 /* the link, and threads in wait_for(); under shm_paths_lock */
-	struct softrdma_local_peer *local_peer; /* NULL: the peer's greeting has not arrived */
+	struct softrdma_local_peer *local_peer; /* NULL: the peer's offer has not arrived */
 	struct softrdma_registry_slot *own;
 	const struct softrdma_registry_slot *peer;
 	uint32_t number, peer_number;
-	uint32_t slot;                         /* this side's slot, as in its greeting */
-	uint8_t id[SOFTRDMA_REGISTRY_ID_SIZE]; /* this side's registry, as in its greeting */
-	bool greeting_due;
+	uint32_t slot;                         /* this side's slot, as in its offer */
+	uint8_t id[SOFTRDMA_REGISTRY_ID_SIZE]; /* this side's registry, as in its offer */
+	bool offer_due;
 	uint64_t done; /* bytes of the oldest request that have been copied */
 	uint64_t uses; /* number of uses of mappings of the peer's memory so far */
 	struct softrdma_peer_map maps[SOFTRDMA_PEER_MAPS];
@@ -110,48 +110,48 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 	path->refs = 1;
 	path->own = slot;
 	path->number = number ? number : 1;
-	path->greeting_due = true;
-	const struct softrdma_greeting greeting = softrdma_registry_greeting(slot, path->number);
-	path->slot = greeting.slot;
-	memcpy(path->id, greeting.id, sizeof(path->id));
+	path->offer_due = true;
+	const struct softrdma_shm_offer offer = softrdma_registry_offer(slot, path->number);
+	path->slot = offer.slot;
+	memcpy(path->id, offer.id, sizeof(path->id));
 	link->shm_path = &path->head;
 }
 
 static bool
-greet(struct softrdma_link *link, struct softrdma_greeting *greeting)
+next_offer(struct softrdma_link *link, struct softrdma_shm_offer *offer)
 {
 	struct shm_path *path = path_of(link);
-	if (!path->greeting_due)
+	if (!path->offer_due)
 		return false;
-	path->greeting_due = false;
-	*greeting = softrdma_registry_greeting(path->own, path->number);
+	path->offer_due = false;
+	*offer = softrdma_registry_offer(path->own, path->number);
 	return true;
 }
 
-/* true if the peer sends this side's own greeting back, so that this side would access its own memory */
+/* true if the peer sends this side's own offer back, so that this side would access its own memory */
 static bool
-is_echo(const struct softrdma_link *link, const struct softrdma_greeting *greeting)
+is_echo(const struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 {
 	const struct shm_path *path = path_of(link);
-	return greeting->number == path->number && greeting->slot == path->slot &&
-		memcmp(greeting->id, path->id, sizeof(path->id)) == 0 && !is_own_peer(path->fd);
+	return offer->number == path->number && offer->slot == path->slot &&
+		memcmp(offer->id, path->id, sizeof(path->id)) == 0 && !is_own_peer(path->fd);
 }
 
 static void
-greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+offer_came(struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 {
 	struct shm_path *path = path_of(link);
-	if (path->local_peer || link->failed || link->responder.withheld || is_echo(link, greeting))
+	if (path->local_peer || link->failed || link->responder.withheld || is_echo(link, offer))
 		return;
-	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(greeting);
+	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(offer);
 	if (local_peer == NULL)
 		return;
 	path->local_peer = local_peer;
-	path->peer = &softrdma_local_peer_registry(local_peer)->slots[greeting->slot];
-	path->peer_number = greeting->number;
-	memcpy(path->own->peer_id, greeting->id, sizeof(path->own->peer_id));
-	path->own->peer_slot = greeting->slot;
-	path->own->peer_number = greeting->number;
+	path->peer = &softrdma_local_peer_registry(local_peer)->slots[offer->slot];
+	path->peer_number = offer->number;
+	memcpy(path->own->peer_id, offer->id, sizeof(path->own->peer_id));
+	path->own->peer_slot = offer->slot;
+	path->own->peer_number = offer->number;
 	pthread_mutex_lock(&shm_paths_lock);
 	path->next = paths;
 	paths = path;
@@ -160,7 +160,7 @@ greeted(struct softrdma_link *link, const struct softrdma_greeting *greeting)
 	atomic_store(&path->own->open, path->number);
 	SOFTRDMA_LOG(INFO,
 		"the peer is process %u of this host: its memory is reached directly where the kernel allows it",
-		greeting->pid);
+		offer->pid);
 }
 
 void
@@ -172,8 +172,8 @@ softrdma_direct_shut(struct softrdma_link *link)
 }
 
 static const struct softrdma_shm_path_ops ops = {
-	.greet = greet,
-	.greeted = greeted,
+	.next_offer = next_offer,
+	.offer_came = offer_came,
 	.shut = softrdma_direct_shut,
 };
 

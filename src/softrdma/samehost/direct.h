@@ -22,7 +22,7 @@ struct softrdma_link;
 
 /*
  * The socket is connected: if the peer is on this host, the link gets a shared-memory path, and tells the peer
- * where this side's registry is. Greetings then go through struct softrdma_shm_path_ops.
+ * where this side's registry is. Offers then go through struct softrdma_shm_path_ops.
  */
 void softrdma_direct_offer(struct softrdma_link *link, int fd);
 

@@ -58,10 +58,10 @@ looks_like_a_registry(const struct stat *st)
 
 /* opens the other process's descriptor by its path in /proc; in another PID namespace the path may name another file */
 static const struct softrdma_registry *
-map_registry(const struct softrdma_greeting *greeting)
+map_registry(const struct softrdma_shm_offer *offer)
 {
 	char path[PROC_PATH_MAX];
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, greeting->pid, greeting->fd);
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, offer->pid, offer->fd);
 	struct stat st;
 	if (stat(path, &st) != 0 || !looks_like_a_registry(&st))
 		return NULL;
@@ -79,7 +79,7 @@ map_registry(const struct softrdma_greeting *greeting)
 		return NULL;
 	const struct softrdma_registry *registry = map;
 	if (registry->magic == SOFTRDMA_REGISTRY_MAGIC &&
-		memcmp(registry->id, greeting->id, sizeof(registry->id)) == 0)
+		memcmp(registry->id, offer->id, sizeof(registry->id)) == 0)
 		return registry;
 	munmap(map, sizeof(*registry));
 	return NULL;
@@ -87,39 +87,39 @@ map_registry(const struct softrdma_greeting *greeting)
 
 /* the caller holds the lock */
 static struct softrdma_local_peer *
-find(const struct softrdma_greeting *greeting)
+find(const struct softrdma_shm_offer *offer)
 {
 	struct softrdma_local_peer *local_peer = local_peers;
-	while (local_peer && memcmp(local_peer->registry->id, greeting->id, sizeof(greeting->id)) != 0)
+	while (local_peer && memcmp(local_peer->registry->id, offer->id, sizeof(offer->id)) != 0)
 		local_peer = local_peer->next;
 	return local_peer;
 }
 
 /* the caller holds the lock */
 static struct softrdma_local_peer *
-add(const struct softrdma_greeting *greeting)
+add(const struct softrdma_shm_offer *offer)
 {
 	struct softrdma_local_peer *local_peer = calloc(1, sizeof(*local_peer));
 	if (local_peer == NULL)
 		return NULL;
-	local_peer->registry = map_registry(greeting);
+	local_peer->registry = map_registry(offer);
 	if (local_peer->registry == NULL) {
 		free(local_peer);
 		return NULL;
 	}
-	local_peer->pid = (pid_t)greeting->pid;
+	local_peer->pid = (pid_t)offer->pid;
 	local_peer->next = local_peers;
 	local_peers = local_peer;
 	return local_peer;
 }
 
 struct softrdma_local_peer *
-softrdma_local_peer_meet(const struct softrdma_greeting *greeting)
+softrdma_local_peer_meet(const struct softrdma_shm_offer *offer)
 {
 	pthread_mutex_lock(&local_peers_lock);
-	struct softrdma_local_peer *local_peer = find(greeting);
+	struct softrdma_local_peer *local_peer = find(offer);
 	if (local_peer == NULL)
-		local_peer = add(greeting);
+		local_peer = add(offer);
 	if (local_peer)
 		local_peer->users++;
 	pthread_mutex_unlock(&local_peers_lock);

@@ -38,8 +38,8 @@ struct softrdma_peer_map {
 	uint8_t *touched; /* a byte for each block of the map */
 };
 
-/* maps the registry that the greeting describes, or adds a user; NULL: it does not exist or cannot be mapped */
-struct softrdma_local_peer *softrdma_local_peer_meet(const struct softrdma_greeting *greeting);
+/* maps the registry that the offer describes, or adds a user; NULL: it does not exist or cannot be mapped */
+struct softrdma_local_peer *softrdma_local_peer_meet(const struct softrdma_shm_offer *offer);
 /* removes a user; the last one unmaps the registry */
 void softrdma_local_peer_leave(struct softrdma_local_peer *local_peer);
 

@@ -279,15 +279,15 @@ softrdma_registry_is_held(const pthread_mutex_t *mutex)
 	return (word & FUTEX_TID_MASK) != 0 && !(word & FUTEX_OWNER_DIED);
 }
 
-struct softrdma_greeting
-softrdma_registry_greeting(const struct softrdma_registry_slot *slot, uint32_t number)
+struct softrdma_shm_offer
+softrdma_registry_offer(const struct softrdma_registry_slot *slot, uint32_t number)
 {
-	struct softrdma_greeting greeting = {
+	struct softrdma_shm_offer offer = {
 		.pid = (uint32_t)getpid(),
 		.fd = (uint32_t)own.fd,
 		.slot = (uint32_t)(slot - own.registry->slots),
 		.number = number,
 	};
-	memcpy(greeting.id, own.registry->id, sizeof(greeting.id));
-	return greeting;
+	memcpy(offer.id, own.registry->id, sizeof(offer.id));
+	return offer;
 }

@@ -99,8 +99,7 @@ bool softrdma_registry_is_there(void);
 bool softrdma_registry_is_held(const pthread_mutex_t *mutex);
 
 /* the data with which the peer finds the slot; number is that of the connection */
-struct softrdma_greeting softrdma_registry_greeting(const struct softrdma_registry_slot *slot,
-	uint32_t number);
+struct softrdma_shm_offer softrdma_registry_offer(const struct softrdma_registry_slot *slot, uint32_t number);
 
 /* the index of the step-th entry of a registry where a region with this key may be */
 static inline uint32_t

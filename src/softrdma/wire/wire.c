@@ -110,7 +110,7 @@ shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_
 		*length_max = SOFTRDMA_SEGMENT_MAX;
 		return true;
 	case SOFTRDMA_OP_COMPARE_SWAP:
-	case SOFTRDMA_OP_GREETING:
+	case SOFTRDMA_OP_SHM_OFFER:
 		*length_min = *length_max = 16;
 		return true;
 	case SOFTRDMA_OP_ATOMIC_WRITE:
@@ -170,7 +170,7 @@ has_memory(uint8_t opcode)
 
 /* true if process, descriptor, slot and connection are in their ranges */
 static bool
-greeting_is_sane(const struct softrdma_frame *frame)
+offer_is_sane(const struct softrdma_frame *frame)
 {
 	return frame->code == 0 && frame->seq == 0 && frame->key > 0 && frame->key <= INT32_MAX &&
 		(frame->addr & UINT32_MAX) <= INT32_MAX && frame->addr >> 32 < SOFTRDMA_REGISTRY_SLOTS &&
@@ -181,8 +181,8 @@ greeting_is_sane(const struct softrdma_frame *frame)
 static bool
 arguments_are_sane(const struct softrdma_frame *frame)
 {
-	if (frame->opcode == SOFTRDMA_OP_GREETING)
-		return greeting_is_sane(frame);
+	if (frame->opcode == SOFTRDMA_OP_SHM_OFFER)
+		return offer_is_sane(frame);
 	if (!has_memory(frame->opcode) && (frame->key != 0 || frame->addr != 0))
 		return false;
 	switch (frame->opcode) {
@@ -229,27 +229,27 @@ softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct soft
 }
 
 _Static_assert(SOFTRDMA_REGISTRY_ID_SIZE == 16,
-	"the payload of GREETING, which struct softrdma_outgoing holds");
+	"the payload of SHM_OFFER, which struct softrdma_outgoing holds");
 
 void
-softrdma_greeting_encode(const struct softrdma_greeting *greeting, struct softrdma_frame *frame)
+softrdma_shm_offer_encode(const struct softrdma_shm_offer *offer, struct softrdma_frame *frame)
 {
 	memset(frame, 0, sizeof(*frame));
-	frame->opcode = SOFTRDMA_OP_GREETING;
+	frame->opcode = SOFTRDMA_OP_SHM_OFFER;
 	frame->length = SOFTRDMA_REGISTRY_ID_SIZE;
-	frame->key = greeting->pid;
-	frame->addr = greeting->fd | (uint64_t)greeting->slot << 32;
-	frame->arg = greeting->number;
+	frame->key = offer->pid;
+	frame->addr = offer->fd | (uint64_t)offer->slot << 32;
+	frame->arg = offer->number;
 }
 
 void
-softrdma_greeting_decode(const struct softrdma_frame *frame, struct softrdma_greeting *greeting)
+softrdma_shm_offer_decode(const struct softrdma_frame *frame, struct softrdma_shm_offer *offer)
 {
-	assert(frame->opcode == SOFTRDMA_OP_GREETING);
-	greeting->pid = frame->key;
-	greeting->fd = (uint32_t)frame->addr;
-	greeting->slot = (uint32_t)(frame->addr >> 32);
-	greeting->number = (uint32_t)frame->arg;
+	assert(frame->opcode == SOFTRDMA_OP_SHM_OFFER);
+	offer->pid = frame->key;
+	offer->fd = (uint32_t)frame->addr;
+	offer->slot = (uint32_t)(frame->addr >> 32);
+	offer->number = (uint32_t)frame->arg;
 }
 
 void

@@ -41,7 +41,7 @@ enum softrdma_opcode {
 	/* the connection itself */
 	SOFTRDMA_OP_READY = 32, /* the active side has seen the acceptance */
 	SOFTRDMA_OP_DISCONNECT = 33,
-	SOFTRDMA_OP_GREETING = 34, /* to a peer on the same host: where the sender's registry is */
+	SOFTRDMA_OP_SHM_OFFER = 34, /* to a peer on the same host: where the sender's registry is */
 };
 
 enum softrdma_frame_flag {
@@ -86,17 +86,17 @@ bool softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct
 /* true for a request, false for a response or a frame of the connection itself */
 bool softrdma_opcode_is_request(uint8_t opcode);
 
-/* the content of GREETING: the sender's process, its descriptor of its registry, and the connection's slot there */
-struct softrdma_greeting {
+/* the content of SHM_OFFER: the sender's process, its descriptor of its registry, and the connection's slot there */
+struct softrdma_shm_offer {
 	uint32_t pid, fd;
 	uint32_t slot;
 	uint32_t number;                       /* of the connection */
 	uint8_t id[SOFTRDMA_REGISTRY_ID_SIZE]; /* the payload: random bytes that the registry holds as well */
 };
 
-void softrdma_greeting_encode(const struct softrdma_greeting *greeting, struct softrdma_frame *frame);
+void softrdma_shm_offer_encode(const struct softrdma_shm_offer *offer, struct softrdma_frame *frame);
 /* sets all fields but id, which is the payload */
-void softrdma_greeting_decode(const struct softrdma_frame *frame, struct softrdma_greeting *greeting);
+void softrdma_shm_offer_decode(const struct softrdma_frame *frame, struct softrdma_shm_offer *offer);
 
 enum softrdma_handshake_type {
 	SOFTRDMA_HANDSHAKE_CONNECT = 1,

@@ -70,7 +70,7 @@ find_the_registry(void)
 {
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
 	assert_non_null(slot);
-	char *slots = (char *)(slot - softrdma_registry_greeting(slot, 1).slot);
+	char *slots = (char *)(slot - softrdma_registry_offer(slot, 1).slot);
 	softrdma_registry_give_slot(slot);
 	the_registry = (void *)(slots - offsetof(struct softrdma_registry, slots));
 	assert_int_equal(the_registry->magic, SOFTRDMA_REGISTRY_MAGIC);
@@ -459,15 +459,15 @@ accept_with_fault(struct pair_of_ids *p, const char *call, unsigned skip)
 }
 
 static void
-greet(struct softrdma_link *link, const struct softrdma_greeting *greeting)
+give_offer(struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 {
 	pthread_mutex_lock(&link->lock);
 	if (link->shm_path)
-		link->shm_path->ops->greeted(link, greeting);
+		link->shm_path->ops->offer_came(link, offer);
 	pthread_mutex_unlock(&link->lock);
 }
 
-static const struct softrdma_greeting nobody = { .pid = 1, .fd = 900, .number = 1 };
+static const struct softrdma_shm_offer nobody = { .pid = 1, .fd = 900, .number = 1 };
 
 /*
  * the setting is off, or the peer's location is unknown: the connection works without the shared-memory path
@@ -490,11 +490,11 @@ test_no_path(void **state)
 				continue;
 			without = link_of(p.passive)->shm_path == NULL;
 			/*
-			 * the passive side has no slot, so give the active side a greeting of a process that
+			 * the passive side has no slot, so give the active side an offer of a process that
 			 * does not exist
 			 */
 			if (without)
-				greet(link_of(p.active), &nobody);
+				give_offer(link_of(p.active), &nobody);
 			expect_moves(p.active, the_mr, the_mr, 4096, 64);
 			expect_moves(p.passive, the_mr, the_mr, 4096, 64);
 			pair_fini(&p);
@@ -503,24 +503,24 @@ test_no_path(void **state)
 	}
 }
 
-/* a peer's greeting is checked, and only the first one counts */
+/* a peer's offer is checked, and only the first one counts */
 static void
-test_greetings(void **state)
+test_offers(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
 	near_init(&p, "1");
 	struct softrdma_link *link = link_of(p.active);
-	greet(link, &nobody);
+	give_offer(link, &nobody);
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);
 	assert_int_equal(made_by(p.active), 2);
 
 	/*
-	 * the greeting arrives before this side has its own slot: it is ignored, and the right one still
+	 * the offer arrives before this side has its own slot: it is ignored, and the right one still
 	 * works
 	 */
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
-	const struct softrdma_greeting right = softrdma_registry_greeting(slot, 77);
+	const struct softrdma_shm_offer right = softrdma_registry_offer(slot, 77);
 	softrdma_registry_give_slot(slot);
 	struct pair_of_ids far;
 	setting("1");
@@ -528,19 +528,19 @@ test_greetings(void **state)
 	wait_until(open_slots() == 4);
 	pair_fini(&far);
 	pthread_mutex_lock(&link->lock);
-	softrdma_link_close(link); /* a queue pair in error ignores greetings */
+	softrdma_link_close(link); /* a queue pair in error ignores offers */
 	if (link->shm_path)
-		link->shm_path->ops->greeted(link, &right);
+		link->shm_path->ops->offer_came(link, &right);
 	pthread_mutex_unlock(&link->lock);
 	near_fini(&p);
 }
 
-/* A peer that sends a greeting back is not this process itself, whatever it says. It is reached over TCP. */
+/* A peer that sends an offer back is not this process itself, whatever it says. It is reached over TCP. */
 static void
 echo(bool without_addresses)
 {
 	struct listener l;
-	uint8_t buf[BUF_MAX], greeting[SOFTRDMA_FRAME_SIZE + SOFTRDMA_REGISTRY_ID_SIZE];
+	uint8_t buf[BUF_MAX], offer[SOFTRDMA_FRAME_SIZE + SOFTRDMA_REGISTRY_ID_SIZE];
 	uint8_t header[SOFTRDMA_FRAME_SIZE];
 	struct softrdma_frame frame, ready = { .opcode = SOFTRDMA_OP_READY };
 	setting("1");
@@ -553,12 +553,12 @@ echo(bool without_addresses)
 	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
 	raw_frame(fd, &ready);
 	expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-	raw_recv(fd, greeting, sizeof(greeting));
-	assert_true(softrdma_frame_decode(greeting, &frame));
-	assert_int_equal(frame.opcode, SOFTRDMA_OP_GREETING);
+	raw_recv(fd, offer, sizeof(offer));
+	assert_true(softrdma_frame_decode(offer, &frame));
+	assert_int_equal(frame.opcode, SOFTRDMA_OP_SHM_OFFER);
 	if (without_addresses)
 		fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOBUFS);
-	raw_send(fd, greeting, sizeof(greeting));
+	raw_send(fd, offer, sizeof(offer));
 
 	/* The link goes on. It would have opened its slot before this response. */
 	frame = (struct softrdma_frame){ .opcode = SOFTRDMA_OP_WRITE,
@@ -581,7 +581,7 @@ test_echo(void **state)
 {
 	(void)state;
 	echo(false);
-	/* if the link cannot tell whose greeting it is, it opens no slot */
+	/* if the link cannot tell whose offer it is, it opens no slot */
 	echo(true);
 }
 
@@ -884,7 +884,7 @@ main(void)
 		device_test(test_refusals),
 		device_test(test_goes_by_tcp),
 		device_test(test_no_path),
-		device_test(test_greetings),
+		device_test(test_offers),
 		device_test(test_echo),
 		device_test(test_shut),
 		device_test(test_watched_by_another),

@@ -23,7 +23,7 @@ enum memory { SEALED, RESIZABLE, NAMED, DELETED, ON_DISK, PRIVATE, ANONYMOUS, ME
 
 /* written by the other process, read by the test */
 struct told {
-	struct softrdma_greeting greeting;
+	struct softrdma_shm_offer offer;
 	struct softrdma_registry_region regions[MEMORIES];
 	atomic_bool ready;
 	atomic_int order; /* what the other process must do next */
@@ -114,7 +114,7 @@ be_the_other(struct told *told)
 	softrdma_registry_open();
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
 	softrdma_registry_live();
-	told->greeting = softrdma_registry_greeting(slot, 9);
+	told->offer = softrdma_registry_offer(slot, 9);
 	for (int i = 0; i < MEMORIES; i++) {
 		uint8_t *mem = new_memory((enum memory)i, &fds[i]);
 		if (mem == MAP_FAILED)
@@ -191,11 +191,11 @@ test_meets(void **state)
 	(void)state;
 	struct other other;
 	other_init(&other);
-	struct softrdma_local_peer *one = softrdma_local_peer_meet(&other.told->greeting);
+	struct softrdma_local_peer *one = softrdma_local_peer_meet(&other.told->offer);
 	assert_non_null(one);
-	struct softrdma_local_peer *two = softrdma_local_peer_meet(&other.told->greeting);
+	struct softrdma_local_peer *two = softrdma_local_peer_meet(&other.told->offer);
 	assert_ptr_equal(one, two);
-	assert_memory_equal(softrdma_local_peer_registry(one)->id, other.told->greeting.id,
+	assert_memory_equal(softrdma_local_peer_registry(one)->id, other.told->offer.id,
 		SOFTRDMA_REGISTRY_ID_SIZE);
 	assert_true(softrdma_local_peer_alive(one));
 	softrdma_local_peer_leave(one);
@@ -203,7 +203,7 @@ test_meets(void **state)
 
 	struct other third;
 	other_init(&third);
-	struct softrdma_local_peer *three = softrdma_local_peer_meet(&third.told->greeting);
+	struct softrdma_local_peer *three = softrdma_local_peer_meet(&third.told->offer);
 	assert_non_null(three);
 	assert_ptr_not_equal(three, two);
 	softrdma_local_peer_leave(two); /* not the newest one */
@@ -221,7 +221,7 @@ test_dies(void **state)
 	for (int how = 0; how < 3; how++) {
 		struct other other;
 		other_init(&other);
-		struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&other.told->greeting);
+		struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&other.told->offer);
 		assert_true(softrdma_local_peer_alive(local_peer));
 		if (how == 0)
 			other_kill(&other);
@@ -242,8 +242,8 @@ test_was_never_alive(void **state)
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	softrdma_registry_open();
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
-	const struct softrdma_greeting greeting = softrdma_registry_greeting(slot, 1);
-	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&greeting);
+	const struct softrdma_shm_offer offer = softrdma_registry_offer(slot, 1);
+	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(&offer);
 	assert_non_null(local_peer);
 	assert_false(softrdma_local_peer_alive(local_peer));
 	softrdma_local_peer_leave(local_peer);
@@ -251,9 +251,9 @@ test_was_never_alive(void **state)
 }
 
 static void
-expect_refused(struct softrdma_greeting greeting)
+expect_refused(struct softrdma_shm_offer offer)
 {
-	assert_null(softrdma_local_peer_meet(&greeting));
+	assert_null(softrdma_local_peer_meet(&offer));
 }
 
 static void
@@ -262,43 +262,43 @@ test_refuses(void **state)
 	(void)state;
 	struct other other;
 	other_init(&other);
-	struct softrdma_greeting greeting = other.told->greeting;
-	greeting.id[3]++;
-	expect_refused(greeting);
+	struct softrdma_shm_offer offer = other.told->offer;
+	offer.id[3]++;
+	expect_refused(offer);
 
 	/*
 	 * no such process, no such descriptor, no regular file, a file of another length, and one that can be
 	 * resized
 	 */
-	greeting = other.told->greeting;
-	greeting.pid = INT32_MAX;
-	expect_refused(greeting);
-	greeting = other.told->greeting;
-	greeting.fd = 900;
-	expect_refused(greeting);
-	greeting.fd = 0;
-	expect_refused(greeting);
-	greeting.pid = (uint32_t)getpid();
+	offer = other.told->offer;
+	offer.pid = INT32_MAX;
+	expect_refused(offer);
+	offer = other.told->offer;
+	offer.fd = 900;
+	expect_refused(offer);
+	offer.fd = 0;
+	expect_refused(offer);
+	offer.pid = (uint32_t)getpid();
 	int fd = memfd_create("not a registry", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	greeting.fd = (uint32_t)fd;
-	expect_refused(greeting);
+	offer.fd = (uint32_t)fd;
+	expect_refused(offer);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_registry)), 0);
-	expect_refused(greeting);
+	expect_refused(offer);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	expect_refused(greeting); /* the file is not sealed against writes of other processes */
+	expect_refused(offer); /* the file is not sealed against writes of other processes */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
-	expect_refused(greeting); /* the file is sealed, but holds no registry */
+	expect_refused(offer); /* the file is sealed, but holds no registry */
 	close(fd);
 	fd = open(named, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(ftruncate(fd, sizeof(struct softrdma_registry)), 0);
-	greeting.fd = (uint32_t)fd;
-	expect_refused(greeting);
+	offer.fd = (uint32_t)fd;
+	expect_refused(offer);
 	close(fd);
 
 	static const char *const calls[] = { "open", "fcntl", "fstat", "mmap", "calloc" };
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fail_call(FAIL_MINE, calls[i], 0, 1, EACCES);
-		expect_refused(other.told->greeting);
+		expect_refused(other.told->offer);
 		assert_int_equal(fail_nothing(), 1);
 	}
 	other_fini(&other);
@@ -317,7 +317,7 @@ view_init(struct view *v)
 {
 	memset(v, 0, sizeof(*v));
 	other_init(&v->other);
-	v->local_peer = softrdma_local_peer_meet(&v->other.told->greeting);
+	v->local_peer = softrdma_local_peer_meet(&v->other.told->offer);
 	assert_non_null(v->local_peer);
 }
 

@@ -47,7 +47,7 @@ look(void)
 {
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
 	assert_non_null(slot);
-	int fd = (int)softrdma_registry_greeting(slot, 1).fd;
+	int fd = (int)softrdma_registry_offer(slot, 1).fd;
 	softrdma_registry_give_slot(slot);
 	void *map = mmap(NULL, sizeof(struct softrdma_registry), PROT_READ, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(map, MAP_FAILED);
@@ -141,19 +141,18 @@ test_cannot_be_changed(void **state)
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	softrdma_registry_open();
 	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
-	struct softrdma_greeting greeting = softrdma_registry_greeting(slot, 5);
+	struct softrdma_shm_offer offer = softrdma_registry_offer(slot, 5);
 	struct stat st;
-	assert_int_equal(greeting.pid, getpid());
-	assert_int_equal(greeting.number, 5);
-	assert_int_equal(fstat((int)greeting.fd, &st), 0);
+	assert_int_equal(offer.pid, getpid());
+	assert_int_equal(offer.number, 5);
+	assert_int_equal(fstat((int)offer.fd, &st), 0);
 	assert_int_equal(st.st_size, sizeof(struct softrdma_registry));
-	assert_int_equal(ftruncate((int)greeting.fd, 0), -1);
-	assert_int_equal(ftruncate((int)greeting.fd, st.st_size + 1), -1);
-	assert_int_equal(fcntl((int)greeting.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
-	assert_true(fcntl((int)greeting.fd, F_GETFD) & FD_CLOEXEC);
-	assert_int_equal(pwrite((int)greeting.fd, "x", 1, 0), -1);
-	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)greeting.fd, 0),
-		MAP_FAILED);
+	assert_int_equal(ftruncate((int)offer.fd, 0), -1);
+	assert_int_equal(ftruncate((int)offer.fd, st.st_size + 1), -1);
+	assert_int_equal(fcntl((int)offer.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	assert_true(fcntl((int)offer.fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(pwrite((int)offer.fd, "x", 1, 0), -1);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)offer.fd, 0), MAP_FAILED);
 	softrdma_registry_give_slot(slot);
 	softrdma_registry_close();
 }
@@ -290,7 +289,7 @@ test_slots(void **state)
 		assert_non_null(slots[i]);
 		assert_int_equal(slots[i]->pd, (uintptr_t)the_pd);
 		assert_int_equal(slots[i]->open, 0);
-		assert_int_equal(softrdma_registry_greeting(slots[i], 1).slot, i);
+		assert_int_equal(softrdma_registry_offer(slots[i], 1).slot, i);
 	}
 	assert_null(softrdma_registry_take_slot(the_pd));
 	softrdma_registry_give_slot(slots[77]);

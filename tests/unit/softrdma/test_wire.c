@@ -121,8 +121,8 @@ static const struct softrdma_frame good[] = {
 	{ .opcode = SOFTRDMA_OP_RNR_READY, .seq = 1 },
 	{ .opcode = SOFTRDMA_OP_READY },
 	{ .opcode = SOFTRDMA_OP_DISCONNECT },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING,
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER,
 		.length = 16,
 		.key = INT32_MAX,
 		.addr = LAST_SLOT | INT32_MAX,
@@ -130,28 +130,28 @@ static const struct softrdma_frame good[] = {
 };
 
 static const struct softrdma_frame bad[] = {
-	/* greetings of a peer on the same host: no process, descriptor, slot or connection */
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 15, .key = 1, .arg = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 17, .key = 1, .arg = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .flags = LAST },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .code = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .seq = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 0, .arg = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = INT32_MAX + 1u, .arg = 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 1, .addr = INT32_MAX + 1u },
-	{ .opcode = SOFTRDMA_OP_GREETING,
+	/* offers of a peer on the same host: no process, descriptor, slot or connection */
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 15, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 17, .key = 1, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1, .flags = LAST },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1, .code = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1, .seq = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 0, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = INT32_MAX + 1u, .arg = 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1, .addr = INT32_MAX + 1u },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER,
 		.length = 16,
 		.key = 1,
 		.arg = 1,
 		.addr = LAST_SLOT + (1ull << 32) },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = 0 },
-	{ .opcode = SOFTRDMA_OP_GREETING, .length = 16, .key = 1, .arg = UINT32_MAX + 1ull },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 0 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = UINT32_MAX + 1ull },
 	{ .opcode = 0 },
 	{ .opcode = SOFTRDMA_OP_RESYNC + 1 },
 	{ .opcode = SOFTRDMA_OP_ACK - 1 },
 	{ .opcode = SOFTRDMA_OP_RNR_READY + 1 },
 	{ .opcode = SOFTRDMA_OP_READY - 1 },
-	{ .opcode = SOFTRDMA_OP_GREETING + 1 },
+	{ .opcode = SOFTRDMA_OP_SHM_OFFER + 1 },
 	{ .opcode = 255 },
 	/* payloads that are too long, too short, or not allowed */
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST, .length = SEGMENT + 1 },
@@ -262,7 +262,7 @@ test_fields_an_opcode_does_not_have(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-		if (has_memory(good[i].opcode) || good[i].opcode == SOFTRDMA_OP_GREETING)
+		if (has_memory(good[i].opcode) || good[i].opcode == SOFTRDMA_OP_SHM_OFFER)
 			continue;
 		struct softrdma_frame f = good[i];
 		f.key = 1;
@@ -438,10 +438,10 @@ test_other_versions(void **state)
 }
 
 static void
-test_greeting(void **state)
+test_offer(void **state)
 {
 	(void)state;
-	const struct softrdma_greeting greeting = { .pid = 0x04030201,
+	const struct softrdma_shm_offer offer = { .pid = 0x04030201,
 		.fd = 0x14131211,
 		.slot = 0x122,
 		.number = 0xf4f3f2f1 };
@@ -449,16 +449,16 @@ test_greeting(void **state)
 		0x11, 0x12, 0x13, 0x14, 0x22, 1, 0, 0, 0xf1, 0xf2, 0xf3, 0xf4, 0, 0, 0, 0 };
 	uint8_t buf[SOFTRDMA_FRAME_SIZE];
 	struct softrdma_frame frame;
-	softrdma_greeting_encode(&greeting, &frame);
+	softrdma_shm_offer_encode(&offer, &frame);
 	softrdma_frame_encode(&frame, buf);
 	assert_memory_equal(buf, bytes, sizeof(bytes));
-	struct softrdma_greeting out = { .id = { 7 } };
+	struct softrdma_shm_offer out = { .id = { 7 } };
 	assert_true(softrdma_frame_decode(buf, &frame));
-	softrdma_greeting_decode(&frame, &out);
-	assert_int_equal(out.pid, greeting.pid);
-	assert_int_equal(out.fd, greeting.fd);
-	assert_int_equal(out.slot, greeting.slot);
-	assert_int_equal(out.number, greeting.number);
+	softrdma_shm_offer_decode(&frame, &out);
+	assert_int_equal(out.pid, offer.pid);
+	assert_int_equal(out.fd, offer.fd);
+	assert_int_equal(out.slot, offer.slot);
+	assert_int_equal(out.number, offer.number);
 	assert_int_equal(out.id[0], 7);
 }
 
@@ -502,7 +502,7 @@ main(void)
 		cmocka_unit_test(test_damaged_handshakes),
 		cmocka_unit_test(test_other_versions),
 		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_greeting),
+		cmocka_unit_test(test_offer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
