@@ -20,7 +20,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/persist/persist_kind.c
 	softrdma/persist/persist_msync.c
 	softrdma/faults/fault_plan.c
-	softrdma/faults/faults.c
+	softrdma/faults/fault_spec.c
 	softrdma/core/cq.c
 	softrdma/core/link.c
 	softrdma/core/memory.c
@@ -32,7 +32,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/samehost/local_peer.c
 	softrdma/engine/connection.c
 	softrdma/engine/engine.c
-	softrdma/engine/faulty.c
+	softrdma/engine/fault_inject.c
 	softrdma/engine/flush_worker.c
 	softrdma/engine/io.c
 	softrdma/engine/links.c

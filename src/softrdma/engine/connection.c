@@ -19,7 +19,7 @@
 #include "softrdma/base/source.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
@@ -258,7 +258,7 @@ static bool
 fill_batch(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	return conn->faulty ? softrdma_faulty_fill(conn) : softrdma_link_tx_fill(link);
+	return conn->fault_inject ? softrdma_fault_inject_fill(conn) : softrdma_link_tx_fill(link);
 }
 
 /* sends a record from a copy: bytes must not change while they are encrypted or summed, and missing memory must not fault */
@@ -519,8 +519,8 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		return ret;
 	}
 	/* the shared-memory path is for peers that are trusted, so not with TLS; and faults need frames */
-	if (conn->faulty)
-		softrdma_faulty_attached(conn);
+	if (conn->fault_inject)
+		softrdma_fault_inject_attached(conn);
 	else if (!conn->encrypted)
 		softrdma_direct_offer(link, fd);
 	/* no edge comes for bytes that TLS received together with the last message of the handshake */
@@ -605,7 +605,7 @@ delete_connection(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	assert(conn->fd == -1);
-	softrdma_faulty_delete(conn->faulty);
+	softrdma_fault_inject_delete(conn->fault_inject);
 	free(conn);
 }
 
@@ -615,12 +615,12 @@ softrdma_connection_new(void)
 	struct softrdma_connection *conn = calloc(1, sizeof(*conn));
 	if (conn == NULL)
 		return NULL;
-	if (softrdma_faulty_new(&conn->faulty)) {
+	if (softrdma_fault_inject_new(&conn->fault_inject)) {
 		free(conn);
 		return NULL;
 	}
 	softrdma_link_init(&conn->link, delete_connection);
-	if (conn->faulty)
+	if (conn->fault_inject)
 		conn->link.tx.frames_max = 1; /* faults strike single frames */
 	conn->watched.turn = take_turn;
 	conn->watched.hold = hold;

@@ -20,7 +20,7 @@
 #include "softrdma/engine/watched.h"
 #include "softrdma/wire/tls.h"
 
-struct softrdma_faulty;
+struct softrdma_fault_inject;
 struct softrdma_stream;
 
 /* which thread reads the socket of a connection; set by reader.c only */
@@ -32,9 +32,9 @@ enum softrdma_reader {
 
 /* guarded by the link's lock, unless stated otherwise */
 struct softrdma_connection {
-	struct softrdma_link link;       /* first: softrdma_connection_of() */
-	struct softrdma_watched watched; /* the progress thread finds the connection by it */
-	struct softrdma_faulty *faulty;  /* NULL: no faults are injected */
+	struct softrdma_link link;                  /* first: softrdma_connection_of() */
+	struct softrdma_watched watched;            /* the progress thread finds the connection by it */
+	struct softrdma_fault_inject *fault_inject; /* NULL: no faults are injected */
 
 	int fd;                         /* -1: no socket */
 	struct softrdma_stream *stream; /* NULL: plain */

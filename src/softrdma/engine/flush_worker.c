@@ -11,7 +11,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
@@ -21,7 +21,7 @@ static int
 make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
 	size_t len)
 {
-	if (conn->faulty && conn->faulty->flush_fails)
+	if (conn->fault_inject && conn->fault_inject->flush_fails)
 		return EIO;
 	return softrdma_persist_flush(persist, addr, len);
 }
@@ -35,8 +35,8 @@ make_flush(struct softrdma_connection *conn)
 	const void *addr = (const void *)(uintptr_t)link->responder.flush_addr;
 	size_t len = link->responder.flush_len;
 	pthread_mutex_unlock(&link->lock);
-	if (conn->faulty) /* its decisions stay until the next flush begins */
-		softrdma_faulty_flush_waits(conn->faulty);
+	if (conn->fault_inject) /* its decisions stay until the next flush begins */
+		softrdma_fault_inject_flush_waits(conn->fault_inject);
 	int error = make_durable(conn, mr->persist, addr, len);
 	pthread_mutex_lock(&link->lock);
 
@@ -101,9 +101,9 @@ softrdma_flush_start(struct softrdma_connection *conn)
 	assert(softrdma_responder_is_flushing(resp) && !conn->flush_running);
 	struct softrdma_persist *persist = resp->flush_mr->persist;
 	const void *addr = (const void *)(uintptr_t)resp->flush_addr;
-	if (conn->faulty)
-		softrdma_faulty_flush_begins(conn->faulty);
-	bool slow = conn->faulty && conn->faulty->flush_delay_ns > 0;
+	if (conn->fault_inject)
+		softrdma_fault_inject_flush_begins(conn->fault_inject);
+	bool slow = conn->fault_inject && conn->fault_inject->flush_delay_ns > 0;
 	/* all flushes of one turn count together: many short ones take as long as a long one */
 	const size_t in_turn = conn->flushed_in_turn + resp->flush_len;
 	if (slow || softrdma_persist_may_block(persist, in_turn)) {

@@ -10,7 +10,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
@@ -36,7 +36,7 @@ static const struct softrdma_engine_calls calls = {
 		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
 		[SOFTRDMA_BEAT_DEADLINES] = softrdma_connections_tick,
 	},
-	.ring = softrdma_faulty_ring,
+	.ring = softrdma_fault_inject_alarm,
 	.before_sleep = softrdma_pending_sockets_pause,
 };
 

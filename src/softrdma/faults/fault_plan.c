@@ -76,7 +76,7 @@ new_plan(const char *text, size_t len, struct softrdma_fault_plan **plan_ptr)
 	if (plan == NULL)
 		return ENOMEM;
 	struct softrdma_fault_error error;
-	if (!softrdma_faults_parse(text, len, &plan->faults, &error)) {
+	if (!softrdma_fault_spec_parse(text, len, &plan->spec, &error)) {
 		if (error.line > 0)
 			SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS, line %u: \"%s\": %s", error.line, error.word,
 				error.why);
@@ -106,7 +106,7 @@ tell(const char *setting, const struct softrdma_fault_plan *plan)
 	shown[len] = '\0';
 	SOFTRDMA_LOG(WARNING,
 		"faults are injected into this process, as SOFTRDMA_FAULTS asks: %s (seed %llu)", shown,
-		(unsigned long long)plan->faults.word[SOFTRDMA_FAULT_SEED].value);
+		(unsigned long long)plan->spec.word[SOFTRDMA_FAULT_SEED].value);
 }
 
 static bool
@@ -186,7 +186,7 @@ softrdma_fault_plan_rejects(void)
 {
 	struct softrdma_fault_plan *plan = softrdma_fault_plan_get();
 	bool rejects = plan &&
-		softrdma_faults_strike(&plan->faults, SOFTRDMA_FAULT_REJECT, 0,
+		softrdma_fault_spec_strike(&plan->spec, SOFTRDMA_FAULT_REJECT, 0,
 			atomic_fetch_add(&plan->requests, 1) + 1);
 	softrdma_fault_plan_put(plan);
 	return rejects;

@@ -14,10 +14,10 @@
 
 #include <stdatomic.h>
 
-#include "softrdma/faults/faults.h"
+#include "softrdma/faults/fault_spec.h"
 
 struct softrdma_fault_plan {
-	struct softrdma_faults faults;
+	struct softrdma_fault_spec spec;
 	atomic_uint refs;
 	/* counts of connections and connection requests so far; they select which ones a fault strikes */
 	atomic_uint_fast64_t connections, requests;

@@ -61,7 +61,7 @@ test_in_force(void **state)
 		"delay=1ms,?seed=9 (seed 9)\n");
 	struct softrdma_fault_plan *plan = softrdma_fault_plan_get();
 	assert_non_null(plan);
-	assert_true(plan->faults.word[SOFTRDMA_FAULT_DELAY].told);
+	assert_true(plan->spec.word[SOFTRDMA_FAULT_DELAY].told);
 	log_clear();
 	assert_int_equal(softrdma_fault_plan_read(), 0);
 	assert_string_equal(log_text, "");
@@ -74,8 +74,8 @@ test_in_force(void **state)
 	assert_true(log_has("delay=2ms"));
 	struct softrdma_fault_plan *other = softrdma_fault_plan_get();
 	assert_ptr_not_equal(plan, other);
-	assert_true(other->faults.word[SOFTRDMA_FAULT_DELAY].value == 2000000);
-	assert_true(plan->faults.word[SOFTRDMA_FAULT_DELAY].value == 1000000);
+	assert_true(other->spec.word[SOFTRDMA_FAULT_DELAY].value == 2000000);
+	assert_true(plan->spec.word[SOFTRDMA_FAULT_DELAY].value == 1000000);
 	softrdma_fault_plan_put(other);
 	softrdma_fault_plan_put(plan);
 	unsetenv(VARIABLE);
@@ -118,7 +118,7 @@ test_wrong_words(void **state)
 	assert_string_equal(log_text, "SOFTRDMA_FAULTS: \"seed\": there is no fault to make\n");
 	struct softrdma_fault_plan *plan = softrdma_fault_plan_get();
 	assert_non_null(plan);
-	assert_int_equal(plan->faults.word[SOFTRDMA_FAULT_REJECT].nth, 1);
+	assert_int_equal(plan->spec.word[SOFTRDMA_FAULT_REJECT].nth, 1);
 	softrdma_fault_plan_put(plan);
 }
 
@@ -174,7 +174,7 @@ test_file(void **state)
 	assert_true(log_has("(seed 4)"));
 	struct softrdma_fault_plan *plan = softrdma_fault_plan_get();
 	assert_non_null(plan);
-	assert_int_equal(plan->faults.word[SOFTRDMA_FAULT_DELAY].parts_ppm, 50000);
+	assert_int_equal(plan->spec.word[SOFTRDMA_FAULT_DELAY].parts_ppm, 50000);
 
 	/* the file is read again each time */
 	int fd = open(setting + 1, O_WRONLY | O_TRUNC);
@@ -182,7 +182,7 @@ test_file(void **state)
 	close(fd);
 	assert_int_equal(softrdma_fault_plan_read(), 0);
 	struct softrdma_fault_plan *other = softrdma_fault_plan_get();
-	assert_true(other->faults.word[SOFTRDMA_FAULT_REJECT].told);
+	assert_true(other->spec.word[SOFTRDMA_FAULT_REJECT].told);
 	softrdma_fault_plan_put(other);
 	softrdma_fault_plan_put(plan);
 	unlink(setting + 1);
@@ -228,7 +228,7 @@ test_length_of_a_file(void **state)
 	setenv(VARIABLE, setting, 1);
 	assert_int_equal(softrdma_fault_plan_read(), 0);
 	struct softrdma_fault_plan *plan = softrdma_fault_plan_get();
-	assert_int_equal(plan->faults.word[SOFTRDMA_FAULT_REJECT].nth, 3);
+	assert_int_equal(plan->spec.word[SOFTRDMA_FAULT_REJECT].nth, 3);
 	softrdma_fault_plan_put(plan);
 	unlink(setting + 1);
 	setting = file_with(text, SOFTRDMA_FAULT_TEXT_MAX + 1);

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * faulty.h -- what injected faults do to one connection
+ * fault_inject.h -- what injected faults do to one connection
  *
  * A connection without faults has no such structure: faults cost it one look at a pointer for each batch of frames. A
- * faulty connection sends frame by frame, and decides before each one what becomes of it:
+ * connection with faults sends frame by frame, and decides before each one what becomes of it:
  *
  *	drop-after   this frame and all later ones are thrown away. The side that drops gives up after a time,
  *	             as if a cable were pulled: the stream ends, and both sides lose their peer.
@@ -19,13 +19,13 @@
  * The link's lock is held in all calls unless said otherwise. The alarm of the engine ends the waits.
  */
 
-#ifndef SOFTRDMA_FAULTY_H
-#define SOFTRDMA_FAULTY_H
+#ifndef SOFTRDMA_FAULT_INJECT_H
+#define SOFTRDMA_FAULT_INJECT_H
 
 #include "softrdma/engine/connection.h"
 #include "softrdma/faults/fault_plan.h"
 
-struct softrdma_faulty {
+struct softrdma_fault_inject {
 	struct softrdma_fault_plan *plan; /* with a reference */
 	uint64_t connection;              /* its order number under the plan, from 1 */
 	uint64_t requests, answers;       /* frames that were to be sent */
@@ -42,25 +42,25 @@ struct softrdma_faulty {
 	uint64_t flush_delay_ns;
 };
 
-/* the alarm has gone off: looks at all faulty connections. No lock held. */
-void softrdma_faulty_ring(uint64_t now_ns);
+/* the alarm has gone off: looks at all connections with faults. No lock held. */
+void softrdma_fault_inject_alarm(uint64_t now_ns);
 
-/* creates the faults of a new connection; *faulty_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
-int softrdma_faulty_new(struct softrdma_faulty **faulty_ptr);
+/* creates the faults of a new connection; *inject_ptr is NULL if no fault concerns it. 0 or ENOMEM. No lock. */
+int softrdma_fault_inject_new(struct softrdma_fault_inject **inject_ptr);
 /* NULL is allowed. No lock. */
-void softrdma_faulty_delete(struct softrdma_faulty *faulty);
+void softrdma_fault_inject_delete(struct softrdma_fault_inject *inject);
 
 /* replaces softrdma_link_tx_fill(): false also if the frame that is to leave must wait */
-bool softrdma_faulty_fill(struct softrdma_connection *conn);
+bool softrdma_fault_inject_fill(struct softrdma_connection *conn);
 
 /* the connection has its socket */
-void softrdma_faulty_attached(struct softrdma_connection *conn);
+void softrdma_fault_inject_attached(struct softrdma_connection *conn);
 /* the alarm has gone off, for this connection or for another one */
-void softrdma_faulty_look(struct softrdma_connection *conn, uint64_t now_ns);
+void softrdma_fault_inject_look(struct softrdma_connection *conn, uint64_t now_ns);
 
 /* a flush begins: decides flush_fails and flush_delay_ns */
-void softrdma_faulty_flush_begins(struct softrdma_faulty *faulty);
+void softrdma_fault_inject_flush_begins(struct softrdma_fault_inject *inject);
 /* waits flush_delay_ns. On a worker, no lock held. */
-void softrdma_faulty_flush_waits(const struct softrdma_faulty *faulty);
+void softrdma_fault_inject_flush_waits(const struct softrdma_fault_inject *inject);
 
-#endif /* SOFTRDMA_FAULTY_H */
+#endif /* SOFTRDMA_FAULT_INJECT_H */

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_faulty.c -- what programs see when faults are injected
+ * test_fault_inject.c -- what programs see when faults are injected
  *
  * Both sides are in this process, so the active side's queue pair is connection 1 of the plan and the passive
  * side's is connection 2. Times are long, and the clock is moved, so nothing depends on the speed of the
@@ -16,7 +16,7 @@
 #include "extended.h"
 #include "pattern.h"
 #include "softrdma/faults/fault_plan.h"
-#include "softrdma/engine/faulty.h"
+#include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/connection.h"
 
 #define VARIABLE "SOFTRDMA_FAULTS"
@@ -220,8 +220,8 @@ test_other_connections(void **state)
 	faults("wc-error=rem_op@1,connection=3");
 	pair_init(&p);
 	pair_init(&q);
-	assert_null(softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->faulty);
-	assert_null(softrdma_connection_of(softrdma_qp_of(q.passive->qp)->link)->faulty);
+	assert_null(softrdma_connection_of(softrdma_qp_of(p.active->qp)->link)->fault_inject);
+	assert_null(softrdma_connection_of(softrdma_qp_of(q.passive->qp)->link)->fault_inject);
 	post_writes(q.active->qp, 1, 1);
 	expect_wc(q.active->qp, 1, IBV_WC_REM_OP_ERR);
 	post_writes(p.active->qp, 2, 3);
@@ -374,7 +374,7 @@ test_silent_in_a_message(void **state)
 	wait_until(locked(link, pattern_check(mem + len, there, 5, 0) < 0));
 	link = softrdma_qp_of(p.active->qp)->link;
 	wait_until(locked(link,
-		softrdma_connection_of(link)->faulty->silent)); /* its time is counted from here */
+		softrdma_connection_of(link)->fault_inject->silent)); /* its time is counted from here */
 	clock_forward_ms(1000000);
 	expect_wc(p.active->qp, 1, IBV_WC_RETRY_EXC_ERR);
 	expect_disconnected(&p);
@@ -520,7 +520,7 @@ test_destroyed_while_delayed(void **state)
 	post_writes(p.active->qp, 1, 1);
 	wait_for_write(&p, 1);
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
-	wait_until(locked(link, softrdma_connection_of(link)->faulty->held_until != 0));
+	wait_until(locked(link, softrdma_connection_of(link)->fault_inject->held_until != 0));
 	softrdma_rdma_destroy_qp(p.passive);
 	expect_wc(p.active->qp, 1, IBV_WC_SUCCESS);
 	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -577,7 +577,7 @@ struct shared_memory {
 static void
 shared_memory_init(struct shared_memory *s)
 {
-	s->fd = memfd_create("test_faulty", MFD_CLOEXEC);
+	s->fd = memfd_create("test_fault_inject", MFD_CLOEXEC);
 	assert_true(s->fd >= 0);
 	assert_int_equal(ftruncate(s->fd, 4096), 0);
 	s->mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
@@ -732,7 +732,7 @@ test_no_memory(void **state)
 		failures++;
 	}
 	assert_int_equal(failures, 2); /* the link and its fault state */
-	assert_non_null(softrdma_connection_of(link)->faulty);
+	assert_non_null(softrdma_connection_of(link)->fault_inject);
 	softrdma_link_put(link);
 	destroy(id);
 	softrdma_rdma_destroy_event_channel(channel);
@@ -744,12 +744,12 @@ test_none(void **state)
 {
 	(void)state;
 	struct softrdma_link *link = softrdma_connection_new();
-	assert_null(softrdma_connection_of(link)->faulty);
+	assert_null(softrdma_connection_of(link)->fault_inject);
 	assert_int_equal(link->tx.frames_max, SOFTRDMA_TX_FRAMES);
 	softrdma_link_put(link);
 	faults("reject");
 	link = softrdma_connection_new();
-	assert_null(softrdma_connection_of(link)->faulty);
+	assert_null(softrdma_connection_of(link)->fault_inject);
 	softrdma_link_put(link);
 }
 

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * faults.h -- injected faults: what the words of SOFTRDMA_FAULTS mean, and when each fault strikes
+ * fault_spec.h -- injected faults: what the words of SOFTRDMA_FAULTS mean, and when each fault strikes
  *
  * The manual softrdma(7) has the grammar. Whether a fault strikes is a function of the seed, the fault, the
  * connection and a number only. It depends on no thread, no clock and no earlier call, so the result is the
@@ -11,8 +11,8 @@
  * Pure: no state, no allocation, no input or output.
  */
 
-#ifndef SOFTRDMA_FAULTS_H
-#define SOFTRDMA_FAULTS_H
+#ifndef SOFTRDMA_FAULT_SPEC_H
+#define SOFTRDMA_FAULT_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ struct softrdma_fault {
 	uint32_t parts_ppm; /* the chance, in parts per million */
 };
 
-struct softrdma_faults {
+struct softrdma_fault_spec {
 	struct softrdma_fault word[SOFTRDMA_FAULT_WORDS];
 };
 
@@ -57,21 +57,21 @@ struct softrdma_fault_error {
 
 /*
  * Parses a text, which need not be terminated by a zero. Commas or ends of lines separate the words, and a #
- * begins a comment. False: *error describes the first wrong word, and *faults must not be used.
+ * begins a comment. False: *error describes the first wrong word, and *spec must not be used.
  */
-bool softrdma_faults_parse(const char *text, size_t len, struct softrdma_faults *faults,
+bool softrdma_fault_spec_parse(const char *text, size_t len, struct softrdma_fault_spec *spec,
 	struct softrdma_fault_error *error);
 
 /* true if at least one word affects connections or connection requests */
-bool softrdma_faults_any(const struct softrdma_faults *faults);
+bool softrdma_fault_spec_any(const struct softrdma_fault_spec *spec);
 /* true if a fault may strike the connection of this number */
-bool softrdma_faults_concern(const struct softrdma_faults *faults, uint64_t connection);
+bool softrdma_fault_spec_concern(const struct softrdma_fault_spec *spec, uint64_t connection);
 
 /*
  * True if the fault strikes the n-th event (from 1) of a stream. A stream is a connection, or a direction of
  * one, and streams are independent of each other.
  */
-bool softrdma_faults_strike(const struct softrdma_faults *faults, enum softrdma_fault_word word,
+bool softrdma_fault_spec_strike(const struct softrdma_fault_spec *spec, enum softrdma_fault_word word,
 	uint64_t stream, uint64_t n);
 
-#endif /* SOFTRDMA_FAULTS_H */
+#endif /* SOFTRDMA_FAULT_SPEC_H */

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_faults.c -- the syntax of SOFTRDMA_FAULTS: what each word means, what is refused, and when a fault
+ * test_fault_spec.c -- the syntax of SOFTRDMA_FAULTS: what each word means, what is refused, and when a fault
  * strikes
  */
 
@@ -18,7 +18,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "softrdma/faults/faults.h"
+#include "softrdma/faults/fault_spec.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MS UINT64_C(1000000)
@@ -26,24 +26,24 @@
 
 /* in memory of exactly this length, so that the sanitizers see a read past the end */
 static bool
-parse_n(const char *text, size_t len, struct softrdma_faults *faults, struct softrdma_fault_error *error)
+parse_n(const char *text, size_t len, struct softrdma_fault_spec *spec, struct softrdma_fault_error *error)
 {
 	char *copy = malloc(len + !len);
 	assert_non_null(copy);
 	memcpy(copy, text, len);
-	bool ok = softrdma_faults_parse(copy, len, faults, error);
+	bool ok = softrdma_fault_spec_parse(copy, len, spec, error);
 	free(copy);
 	return ok;
 }
 
-static struct softrdma_faults
+static struct softrdma_fault_spec
 parsed(const char *text)
 {
-	struct softrdma_faults faults;
+	struct softrdma_fault_spec spec;
 	struct softrdma_fault_error error;
-	if (!parse_n(text, strlen(text), &faults, &error))
+	if (!parse_n(text, strlen(text), &spec, &error))
 		fail_msg("\"%s\" is refused: \"%s\": %s", text, error.word, error.why);
-	return faults;
+	return spec;
 }
 
 /* --- the grammar --- */
@@ -82,8 +82,8 @@ test_every_word(void **state)
 		{ "reject,seed=007", SOFTRDMA_FAULT_SEED, { true, 7, 0, 1000000 } },
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct softrdma_faults faults = parsed(cases[i].text);
-		const struct softrdma_fault *is = &cases[i].is, *got = &faults.word[cases[i].word];
+		struct softrdma_fault_spec spec = parsed(cases[i].text);
+		const struct softrdma_fault *is = &cases[i].is, *got = &spec.word[cases[i].word];
 		assert_int_equal(got->told, is->told);
 		assert_true(got->value == is->value);
 		assert_true(got->nth == is->nth);
@@ -118,8 +118,8 @@ test_every_status(void **state)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char text[64];
 		snprintf(text, sizeof(text), "wc-error=%s", cases[i].name);
-		struct softrdma_faults faults = parsed(text);
-		assert_true(faults.word[SOFTRDMA_FAULT_WC_ERROR].value == cases[i].status);
+		struct softrdma_fault_spec spec = parsed(text);
+		assert_true(spec.word[SOFTRDMA_FAULT_WC_ERROR].value == cases[i].status);
 	}
 }
 
@@ -128,14 +128,14 @@ static void
 test_lines_and_comments(void **state)
 {
 	(void)state;
-	struct softrdma_faults one = parsed("delay=2ms@5%,wc-error=rem_op@9,seed=7");
+	struct softrdma_fault_spec one = parsed("delay=2ms@5%,wc-error=rem_op@9,seed=7");
 	static const char *const same[] = {
 		"delay=2ms@5%\nwc-error=rem_op@9\nseed=7\n",
 		"# all of it\n\n  delay=2ms@5% , seed=7  # and why\r\n\t\n#x\nwc-error=rem_op@9",
 		"seed=7\nwc-error=rem_op@9,delay=2ms@5%",
 	};
 	for (size_t i = 0; i < COUNT(same); i++) {
-		struct softrdma_faults other = parsed(same[i]);
+		struct softrdma_fault_spec other = parsed(same[i]);
 		assert_memory_equal(&one, &other, sizeof(one));
 	}
 }
@@ -230,9 +230,9 @@ test_refusals(void **state)
 		{ "a\x01\x7f\xff\x1b", 1, "a????", "no such fault is known" },
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct softrdma_faults faults;
+		struct softrdma_fault_spec spec;
 		struct softrdma_fault_error error;
-		if (parse_n(cases[i].text, strlen(cases[i].text), &faults, &error))
+		if (parse_n(cases[i].text, strlen(cases[i].text), &spec, &error))
 			fail_msg("\"%s\" is accepted", cases[i].text);
 		assert_int_equal(error.line, cases[i].line);
 		assert_string_equal(error.word, cases[i].word);
@@ -245,9 +245,9 @@ static void
 test_zero_byte(void **state)
 {
 	(void)state;
-	struct softrdma_faults faults;
+	struct softrdma_fault_spec spec;
 	struct softrdma_fault_error error;
-	assert_false(parse_n("reject\0,seed=1", 14, &faults, &error));
+	assert_false(parse_n("reject\0,seed=1", 14, &spec, &error));
 	assert_string_equal(error.word, "reject?");
 }
 
@@ -280,10 +280,10 @@ static void
 test_every_truncation(void **state)
 {
 	(void)state;
-	struct softrdma_faults faults;
+	struct softrdma_fault_spec spec;
 	struct softrdma_fault_error error;
 	for (size_t len = 0; len <= strlen(full_line); len++) {
-		bool ok = parse_n(full_line, len, &faults, &error);
+		bool ok = parse_n(full_line, len, &spec, &error);
 		if (ok != good_cut(len))
 			fail_msg("\"%.*s\" is %s", (int)len, full_line, ok ? "accepted" : error.why);
 	}
@@ -298,10 +298,10 @@ test_every_changed_byte(void **state)
 	for (size_t at = 0; at < sizeof(full_line) - 1; at++) {
 		memcpy(text, full_line, sizeof(text));
 		for (int byte = 0; byte < 256; byte++) {
-			struct softrdma_faults faults;
+			struct softrdma_fault_spec spec;
 			struct softrdma_fault_error error;
 			text[at] = (char)byte;
-			if (parse_n(text, sizeof(text) - 1, &faults, &error))
+			if (parse_n(text, sizeof(text) - 1, &spec, &error))
 				continue;
 			assert_non_null(error.why);
 			for (const char *c = error.word; *c; c++)
@@ -316,37 +316,37 @@ static void
 test_any_and_concern(void **state)
 {
 	(void)state;
-	struct softrdma_faults reject = parsed("reject");
-	assert_true(softrdma_faults_any(&reject));
-	assert_false(softrdma_faults_concern(&reject, 1));
-	struct softrdma_faults all = parsed("flush-error"), second = parsed("delay=1ms,connection=2");
-	assert_true(softrdma_faults_concern(&all, 1));
-	assert_true(softrdma_faults_concern(&all, 2));
-	assert_false(softrdma_faults_concern(&second, 1));
-	assert_true(softrdma_faults_concern(&second, 2));
-	assert_false(softrdma_faults_concern(&second, 3));
+	struct softrdma_fault_spec reject = parsed("reject");
+	assert_true(softrdma_fault_spec_any(&reject));
+	assert_false(softrdma_fault_spec_concern(&reject, 1));
+	struct softrdma_fault_spec all = parsed("flush-error"), second = parsed("delay=1ms,connection=2");
+	assert_true(softrdma_fault_spec_concern(&all, 1));
+	assert_true(softrdma_fault_spec_concern(&all, 2));
+	assert_false(softrdma_fault_spec_concern(&second, 1));
+	assert_true(softrdma_fault_spec_concern(&second, 2));
+	assert_false(softrdma_fault_spec_concern(&second, 3));
 }
 
 static void
 test_strikes(void **state)
 {
 	(void)state;
-	struct softrdma_faults faults = parsed("delay=1ms,reject@3,seed=5");
+	struct softrdma_fault_spec spec = parsed("delay=1ms,reject@3,seed=5");
 	for (uint64_t n = 1; n < 100; n++) {
-		assert_true(softrdma_faults_strike(&faults, SOFTRDMA_FAULT_DELAY, 1, n));
-		assert_int_equal(softrdma_faults_strike(&faults, SOFTRDMA_FAULT_REJECT, 0, n), n == 3);
-		assert_false(softrdma_faults_strike(&faults, SOFTRDMA_FAULT_WC_ERROR, 1, n));
+		assert_true(softrdma_fault_spec_strike(&spec, SOFTRDMA_FAULT_DELAY, 1, n));
+		assert_int_equal(softrdma_fault_spec_strike(&spec, SOFTRDMA_FAULT_REJECT, 0, n), n == 3);
+		assert_false(softrdma_fault_spec_strike(&spec, SOFTRDMA_FAULT_WC_ERROR, 1, n));
 	}
 }
 
 #define DRAWS 100000
 
 static unsigned
-count_strikes(const struct softrdma_faults *faults, enum softrdma_fault_word word, uint64_t stream)
+count_strikes(const struct softrdma_fault_spec *spec, enum softrdma_fault_word word, uint64_t stream)
 {
 	unsigned count = 0;
 	for (uint64_t n = 1; n <= DRAWS; n++)
-		count += softrdma_faults_strike(faults, word, stream, n);
+		count += softrdma_fault_spec_strike(spec, word, stream, n);
 	return count;
 }
 
@@ -357,23 +357,23 @@ static void
 test_percentages(void **state)
 {
 	(void)state;
-	struct softrdma_faults faults = parsed("delay=1ms@5%,flush-error@0.1%,reject@50%,seed=1");
-	unsigned delays = count_strikes(&faults, SOFTRDMA_FAULT_DELAY, 1);
-	unsigned errors = count_strikes(&faults, SOFTRDMA_FAULT_FLUSH_ERROR, 1);
-	unsigned rejects = count_strikes(&faults, SOFTRDMA_FAULT_REJECT, 0);
+	struct softrdma_fault_spec spec = parsed("delay=1ms@5%,flush-error@0.1%,reject@50%,seed=1");
+	unsigned delays = count_strikes(&spec, SOFTRDMA_FAULT_DELAY, 1);
+	unsigned errors = count_strikes(&spec, SOFTRDMA_FAULT_FLUSH_ERROR, 1);
+	unsigned rejects = count_strikes(&spec, SOFTRDMA_FAULT_REJECT, 0);
 	assert_in_range(delays, 5000 - 414, 5000 + 414);
 	assert_in_range(errors, 100 - 60, 100 + 60);
 	assert_in_range(rejects, 50000 - 950, 50000 + 950);
 }
 
 static unsigned
-differences(const struct softrdma_faults *a, enum softrdma_fault_word word_a, uint64_t stream_a,
-	const struct softrdma_faults *b, enum softrdma_fault_word word_b, uint64_t stream_b)
+differences(const struct softrdma_fault_spec *a, enum softrdma_fault_word word_a, uint64_t stream_a,
+	const struct softrdma_fault_spec *b, enum softrdma_fault_word word_b, uint64_t stream_b)
 {
 	unsigned count = 0;
 	for (uint64_t n = 1; n <= 1000; n++)
-		count += softrdma_faults_strike(a, word_a, stream_a, n) !=
-			softrdma_faults_strike(b, word_b, stream_b, n);
+		count += softrdma_fault_spec_strike(a, word_a, stream_a, n) !=
+			softrdma_fault_spec_strike(b, word_b, stream_b, n);
 	return count;
 }
 
@@ -383,9 +383,9 @@ test_seeds_and_streams(void **state)
 {
 	(void)state;
 	const enum softrdma_fault_word delay = SOFTRDMA_FAULT_DELAY, reject = SOFTRDMA_FAULT_REJECT;
-	struct softrdma_faults a = parsed("delay=1ms@50%,reject@50%,seed=1");
-	struct softrdma_faults b = parsed("seed=2,reject@50%,delay=9s@50%");
-	struct softrdma_faults again = parsed("seed=1,reject@50%,delay=9s@50%");
+	struct softrdma_fault_spec a = parsed("delay=1ms@50%,reject@50%,seed=1");
+	struct softrdma_fault_spec b = parsed("seed=2,reject@50%,delay=9s@50%");
+	struct softrdma_fault_spec again = parsed("seed=1,reject@50%,delay=9s@50%");
 	assert_int_equal(differences(&a, delay, 1, &again, delay, 1), 0);
 	assert_in_range(differences(&a, delay, 1, &b, delay, 1), 400, 600);
 	assert_in_range(differences(&a, delay, 1, &a, reject, 1), 400, 600);
@@ -397,10 +397,10 @@ static void
 test_what_a_seed_means(void **state)
 {
 	(void)state;
-	struct softrdma_faults faults = parsed("delay=1ms@50%,seed=7");
+	struct softrdma_fault_spec spec = parsed("delay=1ms@50%,seed=7");
 	char seen[41] = "";
 	for (uint64_t n = 1; n <= 40; n++)
-		seen[n - 1] = softrdma_faults_strike(&faults, SOFTRDMA_FAULT_DELAY, 1, n) ? 'x' : '.';
+		seen[n - 1] = softrdma_fault_spec_strike(&spec, SOFTRDMA_FAULT_DELAY, 1, n) ? 'x' : '.';
 	assert_string_equal(seen, ".xxxxx.xx...xx.xx....xxx...x.xx.x.xxxxxx");
 }
 

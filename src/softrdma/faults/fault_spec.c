@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* faults.c -- injected faults: what the words of SOFTRDMA_FAULTS mean, and when each fault strikes */
+/* fault_spec.c -- injected faults: what the words of SOFTRDMA_FAULTS mean, and when each fault strikes */
 
 #include <assert.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "softrdma/bounds.h"
-#include "softrdma/faults/faults.h"
+#include "softrdma/faults/fault_spec.h"
 
 #define MILLION 1000000u
 
@@ -210,7 +210,7 @@ take_rest(struct cursor *c, const struct syntax *syntax, struct softrdma_fault *
 }
 
 static const char *
-take_word(struct cursor c, struct softrdma_faults *faults)
+take_word(struct cursor c, struct softrdma_fault_spec *spec)
 {
 	for (size_t i = 0; i < SOFTRDMA_FAULT_WORDS; i++) {
 		struct cursor after = c;
@@ -218,7 +218,7 @@ take_word(struct cursor c, struct softrdma_faults *faults)
 			continue;
 		/* one name may be the beginning of another */
 		if (after.at == after.end || *after.at == '=' || *after.at == '@')
-			return take_rest(&after, &words[i], &faults->word[i]);
+			return take_rest(&after, &words[i], &spec->word[i]);
 	}
 	return c.at == c.end ? "a word is missing" : "no such fault is known";
 }
@@ -265,7 +265,7 @@ show_word(struct cursor c, char shown[static SOFTRDMA_FAULT_SHOWN_MAX + 1])
 }
 
 static bool
-parse_line(struct cursor line, struct softrdma_faults *faults, struct softrdma_fault_error *error)
+parse_line(struct cursor line, struct softrdma_fault_spec *spec, struct softrdma_fault_error *error)
 {
 	struct cursor comment;
 	line = trim(split(line, '#', &comment));
@@ -274,7 +274,7 @@ parse_line(struct cursor line, struct softrdma_faults *faults, struct softrdma_f
 	while (line.at) {
 		struct cursor rest;
 		struct cursor word = trim(split(line, ',', &rest));
-		error->why = take_word(word, faults);
+		error->why = take_word(word, spec);
 		if (error->why) {
 			show_word(word, error->word);
 			return false;
@@ -285,31 +285,30 @@ parse_line(struct cursor line, struct softrdma_faults *faults, struct softrdma_f
 }
 
 static bool
-acts_on_connections(const struct softrdma_faults *faults)
+acts_on_connections(const struct softrdma_fault_spec *spec)
 {
 	static const enum softrdma_fault_word acting[] = { SOFTRDMA_FAULT_DROP_AFTER, SOFTRDMA_FAULT_DELAY,
 		SOFTRDMA_FAULT_WC_ERROR, SOFTRDMA_FAULT_DISCONNECT, SOFTRDMA_FAULT_DISCONNECT_AFTER,
 		SOFTRDMA_FAULT_SLOW_FLUSH, SOFTRDMA_FAULT_FLUSH_ERROR };
 	bool any = false;
 	for (size_t i = 0; i < sizeof(acting) / sizeof(acting[0]); i++)
-		any = any || faults->word[acting[i]].told;
+		any = any || spec->word[acting[i]].told;
 	return any;
 }
 
 /* false if a word has no effect with the others, because the user has expected one */
 static bool
-check_together(const struct softrdma_faults *faults, struct softrdma_fault_error *error)
+check_together(const struct softrdma_fault_spec *spec, struct softrdma_fault_error *error)
 {
 	enum softrdma_fault_word lonely = SOFTRDMA_FAULT_WORDS;
-	if (faults->word[SOFTRDMA_FAULT_RETRY_TIMEOUT].told &&
-		!faults->word[SOFTRDMA_FAULT_DROP_AFTER].told) {
+	if (spec->word[SOFTRDMA_FAULT_RETRY_TIMEOUT].told && !spec->word[SOFTRDMA_FAULT_DROP_AFTER].told) {
 		lonely = SOFTRDMA_FAULT_RETRY_TIMEOUT;
 		error->why = "it needs drop-after";
-	} else if (faults->word[SOFTRDMA_FAULT_CONNECTION].told && !acts_on_connections(faults)) {
+	} else if (spec->word[SOFTRDMA_FAULT_CONNECTION].told && !acts_on_connections(spec)) {
 		lonely = SOFTRDMA_FAULT_CONNECTION;
 		error->why = "it needs a fault of connections";
-	} else if (!softrdma_faults_any(faults)) {
-		if (faults->word[SOFTRDMA_FAULT_SEED].told)
+	} else if (!softrdma_fault_spec_any(spec)) {
+		if (spec->word[SOFTRDMA_FAULT_SEED].told)
 			lonely = SOFTRDMA_FAULT_SEED;
 		error->why = "there is no fault to make";
 	} else {
@@ -322,37 +321,37 @@ check_together(const struct softrdma_faults *faults, struct softrdma_fault_error
 }
 
 bool
-softrdma_faults_parse(const char *text, size_t len, struct softrdma_faults *faults,
+softrdma_fault_spec_parse(const char *text, size_t len, struct softrdma_fault_spec *spec,
 	struct softrdma_fault_error *error)
 {
-	memset(faults, 0, sizeof(*faults));
+	memset(spec, 0, sizeof(*spec));
 	memset(error, 0, sizeof(*error));
-	faults->word[SOFTRDMA_FAULT_RETRY_TIMEOUT].value = (uint64_t)SOFTRDMA_PEER_TIMEOUT_MS * MILLION;
+	spec->word[SOFTRDMA_FAULT_RETRY_TIMEOUT].value = (uint64_t)SOFTRDMA_PEER_TIMEOUT_MS * MILLION;
 	struct cursor left = { text, text + len };
 	while (left.at) {
 		struct cursor rest;
 		struct cursor line = split(left, '\n', &rest);
 		error->line++;
-		if (!parse_line(line, faults, error))
+		if (!parse_line(line, spec, error))
 			return false;
 		left = rest;
 	}
-	return check_together(faults, error);
+	return check_together(spec, error);
 }
 
 /* --- deciding --- */
 
 bool
-softrdma_faults_any(const struct softrdma_faults *faults)
+softrdma_fault_spec_any(const struct softrdma_fault_spec *spec)
 {
-	return acts_on_connections(faults) || faults->word[SOFTRDMA_FAULT_REJECT].told;
+	return acts_on_connections(spec) || spec->word[SOFTRDMA_FAULT_REJECT].told;
 }
 
 bool
-softrdma_faults_concern(const struct softrdma_faults *faults, uint64_t connection)
+softrdma_fault_spec_concern(const struct softrdma_fault_spec *spec, uint64_t connection)
 {
-	const struct softrdma_fault *only = &faults->word[SOFTRDMA_FAULT_CONNECTION];
-	return acts_on_connections(faults) && (!only->told || only->value == connection);
+	const struct softrdma_fault *only = &spec->word[SOFTRDMA_FAULT_CONNECTION];
+	return acts_on_connections(spec) && (!only->told || only->value == connection);
 }
 
 /* makes every bit of the result depend on every bit of x (the finalizer of splitmix64) */
@@ -366,13 +365,13 @@ mix(uint64_t x)
 }
 
 bool
-softrdma_faults_strike(const struct softrdma_faults *faults, enum softrdma_fault_word word, uint64_t stream,
-	uint64_t n)
+softrdma_fault_spec_strike(const struct softrdma_fault_spec *spec, enum softrdma_fault_word word,
+	uint64_t stream, uint64_t n)
 {
 	assert(word < SOFTRDMA_FAULT_WORDS && n > 0);
-	const struct softrdma_fault *fault = &faults->word[word];
+	const struct softrdma_fault *fault = &spec->word[word];
 	if (fault->nth)
 		return n == fault->nth;
-	uint64_t drawn = mix(mix(mix(mix(faults->word[SOFTRDMA_FAULT_SEED].value) + word) + stream) + n);
+	uint64_t drawn = mix(mix(mix(mix(spec->word[SOFTRDMA_FAULT_SEED].value) + word) + stream) + n);
 	return drawn % MILLION < fault->parts_ppm;
 }
