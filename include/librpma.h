@@ -74,7 +74,7 @@ enum rpma_conn_event {
 	RPMA_CONN_CLOSED = 1,      /* disconnected, by either side; reported once */
 	RPMA_CONN_LOST = 2,        /* the device went away or the connection could not be made */
 	RPMA_CONN_REJECTED = 3,    /* the other side refused the connection */
-	RPMA_CONN_UNREACHABLE = 4, /* the other side does not answer */
+	RPMA_CONN_UNREACHABLE = 4, /* the other side does not respond */
 };
 
 /*

@@ -30,14 +30,14 @@
 #include "softrdma/wire/stream.h"
 
 enum role {
-	READING_REQUEST, /* passive: there is no id yet; TLS comes first. 0: the role of a new one */
-	CONNECTING,      /* active: the socket is not connected yet */
-	REFUSED,         /* active: there is no listener; the socket is connected again at the deadline */
-	SECURING,        /* active: TLS is being agreed on */
-	AWAITING_REPLY,  /* active: CONNECT is sent */
-	AWAITING_QP,     /* active: ACCEPT has come, and the application makes its own queue pair ready */
-	AWAITING_LOOK,   /* passive: CONNECT has come; what the peer sent before it is handled first */
-	AWAITING_ANSWER, /* passive: the application has the new id, or will get it, and has not answered */
+	READING_REQUEST,   /* passive: there is no id yet; TLS comes first. 0: the role of a new one */
+	CONNECTING,        /* active: the socket is not connected yet */
+	REFUSED,           /* active: there is no listener; the socket is connected again at the deadline */
+	SECURING,          /* active: TLS is being agreed on */
+	AWAITING_REPLY,    /* active: CONNECT is sent */
+	AWAITING_QP,       /* active: ACCEPT has come, and the application makes its own queue pair ready */
+	AWAITING_LOOK,     /* passive: CONNECT has come; what the peer sent before it is handled first */
+	AWAITING_DECISION, /* passive: the application has the new id, or will get it, and has not decided */
 };
 
 /*
@@ -50,7 +50,7 @@ struct softrdma_handshaker {
 	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
 	uint64_t patient_until; /* CONNECTING, REFUSED: a refused attempt is repeated until then, in ns */
 	uint64_t told_at;       /* AWAITING_LOOK: softrdma_pending_sockets_look_after_next() */
-	bool peer_gone;         /* AWAITING_ANSWER: the other side has given up */
+	bool peer_gone;         /* AWAITING_DECISION: the other side has given up */
 };
 static_assert(offsetof(struct softrdma_handshaker, pending) == 0, "pending.c knows the first member only");
 
@@ -157,7 +157,7 @@ connect_again(struct softrdma_handshaker *hand)
 }
 
 static void
-no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
+no_reply_of_ours(struct softrdma_handshaker *hand, const char *what)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG(ERROR, "%s %s%s%s",
@@ -167,12 +167,12 @@ no_answer_of_ours(struct softrdma_handshaker *hand, const char *what)
 }
 
 static void
-no_answer_of_this_version(struct softrdma_handshaker *hand)
+no_reply_of_this_version(struct softrdma_handshaker *hand)
 {
 	char what[128];
 	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
 		(unsigned)hand->pending.msg.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
-	no_answer_of_ours(hand, what);
+	no_reply_of_ours(hand, what);
 }
 
 static void
@@ -222,7 +222,7 @@ secure(struct softrdma_handshaker *hand)
 		ask(hand);
 		return;
 	case SOFTRDMA_CM_MSG_NOT_OURS:
-		no_answer_of_ours(hand, "does not use TLS, as this side must");
+		no_reply_of_ours(hand, "does not use TLS, as this side must");
 		return;
 	default:
 		not_trusted(hand);
@@ -341,16 +341,16 @@ read_reply(struct softrdma_handshaker *hand)
 			not_trusted(hand); /* the server checks this side last, after SECURING has ended */
 			return;
 		}
-		no_answer_of_ours(hand, "has closed the connection without an answer");
+		no_reply_of_ours(hand, "has closed the connection without a reply");
 		return;
 	case SOFTRDMA_CM_MSG_NOT_OURS:
-		no_answer_of_ours(hand, "does not speak the protocol of the software device");
+		no_reply_of_ours(hand, "does not speak the protocol of the software device");
 		return;
 	case SOFTRDMA_CM_MSG_OTHER_VERSION:
-		no_answer_of_this_version(hand);
+		no_reply_of_this_version(hand);
 		return;
 	case SOFTRDMA_CM_MSG_DAMAGED:
-		no_answer_of_ours(hand, "has sent an answer that was damaged on its way (CRC32C)");
+		no_reply_of_ours(hand, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	default:
 		break;
@@ -360,7 +360,7 @@ read_reply(struct softrdma_handshaker *hand)
 	else if (hand->pending.msg.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
 		rejected(hand);
 	else
-		no_answer_of_ours(hand, "has answered with a request");
+		no_reply_of_ours(hand, "has replied with a request");
 }
 
 /*
@@ -466,7 +466,7 @@ request_complete(struct softrdma_handshaker *hand)
 		goto err_busy;
 	softrdma_pending_heard(&hand->pending);
 	softrdma_timer_clear(&hand->pending.deadline); /* the application takes the time it needs */
-	hand->role = AWAITING_ANSWER;
+	hand->role = AWAITING_DECISION;
 	hand->id = id;
 	id->handshaker = hand;
 	id->peer = hand->pending.msg.peer;
@@ -519,7 +519,7 @@ read_request(struct softrdma_handshaker *hand)
 		await_look(hand);
 }
 
-/* the application has not answered yet; all that can come is the end of the stream */
+/* the application has not decided about it yet; all that can come is the end of the stream */
 static void
 watch_waiting_peer(struct softrdma_handshaker *hand)
 {
@@ -588,7 +588,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	if (softrdma_id_reserve(id))
 		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
-	struct softrdma_cm_msg answer;
+	struct softrdma_cm_msg reply;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
 		.qp_num = id->link->requester.qp_num,
@@ -597,14 +597,14 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 			hand->pending.msg.peer.records),
 	};
 	fill_parameters(&hs, param, &hand->pending.msg.peer);
-	softrdma_cm_msg_encode(&answer, &hs, param->private_data, param->private_data_len);
+	softrdma_cm_msg_encode(&reply, &hs, param->private_data, param->private_data_len);
 	const struct softrdma_handshake peer = hand->pending.msg.peer;
 	bool gone = hand->peer_gone;
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
-	int ret = gone ? ECONNRESET : softrdma_cm_msg_send(fd, tls, &answer);
+	int ret = gone ? ECONNRESET : softrdma_cm_msg_send(fd, tls, &reply);
 	if (ret == 0)
 		return softrdma_id_attach(id, fd, tls, &hs, &peer, NULL, false);
 	/* as with hardware the acceptance itself succeeds, and an event reports that it did not arrive */
@@ -639,7 +639,7 @@ softrdma_handshake_cancel(struct softrdma_id *id)
 	if (id->listener)
 		softrdma_listener_close(id->listener);
 	id->listener = NULL;
-	if (hand && hand->role == AWAITING_ANSWER)
+	if (hand && hand->role == AWAITING_DECISION)
 		softrdma_cm_msg_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, NULL,
 			0);
 	if (hand)
@@ -680,7 +680,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 	case AWAITING_LOOK:
 		tell_in_time(hand);
 		break;
-	case AWAITING_ANSWER:
+	case AWAITING_DECISION:
 		watch_waiting_peer(hand);
 		break;
 	}

@@ -389,7 +389,7 @@ read_accept(struct softrdma_qp_attempt *attempt)
 		outgoing_failed(attempt, why_not_secure(attempt));
 		return;
 	case SOFTRDMA_CM_MSG_DAMAGED:
-		outgoing_failed(attempt, "has sent an answer that was damaged on its way (CRC32C)");
+		outgoing_failed(attempt, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	default:
 		outgoing_failed(attempt, "does not speak this version of the protocol");
@@ -420,14 +420,14 @@ has_left(const struct softrdma_qp_attempt *incoming)
 static void
 accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *incoming)
 {
-	struct softrdma_cm_msg answer;
-	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_ACCEPT, &answer);
+	struct softrdma_cm_msg reply;
+	fill_handshake(qpc, SOFTRDMA_HANDSHAKE_ACCEPT, &reply);
 	const bool records =
 		softrdma_cm_msg_agree(softrdma_cm_msg_wish(incoming->pending.fd, incoming->pending.tls),
 			incoming->pending.msg.peer.records);
-	softrdma_cm_msg_set_records(&answer, records);
+	softrdma_cm_msg_set_records(&reply, records);
 	if (has_left(incoming) ||
-		softrdma_cm_msg_send(incoming->pending.fd, incoming->pending.tls, &answer) != 0) {
+		softrdma_cm_msg_send(incoming->pending.fd, incoming->pending.tls, &reply) != 0) {
 		end(incoming);
 		return;
 	}
@@ -637,7 +637,7 @@ expired(struct softrdma_pending *pending)
 	if (attempt->role == WAITING)
 		end(attempt);
 	else
-		outgoing_failed(attempt, "did not answer in time");
+		outgoing_failed(attempt, "did not respond in time");
 }
 
 static void

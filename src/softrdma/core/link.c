@@ -169,7 +169,7 @@ static void
 peer_disconnects(struct softrdma_link *link)
 {
 	assert(link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING);
-	bool answer = link->state == SOFTRDMA_LINK_UP;
+	bool respond = link->state == SOFTRDMA_LINK_UP;
 	link->state = SOFTRDMA_LINK_DOWN;
 	if (!link->by_hand)
 		softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
@@ -177,7 +177,7 @@ peer_disconnects(struct softrdma_link *link)
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 	if (!drop_requests(&link->tx))
 		softrdma_link_break(link);
-	else if (answer)
+	else if (respond)
 		link->disconnect_due = true;
 	tell_disconnected(link);
 }
@@ -250,15 +250,15 @@ state_for_request(struct softrdma_link *link)
 }
 
 static enum softrdma_rx_state
-state_for_answer(struct softrdma_link *link)
+state_for_response(struct softrdma_link *link)
 {
 	if (link->requester.failed)
 		return SOFTRDMA_RX_DISCARDING;
-	switch (softrdma_requester_answer(&link->requester, &link->rx.frame, &link->rx.place)) {
-	case SOFTRDMA_ANSWER_PLACE:
+	switch (softrdma_requester_response(&link->requester, &link->rx.frame, &link->rx.place)) {
+	case SOFTRDMA_RESPONSE_PLACE:
 		return SOFTRDMA_RX_PLACING;
-	case SOFTRDMA_ANSWER_DONE:
-	case SOFTRDMA_ANSWER_FAILED:
+	case SOFTRDMA_RESPONSE_DONE:
+	case SOFTRDMA_RESPONSE_FAILED:
 		return SOFTRDMA_RX_DISCARDING;
 	default:
 		return SOFTRDMA_RX_HEADER;
@@ -293,7 +293,7 @@ begin_frame(struct softrdma_link *link)
 	if (softrdma_opcode_is_request(rx->frame.opcode))
 		state = state_for_request(link);
 	else
-		state = state_for_answer(link);
+		state = state_for_response(link);
 	if (state == SOFTRDMA_RX_HEADER)
 		return false;
 	rx->state = state;

@@ -400,53 +400,53 @@ is_outstanding(const struct softrdma_requester *req, uint32_t seq, bool partly)
 	return seq - req->tail < sent;
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 acknowledged(struct softrdma_requester *req, uint32_t seq)
 {
 	if (!is_outstanding(req, seq, false) || !complete_before(req, seq + 1))
-		return SOFTRDMA_ANSWER_BAD;
-	return SOFTRDMA_ANSWER_DONE;
+		return SOFTRDMA_RESPONSE_BAD;
+	return SOFTRDMA_RESPONSE_DONE;
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 read_response(struct softrdma_requester *req, const struct softrdma_frame *frame, uint32_t seq,
 	struct softrdma_place *place)
 {
 	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	struct softrdma_send *send = send_at(req, seq);
 	if (send->opcode != SOFTRDMA_OP_READ)
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	bool first = frame->flags & SOFTRDMA_FRAME_FIRST;
 	bool last = frame->flags & SOFTRDMA_FRAME_LAST;
 	uint64_t left = send->length - send->arrived;
 	if (first != (send->arrived == 0) || frame->length > left || last != (frame->length == left) ||
 		(frame->length == 0 && !last))
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	if (softrdma_requester_pieces(req, send, send->arrived, frame->length, place) != 0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
-		return SOFTRDMA_ANSWER_FAILED;
+		return SOFTRDMA_RESPONSE_FAILED;
 	}
-	return SOFTRDMA_ANSWER_PLACE;
+	return SOFTRDMA_RESPONSE_PLACE;
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 atomic_response(struct softrdma_requester *req, uint32_t seq, struct softrdma_place *place)
 {
 	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	struct softrdma_send *send = send_at(req, seq);
 	if (!is_rd_atom(send) || send->opcode == SOFTRDMA_OP_READ)
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) !=
 		0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
-		return SOFTRDMA_ANSWER_FAILED;
+		return SOFTRDMA_RESPONSE_FAILED;
 	}
-	return SOFTRDMA_ANSWER_PLACE;
+	return SOFTRDMA_RESPONSE_PLACE;
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 {
 	static const enum ibv_wc_status status[] = {
@@ -457,20 +457,20 @@ refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 	};
 	bool sent = is_outstanding(req, seq, true) || (req->rewound && seq == req->tx);
 	if (!sent || !complete_before(req, seq))
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	softrdma_requester_fail(req, status[code]);
-	return SOFTRDMA_ANSWER_FAILED;
+	return SOFTRDMA_RESPONSE_FAILED;
 }
 
 /* stops transmission and rewinds to the refused request: the responder has discarded all from there on */
-static enum softrdma_answer
+static enum softrdma_response_action
 not_ready(struct softrdma_requester *req, uint32_t seq)
 {
 	if (req->waiting || !is_outstanding(req, seq, true) || !complete_before(req, seq))
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	const struct softrdma_send *send = send_at(req, seq);
 	if (send->opcode != SOFTRDMA_OP_SEND && !send->has_imm)
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	while (req->tx != seq)
 		count_outstanding(req, send_at(req, --req->tx), -1);
 	req->tx_offset = 0;
@@ -478,21 +478,21 @@ not_ready(struct softrdma_requester *req, uint32_t seq)
 	req->rewound = true;
 	req->refused = seq;
 	req->refusals++;
-	return SOFTRDMA_ANSWER_DONE;
+	return SOFTRDMA_RESPONSE_DONE;
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 ready_again(struct softrdma_requester *req, uint32_t seq)
 {
 	if (!req->waiting || seq != req->refused)
-		return SOFTRDMA_ANSWER_BAD;
+		return SOFTRDMA_RESPONSE_BAD;
 	req->waiting = false;
 	req->resync_due = true;
-	return SOFTRDMA_ANSWER_DONE;
+	return SOFTRDMA_RESPONSE_DONE;
 }
 
-enum softrdma_answer
-softrdma_requester_answer(struct softrdma_requester *req, const struct softrdma_frame *frame,
+enum softrdma_response_action
+softrdma_requester_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
 {
 	const uint32_t seq = frame->seq + req->made;

@@ -91,11 +91,11 @@ struct softrdma_outgoing {
 };
 
 /* what to do with a response that has arrived */
-enum softrdma_answer {
-	SOFTRDMA_ANSWER_DONE,   /* nothing more */
-	SOFTRDMA_ANSWER_PLACE,  /* its payload goes to place */
-	SOFTRDMA_ANSWER_BAD,    /* it fits no outstanding request: the peer violates the protocol */
-	SOFTRDMA_ANSWER_FAILED, /* the queue pair is in error now */
+enum softrdma_response_action {
+	SOFTRDMA_RESPONSE_DONE,   /* nothing more */
+	SOFTRDMA_RESPONSE_PLACE,  /* its payload goes to place */
+	SOFTRDMA_RESPONSE_BAD,    /* it fits no outstanding request: the peer violates the protocol */
+	SOFTRDMA_RESPONSE_FAILED, /* the queue pair is in error now */
 };
 
 /* 0 or ENOMEM */
@@ -142,7 +142,7 @@ void softrdma_requester_made(struct softrdma_requester *req);
  * Takes the header of a response. PLACE: the frame's payload goes to *place; the caller calls
  * softrdma_requester_placed() when it is there.
  */
-enum softrdma_answer softrdma_requester_answer(struct softrdma_requester *req,
+enum softrdma_response_action softrdma_requester_response(struct softrdma_requester *req,
 	const struct softrdma_frame *frame, struct softrdma_place *place);
 void softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame);
 

@@ -25,7 +25,7 @@ void
 softrdma_responder_start(struct softrdma_responder *resp, uint32_t seq, uint32_t rd_atom_max)
 {
 	assert(rd_atom_max <= SOFTRDMA_RD_ATOM_MAX);
-	resp->expected = resp->answered = seq;
+	resp->expected = resp->responded = seq;
 	resp->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
 
@@ -561,7 +561,7 @@ next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 		own_value(out, response->value);
 	}
 	if (last) {
-		resp->answered = response->seq + 1;
+		resp->responded = response->seq + 1;
 		resp->first_waiting = (resp->first_waiting + 1) % SOFTRDMA_RD_ATOM_MAX;
 		resp->count_waiting--;
 	}
@@ -591,11 +591,11 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		out->frame.opcode = SOFTRDMA_OP_NAK;
 		out->frame.seq = resp->nak_seq;
 		out->frame.code = resp->nak;
-		resp->answered = resp->expected; /* the NAK acknowledges all requests before its own */
+		resp->responded = resp->expected; /* the NAK acknowledges all requests before its own */
 		return true;
 	}
-	if (resp->answered != resp->expected) {
-		resp->answered = resp->expected;
+	if (resp->responded != resp->expected) {
+		resp->responded = resp->expected;
 		out->frame.opcode = SOFTRDMA_OP_ACK;
 		out->frame.seq = resp->expected - 1;
 		return true;

@@ -68,7 +68,7 @@ struct softrdma_responder {
 			 enum ibv_access_flags */
 
 	uint32_t expected;    /* the request that comes next, or is being received */
-	uint32_t answered;    /* all requests before this one have their responses */
+	uint32_t responded;   /* all requests before this one have their responses */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring */

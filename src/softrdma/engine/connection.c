@@ -578,7 +578,7 @@ look_at_deadlines(struct softrdma_connection *conn, const void *arg)
 	const uint64_t now_ns = *(const uint64_t *)arg;
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	if (softrdma_timer_has_expired(&conn->deadline, now_ns)) {
-		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not answer in time: connection closed");
+		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not respond in time: connection closed");
 		softrdma_connection_stream_ended(conn);
 	}
 	if (link->requester.waiting && softrdma_timer_has_expired(&conn->rnr_timer, now_ns)) {

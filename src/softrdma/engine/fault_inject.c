@@ -132,12 +132,12 @@ strike_request(struct softrdma_connection *conn)
 	const struct softrdma_fault *end = fault_of(inject, SOFTRDMA_FAULT_DISCONNECT_AFTER);
 	if (link->state != SOFTRDMA_LINK_UP || req->failed)
 		return;
-	const uint64_t sent = req->tx - link->seq, answered = req->tail - link->seq;
+	const uint64_t sent = req->tx - link->seq, responded = req->tail - link->seq;
 	const bool ends = end->told && sent >= end->value;
 	const bool fails =
 		!ends && req->tx != req->head && strikes(inject, SOFTRDMA_FAULT_WC_ERROR, sent + 1);
 	req->held = ends || fails;
-	if (!req->held || answered != sent)
+	if (!req->held || responded != sent)
 		return;
 	if (ends) {
 		SOFTRDMA_LOG(NOTICE,
@@ -159,7 +159,7 @@ static void
 fall_silent(struct softrdma_fault_inject *inject)
 {
 	SOFTRDMA_LOG(NOTICE, "injected fault: connection %" PRIu64 " is silent after %" PRIu64 " frames",
-		inject->connection, inject->requests + inject->answers - 1);
+		inject->connection, inject->requests + inject->responses - 1);
 	inject->silent = true;
 	inject->give_up_at = softrdma_now_ns() + fault_of(inject, SOFTRDMA_FAULT_RETRY_TIMEOUT)->value;
 	set_alarm(inject);
@@ -170,7 +170,7 @@ static bool
 is_dropped(struct softrdma_fault_inject *inject)
 {
 	const struct softrdma_fault *drop = fault_of(inject, SOFTRDMA_FAULT_DROP_AFTER);
-	if (drop->told && !inject->silent && inject->requests + inject->answers > drop->value)
+	if (drop->told && !inject->silent && inject->requests + inject->responses > drop->value)
 		fall_silent(inject);
 	return inject->silent;
 }
@@ -186,14 +186,14 @@ may_go(struct softrdma_connection *conn)
 	const bool request = softrdma_opcode_is_request(opcode);
 	const bool counts = opcode != SOFTRDMA_OP_READY && opcode != SOFTRDMA_OP_DISCONNECT;
 	if (counts)
-		*(request ? &inject->requests : &inject->answers) += 1;
+		*(request ? &inject->requests : &inject->responses) += 1;
 	if (is_dropped(inject)) {
 		tx->first = tx->count = 0;
 		link->fin_due = false; /* the end of the stream would be a sign of life */
 		return true;
 	}
 	/* requests and responses have random streams of their own: when a response leaves depends on the timing of threads */
-	const uint64_t n = request ? inject->requests : inject->answers;
+	const uint64_t n = request ? inject->requests : inject->responses;
 	const uint64_t stream = 2 * inject->connection + request;
 	if (!counts || link->qp == NULL ||
 		!softrdma_fault_spec_strike(&inject->plan->spec, SOFTRDMA_FAULT_DELAY, stream, n))

@@ -28,7 +28,7 @@
 struct softrdma_fault_inject {
 	struct softrdma_fault_plan *plan; /* with a reference */
 	uint64_t connection;              /* its order number under the plan, from 1 */
-	uint64_t requests, answers;       /* frames that were to be sent */
+	uint64_t requests, responses;     /* frames that were to be sent */
 	uint64_t flushes;                 /* that the peer asked for */
 	bool silent;                      /* nothing further leaves */
 

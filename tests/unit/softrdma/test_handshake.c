@@ -208,7 +208,7 @@ test_listener_closed_meanwhile(void **state)
 	listener_fini(&other);
 }
 
-/* a request that the application has not answered yet */
+/* a request that the application has not decided about yet */
 static struct rdma_cm_id *
 request_from(struct listener *l, unsigned host, int *fd)
 {
@@ -699,7 +699,7 @@ test_peer_never_ready(void **state)
 	clock_forward_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS + 1);
 	expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
 	raw_expect_end(fd);
-	wait_for_log("a peer did not answer in time: connection closed");
+	wait_for_log("a peer did not respond in time: connection closed");
 	close(fd);
 	destroy(id);
 	listener_fini(&l);
@@ -980,13 +980,13 @@ test_wrong_answers(void **state)
 		enum { NOTHING, GARBAGE, VERSION, DAMAGED, REQUEST, HALF } what;
 		const char *line;
 	} answers[] = {
-		{ NOTHING, "has closed the connection without an answer; look at the hint" },
+		{ NOTHING, "has closed the connection without a reply; look at the hint" },
 		{ GARBAGE, "does not speak the protocol of the software device; look at the hint" },
 		{ VERSION,
 			"speaks version 1 of the protocol of the software device, not 2; look at the hint" },
-		{ DAMAGED, "has sent an answer that was damaged on its way (CRC32C); look at the hint" },
-		{ REQUEST, "has answered with a request; look at the hint" },
-		{ HALF, "has closed the connection without an answer; look at the hint" },
+		{ DAMAGED, "has sent a reply that was damaged on its way (CRC32C); look at the hint" },
+		{ REQUEST, "has replied with a request; look at the hint" },
+		{ HALF, "has closed the connection without a reply; look at the hint" },
 	};
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		struct server s;
@@ -1098,7 +1098,7 @@ test_refused(void **state)
 	close(s.fd);
 	s.fd = -1;
 	expect_event(s.channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
-	wait_for_log("without an answer\n");
+	wait_for_log("without a reply\n");
 	server_fini(&s);
 	softrdma_set_env(&hint);
 

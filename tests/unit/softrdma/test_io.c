@@ -839,7 +839,7 @@ test_disconnect_without_answer(void **state)
 	assert_false(readable(p.l.channel->fd, 60));
 	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-	wait_for_log("a peer did not answer in time");
+	wait_for_log("a peer did not respond in time");
 	raw_peer_fini(&p);
 }
 

@@ -751,7 +751,7 @@ test_no_ready(void **state)
 	let_pass_ms(SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	raw_expect_end(fd);
 	close(fd);
-	wait_for_log("a peer did not answer in time");
+	wait_for_log("a peer did not respond in time");
 	expect_state(host.qp, IBV_QPS_ERR);
 	host_fini(&host);
 }

@@ -90,27 +90,27 @@ nothing_leaves(struct fixture *f)
 	assert_false(softrdma_requester_next(f->req, &f->out));
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 answer(struct fixture *f, const struct softrdma_frame *what, uint32_t seq)
 {
 	struct softrdma_frame frame = *what;
 	frame.seq = f->first + seq;
-	return softrdma_requester_answer(f->req, &frame, &f->place);
+	return softrdma_requester_response(f->req, &frame, &f->place);
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 simple(struct fixture *f, uint8_t opcode, uint32_t seq)
 {
 	return answer(f, &(struct softrdma_frame){ .opcode = opcode }, seq);
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 nak(struct fixture *f, uint16_t code, uint32_t seq)
 {
 	return answer(f, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_NAK, .code = code }, seq);
 }
 
-static enum softrdma_answer
+static enum softrdma_response_action
 data(struct fixture *f, uint8_t opcode, uint32_t seq, uint8_t flags, uint32_t len)
 {
 	return answer(f, &(struct softrdma_frame){ .opcode = opcode, .flags = flags, .length = len }, seq);
@@ -128,7 +128,7 @@ placed(struct fixture *f, uint32_t seq, uint32_t len)
 static void
 full_read(struct fixture *f, uint32_t seq, uint32_t len)
 {
-	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, seq, FIRST | LAST, len), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, seq, FIRST | LAST, len), SOFTRDMA_RESPONSE_PLACE);
 	placed(f, seq, len);
 }
 
@@ -223,7 +223,7 @@ test_segments(void **state)
 		} while (offset < lengths[i]);
 	}
 	nothing_leaves(f);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_RESPONSE_DONE);
 	for (uint64_t i = 0; i < 5; i++)
 		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
 }
@@ -276,10 +276,10 @@ test_queue_full(void **state)
 		}
 		assert_null(softrdma_requester_slot(f->req));
 		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)round * QUEUE_DEPTH),
-			SOFTRDMA_ANSWER_DONE);
+			SOFTRDMA_RESPONSE_DONE);
 		assert_non_null(softrdma_requester_slot(f->req));
 		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, (uint32_t)(round + 1) * QUEUE_DEPTH - 1),
-			SOFTRDMA_ANSWER_DONE);
+			SOFTRDMA_RESPONSE_DONE);
 		for (uint64_t i = 0; i < QUEUE_DEPTH; i++)
 			expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
 	}
@@ -317,10 +317,10 @@ test_unsignaled_success_is_silent(void **state)
 	post(f, SOFTRDMA_OP_WRITE, 3, 1)->signaled = false;
 	for (uint32_t i = 0; i < 3; i++)
 		leaves(f, SOFTRDMA_OP_WRITE, i);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_RESPONSE_DONE);
 	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
 	expect_no_wc(f->side.send_cq);
-	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 2), SOFTRDMA_ANSWER_FAILED);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 2), SOFTRDMA_RESPONSE_FAILED);
 	expect_wc(f->side.send_cq, 3, IBV_WC_REM_ACCESS_ERR); /* errors are always signaled */
 }
 
@@ -345,9 +345,9 @@ test_opcodes_of_completions(void **state)
 		leaves(f, table[i].opcode, i);
 	}
 	full_read(f, 4, 8);
-	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 5, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 5, 0, 8), SOFTRDMA_RESPONSE_PLACE);
 	placed(f, 5, 8);
-	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 6, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 6, 0, 8), SOFTRDMA_RESPONSE_PLACE);
 	placed(f, 6, 8);
 	for (uint32_t i = 0; i < 7; i++) {
 		struct ibv_wc wc;
@@ -374,15 +374,15 @@ test_fence(void **state)
 		if (held_by[i] == SOFTRDMA_OP_READ) {
 			full_read(f, seq, 8);
 		} else if (held_by[i] == SOFTRDMA_OP_FLUSH) {
-			assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq), SOFTRDMA_ANSWER_DONE);
+			assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq), SOFTRDMA_RESPONSE_DONE);
 		} else {
 			assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, seq, 0, 8),
-				SOFTRDMA_ANSWER_PLACE);
+				SOFTRDMA_RESPONSE_PLACE);
 			placed(f, seq, 8);
 		}
 		leaves(f, SOFTRDMA_OP_WRITE, seq + 1);
 		leaves(f, SOFTRDMA_OP_WRITE, seq + 2);
-		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq + 2), SOFTRDMA_ANSWER_DONE);
+		assert_int_equal(simple(f, SOFTRDMA_OP_ACK, seq + 2), SOFTRDMA_RESPONSE_DONE);
 		seq += 3;
 	}
 	post(f, SOFTRDMA_OP_WRITE, 4, 8);
@@ -412,11 +412,11 @@ test_outstanding_reads_and_atomics(void **state)
 	full_read(f, 1, 8);
 	full_read(f, 2, 8);
 	assert_int_equal(f->req->rd_atoms, 2);
-	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 3, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 3, 0, 8), SOFTRDMA_RESPONSE_PLACE);
 	placed(f, 3, 8);
-	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 4, 0, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 4, 0, 8), SOFTRDMA_RESPONSE_PLACE);
 	placed(f, 4, 8);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 6), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 6), SOFTRDMA_RESPONSE_DONE);
 	assert_int_equal(f->req->rd_atoms, 0);
 	assert_int_equal(f->req->fencing, 0);
 	for (uint64_t i = 0; i < 7; i++)
@@ -431,11 +431,11 @@ test_read_in_pieces(void **state)
 	post(f, SOFTRDMA_OP_READ, 2, SEGMENT + 8);
 	leaves(f, SOFTRDMA_OP_WRITE, 0);
 	leaves(f, SOFTRDMA_OP_READ, 1);
-	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, SEGMENT), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, SEGMENT), SOFTRDMA_RESPONSE_PLACE);
 	expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS); /* a response acknowledges all earlier requests */
 	placed(f, 1, SEGMENT);
 	expect_no_wc(f->side.send_cq);
-	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, LAST, 8), SOFTRDMA_ANSWER_PLACE);
+	assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, LAST, 8), SOFTRDMA_RESPONSE_PLACE);
 	assert_ptr_equal(f->place.iov[0].iov_base, f->side.mem + SEGMENT);
 	placed(f, 1, 8);
 	expect_wc(f->side.send_cq, 2, IBV_WC_SUCCESS);
@@ -512,10 +512,10 @@ test_bad_answers(void **state)
 		post(f, SOFTRDMA_OP_WRITE, 3, 8);
 		if (bad->first_read_piece) {
 			assert_int_equal(data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST, 8),
-				SOFTRDMA_ANSWER_PLACE);
+				SOFTRDMA_RESPONSE_PLACE);
 			placed(f, 1, 8);
 		}
-		if (answer(f, &bad->frame, bad->seq) != SOFTRDMA_ANSWER_BAD)
+		if (answer(f, &bad->frame, bad->seq) != SOFTRDMA_RESPONSE_BAD)
 			fail_msg("taken: %s", bad->what);
 		side_fini(&f->side);
 		free(f);
@@ -539,7 +539,7 @@ test_each_refusal(void **state)
 			leaves(f, SOFTRDMA_OP_WRITE, i);
 		}
 		post(f, SOFTRDMA_OP_WRITE, 4, 8);
-		assert_int_equal(nak(f, code, 2), SOFTRDMA_ANSWER_FAILED);
+		assert_int_equal(nak(f, code, 2), SOFTRDMA_RESPONSE_FAILED);
 		/* 0 and 1 have succeeded and are unsignaled; later requests are flushed, signaled or not */
 		expect_wc(f->side.send_cq, 2, status[code]);
 		expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
@@ -561,8 +561,8 @@ test_refusal_in_the_middle_of_a_message(void **state)
 	struct fixture *f = *state;
 	post(f, SOFTRDMA_OP_WRITE, 1, 3 * SEGMENT);
 	leaves(f, SOFTRDMA_OP_WRITE, 0);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_ANSWER_BAD); /* it cannot be complete */
-	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 0), SOFTRDMA_ANSWER_FAILED);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_RESPONSE_BAD); /* it cannot be complete */
+	assert_int_equal(nak(f, SOFTRDMA_NAK_ACCESS, 0), SOFTRDMA_RESPONSE_FAILED);
 	nothing_leaves(f);
 	expect_wc(f->side.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	expect_no_wc(f->side.send_cq);
@@ -599,7 +599,7 @@ test_no_place_for_a_result(void **state)
 		leaves(f, opcode, 1);
 		assert_int_equal(atomic ? data(f, SOFTRDMA_OP_ATOMIC_RESPONSE, 1, 0, 8)
 					: data(f, SOFTRDMA_OP_READ_RESPONSE, 1, FIRST | LAST, 8),
-			SOFTRDMA_ANSWER_FAILED);
+			SOFTRDMA_RESPONSE_FAILED);
 		expect_wc(f->side.send_cq, 1, IBV_WC_SUCCESS);
 		expect_wc(f->side.send_cq, 2, IBV_WC_LOC_PROT_ERR);
 		expect_wc(f->side.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
@@ -624,25 +624,25 @@ test_not_ready(void **state)
 	full_read(f, 0, 8);
 	assert_int_equal(f->req->rd_atoms, 1);
 	assert_int_equal(f->req->fencing, 2);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_RESPONSE_DONE);
 	/* requests that the responder has discarded no longer count as outstanding */
 	assert_int_equal(f->req->rd_atoms, 0);
 	assert_int_equal(f->req->fencing, 0);
 	nothing_leaves(f);
 	post(f, SOFTRDMA_OP_WRITE, 4, 8);
 	nothing_leaves(f);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_BAD);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_BAD);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 2), SOFTRDMA_ANSWER_BAD);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_DONE);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_RESPONSE_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_RESPONSE_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 2), SOFTRDMA_RESPONSE_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_RESPONSE_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_RESPONSE_BAD);
 	leaves(f, SOFTRDMA_OP_RESYNC, 1);
 	leaves(f, SOFTRDMA_OP_SEND, 1);
 	assert_true(f->out.frame.flags & FIRST);
 	assert_int_equal(f->out.frame.length, SEGMENT);
 	/* again, in the middle of the message */
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_ANSWER_DONE);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_RESPONSE_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_RESPONSE_DONE);
 	leaves(f, SOFTRDMA_OP_RESYNC, 1);
 	leaves(f, SOFTRDMA_OP_SEND, 1);
 	assert_true(f->out.frame.flags & FIRST);
@@ -651,7 +651,7 @@ test_not_ready(void **state)
 	leaves(f, SOFTRDMA_OP_FLUSH, 3);
 	leaves(f, SOFTRDMA_OP_WRITE, 4);
 	full_read(f, 2, 8);
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 4), SOFTRDMA_RESPONSE_DONE);
 	for (uint64_t i = 0; i < 5; i++)
 		expect_wc(f->side.send_cq, i, IBV_WC_SUCCESS);
 	expect_no_wc(f->side.send_cq);
@@ -668,12 +668,12 @@ test_refusal_after_not_ready(void **state)
 		post(f, SOFTRDMA_OP_SEND, 1, 8);
 		post(f, SOFTRDMA_OP_SEND, 2, 8);
 		leaves(f, SOFTRDMA_OP_SEND, 0);
-		assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
+		assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_RESPONSE_DONE);
 		if (step > 0)
-			assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_ANSWER_DONE);
+			assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_RESPONSE_DONE);
 		if (step > 1)
 			leaves(f, SOFTRDMA_OP_RESYNC, 0);
-		if (nak(f, SOFTRDMA_NAK_GONE, 0) != SOFTRDMA_ANSWER_FAILED)
+		if (nak(f, SOFTRDMA_NAK_GONE, 0) != SOFTRDMA_RESPONSE_FAILED)
 			fail_msg("the refusal is taken for a broken protocol (step %d)", step);
 		expect_wc(f->side.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 		expect_wc(f->side.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
@@ -692,12 +692,12 @@ test_refusal_of_the_unsent_after_not_ready(void **state)
 	post(f, SOFTRDMA_OP_SEND, 1, 8);
 	post(f, SOFTRDMA_OP_SEND, 2, 8);
 	leaves(f, SOFTRDMA_OP_SEND, 0);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
-	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_ANSWER_BAD);
-	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_RESPONSE_DONE);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_RESPONSE_BAD);
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 0), SOFTRDMA_RESPONSE_DONE);
 	leaves(f, SOFTRDMA_OP_RESYNC, 0);
 	leaves(f, SOFTRDMA_OP_SEND, 0);
-	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_ANSWER_BAD);
+	assert_int_equal(nak(f, SOFTRDMA_NAK_GONE, 1), SOFTRDMA_RESPONSE_BAD);
 }
 
 static void
@@ -713,7 +713,7 @@ test_failing_in_every_state(void **state)
 			for (int i = 0; i < sent; i++)
 				assert_true(softrdma_requester_next(f->req, &f->out));
 			if (waiting && sent > 0)
-				assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_ANSWER_DONE);
+				assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 0), SOFTRDMA_RESPONSE_DONE);
 			softrdma_requester_fail(f->req, IBV_WC_RETRY_EXC_ERR);
 			expect_wc(f->side.send_cq, 0, IBV_WC_RETRY_EXC_ERR);
 			expect_wc(f->side.send_cq, 1, IBV_WC_WR_FLUSH_ERR);
@@ -768,7 +768,7 @@ test_overrun_is_noticed(void **state)
 		post(f, SOFTRDMA_OP_WRITE, i, 8);
 		leaves(f, SOFTRDMA_OP_WRITE, i);
 	}
-	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_ANSWER_DONE);
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 1), SOFTRDMA_RESPONSE_DONE);
 	assert_true(f->req->overrun);
 	side_fini(&f->side);
 	free(f);
