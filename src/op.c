@@ -52,31 +52,31 @@ rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len)
 /* ---- segments ---- */
 
 int
-rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
-	const struct rpma_sge *pieces, int count, size_t *len)
+rpmai_op_add_sges(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
+	const struct rpma_sge *segments, int count, size_t *len)
 {
 	if (count < 0 || (uint32_t)count > conn->max_sge)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%d segments: the connection allows %u (rpma_conn_cfg_set_max_sge)", count,
 			conn->max_sge);
-	if (count > 0 && pieces == NULL)
+	if (count > 0 && segments == NULL)
 		return RPMAI_FAIL_NULL();
 
 	size_t total = 0;
 	req->wr.sg_list = sges;
 	for (int i = 0; i < count; i++) {
-		const struct rpma_sge *piece = &pieces[i];
-		if (piece->mr == NULL)
+		const struct rpma_sge *segment = &segments[i];
+		if (segment->mr == NULL)
 			return RPMAI_FAIL_NULL();
-		int ret = rpmai_op_check_local(piece->mr, piece->offset, piece->len);
+		int ret = rpmai_op_check_local(segment->mr, segment->offset, segment->len);
 		if (ret)
 			return ret;
-		ret = rpmai_op_check_message(conn, piece->len); /* so that the total cannot wrap */
+		ret = rpmai_op_check_message(conn, segment->len); /* so that the total cannot wrap */
 		if (ret)
 			return ret;
-		total += piece->len;
-		if (piece->len)
-			sges[req->wr.num_sge++] = rpmai_op_sge(piece->mr, piece->offset, piece->len);
+		total += segment->len;
+		if (segment->len)
+			sges[req->wr.num_sge++] = rpmai_op_sge(segment->mr, segment->offset, segment->len);
 	}
 	*len = total;
 	return rpmai_op_check_message(conn, total);

@@ -131,8 +131,8 @@ rpmai_op_add_local(const struct rpma_conn *conn, struct work_request *req, const
  * The same with several segments. Their SGEs go to sges, which has room for the connection's max_sge. *len
  * becomes the sum of their lengths. RPMA_E_INVAL: also if there are too many segments
  */
-int rpmai_op_add_pieces(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
-	const struct rpma_sge *pieces, int count, size_t *len);
+int rpmai_op_add_sges(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
+	const struct rpma_sge *segments, int count, size_t *len);
 
 /* adds data that is copied when it is posted. RPMA_E_INVAL: more than the connection's inline size */
 static inline int

@@ -57,7 +57,7 @@ is_extended(const struct ibv_send_wr *wr)
 }
 
 static void
-set_pieces(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
+set_sges(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
 	if (wr->num_sge == 0)
 		return;
@@ -114,7 +114,7 @@ build_extended(const struct rdma_api *rdma, struct ibv_qp_ex *qp, const struct w
 		rdma->wr_flush(qp, rkey, raddr, req->flush_len, req->flush_type);
 		return;
 	}
-	set_pieces(qp, wr);
+	set_sges(qp, wr);
 }
 
 /*

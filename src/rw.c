@@ -118,11 +118,11 @@ rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t d
 /* ---- several segments ---- */
 
 static int
-post_pieces(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_remote *remote,
-	size_t remote_offset, const struct rpma_sge *pieces, int count, int flags, size_t *len)
+post_sges(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_remote *remote,
+	size_t remote_offset, const struct rpma_sge *segments, int count, int flags, size_t *len)
 {
 	struct ibv_sge sges[MAX_SGE];
-	int ret = rpmai_op_add_pieces(conn, req, sges, pieces, count, len);
+	int ret = rpmai_op_add_sges(conn, req, sges, segments, count, len);
 	if (ret)
 		return ret;
 	ret = rpmai_op_add_remote(req, remote, remote_offset, *len);
@@ -145,7 +145,7 @@ rpma_readv(struct rpma_conn *conn, const struct rpma_sge *dst, int dst_count,
 	struct work_request req;
 	size_t len = 0;
 	rpmai_op_init(&req, IBV_WR_RDMA_READ, flags, op_context);
-	ret = post_pieces(conn, &req, src, src_offset, dst, dst_count, flags, &len);
+	ret = post_sges(conn, &req, src, src_offset, dst, dst_count, flags, &len);
 	return count_read(conn, ret, len);
 }
 
@@ -163,7 +163,7 @@ rpma_writev(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offse
 	struct work_request req;
 	size_t len = 0;
 	rpmai_op_init(&req, IBV_WR_RDMA_WRITE, flags, op_context);
-	ret = post_pieces(conn, &req, dst, dst_offset, src, src_count, flags, &len);
+	ret = post_sges(conn, &req, dst, dst_offset, src, src_count, flags, &len);
 	return count_write(conn, ret, len);
 }
 

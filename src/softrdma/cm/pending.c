@@ -116,7 +116,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	pending->watched.release = release;
 	pending->kind = kind;
 	pending->fd = fd;
-	/* so that a TLS message sent in several pieces leaves at once; this cannot fail on a TCP socket */
+	/* so that a TLS message sent in several parts leaves at once; this cannot fail on a TCP socket */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	*error = softrdma_pending_sockets_watch(fd, &pending->watched);
 	if (*error) {

@@ -123,20 +123,20 @@ softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int num_
 			offset -= sge[i].length;
 			continue;
 		}
-		uint64_t piece = sge[i].length - offset;
-		if (piece > len)
-			piece = len;
+		uint64_t segment = sge[i].length - offset;
+		if (segment > len)
+			segment = len;
 		uint64_t addr = sge[i].addr + offset;
-		struct softrdma_mr *mr = softrdma_mr_find(pd, sge[i].lkey, addr, piece, access);
+		struct softrdma_mr *mr = softrdma_mr_find(pd, sge[i].lkey, addr, segment, access);
 		if (mr == NULL)
 			return EACCES;
 		assert(place->count < SOFTRDMA_SGE_MAX);
 		place->iov[place->count].iov_base = (void *)(uintptr_t)addr;
-		place->iov[place->count].iov_len = piece;
+		place->iov[place->count].iov_len = segment;
 		place->mr[place->count] = mr;
 		place->count++;
 		offset = 0;
-		len -= piece;
+		len -= segment;
 	}
 	assert(len == 0); /* callers ask for at most what the list holds */
 	return 0;

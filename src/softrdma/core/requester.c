@@ -267,7 +267,7 @@ own_bytes(struct softrdma_outgoing *out, size_t len)
 }
 
 int
-softrdma_requester_pieces(const struct softrdma_requester *req, const struct softrdma_send *send,
+softrdma_requester_segments(const struct softrdma_requester *req, const struct softrdma_send *send,
 	uint64_t offset, uint64_t len, struct softrdma_place *place)
 {
 	const int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
@@ -301,7 +301,7 @@ segment(const struct softrdma_requester *req, const struct softrdma_send *send, 
 		out->frame.addr = send->remote_addr + req->tx_offset;
 	}
 	out->frame.length = len;
-	return softrdma_requester_pieces(req, send, req->tx_offset, len, &out->place);
+	return softrdma_requester_segments(req, send, req->tx_offset, len, &out->place);
 }
 
 /* one frame is the whole request */
@@ -423,7 +423,7 @@ read_response(struct softrdma_requester *req, const struct softrdma_frame *frame
 	if (first != (send->arrived == 0) || frame->length > left || last != (frame->length == left) ||
 		(frame->length == 0 && !last))
 		return SOFTRDMA_RESPONSE_BAD;
-	if (softrdma_requester_pieces(req, send, send->arrived, frame->length, place) != 0) {
+	if (softrdma_requester_segments(req, send, send->arrived, frame->length, place) != 0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
 		return SOFTRDMA_RESPONSE_FAILED;
 	}

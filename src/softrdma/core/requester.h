@@ -127,7 +127,7 @@ bool softrdma_requester_next(struct softrdma_requester *req, struct softrdma_out
 /*
  * Local memory of a SEND, WRITE or READ: len bytes from offset. 0, or EACCES if an SGE is refused.
  */
-int softrdma_requester_pieces(const struct softrdma_requester *req, const struct softrdma_send *send,
+int softrdma_requester_segments(const struct softrdma_requester *req, const struct softrdma_send *send,
 	uint64_t offset, uint64_t len, struct softrdma_place *place);
 
 /*

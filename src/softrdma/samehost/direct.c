@@ -381,7 +381,7 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	uint64_t left = send->length - path->done;
 	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
 	/* if local memory is refused, the request goes by TCP, which reports the error */
-	bool copied = softrdma_requester_pieces(&link->requester, send, path->done, len, &place) == 0;
+	bool copied = softrdma_requester_segments(&link->requester, send, path->done, len, &place) == 0;
 	if (copied) {
 		pthread_mutex_lock(&path->own->inside);
 		atomic_fetch_add(&path->own->busy, 1);

@@ -8,7 +8,7 @@
 #include "softrdma/wire/crc.h"
 
 /* ISA-L takes the length as an int */
-#define PIECE_MAX (1u << 30)
+#define PART_MAX (1u << 30)
 
 uint32_t
 softrdma_crc32c(uint32_t crc, const void *bytes, size_t len)
@@ -18,10 +18,10 @@ softrdma_crc32c(uint32_t crc, const void *bytes, size_t len)
 	/* ISA-L inverts neither the initial value nor the result */
 	uint32_t state = ~crc;
 	while (len > 0) {
-		size_t piece = len < PIECE_MAX ? len : PIECE_MAX;
-		state = crc32_iscsi(at, (int)piece, state);
-		at += piece;
-		len -= piece;
+		size_t part = len < PART_MAX ? len : PART_MAX;
+		state = crc32_iscsi(at, (int)part, state);
+		at += part;
+		len -= part;
 	}
 	return ~state;
 }
