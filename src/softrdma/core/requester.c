@@ -59,7 +59,7 @@ softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t 
 {
 	assert(req->head == req->tail);
 	req->head = req->tx = req->tail = seq;
-	req->made = 0;
+	req->completed_locally = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
 
@@ -345,7 +345,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	if (req->resync_due) {
 		req->resync_due = false;
 		out->frame.opcode = SOFTRDMA_OP_RESYNC;
-		out->frame.seq = req->tx - req->made;
+		out->frame.seq = req->tx - req->completed_locally;
 		return true;
 	}
 	if (req->waiting || req->held || req->failed || req->tx == req->head)
@@ -358,7 +358,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	req->rewound = false;
 	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
 	out->frame.opcode = send->opcode;
-	out->frame.seq = req->tx - req->made;
+	out->frame.seq = req->tx - req->completed_locally;
 	if (is_segmented(send)) {
 		if (segment(req, send, out) != 0) {
 			softrdma_requester_fail_at(req, req->tx, IBV_WC_LOC_PROT_ERR);
@@ -386,10 +386,10 @@ softrdma_requester_alone(const struct softrdma_requester *req)
 }
 
 void
-softrdma_requester_made(struct softrdma_requester *req)
+softrdma_requester_complete_locally(struct softrdma_requester *req)
 {
 	complete_oldest(req, IBV_WC_SUCCESS);
-	req->made++;
+	req->completed_locally++;
 }
 
 /* true if the request is transmitted and has no response; if partly, a part of it is enough */
@@ -495,7 +495,7 @@ enum softrdma_response_action
 softrdma_requester_response(struct softrdma_requester *req, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
 {
-	const uint32_t seq = frame->seq + req->made;
+	const uint32_t seq = frame->seq + req->completed_locally;
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_ACK:
 		return acknowledged(req, seq);
@@ -516,7 +516,7 @@ softrdma_requester_response(struct softrdma_requester *req, const struct softrdm
 void
 softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_frame *frame)
 {
-	const uint32_t seq = frame->seq + req->made;
+	const uint32_t seq = frame->seq + req->completed_locally;
 	struct softrdma_send *send = send_at(req, seq);
 	assert(req->tail == seq);
 	send->arrived += frame->length;

@@ -65,7 +65,8 @@ struct softrdma_requester {
 	uint32_t rd_atom_max; /* reads and atomics that may be outstanding at a time */
 
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
-	uint32_t made;      /* requests completed locally; sequence numbers on the wire are lower by this */
+	/* requests completed without the responder; sequence numbers on the wire are lower by this */
+	uint32_t completed_locally;
 	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;  /* outstanding reads and atomics */
 	uint32_t fencing;   /* outstanding reads, atomics and flushes */
@@ -136,7 +137,7 @@ int softrdma_requester_segments(const struct softrdma_requester *req, const stru
  */
 const struct softrdma_send *softrdma_requester_alone(const struct softrdma_requester *req);
 /* completes that request locally, without the responder (direct.h) */
-void softrdma_requester_made(struct softrdma_requester *req);
+void softrdma_requester_complete_locally(struct softrdma_requester *req);
 
 /*
  * Takes the header of a response. PLACE: the frame's payload goes to *place; the caller calls

@@ -304,7 +304,7 @@ send_rest(struct softrdma_connection *conn)
 
 /* completes requests locally, in the memory of a peer on the same host; the rest follows in another turn */
 static void
-make_directly(struct softrdma_connection *conn)
+complete_locally(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	bool more = softrdma_direct_run(link);
@@ -320,7 +320,7 @@ softrdma_connection_send(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	if (link->shm_path)
-		make_directly(conn);
+		complete_locally(conn);
 	update_absence_timer(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
 	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;

@@ -415,7 +415,7 @@ softrdma_direct_run(struct softrdma_link *link)
 		size_t len = path->done - before;
 		if (path->done == send->length) {
 			path->done = 0;
-			softrdma_requester_made(&link->requester);
+			softrdma_requester_complete_locally(&link->requester);
 		}
 		budget = len < budget ? budget - len : 0;
 		if (budget == 0)

@@ -101,7 +101,7 @@ near_fini(struct pair_of_ids *p)
 static uint32_t
 made_by(const struct rdma_cm_id *id)
 {
-	return locked(link_of(id), link_of(id)->requester.made);
+	return locked(link_of(id), link_of(id)->requester.completed_locally);
 }
 
 static struct ibv_send_wr
