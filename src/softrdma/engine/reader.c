@@ -28,27 +28,41 @@ set_reader(struct softrdma_connection *conn, enum softrdma_reader reader)
 
 /* --- borrowers and pollers of one connection --- */
 
-bool
-softrdma_reader_borrow_locked(struct softrdma_connection *conn)
+/* another thread reads the socket from now on; false: epoll failed, and the progress thread goes on reading it */
+static bool
+give_socket(struct softrdma_connection *conn, enum softrdma_reader reader)
 {
-	if (conn->fd < 0 || conn->reader != SOFTRDMA_READER_ENGINE)
-		return false;
-	set_reader(conn, SOFTRDMA_READER_BORROWER);
-	conn->wants_space = softrdma_connection_is_full(conn);
+	set_reader(conn, reader);
 	if (softrdma_connection_watch_again(conn) == 0)
 		return true;
 	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	return false;
 }
 
-void
-softrdma_reader_return_locked(struct softrdma_connection *conn)
+/* the progress thread reads the socket again; the kernel reports once more what has come in between */
+static void
+take_socket_back(struct softrdma_connection *conn)
 {
-	assert(conn->reader == SOFTRDMA_READER_BORROWER);
 	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	conn->wants_space = softrdma_connection_is_full(conn);
 	if (conn->fd >= 0)
 		softrdma_connection_watch_again(conn);
+}
+
+bool
+softrdma_reader_borrow_locked(struct softrdma_connection *conn)
+{
+	if (conn->fd < 0 || conn->reader != SOFTRDMA_READER_ENGINE)
+		return false;
+	conn->wants_space = softrdma_connection_is_full(conn);
+	return give_socket(conn, SOFTRDMA_READER_BORROWER);
+}
+
+void
+softrdma_reader_return_locked(struct softrdma_connection *conn)
+{
+	assert(conn->reader == SOFTRDMA_READER_BORROWER);
+	take_socket_back(conn);
 }
 
 void
@@ -65,26 +79,21 @@ static void
 own(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	set_reader(conn, SOFTRDMA_READER_POLLER);
-	if (softrdma_connection_watch_again(conn) != 0) {
-		set_reader(conn, SOFTRDMA_READER_ENGINE);
+	if (!give_socket(conn, SOFTRDMA_READER_POLLER))
 		return;
-	}
-	__atomic_store_n(&link->requester.cq->has_owned, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&link->responder.cq->has_owned, true, __ATOMIC_RELAXED);
+	atomic_store_explicit(&link->requester.cq->has_owned, true, memory_order_relaxed);
+	atomic_store_explicit(&link->responder.cq->has_owned, true, memory_order_relaxed);
 	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, 1);
 }
 
-/* the progress thread reads the socket again; the kernel reports once more what has come in between */
 static void
 return_from_poller(struct softrdma_connection *conn)
 {
 	if (conn->reader != SOFTRDMA_READER_POLLER)
 		return;
-	softrdma_reader_leave(conn);
+	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
 	conn->idle_polls = 0;
-	conn->wants_space = softrdma_connection_is_full(conn);
-	softrdma_connection_watch_again(conn);
+	take_socket_back(conn);
 	/* no edge reports what TLS or records hold already: the poller has left it for its next poll */
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
@@ -93,9 +102,9 @@ return_from_poller(struct softrdma_connection *conn)
 void
 softrdma_reader_stop_polling(struct softrdma_cq *cq)
 {
-	if (!__atomic_load_n(&cq->has_owned, __ATOMIC_RELAXED))
+	if (!atomic_load_explicit(&cq->has_owned, memory_order_relaxed))
 		return;
-	__atomic_store_n(&cq->has_owned, false, __ATOMIC_RELAXED);
+	atomic_store_explicit(&cq->has_owned, false, memory_order_relaxed);
 	pthread_mutex_lock(&cq->links_lock);
 	for (unsigned i = 0; i < cq->link_count; i++) {
 		pthread_mutex_lock(&cq->links[i]->lock);

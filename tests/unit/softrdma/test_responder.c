@@ -673,7 +673,8 @@ test_too_many_reads_and_atomics(void **state)
 			SOFTRDMA_SERVICE_DISCARD);
 		assert_true(softrdma_responder_has_failed(f->resp));
 		for (uint32_t i = 0; i < RD_ATOM_MAX; i++)
-			says(f, SOFTRDMA_OP_READ_RESPONSE, i); /* earlier requests get their responses first */
+			says(f, SOFTRDMA_OP_READ_RESPONSE,
+				i); /* earlier requests get their responses first */
 		says_nak(f, INVALID, RD_ATOM_MAX);
 		says_nothing(f);
 		free_fixture(f);
