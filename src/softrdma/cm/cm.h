@@ -88,7 +88,8 @@ struct softrdma_id {
 	bool sync;        /* true if created without a channel: calls wait for their own event */
 	bool established; /* written under the link's lock */
 	pthread_cond_t acked;
-	unsigned taken, completed; /* events handed out, and acknowledged */
+	atomic_uint taken;  /* events handed out; counted under the channel's lock */
+	unsigned completed; /* events acknowledged */
 	/*
 	 * A connection reports two events: the outcome of the attempt, and DISCONNECTED. They are allocated
 	 * before it begins, so that they can be reported even without memory. Linked by next.

@@ -262,7 +262,7 @@ softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_
 			channel->first = event->next;
 			softrdma_notify_take(fd);
 			/* counted before the id can be destroyed: rdma_destroy_id() takes this lock, then waits */
-			__atomic_fetch_add(&event->owner->taken, 1, __ATOMIC_SEQ_CST);
+			atomic_fetch_add(&event->owner->taken, 1);
 		}
 		pthread_mutex_unlock(&channel->lock);
 		if (event) {
@@ -296,7 +296,7 @@ softrdma_rdma_ack_cm_event(struct rdma_cm_event *rdma_event)
 void
 softrdma_id_wait_for_acks(struct softrdma_id *id)
 {
-	while (id->completed != __atomic_load_n(&id->taken, __ATOMIC_SEQ_CST))
+	while (id->completed != atomic_load(&id->taken))
 		pthread_cond_wait(&id->acked, &id->lock);
 }
 

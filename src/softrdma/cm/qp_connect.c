@@ -459,7 +459,7 @@ handle_incoming(struct softrdma_qp_connect *qpc)
 static void
 go_on(struct softrdma_qp_connect *qpc)
 {
-	if (__atomic_load_n(&qpc->qp->link->failed, __ATOMIC_ACQUIRE))
+	if (atomic_load_explicit(&qpc->qp->link->failed, memory_order_acquire))
 		softrdma_qp_connect_end(qpc, SOFTRDMA_QP_CONNECT_FAILED);
 	bool open =
 		qpc->state == SOFTRDMA_QP_CONNECT_ACCEPTING || qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;

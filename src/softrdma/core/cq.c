@@ -180,14 +180,14 @@ softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited
 {
 	bool raise = false;
 	pthread_mutex_lock(&cq->lock);
-	uint32_t count = __atomic_load_n(&cq->count, __ATOMIC_RELAXED);
+	uint32_t count = atomic_load_explicit(&cq->count, memory_order_relaxed);
 	bool fits = !cq->overrun && count < cq->capacity;
 	if (fits) {
 		uint32_t at = cq->head + count;
 		cq->ring[at < cq->capacity ? at : at - cq->capacity] = *wc;
-		__atomic_store_n(&cq->count, count + 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&cq->count, count + 1, memory_order_release);
 	} else if (!cq->overrun) {
-		__atomic_store_n(&cq->overrun, true, __ATOMIC_RELAXED);
+		atomic_store_explicit(&cq->overrun, true, memory_order_relaxed);
 		SOFTRDMA_LOG(ERROR,
 			"a completion queue of %u entries is overrun: make it as large as the queues that "
 			"complete in it, or poll it more often",
@@ -208,13 +208,13 @@ softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	int n = 0;
 	pthread_mutex_lock(&cq->lock);
-	uint32_t count = cq->count;
+	uint32_t count = atomic_load_explicit(&cq->count, memory_order_relaxed);
 	while (n < num_entries && count > 0) {
 		wc[n++] = cq->ring[cq->head];
 		cq->head = cq->head + 1 < cq->capacity ? cq->head + 1 : 0;
 		count--;
 	}
-	__atomic_store_n(&cq->count, count, __ATOMIC_RELEASE);
+	atomic_store_explicit(&cq->count, count, memory_order_release);
 	if (n == 0 && cq->overrun)
 		n = -1;
 	pthread_mutex_unlock(&cq->lock);

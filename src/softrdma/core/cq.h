@@ -11,6 +11,7 @@
 #define SOFTRDMA_CQ_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,9 +48,10 @@ struct softrdma_cq {
 	pthread_mutex_t lock; /* guards the ring; no other lock is taken under it */
 	struct ibv_wc *ring;
 	uint32_t capacity;
-	uint32_t head;  /* oldest entry */
-	uint32_t count; /* written under the lock, peeked at without it */
-	bool overrun; /* true if a completion was lost: none is put in after it, and polling fails once the ring is empty;
+	uint32_t head;     /* oldest entry */
+	atomic_uint count; /* written under the lock, peeked at without it */
+	atomic_bool
+		overrun; /* true if a completion was lost: none is put in after it, and polling fails once the ring is empty;
 			 peeked at without the lock, too */
 	enum softrdma_armed armed;
 
@@ -64,7 +66,7 @@ struct softrdma_cq {
 	struct softrdma_link **links;
 	unsigned link_count, link_capacity;
 	/* true if a poller may own the sockets of some of them; no lock, a hint for a thread that arms the queue */
-	bool has_owned;
+	atomic_bool has_owned;
 };
 
 static inline struct softrdma_comp_channel *

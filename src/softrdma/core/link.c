@@ -104,8 +104,8 @@ softrdma_link_break(struct softrdma_link *link)
 void
 softrdma_link_fail(struct softrdma_link *link, enum ibv_wc_status status)
 {
-	__atomic_store_n(&link->failed, true,
-		__ATOMIC_RELEASE); /* a thread that posts a receive reads it without the lock */
+	/* a thread that posts a receive reads it without the lock */
+	atomic_store_explicit(&link->failed, true, memory_order_release);
 	if (link->qp)
 		link->qp->state = IBV_QPS_ERR;
 	softrdma_requester_fail(&link->requester, status);

@@ -96,7 +96,7 @@ struct softrdma_link {
 	void (*delete)(struct softrdma_link *link); /* called when the last reference is dropped */
 
 	enum softrdma_link_state state;
-	bool failed; /* true if the queue pair is in error; peeked at without the lock */
+	atomic_bool failed; /* true if the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
 	/*
 	 * True if connected by hand. No event reports the peer's end to the application then, so its requests must

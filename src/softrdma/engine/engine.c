@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -44,10 +45,10 @@ static struct {
 	bool running, stopping;
 	uint64_t spin_ns;
 	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
-	unsigned work_count;                       /* peeked at without the lock */
+	atomic_uint work_count;                    /* peeked at without the lock */
 	struct softrdma_watched *retired;          /* to be released after the current batch of events */
 
-	int timed[SOFTRDMA_BEATS];                     /* peeked at without the lock */
+	atomic_int timed[SOFTRDMA_BEATS];              /* peeked at without the lock */
 	void (*tickers[TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
 	uint64_t alarm_ns;                             /* the earliest one; 0: none */
 } engine = {
@@ -152,7 +153,7 @@ softrdma_engine_queue(struct softrdma_watched *watched)
 		else
 			engine.work = watched;
 		engine.work_last = watched;
-		__atomic_fetch_add(&engine.work_count, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&engine.work_count, 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&engine.lock);
 	if (wake)
@@ -162,7 +163,7 @@ softrdma_engine_queue(struct softrdma_watched *watched)
 bool
 softrdma_engine_has_queued(void)
 {
-	return __atomic_load_n(&engine.work_count, __ATOMIC_RELAXED) > 0;
+	return atomic_load_explicit(&engine.work_count, memory_order_relaxed) > 0;
 }
 
 static struct softrdma_watched *
@@ -172,7 +173,7 @@ take_work(void)
 	struct softrdma_watched *watched = engine.work;
 	assert(watched); /* only this thread takes objects out, and at most as many as it has counted */
 	engine.work = watched->work_next;
-	__atomic_fetch_sub(&engine.work_count, 1, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&engine.work_count, 1, memory_order_relaxed);
 	watched->queued = false;
 	pthread_mutex_unlock(&engine.lock);
 	return watched;
@@ -254,7 +255,7 @@ softrdma_engine_timed(enum softrdma_beat beat, int change)
 	/* below 0 if a log function has forked, and returned in the child to what the parent had timed */
 	const int sum = engine.timed[beat] + change;
 	const int timed = sum > 0 ? sum : 0;
-	__atomic_store_n(&engine.timed[beat], timed, __ATOMIC_RELAXED);
+	atomic_store_explicit(&engine.timed[beat], timed, memory_order_relaxed);
 	pthread_mutex_unlock(&engine.lock);
 	if (change > 0 && timed == change)
 		wake_thread();
@@ -263,7 +264,7 @@ softrdma_engine_timed(enum softrdma_beat beat, int change)
 bool
 softrdma_engine_is_timed(enum softrdma_beat beat)
 {
-	return __atomic_load_n(&engine.timed[beat], __ATOMIC_RELAXED) > 0;
+	return atomic_load_explicit(&engine.timed[beat], memory_order_relaxed) > 0;
 }
 
 void

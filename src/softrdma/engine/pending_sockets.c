@@ -4,6 +4,7 @@
 /* pending_sockets.c -- listeners and pending (half-open) connections, and their share of the progress thread's time */
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -38,13 +39,14 @@ static struct pending_sockets {
 	uint64_t paused_until_ns; /* 0: no pause */
 } pending_sockets = { .epoll_fd = -1 };
 
-static bool connections_busy; /* true if connections had something to do since the last charge; any thread */
+static atomic_bool
+	connections_busy; /* true if connections had something to do since the last charge; any thread */
 
 void
 softrdma_pending_sockets_after_fork(void)
 {
 	pending_sockets = (struct pending_sockets){ .epoll_fd = -1 };
-	__atomic_store_n(&connections_busy, false, __ATOMIC_RELAXED);
+	atomic_store_explicit(&connections_busy, false, memory_order_relaxed);
 }
 
 static bool
@@ -62,7 +64,7 @@ charge(uint64_t begin_ns, uint64_t end_ns)
 	pending_sockets.paid_until_ns += SHARE * (end_ns - begin_ns);
 	if (pending_sockets.paid_until_ns > end_ns + PAUSE_MAX_NS)
 		pending_sockets.paid_until_ns = end_ns + PAUSE_MAX_NS;
-	if (__atomic_exchange_n(&connections_busy, false, __ATOMIC_RELAXED))
+	if (atomic_exchange_explicit(&connections_busy, false, memory_order_relaxed))
 		pending_sockets.give_way_until_ns = end_ns + GIVE_WAY_NS;
 	bool ahead = pending_sockets.paid_until_ns > end_ns + AHEAD_NS;
 	if (ahead && end_ns < pending_sockets.give_way_until_ns && may_come(false))
@@ -177,8 +179,8 @@ void
 softrdma_pending_sockets_give_way(void)
 {
 	/* many threads come here for each input, and the flag is rarely unset: a load is cheaper than a store */
-	if (!__atomic_load_n(&connections_busy, __ATOMIC_RELAXED))
-		__atomic_store_n(&connections_busy, true, __ATOMIC_RELAXED);
+	if (!atomic_load_explicit(&connections_busy, memory_order_relaxed))
+		atomic_store_explicit(&connections_busy, true, memory_order_relaxed);
 }
 
 uint64_t

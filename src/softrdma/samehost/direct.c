@@ -290,9 +290,9 @@ find_region(const struct shm_path *path, const struct softrdma_send *send,
 	}
 	if (at == NULL || send->key == 0) /* 0 marks an entry without a region */
 		return false;
-	region->addr = __atomic_load_n(&at->addr, __ATOMIC_RELAXED);
-	region->length = __atomic_load_n(&at->length, __ATOMIC_RELAXED);
-	region->serial = __atomic_load_n(&at->serial, __ATOMIC_RELAXED);
+	region->addr = atomic_load_explicit(&at->addr, memory_order_relaxed);
+	region->length = atomic_load_explicit(&at->length, memory_order_relaxed);
+	region->serial = atomic_load_explicit(&at->serial, memory_order_relaxed);
 	if (at->pd != path->peer->pd || (at->access & right) != right || send->remote_addr < region->addr)
 		return false;
 	uint64_t offset = send->remote_addr - region->addr;

@@ -42,8 +42,8 @@ struct softrdma_mr;
 struct softrdma_registry_region {
 	_Alignas(SOFTRDMA_REGISTRY_ALIGN) atomic_uint key; /* 0: the entry is free, or its region is hidden */
 	int32_t access;
-	uint64_t serial; /* unique among all regions that the process has published */
-	uint64_t addr, length;
+	atomic_uint_fast64_t serial; /* unique among all regions that the process has published */
+	atomic_uint_fast64_t addr, length;
 	uint64_t pd;
 };
 

@@ -158,11 +158,11 @@ int
 softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
-	if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0) {
+	if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0) {
 		/* empty: the poller serves the connections itself, which saves a thread switch */
 		softrdma_reader_poll(cq);
-		if (__atomic_load_n(&cq->count, __ATOMIC_ACQUIRE) == 0 &&
-			!__atomic_load_n(&cq->overrun, __ATOMIC_RELAXED))
+		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
+			!atomic_load_explicit(&cq->overrun, memory_order_relaxed))
 			return 0;
 	}
 	return softrdma_cq_pop(cq, num_entries, wc);

@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,7 +193,7 @@ static struct device_context first_context;
 
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device_context *contexts; /* this process's own, if there is one, then its parent's and so on */
-static struct ibv_context *own_context; /* NULL: not made yet; set once in the life of the process */
+static struct ibv_context *_Atomic own_context; /* NULL: not made yet; set once in the life of the process */
 
 /* the caller holds the lock; NULL: no memory */
 static struct ibv_context *
@@ -211,12 +212,12 @@ make_context(void)
 struct ibv_context *
 softrdma_context(void)
 {
-	struct ibv_context *context = __atomic_load_n(&own_context, __ATOMIC_ACQUIRE);
+	struct ibv_context *context = atomic_load_explicit(&own_context, memory_order_acquire);
 	if (context)
 		return context;
 	pthread_mutex_lock(&context_lock);
 	if (own_context == NULL)
-		__atomic_store_n(&own_context, make_context(), __ATOMIC_RELEASE);
+		atomic_store_explicit(&own_context, make_context(), memory_order_release);
 	context = own_context;
 	pthread_mutex_unlock(&context_lock);
 	return context;
@@ -231,7 +232,7 @@ softrdma_device(void)
 bool
 softrdma_is_inherited(const struct ibv_context *context)
 {
-	return context != __atomic_load_n(&own_context, __ATOMIC_RELAXED);
+	return context != atomic_load_explicit(&own_context, memory_order_relaxed);
 }
 
 void

@@ -163,7 +163,7 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 static void
 flush_receives(struct softrdma_link *link)
 {
-	if (!__atomic_load_n(&link->failed, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&link->failed, memory_order_acquire))
 		return;
 	pthread_mutex_lock(&link->lock);
 	softrdma_responder_fail(&link->responder);

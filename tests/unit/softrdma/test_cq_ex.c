@@ -202,7 +202,7 @@ test_threads(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, poll_many, cq), 0);
 	struct softrdma_cq *soft = softrdma_cq_of(ibv_cq_ex_to_cq(cq));
 	for (uint64_t i = 0; i < 2000; i++) {
-		while (__atomic_load_n(&soft->count, __ATOMIC_ACQUIRE) == 3)
+		while (atomic_load(&soft->count) == 3)
 			sched_yield();
 		assert_true(push(cq, i));
 	}

@@ -181,7 +181,7 @@ test_needs_no_other_thread(void **state)
 	/* without a waiting thread, the progress thread serves the connections again */
 	the_mem[0]++;
 	post_write(p.active->qp, the_mr, 64, 4);
-	wait_until(__atomic_load_n(&softrdma_cq_of(event_cq)->count, __ATOMIC_ACQUIRE) == 1);
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1);
 	expect_wc(event_cq, 4);
 	assert_int_equal(the_mem[MEM_SIZE / 2], the_mem[0]);
 	pair_fini(&p);
