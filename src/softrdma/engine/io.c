@@ -16,8 +16,8 @@
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
-#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/registry.h"
 
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before all others */
 static unsigned users;

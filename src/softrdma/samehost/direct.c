@@ -15,9 +15,9 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
-#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/samehost/local_peer.h"
+#include "softrdma/samehost/registry.h"
 
 /* nanoseconds between two checks of a peer that accesses memory being deregistered */
 #define LOOK_NS 20000

@@ -192,7 +192,7 @@ softrdma_cm_msg_warn_if_open(const struct sockaddr *addr, const char *what)
 	if (is_loopback(addr))
 		return false;
 	SOFTRDMA_LOG(WARNING,
-		"%s at %s without TLS: nothing is encrypted, and nobody has to show who he is "
+		"%s at %s without TLS: nothing is encrypted, and peers need not prove who they are "
 		"(softrdma(7), SOFTRDMA_TLS_CERT)",
 		what, softrdma_address_name(addr, name, sizeof(name)));
 	return true;
