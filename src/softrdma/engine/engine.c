@@ -345,7 +345,8 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 	int timed[SOFTRDMA_BEATS];
 	void (*tickers[TICKERS_MAX])(uint64_t now_ns);
 	pthread_mutex_lock(&engine.lock);
-	memcpy(timed, engine.timed, sizeof(timed));
+	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
+		timed[beat] = engine.timed[beat];
 	memcpy(tickers, engine.tickers, sizeof(tickers));
 	uint64_t alarm_ns = engine.alarm_ns;
 	pthread_mutex_unlock(&engine.lock);
