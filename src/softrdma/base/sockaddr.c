@@ -8,6 +8,14 @@
 
 #include "softrdma/base/sockaddr.h"
 
+socklen_t
+softrdma_address_length(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET)
+		return sizeof(struct sockaddr_in);
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+}
+
 bool
 softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right)
 {
@@ -31,10 +39,8 @@ const char *
 softrdma_address_name(const struct sockaddr *addr, char *buf, size_t size)
 {
 	char host[NI_MAXHOST], port[NI_MAXSERV];
-	socklen_t len =
-		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) !=
-		0)
+	if (getnameinfo(addr, softrdma_address_length(addr), host, sizeof(host), port, sizeof(port),
+		    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return "an unknown address";
 	bool v6 = addr->sa_family == AF_INET6;
 	snprintf(buf, size, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);

@@ -19,6 +19,9 @@ union softrdma_address {
 	struct sockaddr_storage storage;
 };
 
+/* bytes of an address for the calls of sockets; 0: neither IPv4 nor IPv6 */
+socklen_t softrdma_address_length(const struct sockaddr *addr);
+
 /* true if both name the same host; ports are not compared. For IPv4 and IPv6. */
 bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
 /* the same with the port */

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/handshake.h"
@@ -142,14 +143,6 @@ softrdma_rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	}
 }
 
-static socklen_t
-address_length(const struct sockaddr *addr)
-{
-	if (addr->sa_family == AF_INET)
-		return sizeof(struct sockaddr_in);
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
-}
-
 /* sets the id's device, which is always the same one and has all addresses of the machine */
 static void
 use_device(struct softrdma_id *id)
@@ -164,7 +157,7 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_bind_addr"))
 		return -1;
-	socklen_t len = address_length(addr);
+	socklen_t len = softrdma_address_length(addr);
 	if (len == 0)
 		return softrdma_cm_result(EAFNOSUPPORT);
 
@@ -195,7 +188,8 @@ find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 	if (fd < 0)
 		return errno;
 	int ret = 0;
-	if (connect(fd, dst, address_length(dst)) != 0 || getsockname(fd, (struct sockaddr *)src, &len) != 0)
+	if (connect(fd, dst, softrdma_address_length(dst)) != 0 ||
+		getsockname(fd, (struct sockaddr *)src, &len) != 0)
 		ret = errno;
 	close(fd);
 	/* the port is that of the datagram socket; the connection will have its own */
@@ -221,8 +215,8 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_addr"))
 		return -1;
-	socklen_t len = address_length(dst_addr);
-	if (len == 0 || (src_addr && address_length(src_addr) == 0))
+	socklen_t len = softrdma_address_length(dst_addr);
+	if (len == 0 || (src_addr && softrdma_address_length(src_addr) == 0))
 		return softrdma_cm_result(EAFNOSUPPORT);
 
 	struct sockaddr_storage src = { 0 };
@@ -236,7 +230,7 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 	/* a bound id keeps its source address, as with the kernel's connection manager */
 	const bool idle = id->state == SOFTRDMA_ID_IDLE;
 	if (idle && src_addr) {
-		memcpy(&id->id.route.addr.src_storage, src_addr, address_length(src_addr));
+		memcpy(&id->id.route.addr.src_storage, src_addr, softrdma_address_length(src_addr));
 		id->source_given = true;
 	} else if (idle) {
 		memcpy(&id->id.route.addr.src_storage, &src, sizeof(src));

@@ -146,7 +146,7 @@ static void
 connect_again(struct softrdma_handshaker *hand)
 {
 	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
-	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	socklen_t len = softrdma_address_length(dst);
 	hand->role = CONNECTING;
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	int ret = connect(hand->pending.fd, dst, len);
@@ -382,9 +382,7 @@ connecting_socket(struct softrdma_id *id, int *fd_ptr)
 	if (id->source_given) {
 		const int one = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
-		socklen_t len =
-			src->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-		if (bind(fd, src, len) != 0) {
+		if (bind(fd, src, softrdma_address_length(src)) != 0) {
 			int ret = errno;
 			softrdma_fork_close(fd);
 			return ret;
@@ -401,7 +399,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 	if (param == NULL)
 		param = &nothing;
-	if (id->link == NULL || (dst->sa_family != AF_INET && dst->sa_family != AF_INET6))
+	if (id->link == NULL || softrdma_address_length(dst) == 0)
 		return EINVAL;
 	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
 		return EINVAL;
@@ -412,8 +410,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		ret = connecting_socket(id, &fd);
 	if (ret)
 		return ret;
-	socklen_t len = dst->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	int refused = connect(fd, dst, len) == 0 || errno == EINPROGRESS ? 0 : errno;
+	int refused = connect(fd, dst, softrdma_address_length(dst)) == 0 || errno == EINPROGRESS ? 0 : errno;
 	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
 	if (pending == NULL)
 		return ret;
@@ -533,9 +530,8 @@ int
 softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 {
 	const int one = 1;
-	socklen_t len =
-		addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+	socklen_t len = softrdma_address_length(addr);
+	if (len == 0)
 		return EAFNOSUPPORT;
 	int fd = softrdma_fork_socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)

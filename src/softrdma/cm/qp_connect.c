@@ -275,8 +275,7 @@ start_attempt(struct softrdma_qp_connect *qpc)
 		peer = own; /* one socket connects to itself: TCP's simultaneous open */
 	else
 		softrdma_gid_locate(&attr->ah_attr.grh.dgid, attr->dest_qp_num, &peer);
-	socklen_t len = peer.any.sa_family == AF_INET6 ? sizeof(peer.in6) : sizeof(peer.in);
-	if (connect(fd, &peer.any, len) != 0 && errno != EINPROGRESS) {
+	if (connect(fd, &peer.any, softrdma_address_length(&peer.any)) != 0 && errno != EINPROGRESS) {
 		ret = errno;
 		softrdma_fork_close(fd);
 		return ret;

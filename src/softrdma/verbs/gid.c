@@ -94,8 +94,7 @@ static void
 add_entry(const struct ifaddrs *at, bool tagged)
 {
 	struct gid_entry entry = { .fd = -1, .tagged = tagged };
-	bool v6 = at->ifa_addr->sa_family == AF_INET6;
-	memcpy(&entry.address, at->ifa_addr, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+	memcpy(&entry.address, at->ifa_addr, softrdma_address_length(at->ifa_addr));
 	entry.ifindex = if_nametoindex(at->ifa_name);
 	for (unsigned i = 0; i < gids.count; i++) {
 		if (gids.entries[i].tagged == tagged &&
@@ -158,7 +157,7 @@ keep_port(union softrdma_address *address, int *fd_ptr)
 {
 	const int one = 1;
 	bool v6 = address->any.sa_family == AF_INET6;
-	socklen_t len = v6 ? sizeof(address->in6) : sizeof(address->in);
+	socklen_t len = softrdma_address_length(&address->any);
 	int fd = softrdma_fork_socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
@@ -290,7 +289,7 @@ softrdma_gid_find_route(const union ibv_gid *gid)
 	if (fd < 0)
 		return errno;
 	/* a datagram socket sends nothing here: the kernel only looks up the route */
-	int ret = connect(fd, &where.any, v6 ? sizeof(where.in6) : sizeof(where.in)) == 0 ? 0 : errno;
+	int ret = connect(fd, &where.any, softrdma_address_length(&where.any)) == 0 ? 0 : errno;
 	softrdma_fork_close(fd);
 	return ret;
 }
