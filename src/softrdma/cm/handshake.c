@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,21 +19,19 @@
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
+#include "softrdma/cm/outgoing.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/wire/cm_msg.h"
-#include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
 enum role {
 	READING_REQUEST,   /* passive: there is no id yet; TLS comes first. 0: the role of a new one */
-	CONNECTING,        /* active: the socket is not connected yet */
+	REQUESTING,        /* active: connects, sends CONNECT and reads the reply (outgoing.h) */
 	REFUSED,           /* active: there is no listener; the socket is connected again at the deadline */
-	SECURING,          /* active: TLS is being agreed on */
-	AWAITING_REPLY,    /* active: CONNECT is sent */
 	AWAITING_QP,       /* active: ACCEPT has come, and the application makes its own queue pair ready */
 	AWAITING_LOOK,     /* passive: CONNECT has come; what the peer sent before it is handled first */
 	AWAITING_DECISION, /* passive: the application has the new id, or will get it, and has not decided */
@@ -48,7 +45,7 @@ struct softrdma_handshaker {
 	struct softrdma_pending pending; /* first */
 	enum role role;
 	struct softrdma_id *id; /* READING_REQUEST, AWAITING_LOOK: NULL */
-	uint64_t patient_until; /* CONNECTING, REFUSED: a refused attempt is repeated until then, in ns */
+	uint64_t patient_until; /* REQUESTING, REFUSED: a refused attempt is repeated until then, in ns */
 	uint64_t told_at;       /* AWAITING_LOOK: softrdma_pending_sockets_look_after_next() */
 	bool peer_gone;         /* AWAITING_DECISION: the other side has given up */
 };
@@ -59,11 +56,23 @@ static struct softrdma_log_limit rejected_by_fault = SOFTRDMA_LOG_LIMIT;
 
 static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
+static bool connected(struct softrdma_pending *pending);
+static const struct softrdma_credentials *credentials_of_request(const struct softrdma_pending *pending);
+static void replied(struct softrdma_pending *pending);
+static void step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum);
+
+static const struct softrdma_outgoing_ops outgoing_ops = {
+	.connected = connected,
+	.credentials = credentials_of_request,
+	.replied = replied,
+	.failed = step_failed,
+};
 
 static const struct softrdma_pending_kind kind = {
 	.size = sizeof(struct softrdma_handshaker),
 	.progress = progress,
 	.expired = expired,
+	.outgoing = &outgoing_ops,
 };
 
 static void
@@ -97,8 +106,6 @@ fill_parameters(struct softrdma_handshake *hs, const struct rdma_conn_param *par
 		hs->initiator_depth = at_most(hs->initiator_depth, peer->responder_resources);
 	}
 }
-
-/* --- agreement --- */
 
 /* --- the active side --- */
 
@@ -146,14 +153,13 @@ static void
 connect_again(struct softrdma_handshaker *hand)
 {
 	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
-	socklen_t len = softrdma_address_length(dst);
-	hand->role = CONNECTING;
+	hand->role = REQUESTING;
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
-	int ret = connect(hand->pending.fd, dst, len);
-	if (ret != 0 && errno == ECONNABORTED)
-		ret = connect(hand->pending.fd, dst, len);
-	if (ret != 0 && errno != EINPROGRESS)
-		not_connected(hand, errno);
+	int error = softrdma_outgoing_connect(hand->pending.fd, dst);
+	if (error == ECONNABORTED)
+		error = softrdma_outgoing_connect(hand->pending.fd, dst);
+	if (error)
+		not_connected(hand, error);
 }
 
 static void
@@ -182,23 +188,6 @@ remember_source(struct softrdma_id *id, int fd)
 	getsockname(fd, &id->id.route.addr.src_addr, &len);
 }
 
-/* sends CONNECT on a stream that is ready for it */
-static void
-ask(struct softrdma_handshaker *hand)
-{
-	int error = softrdma_cm_msg_send_request(hand->pending.fd, hand->pending.tls, &hand->pending.msg);
-	if (error) {
-		socket_failed(hand, error);
-		return;
-	}
-	hand->role = AWAITING_REPLY;
-	/* the request is needed again when the reply comes */
-	softrdma_handshake_decode(hand->pending.msg.bytes, &hand->id->asked);
-	hand->pending.msg.length = 0;
-	memset(&hand->pending.msg.peer, 0, sizeof(hand->pending.msg.peer));
-	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
-}
-
 /* the server has not proved its identity, or does not trust this side and has ended the stream */
 static void
 not_trusted(struct softrdma_handshaker *hand)
@@ -211,55 +200,53 @@ not_trusted(struct softrdma_handshaker *hand)
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
 
-/* goes on with the TLS handshake */
-static void
-secure(struct softrdma_handshaker *hand)
+static bool
+connected(struct softrdma_pending *pending)
 {
-	switch (softrdma_cm_msg_secure(hand->pending.tls)) {
-	case SOFTRDMA_CM_MSG_INCOMPLETE:
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	remember_source(hand->id, pending->fd);
+	/* TLS has as long as TCP had */
+	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	return true;
+}
+
+static const struct softrdma_credentials *
+credentials_of_request(const struct softrdma_pending *pending)
+{
+	const struct softrdma_handshaker *hand = (const struct softrdma_handshaker *)pending;
+	return hand->id->credentials;
+}
+
+static void
+step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum)
+{
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	switch (failure) {
+	case SOFTRDMA_OUTGOING_NOT_CONNECTED:
+		not_connected(hand, errnum);
 		return;
-	case SOFTRDMA_CM_MSG_COMPLETE:
-		ask(hand);
+	case SOFTRDMA_OUTGOING_NOT_SENT:
+		socket_failed(hand, errnum);
 		return;
-	case SOFTRDMA_CM_MSG_NOT_OURS:
+	case SOFTRDMA_OUTGOING_NO_TLS:
 		no_reply_of_ours(hand, "does not use TLS, as this side must");
 		return;
-	default:
+	case SOFTRDMA_OUTGOING_NOT_TRUSTED:
 		not_trusted(hand);
 		return;
-	}
-}
-
-static void
-begin_tls(struct softrdma_handshaker *hand)
-{
-	int error =
-		softrdma_tls_new(hand->id->credentials->context, hand->pending.fd, true, &hand->pending.tls);
-	if (error) {
-		socket_failed(hand, error);
+	case SOFTRDMA_OUTGOING_ENDED:
+		no_reply_of_ours(hand, "has closed the connection without a reply");
+		return;
+	case SOFTRDMA_OUTGOING_NOT_OURS:
+		no_reply_of_ours(hand, "does not speak the protocol of the software device");
+		return;
+	case SOFTRDMA_OUTGOING_OTHER_VERSION:
+		no_reply_of_this_version(hand);
+		return;
+	case SOFTRDMA_OUTGOING_DAMAGED:
+		no_reply_of_ours(hand, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	}
-	hand->role = SECURING;
-	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
-	secure(hand);
-}
-
-static void
-socket_connected(struct softrdma_handshaker *hand)
-{
-	int error = 0;
-	socklen_t len = sizeof(error);
-	if (getsockopt(hand->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-		error = errno;
-	if (error) {
-		not_connected(hand, error);
-		return;
-	}
-	remember_source(hand->id, hand->pending.fd);
-	if (hand->id->credentials)
-		begin_tls(hand);
-	else
-		ask(hand);
 }
 
 static void
@@ -331,33 +318,12 @@ rejected(struct softrdma_handshaker *hand)
 }
 
 static void
-read_reply(struct softrdma_handshaker *hand)
+replied(struct softrdma_pending *pending)
 {
-	switch (softrdma_cm_msg_read(hand->pending.fd, hand->pending.tls, &hand->pending.msg)) {
-	case SOFTRDMA_CM_MSG_INCOMPLETE:
-		return;
-	case SOFTRDMA_CM_MSG_ENDED:
-		if (hand->pending.tls && *softrdma_tls_why(hand->pending.tls)) {
-			not_trusted(hand); /* the server checks this side last, after SECURING has ended */
-			return;
-		}
-		no_reply_of_ours(hand, "has closed the connection without a reply");
-		return;
-	case SOFTRDMA_CM_MSG_NOT_OURS:
-		no_reply_of_ours(hand, "does not speak the protocol of the software device");
-		return;
-	case SOFTRDMA_CM_MSG_OTHER_VERSION:
-		no_reply_of_this_version(hand);
-		return;
-	case SOFTRDMA_CM_MSG_DAMAGED:
-		no_reply_of_ours(hand, "has sent a reply that was damaged on its way (CRC32C)");
-		return;
-	default:
-		break;
-	}
-	if (hand->pending.msg.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
+	if (pending->msg.peer.type == SOFTRDMA_HANDSHAKE_ACCEPT)
 		accepted(hand);
-	else if (hand->pending.msg.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
+	else if (pending->msg.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
 		rejected(hand);
 	else
 		no_reply_of_ours(hand, "has replied with a request");
@@ -410,12 +376,12 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		ret = connecting_socket(id, &fd);
 	if (ret)
 		return ret;
-	int refused = connect(fd, dst, softrdma_address_length(dst)) == 0 || errno == EINPROGRESS ? 0 : errno;
-	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
+	int refused = softrdma_outgoing_connect(fd, dst);
+	struct softrdma_pending *pending = softrdma_outgoing_new(&kind, fd, &ret);
 	if (pending == NULL)
 		return ret;
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
-	hand->role = CONNECTING;
+	hand->role = REQUESTING;
 	hand->id = id;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_CONNECT,
@@ -424,9 +390,9 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	};
 	fill_parameters(&hs, param, NULL);
 	softrdma_cm_msg_encode(&hand->pending.msg, &hs, param->private_data, param->private_data_len);
+	id->asked = hs;
 	id->handshaker = hand;
 	id->state = SOFTRDMA_ID_CONNECTING;
-	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	hand->patient_until =
 		softrdma_now_ns() + (uint64_t)softrdma_refused_patience_ms() * SOFTRDMA_NS_PER_MS;
 	if (refused)
@@ -651,24 +617,11 @@ progress(struct softrdma_pending *pending, uint32_t events)
 {
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
 	switch (hand->role) {
-	case CONNECTING:
-		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-			socket_connected(hand);
-		/* the same event covers a server that sends before it gets the request */
-		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
-			read_reply(hand);
-		break;
-	case SECURING:
-		secure(hand);
-		/* no event comes for bytes that TLS holds already */
-		if (hand->pending.fd >= 0 && hand->role == AWAITING_REPLY)
-			read_reply(hand);
+	case REQUESTING:
+		softrdma_outgoing_progress(pending, events);
 		break;
 	case REFUSED:     /* a late event of the refused attempt */
 	case AWAITING_QP: /* if the peer has left, the link finds that when it reads the stream */
-		break;
-	case AWAITING_REPLY:
-		read_reply(hand);
 		break;
 	case READING_REQUEST:
 		read_request(hand);

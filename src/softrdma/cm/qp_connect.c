@@ -11,30 +11,27 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
+#include "softrdma/cm/outgoing.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/cm/qp_listener.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/wire/cm_msg.h"
-#include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 
 #define BUCKETS 1024
 
 enum role {
-	AWAITING_JOIN,   /* incoming: JOIN is not complete yet; TLS comes first. 0: the role of a new one */
-	WAITING,         /* incoming: for a queue pair that is not ready yet */
-	CONNECTING,      /* outgoing: the socket is not connected yet */
-	SECURING,        /* outgoing: TLS is being agreed on */
-	AWAITING_ACCEPT, /* outgoing: JOIN is sent */
+	AWAITING_JOIN, /* incoming: JOIN is not complete yet; TLS comes first. 0: the role of a new one */
+	WAITING,       /* incoming: for a queue pair that is not ready yet */
+	OUTGOING,      /* connects, sends JOIN and reads the reply (outgoing.h) */
 };
 
 /* pending.msg is the JOIN of an outgoing attempt until it is sent, then what has been received */
@@ -67,15 +64,27 @@ softrdma_qp_connect_after_fork(void)
 static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
 static void forget(struct softrdma_pending *pending);
+static bool connected(struct softrdma_pending *pending);
+static const struct softrdma_credentials *credentials_of_attempt(const struct softrdma_pending *pending);
+static void replied(struct softrdma_pending *pending);
+static void step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum);
 static void look_at_pauses(uint64_t now_ns);
 static void leave_listener(struct softrdma_qp_connect *qpc);
 static void go_on(struct softrdma_qp_connect *qpc);
+
+static const struct softrdma_outgoing_ops outgoing_ops = {
+	.connected = connected,
+	.credentials = credentials_of_attempt,
+	.replied = replied,
+	.failed = step_failed,
+};
 
 static const struct softrdma_pending_kind kind = {
 	.size = sizeof(struct softrdma_qp_attempt),
 	.progress = progress,
 	.expired = expired,
 	.forget = forget,
+	.outgoing = &outgoing_ops,
 };
 
 static struct softrdma_qp_connect **
@@ -275,17 +284,16 @@ start_attempt(struct softrdma_qp_connect *qpc)
 		peer = own; /* one socket connects to itself: TCP's simultaneous open */
 	else
 		softrdma_gid_locate(&attr->ah_attr.grh.dgid, attr->dest_qp_num, &peer);
-	if (connect(fd, &peer.any, softrdma_address_length(&peer.any)) != 0 && errno != EINPROGRESS) {
-		ret = errno;
+	ret = softrdma_outgoing_connect(fd, &peer.any);
+	if (ret) {
 		softrdma_fork_close(fd);
 		return ret;
 	}
-	struct softrdma_pending *pending = softrdma_pending_new(&kind, fd, &ret);
+	struct softrdma_pending *pending = softrdma_outgoing_new(&kind, fd, &ret);
 	if (pending == NULL)
 		return ret;
 	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
-	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
-	attempt->role = CONNECTING;
+	attempt->role = OUTGOING;
 	attempt->qpc = qpc;
 	attempt->to_itself = to_itself;
 	qpc->outgoing = attempt;
@@ -293,107 +301,81 @@ start_attempt(struct softrdma_qp_connect *qpc)
 	return 0;
 }
 
+static bool
+connected(struct softrdma_pending *pending)
+{
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	if (!attempt->to_itself)
+		return true;
+	/* both ends are this side, so no message agrees on records: its own wish decides */
+	const bool records = softrdma_cm_msg_wish(pending->fd, NULL) & SOFTRDMA_RECORDS_WANTED;
+	establish(attempt->qpc, attempt, true, records);
+	return false;
+}
+
+static const struct softrdma_credentials *
+credentials_of_attempt(const struct softrdma_pending *pending)
+{
+	const struct softrdma_qp_attempt *attempt = (const struct softrdma_qp_attempt *)pending;
+	return attempt->qpc->listener->credentials;
+}
+
 static const char *
-why_not_secure(const struct softrdma_qp_attempt *attempt)
+why_it_ended(const struct softrdma_pending *pending)
 {
-	bool told = attempt->pending.tls && *softrdma_tls_why(attempt->pending.tls);
-	return told ? softrdma_tls_why(attempt->pending.tls) : "has closed the connection";
+	bool told = pending->tls && *softrdma_tls_why(pending->tls);
+	return told ? softrdma_tls_why(pending->tls) : "has closed the connection";
 }
 
-/* sends JOIN on a stream that is ready for it */
 static void
-send_join(struct softrdma_qp_attempt *attempt)
+step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum)
 {
-	int error = softrdma_cm_msg_send_request(attempt->pending.fd, attempt->pending.tls,
-		&attempt->pending.msg);
-	if (error) {
-		outgoing_failed(attempt, strerror(error));
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	switch (failure) {
+	case SOFTRDMA_OUTGOING_NOT_CONNECTED:
+	case SOFTRDMA_OUTGOING_NOT_SENT:
+		outgoing_failed(attempt, strerror(errnum));
 		return;
-	}
-	attempt->role = AWAITING_ACCEPT;
-	memset(&attempt->pending.msg, 0, sizeof(attempt->pending.msg));
-	softrdma_timer_set_ms(&attempt->pending.deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
-}
-
-/* goes on with the TLS handshake; a plain stream needs none */
-static void
-secure(struct softrdma_qp_attempt *attempt)
-{
-	switch (softrdma_cm_msg_secure(attempt->pending.tls)) {
-	case SOFTRDMA_CM_MSG_INCOMPLETE:
-		return;
-	case SOFTRDMA_CM_MSG_COMPLETE:
-		send_join(attempt);
-		return;
-	case SOFTRDMA_CM_MSG_NOT_OURS:
+	case SOFTRDMA_OUTGOING_NO_TLS:
 		outgoing_failed(attempt, "does not use TLS, as this side must");
 		return;
-	default:
-		outgoing_failed(attempt, why_not_secure(attempt));
+	case SOFTRDMA_OUTGOING_NOT_TRUSTED:
+	case SOFTRDMA_OUTGOING_ENDED:
+		outgoing_failed(attempt, why_it_ended(pending));
 		return;
-	}
-}
-
-static void
-attempt_connected(struct softrdma_qp_attempt *attempt)
-{
-	int error = 0;
-	socklen_t len = sizeof(error);
-	if (getsockopt(attempt->pending.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-		error = errno;
-	if (error == 0 && attempt->to_itself) {
-		/* both ends are this side, so no message agrees on records: its own wish decides */
-		const bool records =
-			softrdma_cm_msg_wish(attempt->pending.fd, NULL) & SOFTRDMA_RECORDS_WANTED;
-		establish(attempt->qpc, attempt, true, records);
-		return;
-	}
-	const struct softrdma_credentials *credentials = attempt->qpc->listener->credentials;
-	if (error == 0 && credentials) {
-		attempt->role = SECURING;
-		error = softrdma_tls_new(credentials->context, attempt->pending.fd, true,
-			&attempt->pending.tls);
-	}
-	if (error)
-		outgoing_failed(attempt, strerror(error));
-	else
-		secure(attempt);
-}
-
-static void
-read_accept(struct softrdma_qp_attempt *attempt)
-{
-	struct softrdma_qp_connect *qpc = attempt->qpc;
-	struct softrdma_cm_msg *msg = &attempt->pending.msg;
-	struct softrdma_join join;
-	switch (softrdma_cm_msg_read(attempt->pending.fd, attempt->pending.tls, msg)) {
-	case SOFTRDMA_CM_MSG_INCOMPLETE:
-		return;
-	case SOFTRDMA_CM_MSG_COMPLETE:
-		if (msg->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT &&
-			softrdma_join_decode(msg->bytes + SOFTRDMA_HANDSHAKE_SIZE, msg->peer.private_len,
-				&join) &&
-			is_expected(qpc, &msg->peer, &join)) {
-			establish(qpc, attempt, true, msg->peer.records);
-			return;
-		}
-		if (msg->peer.reason == SOFTRDMA_REJECT_DAMAGED)
-			outgoing_failed(attempt, "got a request that was damaged on its way (CRC32C)");
-		else if (msg->peer.reason == SOFTRDMA_REJECT_PLAIN)
-			outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
-		else
-			outgoing_failed(attempt, "does not know this queue pair");
-		return;
-	case SOFTRDMA_CM_MSG_ENDED:
-		outgoing_failed(attempt, why_not_secure(attempt));
-		return;
-	case SOFTRDMA_CM_MSG_DAMAGED:
-		outgoing_failed(attempt, "has sent a reply that was damaged on its way (CRC32C)");
-		return;
-	default:
+	case SOFTRDMA_OUTGOING_NOT_OURS:
+	case SOFTRDMA_OUTGOING_OTHER_VERSION:
 		outgoing_failed(attempt, "does not speak this version of the protocol");
 		return;
+	case SOFTRDMA_OUTGOING_DAMAGED:
+		outgoing_failed(attempt, "has sent a reply that was damaged on its way (CRC32C)");
+		return;
 	}
+}
+
+/* true if the peer's queue pair accepts this one */
+static bool
+is_acceptance(const struct softrdma_qp_connect *qpc, const struct softrdma_cm_msg *msg)
+{
+	struct softrdma_join join;
+	return msg->peer.type == SOFTRDMA_HANDSHAKE_ACCEPT &&
+		softrdma_join_decode(msg->bytes + SOFTRDMA_HANDSHAKE_SIZE, msg->peer.private_len, &join) &&
+		is_expected(qpc, &msg->peer, &join);
+}
+
+static void
+replied(struct softrdma_pending *pending)
+{
+	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
+	const struct softrdma_handshake *peer = &pending->msg.peer;
+	if (is_acceptance(attempt->qpc, &pending->msg))
+		establish(attempt->qpc, attempt, true, peer->records);
+	else if (peer->reason == SOFTRDMA_REJECT_DAMAGED)
+		outgoing_failed(attempt, "got a request that was damaged on its way (CRC32C)");
+	else if (peer->reason == SOFTRDMA_REJECT_PLAIN)
+		outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
+	else
+		outgoing_failed(attempt, "does not know this queue pair");
 }
 
 /* --- incoming attempts --- */
@@ -442,7 +424,8 @@ handle_incoming(struct softrdma_qp_connect *qpc)
 {
 	struct softrdma_qp_attempt *incoming = qpc->incoming;
 	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
-	bool both_have_joined = qpc->outgoing && qpc->outgoing->role == AWAITING_ACCEPT;
+	bool both_have_joined =
+		qpc->outgoing && qpc->outgoing->pending.step == SOFTRDMA_OUTGOING_AWAITING_REPLY;
 	if (!is_expected(qpc, &incoming->pending.msg.peer, &incoming->join) ||
 		incoming->pending.msg.peer.seq != qpc->attr.rq_psn) {
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
@@ -612,19 +595,8 @@ progress(struct softrdma_pending *pending, uint32_t events)
 		if (has_left(attempt))
 			end(attempt);
 		break;
-	case CONNECTING:
-		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-			attempt_connected(attempt);
-		if (attempt->pending.fd >= 0 && attempt->role == AWAITING_ACCEPT)
-			read_accept(attempt); /* a peer that sends before it is asked, in the same event */
-		break;
-	case SECURING:
-		secure(attempt);
-		if (attempt->pending.fd >= 0 && attempt->role == AWAITING_ACCEPT)
-			read_accept(attempt); /* no event comes for bytes that TLS holds already */
-		break;
-	case AWAITING_ACCEPT:
-		read_accept(attempt);
+	case OUTGOING:
+		softrdma_outgoing_progress(pending, events);
 		break;
 	}
 }
