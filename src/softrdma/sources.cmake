@@ -56,7 +56,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/external_qp.c
 	softrdma/cm/handshake.c
 	softrdma/cm/modify.c
-	softrdma/cm/outgoing.c
+	softrdma/cm/active.c
 	softrdma/cm/pending.c
 	softrdma/cm/qp_listener.c
 	softrdma/cm/qp_connect.c

@@ -19,7 +19,7 @@
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
-#include "softrdma/cm/outgoing.h"
+#include "softrdma/cm/active.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/pending_sockets.h"
@@ -30,7 +30,7 @@
 
 enum role {
 	READING_REQUEST,   /* passive: there is no id yet; TLS comes first. 0: the role of a new one */
-	REQUESTING,        /* active: connects, sends CONNECT and reads the reply (outgoing.h) */
+	REQUESTING,        /* active: connects, sends CONNECT and reads the reply (active.h) */
 	REFUSED,           /* active: there is no listener; the socket is connected again at the deadline */
 	AWAITING_QP,       /* active: ACCEPT has come, and the application makes its own queue pair ready */
 	AWAITING_LOOK,     /* passive: CONNECT has come; what the peer sent before it is handled first */
@@ -59,9 +59,9 @@ static void expired(struct softrdma_pending *pending);
 static bool connected(struct softrdma_pending *pending);
 static const struct softrdma_credentials *credentials_of_request(const struct softrdma_pending *pending);
 static void replied(struct softrdma_pending *pending);
-static void step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum);
+static void step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum);
 
-static const struct softrdma_outgoing_ops outgoing_ops = {
+static const struct softrdma_active_ops active_ops = {
 	.connected = connected,
 	.credentials = credentials_of_request,
 	.replied = replied,
@@ -72,7 +72,7 @@ static const struct softrdma_pending_kind kind = {
 	.size = sizeof(struct softrdma_handshaker),
 	.progress = progress,
 	.expired = expired,
-	.outgoing = &outgoing_ops,
+	.active = &active_ops,
 };
 
 static void
@@ -155,9 +155,9 @@ connect_again(struct softrdma_handshaker *hand)
 	const struct sockaddr *dst = &hand->id->id.route.addr.dst_addr;
 	hand->role = REQUESTING;
 	softrdma_timer_set_ms(&hand->pending.deadline, SOFTRDMA_PEER_TIMEOUT_MS);
-	int error = softrdma_outgoing_connect(hand->pending.fd, dst);
+	int error = softrdma_active_connect(hand->pending.fd, dst);
 	if (error == ECONNABORTED)
-		error = softrdma_outgoing_connect(hand->pending.fd, dst);
+		error = softrdma_active_connect(hand->pending.fd, dst);
 	if (error)
 		not_connected(hand, error);
 }
@@ -218,32 +218,32 @@ credentials_of_request(const struct softrdma_pending *pending)
 }
 
 static void
-step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum)
+step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum)
 {
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
 	switch (failure) {
-	case SOFTRDMA_OUTGOING_NOT_CONNECTED:
+	case SOFTRDMA_ACTIVE_NOT_CONNECTED:
 		not_connected(hand, errnum);
 		return;
-	case SOFTRDMA_OUTGOING_NOT_SENT:
+	case SOFTRDMA_ACTIVE_NOT_SENT:
 		socket_failed(hand, errnum);
 		return;
-	case SOFTRDMA_OUTGOING_NO_TLS:
+	case SOFTRDMA_ACTIVE_NO_TLS:
 		no_reply_of_ours(hand, "does not use TLS, as this side must");
 		return;
-	case SOFTRDMA_OUTGOING_NOT_TRUSTED:
+	case SOFTRDMA_ACTIVE_NOT_TRUSTED:
 		not_trusted(hand);
 		return;
-	case SOFTRDMA_OUTGOING_ENDED:
+	case SOFTRDMA_ACTIVE_ENDED:
 		no_reply_of_ours(hand, "has closed the connection without a reply");
 		return;
-	case SOFTRDMA_OUTGOING_NOT_OURS:
+	case SOFTRDMA_ACTIVE_NOT_OURS:
 		no_reply_of_ours(hand, "does not speak the protocol of the software device");
 		return;
-	case SOFTRDMA_OUTGOING_OTHER_VERSION:
+	case SOFTRDMA_ACTIVE_OTHER_VERSION:
 		no_reply_of_this_version(hand);
 		return;
-	case SOFTRDMA_OUTGOING_DAMAGED:
+	case SOFTRDMA_ACTIVE_DAMAGED:
 		no_reply_of_ours(hand, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	}
@@ -376,8 +376,8 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 		ret = connecting_socket(id, &fd);
 	if (ret)
 		return ret;
-	int refused = softrdma_outgoing_connect(fd, dst);
-	struct softrdma_pending *pending = softrdma_outgoing_new(&kind, fd, &ret);
+	int refused = softrdma_active_connect(fd, dst);
+	struct softrdma_pending *pending = softrdma_active_new(&kind, fd, &ret);
 	if (pending == NULL)
 		return ret;
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
@@ -618,7 +618,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
 	switch (hand->role) {
 	case REQUESTING:
-		softrdma_outgoing_progress(pending, events);
+		softrdma_active_progress(pending, events);
 		break;
 	case REFUSED:     /* a late event of the refused attempt */
 	case AWAITING_QP: /* if the peer has left, the link finds that when it reads the stream */

@@ -6,7 +6,7 @@
  *
  * Ids of the connection manager (handshake.c) and queue pairs that are connected by hand (qp_connect.c) share
  * this. A pending connection is outgoing or incoming; both have a deadline. The steps of an outgoing one are in
- * outgoing.h. An incoming one begins silent: TLS, if it is used, and the first message must be complete before
+ * active.h. An incoming one begins silent: TLS, if it is used, and the first message must be complete before
  * the deadline. Then it stays pending until the owner of its listener decides.
  *
  * Incoming connections come from strangers. So they are capped, in total and for each address, whatever they
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "softrdma/base/source.h"
-#include "softrdma/cm/outgoing.h"
+#include "softrdma/cm/active.h"
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
 #include "softrdma/wire/cm_msg.h"
@@ -45,7 +45,7 @@ struct softrdma_pending_kind {
 	void (*expired)(struct softrdma_pending *pending);
 	/* it ends: the owner must not refer to it from here on. NULL: the owner keeps no reference */
 	void (*forget)(struct softrdma_pending *pending);
-	const struct softrdma_outgoing_ops *outgoing; /* of its outgoing ones */
+	const struct softrdma_active_ops *active; /* of its outgoing ones */
 };
 
 struct softrdma_pending {
@@ -56,7 +56,7 @@ struct softrdma_pending {
 	struct softrdma_cm_msg msg; /* received so far, or to be sent */
 	struct softrdma_timer deadline;
 
-	enum softrdma_outgoing_step step; /* outgoing: how far it is */
+	enum softrdma_active_step step; /* outgoing: how far it is */
 
 	bool incoming;
 	bool silent;                        /* incoming: true until the first message is complete */

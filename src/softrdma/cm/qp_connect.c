@@ -17,7 +17,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
-#include "softrdma/cm/outgoing.h"
+#include "softrdma/cm/active.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/cm/qp_listener.h"
@@ -31,7 +31,7 @@
 enum role {
 	AWAITING_JOIN, /* incoming: JOIN is not complete yet; TLS comes first. 0: the role of a new one */
 	WAITING,       /* incoming: for a queue pair that is not ready yet */
-	OUTGOING,      /* connects, sends JOIN and reads the reply (outgoing.h) */
+	OUTGOING,      /* connects, sends JOIN and reads the reply (active.h) */
 };
 
 /* pending.msg is the JOIN of an outgoing attempt until it is sent, then what has been received */
@@ -67,12 +67,12 @@ static void forget(struct softrdma_pending *pending);
 static bool connected(struct softrdma_pending *pending);
 static const struct softrdma_credentials *credentials_of_attempt(const struct softrdma_pending *pending);
 static void replied(struct softrdma_pending *pending);
-static void step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum);
+static void step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum);
 static void look_at_pauses(uint64_t now_ns);
 static void leave_listener(struct softrdma_qp_connect *qpc);
 static void go_on(struct softrdma_qp_connect *qpc);
 
-static const struct softrdma_outgoing_ops outgoing_ops = {
+static const struct softrdma_active_ops active_ops = {
 	.connected = connected,
 	.credentials = credentials_of_attempt,
 	.replied = replied,
@@ -84,7 +84,7 @@ static const struct softrdma_pending_kind kind = {
 	.progress = progress,
 	.expired = expired,
 	.forget = forget,
-	.outgoing = &outgoing_ops,
+	.active = &active_ops,
 };
 
 static struct softrdma_qp_connect **
@@ -284,12 +284,12 @@ start_attempt(struct softrdma_qp_connect *qpc)
 		peer = own; /* one socket connects to itself: TCP's simultaneous open */
 	else
 		softrdma_gid_locate(&attr->ah_attr.grh.dgid, attr->dest_qp_num, &peer);
-	ret = softrdma_outgoing_connect(fd, &peer.any);
+	ret = softrdma_active_connect(fd, &peer.any);
 	if (ret) {
 		softrdma_fork_close(fd);
 		return ret;
 	}
-	struct softrdma_pending *pending = softrdma_outgoing_new(&kind, fd, &ret);
+	struct softrdma_pending *pending = softrdma_active_new(&kind, fd, &ret);
 	if (pending == NULL)
 		return ret;
 	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
@@ -328,26 +328,26 @@ why_it_ended(const struct softrdma_pending *pending)
 }
 
 static void
-step_failed(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum)
+step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum)
 {
 	struct softrdma_qp_attempt *attempt = (struct softrdma_qp_attempt *)pending;
 	switch (failure) {
-	case SOFTRDMA_OUTGOING_NOT_CONNECTED:
-	case SOFTRDMA_OUTGOING_NOT_SENT:
+	case SOFTRDMA_ACTIVE_NOT_CONNECTED:
+	case SOFTRDMA_ACTIVE_NOT_SENT:
 		outgoing_failed(attempt, strerror(errnum));
 		return;
-	case SOFTRDMA_OUTGOING_NO_TLS:
+	case SOFTRDMA_ACTIVE_NO_TLS:
 		outgoing_failed(attempt, "does not use TLS, as this side must");
 		return;
-	case SOFTRDMA_OUTGOING_NOT_TRUSTED:
-	case SOFTRDMA_OUTGOING_ENDED:
+	case SOFTRDMA_ACTIVE_NOT_TRUSTED:
+	case SOFTRDMA_ACTIVE_ENDED:
 		outgoing_failed(attempt, why_it_ended(pending));
 		return;
-	case SOFTRDMA_OUTGOING_NOT_OURS:
-	case SOFTRDMA_OUTGOING_OTHER_VERSION:
+	case SOFTRDMA_ACTIVE_NOT_OURS:
+	case SOFTRDMA_ACTIVE_OTHER_VERSION:
 		outgoing_failed(attempt, "does not speak this version of the protocol");
 		return;
-	case SOFTRDMA_OUTGOING_DAMAGED:
+	case SOFTRDMA_ACTIVE_DAMAGED:
 		outgoing_failed(attempt, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	}
@@ -425,7 +425,7 @@ handle_incoming(struct softrdma_qp_connect *qpc)
 	struct softrdma_qp_attempt *incoming = qpc->incoming;
 	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
 	bool both_have_joined =
-		qpc->outgoing && qpc->outgoing->pending.step == SOFTRDMA_OUTGOING_AWAITING_REPLY;
+		qpc->outgoing && qpc->outgoing->pending.step == SOFTRDMA_ACTIVE_AWAITING_REPLY;
 	if (!is_expected(qpc, &incoming->pending.msg.peer, &incoming->join) ||
 		incoming->pending.msg.peer.seq != qpc->attr.rq_psn) {
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
@@ -596,7 +596,7 @@ progress(struct softrdma_pending *pending, uint32_t events)
 			end(attempt);
 		break;
 	case OUTGOING:
-		softrdma_outgoing_progress(pending, events);
+		softrdma_active_progress(pending, events);
 		break;
 	}
 }

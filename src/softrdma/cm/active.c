@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* outgoing.c -- the steps of an outgoing connection, from connect(2) to the reply */
+/* active.c -- the steps of an outgoing connection, from connect(2) to the reply */
 
 #include <errno.h>
 #include <string.h>
@@ -10,37 +10,37 @@
 
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/bounds.h"
-#include "softrdma/cm/outgoing.h"
+#include "softrdma/cm/active.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/credentials.h"
 
 int
-softrdma_outgoing_connect(int fd, const struct sockaddr *peer)
+softrdma_active_connect(int fd, const struct sockaddr *peer)
 {
 	int ret = connect(fd, peer, softrdma_address_length(peer));
 	return ret == 0 || errno == EINPROGRESS ? 0 : errno;
 }
 
 struct softrdma_pending *
-softrdma_outgoing_new(const struct softrdma_pending_kind *kind, int fd, int *error)
+softrdma_active_new(const struct softrdma_pending_kind *kind, int fd, int *error)
 {
 	struct softrdma_pending *pending = softrdma_pending_new(kind, fd, error);
 	if (pending == NULL)
 		return NULL;
-	pending->step = SOFTRDMA_OUTGOING_CONNECTING;
+	pending->step = SOFTRDMA_ACTIVE_CONNECTING;
 	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
 	return pending;
 }
 
 static void
-fail_by_errno(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure, int errnum)
+fail_by_errno(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum)
 {
-	pending->kind->outgoing->failed(pending, failure, errnum);
+	pending->kind->active->failed(pending, failure, errnum);
 }
 
 static void
-fail(struct softrdma_pending *pending, enum softrdma_outgoing_failure failure)
+fail(struct softrdma_pending *pending, enum softrdma_active_failure failure)
 {
 	fail_by_errno(pending, failure, 0);
 }
@@ -51,10 +51,10 @@ send_request(struct softrdma_pending *pending)
 {
 	int error = softrdma_cm_msg_send_request(pending->fd, pending->tls, &pending->msg);
 	if (error) {
-		fail_by_errno(pending, SOFTRDMA_OUTGOING_NOT_SENT, error);
+		fail_by_errno(pending, SOFTRDMA_ACTIVE_NOT_SENT, error);
 		return;
 	}
-	pending->step = SOFTRDMA_OUTGOING_AWAITING_REPLY;
+	pending->step = SOFTRDMA_ACTIVE_AWAITING_REPLY;
 	memset(&pending->msg, 0, sizeof(pending->msg));
 	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_CONNECT_TIMEOUT_MS);
 }
@@ -69,10 +69,10 @@ go_on_with_tls(struct softrdma_pending *pending)
 		send_request(pending);
 		return;
 	case SOFTRDMA_CM_MSG_NOT_OURS:
-		fail(pending, SOFTRDMA_OUTGOING_NO_TLS);
+		fail(pending, SOFTRDMA_ACTIVE_NO_TLS);
 		return;
 	default:
-		fail(pending, SOFTRDMA_OUTGOING_NOT_TRUSTED);
+		fail(pending, SOFTRDMA_ACTIVE_NOT_TRUSTED);
 		return;
 	}
 }
@@ -82,23 +82,23 @@ begin_tls(struct softrdma_pending *pending, const struct softrdma_credentials *c
 {
 	int error = softrdma_tls_new(credentials->context, pending->fd, true, &pending->tls);
 	if (error) {
-		fail_by_errno(pending, SOFTRDMA_OUTGOING_NOT_SENT, error);
+		fail_by_errno(pending, SOFTRDMA_ACTIVE_NOT_SENT, error);
 		return;
 	}
-	pending->step = SOFTRDMA_OUTGOING_SECURING;
+	pending->step = SOFTRDMA_ACTIVE_SECURING;
 	go_on_with_tls(pending);
 }
 
 static void
 finish_connecting(struct softrdma_pending *pending)
 {
-	const struct softrdma_outgoing_ops *ops = pending->kind->outgoing;
+	const struct softrdma_active_ops *ops = pending->kind->active;
 	int error = 0;
 	socklen_t len = sizeof(error);
 	if (getsockopt(pending->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error) {
-		fail_by_errno(pending, SOFTRDMA_OUTGOING_NOT_CONNECTED, error);
+		fail_by_errno(pending, SOFTRDMA_ACTIVE_NOT_CONNECTED, error);
 		return;
 	}
 	if (!ops->connected(pending))
@@ -115,7 +115,7 @@ static void
 stream_ended(struct softrdma_pending *pending)
 {
 	bool by_tls = pending->tls && *softrdma_tls_why(pending->tls);
-	fail(pending, by_tls ? SOFTRDMA_OUTGOING_NOT_TRUSTED : SOFTRDMA_OUTGOING_ENDED);
+	fail(pending, by_tls ? SOFTRDMA_ACTIVE_NOT_TRUSTED : SOFTRDMA_ACTIVE_ENDED);
 }
 
 static void
@@ -125,34 +125,34 @@ read_reply(struct softrdma_pending *pending)
 	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return;
 	case SOFTRDMA_CM_MSG_COMPLETE:
-		pending->kind->outgoing->replied(pending);
+		pending->kind->active->replied(pending);
 		return;
 	case SOFTRDMA_CM_MSG_ENDED:
 		stream_ended(pending);
 		return;
 	case SOFTRDMA_CM_MSG_NOT_OURS:
-		fail(pending, SOFTRDMA_OUTGOING_NOT_OURS);
+		fail(pending, SOFTRDMA_ACTIVE_NOT_OURS);
 		return;
 	case SOFTRDMA_CM_MSG_OTHER_VERSION:
-		fail(pending, SOFTRDMA_OUTGOING_OTHER_VERSION);
+		fail(pending, SOFTRDMA_ACTIVE_OTHER_VERSION);
 		return;
 	case SOFTRDMA_CM_MSG_DAMAGED:
-		fail(pending, SOFTRDMA_OUTGOING_DAMAGED);
+		fail(pending, SOFTRDMA_ACTIVE_DAMAGED);
 		return;
 	}
 }
 
 void
-softrdma_outgoing_progress(struct softrdma_pending *pending, uint32_t events)
+softrdma_active_progress(struct softrdma_pending *pending, uint32_t events)
 {
-	if (pending->step == SOFTRDMA_OUTGOING_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+	if (pending->step == SOFTRDMA_ACTIVE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 		finish_connecting(pending);
-	else if (pending->step == SOFTRDMA_OUTGOING_SECURING)
+	else if (pending->step == SOFTRDMA_ACTIVE_SECURING)
 		go_on_with_tls(pending);
 	/*
 	 * at once after these steps too: one event covers also a peer that sends before it is asked, and no event
 	 * comes for bytes that TLS holds already
 	 */
-	if (pending->fd >= 0 && pending->step == SOFTRDMA_OUTGOING_AWAITING_REPLY)
+	if (pending->fd >= 0 && pending->step == SOFTRDMA_ACTIVE_AWAITING_REPLY)
 		read_reply(pending);
 }
