@@ -352,27 +352,37 @@ softrdma_connection_send(struct softrdma_link *link)
 /* --- serving --- */
 
 /*
- * Closes the connection after a remote access violation. One wrong key, range or right is enough, because the peer may
- * be guessing. It still gets the NAK.
+ * Counts a remote access violation against the peer's address, and logs it. A peer that guesses keys may end the
+ * connection together with its request: that counts all the same.
  */
 static void
-close_offender(struct softrdma_connection *conn)
+note_offender(struct softrdma_connection *conn)
 {
-	struct softrdma_link *link = &conn->link;
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (!link->responder.access_violation || link->state != SOFTRDMA_LINK_UP)
+	if (!conn->link.responder.access_violation || conn->offence_noted)
 		return;
+	conn->offence_noted = true;
 	char host[NI_MAXHOST] = "an unknown address";
-	struct sockaddr_storage addr = { 0 };
-	socklen_t len = sizeof(addr);
-	if (getpeername(conn->fd, (struct sockaddr *)&addr, &len) == 0)
-		getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
-	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
+	getnameinfo(&conn->peer.any, softrdma_address_length(&conn->peer.any), host, sizeof(host), NULL, 0,
+		NI_NUMERICHOST);
+	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
 	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
 	SOFTRDMA_LOG_FEW(&limit, WARNING,
 		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
 		"number %u from there",
 		host, times);
+}
+
+/*
+ * Closes the connection after a remote access violation, unless it has ended already. One wrong key, range or right is
+ * enough, because the peer may be guessing. It still gets the NAK.
+ */
+static void
+close_offender(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	if (!link->responder.access_violation || link->state != SOFTRDMA_LINK_UP)
+		return;
 	softrdma_link_close_after_violation(link);
 	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
@@ -395,6 +405,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	}
 	if (progress)
 		softrdma_pending_sockets_give_way();
+	note_offender(conn);
 	close_offender(conn);
 	softrdma_connection_send(link);
 	/* a poller comes again, or returns the socket */
@@ -472,6 +483,16 @@ set_socket_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
+/* now, because the kernel forgets the address when the peer resets the connection */
+static void
+remember_peer(struct softrdma_connection *conn, int fd)
+{
+	socklen_t len = sizeof(conn->peer);
+	memset(&conn->peer, 0, sizeof(conn->peer));
+	getpeername(fd, &conn->peer.any, &len);
+	conn->offence_noted = false;
+}
+
 static void
 drop_stream(struct softrdma_connection *conn)
 {
@@ -506,6 +527,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		return ret;
 	}
 	set_socket_options(fd);
+	remember_peer(conn, fd);
 	conn->fd = fd;
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
@@ -39,6 +40,8 @@ struct softrdma_connection {
 	int fd;                         /* -1: no socket */
 	struct softrdma_stream *stream; /* NULL: plain */
 	bool encrypted;                 /* true if the stream is TLS */
+	union softrdma_address peer;    /* the peer's address; of no family if it is unknown */
+	bool offence_noted;             /* true if the peer's access violation is counted */
 	bool fin_sent;
 	bool hung_up;           /* true if the peer has ended its stream: read to the end */
 	atomic_uint crc_errors; /* records that were damaged on their way; no lock */
