@@ -592,7 +592,8 @@ step(struct stream *s, struct fuzz_input *in)
 static void
 reset_cq(struct softrdma_cq *cq, uint32_t capacity)
 {
-	cq->head = cq->count = 0;
+	cq->head = 0;
+	atomic_store(&cq->count, 0);
 	cq->overrun = false;
 	cq->capacity = capacity;
 }
