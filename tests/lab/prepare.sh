@@ -91,6 +91,7 @@ make_root()
 	rm -rf "$root" "$cache/kernels"
 	source=$(source_line "$guest_suite")
 	logged "guest root of $guest_suite" mmdebstrap --variant=minbase --aptopt='Acquire::Languages "none"' \
+		--dpkgopt=force-unsafe-io \
 		--include="$(IFS=, && echo "${guest_packages[*]}")" "$guest_suite" "$root" "$source"
 	mkdir -p "$root"/{project,build,results,kernels,lib/modules,mnt/pmem}
 	echo "${guest_packages[*]}" >"$stamp"
