@@ -102,10 +102,22 @@ show()
 	done >&2
 }
 
-free_port()
+ports=${TMPDIR:-/tmp}/librpma-preload-ports
+port_lock=
+
+# choose_port: sets port, which no other script of this folder uses until this one ends. Without the lock two of them may
+# find the same one free, and each take the other's listener for its own.
+choose_port()
 {
-	# below the range of ports that the kernel assigns itself
-	echo $((RANDOM % 12000 + 20000))
+	[[ -z $port_lock ]] || exec {port_lock}>&-
+	mkdir -p -m 1777 "$ports"
+	while true; do
+		# below the range of ports that the kernel assigns itself
+		port=$((RANDOM % 12000 + 20000))
+		{ exec {port_lock}>"$ports/$port"; } 2>/dev/null || continue # it may be another user's
+		! flock -n "$port_lock" || return 0
+		exec {port_lock}>&-
+	done
 }
 
 listens()
@@ -118,7 +130,7 @@ server()
 {
 	local try end args
 	for try in 1 2 3 4 5 6 7 8; do
-		port=$(free_port)
+		choose_port
 		listens && continue
 		args=("${@//PORT/$port}")
 		(soft "${args[@]}") >server.out 2>&1 </dev/null &
