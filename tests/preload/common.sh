@@ -110,7 +110,8 @@ port_lock=
 choose_port()
 {
 	[[ -z $port_lock ]] || exec {port_lock}>&-
-	mkdir -p -m 1777 "$ports"
+	mkdir -p "$ports"
+	chmod 1777 "$ports" 2>/dev/null || true # it may be another user's
 	while true; do
 		# below the range of ports that the kernel assigns itself
 		port=$((RANDOM % 12000 + 20000))
