@@ -248,22 +248,25 @@ rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
 
 /*
  * Most queues never see a durable write, and collecting from them takes no lock: the lower bits of collectors
- * only count the threads that collect. The first durable write sets IN_ORDER. From then on each collecting
- * thread takes the lock. The setting thread waits until no thread collects without it.
+ * only count the threads that collect. The first durable write sets IN_ORDER: threads that begin to collect take
+ * the lock from then on. Each thread that makes a durable write waits until no thread collects without the lock,
+ * which ALL_IN_ORDER says once and for all.
  */
 #define IN_ORDER (1u << 31)
+#define ALL_IN_ORDER (1u << 30)
 
 void
 rpmai_cq_keep_order(struct rpma_cq *cq)
 {
 	const struct timespec moment = { .tv_nsec = 1000 };
 
-	if (atomic_load(&cq->collectors) & IN_ORDER)
+	if (atomic_load(&cq->collectors) & ALL_IN_ORDER)
 		return;
 	atomic_fetch_or(&cq->collectors, IN_ORDER);
 	/* sleeps instead of yielding: the threads may have a lower priority. They do not block */
-	while (atomic_load(&cq->collectors) != IN_ORDER)
+	while (atomic_load(&cq->collectors) & ~(IN_ORDER | ALL_IN_ORDER))
 		nanosleep(&moment, NULL);
+	atomic_fetch_or(&cq->collectors, ALL_IN_ORDER);
 }
 
 /* collects so that a durable write has one completion, whatever happens to its parts */

@@ -339,7 +339,7 @@ order_begins_when_all_have_left(void **state)
 	(void)state;
 	struct rpma_peer *peer = mock_peer();
 	struct rpma_cq *cq = NULL;
-	pthread_t collector, writer;
+	pthread_t collector, writer, other;
 	void *ret;
 	assert_ok(rpmai_cq_new(peer, &mock.ctx, 10, NULL, &cq));
 	mock.ctx.ops.poll_cq = poll_slowly;
@@ -351,7 +351,8 @@ order_begins_when_all_have_left(void **state)
 	assert_int_equal(pthread_create(&writer, NULL, keep_order, cq), 0);
 	while (atomic_load(&cq->collectors) == 1)
 		sched_yield();
-	/* from here on other collecting threads take the lock, and the writer still waits */
+	/* from here on other collecting threads take the lock, and the writers still wait, a second one too */
+	assert_int_equal(pthread_create(&other, NULL, keep_order, cq), 0);
 	for (int i = 0; i < 1000; i++) {
 		assert_false(is_ordered);
 		sched_yield();
@@ -360,6 +361,7 @@ order_begins_when_all_have_left(void **state)
 	assert_int_equal(pthread_join(collector, &ret), 0);
 	assert_null(ret);
 	assert_int_equal(pthread_join(writer, NULL), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
 	assert_true(is_ordered);
 	rpmai_cq_keep_order(cq); /* a second call has no effect */
 
