@@ -135,7 +135,8 @@ rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_
 	pthread_mutex_lock(&conn->held.lock);
 	struct write_part *part = &parts->list[parts->next];
 	part->op_context = (uintptr_t)op_context;
-	atomic_store(&part->is_alone, true); /* until both are posted: the flush may complete earlier */
+	/* until both are posted, because the flush may complete earlier; a FLUSH is never posted without its write */
+	atomic_store(&part->is_alone, (int)reqs[1].wr.opcode != RPMAI_WR_FLUSH);
 	reqs[0].wr.wr_id = (uintptr_t)part;
 	ret = rpmai_post_locked(conn, reqs, 2, flags, &taken);
 	if (taken == 2)

@@ -416,6 +416,33 @@ a_write_that_is_alone(void **state)
 	assert_int_equal(stats.completion_errors, 1);
 }
 
+static int (*complete)(struct ibv_qp_ex *qp);
+static struct ibv_wc early_wc[MOCK_EVENTS];
+static int early;
+
+/* both parts have failed, and another thread collects that, before the post returns */
+static int
+complete_early(struct ibv_qp_ex *qp)
+{
+	int ret = complete(qp);
+	const struct ibv_wc reported[] = { done(part(0), WRITE_FAILED), done(id(ctx(1)), FLUSHED) };
+	report(reported, 2);
+	early = collect(early_wc);
+	return ret;
+}
+
+static void
+failed_before_the_post_returns(void **state)
+{
+	(void)state;
+	complete = f.conn->qp_ex->wr_complete;
+	f.conn->qp_ex->wr_complete = complete_early;
+	assert_ok(post(f.conn, ALWAYS, ctx(1)));
+	f.conn->qp_ex->wr_complete = complete;
+	assert_int_equal(early, 1);
+	assert_true(early_wc[0].wr_id == id(ctx(1)) && early_wc[0].status == WRITE_FAILED);
+}
+
 static void
 nothing_taken(void **state)
 {
@@ -526,6 +553,7 @@ main(void)
 		native_test(behind_what_is_dropped),
 		plain_test(a_write_that_is_alone),
 		plain_test(nothing_taken),
+		native_test(failed_before_the_post_returns),
 		native_test(nothing_taken),
 		plain_test(the_flush_is_rung_later),
 		native_test(no_memory_for_the_list),
