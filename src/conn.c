@@ -49,6 +49,22 @@ extended_ops(const struct rpma_peer *peer)
 	return ops;
 }
 
+/*
+ * True if the device makes the queue pair with less inline data. Devices do not report how many bytes they take, and
+ * their error is the same for queues that are too long, and for a client that has given up.
+ */
+static bool
+refuses_inline_only(struct rpma_conn *conn, struct ibv_qp_init_attr_ex attr)
+{
+	if (attr.cap.max_inline_data <= MIN_INLINE_DATA)
+		return false;
+	attr.cap.max_inline_data = MIN_INLINE_DATA;
+	if (conn->peer->rdma->create_qp_ex(conn->id, &attr))
+		return false;
+	conn->peer->rdma->destroy_qp(conn->id);
+	return true;
+}
+
 static int
 create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_passive)
 {
@@ -73,22 +89,23 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 	if (attr.send_ops_flags)
 		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
+	const struct ibv_qp_init_attr_ex wanted = attr;
 	if (peer->rdma->create_qp_ex(conn->id, &attr)) {
+		const int errnum = errno;
 		const char *way_out = NULL;
-		/* devices do not report how many bytes they take inline */
-		if ((errno == EINVAL || errno == ENOMEM) && conn->inline_size > MIN_INLINE_DATA)
-			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errno,
-				"the device may refuse this number of bytes: set fewer "
+		if ((errnum == EINVAL || errnum == ENOMEM) && refuses_inline_only(conn, wanted))
+			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errnum,
+				"the device refuses this number of bytes: set fewer "
 				"(rpma_conn_cfg_set_inline_size), or none",
 				"rdma_create_qp_ex() with %u bytes inline", conn->inline_size);
-		if (errno == EINVAL && conn->id->verbs != peer->pd->context)
+		if (errnum == EINVAL && conn->id->verbs != peer->pd->context)
 			way_out = "the connection's address belongs to another device than the peer";
-		else if (errno == EINVAL && is_passive)
+		else if (errnum == EINVAL && is_passive)
 			way_out =
 				"the client may have given up, or the queues are too long for the device: set shorter ones";
-		else if (errno == EINVAL || errno == ENOMEM)
+		else if (errnum == EINVAL || errnum == ENOMEM)
 			way_out = "the queues may be too long for the device: set shorter ones";
-		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, way_out,
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, way_out,
 			"rdma_create_qp_ex() of %u + %u entries", params->sq_size, params->rq_size);
 	}
 
@@ -361,6 +378,9 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	const int type = (int)cm_event->event;
 	const int status = cm_event->status;
 	enum rpma_conn_event event = translate(cm_event->event);
+	/* now: the event counts as taken even if what follows fails */
+	if (conn->connect_timer)
+		rpmai_connect_timer_stop(conn->connect_timer);
 	if (event == RPMA_CONN_ESTABLISHED || event == RPMA_CONN_REJECTED)
 		ret = keep_private_data(conn, cm_event);
 	if (event == RPMA_CONN_ESTABLISHED)
@@ -405,8 +425,6 @@ concerns_user(struct rpma_conn *conn, enum rpma_conn_event event)
 			(void)conn->peer->rdma->disconnect(conn->id);
 		return false;
 	}
-	if (conn->connect_timer)
-		rpmai_connect_timer_stop(conn->connect_timer);
 	return event != RPMA_CONN_CLOSED || !atomic_exchange(&conn->is_closed, true);
 }
 

@@ -52,7 +52,10 @@ trace(const char *call)
 static bool
 is_named(const char *call)
 {
-	return mock.fail_call && !strcmp(call, mock.fail_call) && mock.fail_skip-- == 0;
+	if (mock.fail_call == NULL || strcmp(call, mock.fail_call) != 0)
+		return false;
+	const int left = mock.fail_skip--;
+	return left <= 0 && left >= -mock.fail_again;
 }
 
 /* counts one more call that may fail; true if it must */

@@ -61,7 +61,8 @@ struct mock {
 
 	/* failures */
 	const char *fail_call; /* the call that fails ... */
-	int fail_skip;         /* ... after this number of calls that succeed */
+	int fail_skip;         /* ... after this number of calls that succeed ... */
+	int fail_again;        /* ... and this number of calls after it fail as well */
 	int fail_errno;
 	int fail_getaddrinfo; /* an EAI_* value, with errno 0 */
 	int fail_access;      /* registrations with one of these rights */

@@ -554,12 +554,16 @@ more_inline_than_the_device_takes(void **state)
 	static const struct {
 		uint32_t inline_size;
 		int errnum, ret;
+		int again; /* it is refused with less inline data as well */
+		int tries;
 	} table[] = {
-		{ 9, EINVAL, RPMA_E_NOSUPP },
-		{ 4096, ENOMEM, RPMA_E_NOSUPP },
-		{ 4096, EIO, RPMA_E_PROVIDER },
-		{ 8, EINVAL, RPMA_E_PROVIDER },
-		{ 0, ENOMEM, RPMA_E_PROVIDER },
+		{ 9, EINVAL, RPMA_E_NOSUPP, 0, 2 },
+		{ 4096, ENOMEM, RPMA_E_NOSUPP, 0, 2 },
+		{ 4096, EINVAL, RPMA_E_PROVIDER, 1, 2 },
+		{ 4096, ENOMEM, RPMA_E_PROVIDER, 1, 2 },
+		{ 4096, EIO, RPMA_E_PROVIDER, 0, 1 },
+		{ 8, EINVAL, RPMA_E_PROVIDER, 0, 1 },
+		{ 0, ENOMEM, RPMA_E_PROVIDER, 0, 1 },
 	};
 	struct rpma_peer *peer = mock_peer();
 	struct rpma_conn_cfg *cfg = NULL;
@@ -570,8 +574,11 @@ more_inline_than_the_device_takes(void **state)
 		assert_ok(rpma_conn_cfg_set_inline_size(cfg, table[i].inline_size));
 		mock.fail_call = "create_qp_ex";
 		mock.fail_skip = 0;
+		mock.fail_again = table[i].again;
 		mock.fail_errno = table[i].errnum;
+		mock.traced = 0;
 		assert_fails(table[i].ret, rpma_conn_req_new(peer, "192.0.2.1", "7204", cfg, &req));
+		assert_int_equal(mock_count("create_qp_ex"), table[i].tries);
 		assert_int_equal(strstr(rpma_errormsg(), "rpma_conn_cfg_set_inline_size") != NULL,
 			table[i].ret == RPMA_E_NOSUPP);
 		assert_null(req);

@@ -281,6 +281,29 @@ events_in_time(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* an event that could not be reported for want of memory has come in time all the same */
+static void
+an_event_without_memory(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = mock_peer();
+	struct rpma_conn *conn = conn_with_timeout(peer, 0); /* the time is over at once */
+	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+	mock_queue_event(RDMA_CM_EVENT_ESTABLISHED, conn->id, "data", 4);
+	open_channel();
+	mock.malloc_skip = 0;
+	assert_fails(RPMA_E_NOMEM, rpma_conn_next_event_timed(conn, -1, &event));
+	mock.malloc_skip = -1;
+	empty_channel();
+	assert_int_equal(rpma_conn_next_event_timed(conn, 0, &event), RPMA_E_NO_EVENT);
+	give_event(conn, RDMA_CM_EVENT_DISCONNECTED);
+	assert_ok(rpma_conn_next_event_timed(conn, -1, &event));
+	assert_int_equal(event, RPMA_CONN_CLOSED);
+	empty_channel();
+	assert_ok(rpma_conn_delete(&conn));
+	rpma_peer_delete(&peer);
+}
+
 /* the mode of the descriptor that the user has decides whether the wait blocks */
 static void
 not_blocking(void **state)
@@ -363,6 +386,7 @@ main(void)
 		timer_test(unreachable_once),
 		timer_test(late_events),
 		timer_test(events_in_time),
+		timer_test(an_event_without_memory),
 		timer_test(not_blocking),
 		timer_test(an_incoming_request),
 	};
