@@ -4,6 +4,7 @@
 /* op.c -- code shared by the calls that post operations */
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "err.h"
 #include "inherited.h"
@@ -84,6 +85,12 @@ rpmai_op_add_sges(const struct rpma_conn *conn, struct work_request *req, struct
 
 /* ---- receives ---- */
 
+bool
+rpmai_op_queue_is_full(int errnum)
+{
+	return errnum == ENOMEM || errnum == -ENOMEM || errnum == ENOSPC;
+}
+
 int
 rpmai_op_posted(const char *call, int errnum)
 {
@@ -91,9 +98,10 @@ rpmai_op_posted(const char *call, int errnum)
 		return 0;
 	if (errnum == ESTALE) /* the software device returns this for an object that another process made */
 		return rpmai_refuse_inherited();
-	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
-		errnum == ENOMEM ? "the queue is full: collect completions first, or ask for a larger queue"
-				 : NULL,
+	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, abs(errnum),
+		rpmai_op_queue_is_full(errnum)
+			? "the queue is full: collect completions first, or ask for a larger queue"
+			: NULL,
 		"%s", call);
 }
 

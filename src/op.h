@@ -150,6 +150,8 @@ rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, cons
 	return 0;
 }
 
+/* true for what a verbs call returns if the queue is full: ENOMEM; SoftRoCE returns -ENOMEM, or ENOSPC */
+bool rpmai_op_queue_is_full(int errnum) __attribute__((cold));
 /* turns the result of a verbs call that posts into 0, or into RPMA_E_PROVIDER with a sentence */
 int rpmai_op_posted(const char *call, int errnum) __attribute__((cold));
 

@@ -207,7 +207,7 @@ keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
 	atomic_store_explicit(&held->count, count - taken, memory_order_release);
 }
 
-/* posts the list; requests that the device does not take stay in it */
+/* posts the list; requests that the device does not take stay in it. 0 or the device's errno value */
 static int
 ring_held(struct rpma_conn *conn)
 {
@@ -221,7 +221,26 @@ ring_held(struct rpma_conn *conn)
 	struct ibv_send_wr *rest;
 	int errnum = ring(conn, &held->list[0].req, &rest);
 	keep_from(held, errnum ? rest : NULL);
+	return errnum;
+}
+
+static int
+report(int errnum)
+{
 	return rpmai_op_posted("posting to the send queue", errnum);
+}
+
+/* RPMA_E_AGAIN instead of the error of the held posts: these requests are not held */
+static int
+refuse_more(int errnum)
+{
+	if (rpmai_op_queue_is_full(errnum))
+		return rpmai_refuse(RPMA_E_AGAIN,
+			"no more operations can be held back, and the send queue is full: collect "
+			"completions, then post this one again");
+	return RPMAI_FAIL_ERRNO(RPMA_E_AGAIN, abs(errnum),
+		"no more can be held: wait until the connection is established, or disconnect",
+		"posting the operations that are held back");
 }
 
 static int
@@ -235,7 +254,7 @@ post_now(struct rpma_conn *conn, struct work_request *reqs, int count, int *take
 	reqs[count - 1].wr.next = NULL;
 	int errnum = ring(conn, reqs, &rest);
 	*taken = errnum == 0 ? count : rest != &reqs[0].wr;
-	return rpmai_op_posted("posting to the send queue", errnum);
+	return report(errnum);
 }
 
 static int
@@ -249,24 +268,20 @@ rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, 
 {
 	struct held_posts *held = &conn->held;
 	const bool more = flags & RPMA_F_MORE;
-	int ret;
 
 	*taken = 0;
 	if (!more && atomic_load_explicit(&held->count, memory_order_relaxed) == 0)
 		return post_now(conn, reqs, count, taken);
 
 	if (held->list == NULL) {
-		ret = make_list(conn);
+		int ret = make_list(conn);
 		if (ret)
 			return ret;
 	}
 	if (room(held) < count) {
-		ret = ring_held(conn);
-		/* RPMA_E_AGAIN instead of the error of the held posts: these requests are not held */
-		if (ret && room(held) < count)
-			return rpmai_refuse(RPMA_E_AGAIN,
-				"no more operations can be held back, and the send queue is full: collect "
-				"completions, then post this one again");
+		int errnum = ring_held(conn);
+		if (errnum && room(held) < count)
+			return refuse_more(errnum);
 	}
 	if (held->capacity < count)
 		return post_now(conn, reqs, count, taken);
@@ -274,7 +289,7 @@ rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, 
 	for (int i = 0; i < count; i++)
 		hold(conn, &reqs[i]);
 	*taken = count;
-	return more ? 0 : ring_held(conn);
+	return more ? 0 : report(ring_held(conn));
 }
 
 int
@@ -302,7 +317,7 @@ rpma_conn_submit(struct rpma_conn *conn)
 		return rpmai_refuse_inherited();
 
 	pthread_mutex_lock(&conn->held.lock);
-	int ret = ring_held(conn);
+	int ret = report(ring_held(conn));
 	pthread_mutex_unlock(&conn->held.lock);
 	return ret;
 }

@@ -3,6 +3,7 @@
 
 /* test_post.c -- requests that RPMA_F_MORE batches, and their doorbell */
 
+#include <stdlib.h>
 #include <arpa/inet.h>
 #include <pthread.h>
 
@@ -265,9 +266,52 @@ no_room_for_more(void **state)
 		assert_fails(RPMA_E_AGAIN,
 			rpma_write_inline(f.conn, f.remote, 0, "", 1, ALWAYS | (more ? MORE : 0), ctx(99)));
 		assert_null(strstr(mock.last_log, "queue is full"));
+		assert_non_null(strstr(rpma_errormsg(), strerror(EIO)));
 		assert_int_equal(mock.chained, 0);
+		/* a full queue is no error: the program collects, and tries again */
+		static const int full[] = { ENOMEM, -ENOMEM };
+		for (size_t i = 0; i < 2; i++) {
+			const int errors = mock.logged[RPMA_LOG_LEVEL_ERROR];
+			fail_next("post_send", full[i]);
+			assert_int_equal(rpma_write_inline(f.conn, f.remote, 0, "", 1,
+						 ALWAYS | (more ? MORE : 0), ctx(99)),
+				RPMA_E_AGAIN);
+			assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], errors);
+			assert_non_null(strstr(rpma_errormsg(), "queue is full"));
+		}
 		assert_ok(rpma_conn_submit(f.conn));
 		assert_inline_posts(0, SQ_SIZE);
+	}
+}
+
+/* a post that is held because some of the others have left succeeds, so it says nothing */
+static void
+room_by_a_part_of_the_batch(void **state)
+{
+	(void)state;
+	for (uintptr_t i = 0; i < SQ_SIZE; i++)
+		hold_inline(f.conn, i);
+	mock.send_limit = 3;
+	const int errors = mock.logged[RPMA_LOG_LEVEL_ERROR];
+	hold_inline(f.conn, SQ_SIZE);
+	assert_int_equal(mock.chained, 3);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], errors);
+	mock.send_limit = 0;
+	assert_ok(rpma_conn_submit(f.conn));
+	assert_inline_posts(0, SQ_SIZE + 1);
+}
+
+/* devices report a full queue in several ways */
+static void
+a_full_queue(void **state)
+{
+	(void)state;
+	static const int full[] = { ENOMEM, -ENOMEM, ENOSPC };
+	for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++) {
+		fail_next("post_send", full[i]);
+		assert_fails(RPMA_E_PROVIDER, rpma_send(f.conn, NULL, 0, 0, ALWAYS, ctx(0)));
+		assert_non_null(strstr(rpma_errormsg(), "queue is full"));
+		assert_non_null(strstr(rpma_errormsg(), strerror(abs(full[i]))));
 	}
 }
 
@@ -546,6 +590,8 @@ main(void)
 		plain_test(what_the_device_does_not_take_stays_held),
 		plain_test(one_at_a_time),
 		plain_test(no_room_for_more),
+		plain_test(room_by_a_part_of_the_batch),
+		plain_test(a_full_queue),
 		plain_test(a_post_that_fails_is_gone),
 		plain_test(no_memory_for_the_list),
 		plain_test(the_end_drops_what_is_held),
