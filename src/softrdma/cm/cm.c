@@ -125,6 +125,7 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 	if (ret) {
 		softrdma_link_lost(link);
 	} else {
+		softrdma_connection_peer_is(link, &id->id.route.addr.dst_addr);
 		id->state = SOFTRDMA_ID_CONNECTED;
 		id->established = active;
 		link->ops = &softrdma_id_link_ops;

@@ -86,6 +86,7 @@ drop_requests(struct softrdma_tx *tx)
 		tx->iov[to] = tx->iov[i];
 		tx->mr[to] = tx->mr[i];
 		tx->opcode[to] = tx->opcode[i];
+		tx->seq[to] = tx->seq[i];
 		tx->is_header[to] = tx->is_header[i];
 		to++;
 	}
@@ -249,11 +250,33 @@ state_for_request(struct softrdma_link *link)
 	}
 }
 
+/*
+ * True if the response completes a request that has not left completely. No honest peer sends one. If it were taken, the
+ * program would reuse the memory, and what it stores there would be sent.
+ */
+static bool
+overtakes_its_request(const struct softrdma_link *link)
+{
+	const struct softrdma_frame *frame = &link->rx.frame;
+	const struct softrdma_tx *tx = &link->tx;
+	/* a refusal may come while its own request is sent, and completes those before it */
+	const bool refuses = frame->opcode == SOFTRDMA_OP_NAK || frame->opcode == SOFTRDMA_OP_RNR;
+	if (frame->opcode == SOFTRDMA_OP_RNR_READY)
+		return false;
+	for (unsigned i = tx->first; i < tx->count; i++) {
+		if (softrdma_opcode_is_request(tx->opcode[i]))
+			return (int32_t)(frame->seq - tx->seq[i]) >= (refuses ? 1 : 0);
+	}
+	return false;
+}
+
 static enum softrdma_rx_state
 state_for_response(struct softrdma_link *link)
 {
 	if (link->requester.failed)
 		return SOFTRDMA_RX_DISCARDING;
+	if (overtakes_its_request(link))
+		return SOFTRDMA_RX_HEADER;
 	switch (softrdma_requester_response(&link->requester, &link->rx.frame, &link->rx.place)) {
 	case SOFTRDMA_RESPONSE_PLACE:
 		return SOFTRDMA_RX_PLACING;
@@ -585,12 +608,14 @@ append_frame(struct softrdma_tx *tx, const struct softrdma_outgoing *out)
 	tx->iov[at].iov_len = SOFTRDMA_FRAME_SIZE;
 	tx->mr[at] = NULL;
 	tx->opcode[at] = out->frame.opcode;
+	tx->seq[at] = out->frame.seq;
 	tx->is_header[at] = true;
 	for (int i = 0; i < out->place.count; i++) {
 		at++;
 		tx->iov[at] = out->place.iov[i];
 		tx->mr[at] = out->place.mr[i];
 		tx->opcode[at] = out->frame.opcode;
+		tx->seq[at] = out->frame.seq;
 		tx->is_header[at] = false;
 		if (tx->iov[at].iov_base == out->bytes) {
 			memcpy(tx->bytes[frame], out->bytes, sizeof(out->bytes));

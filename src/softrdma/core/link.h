@@ -62,6 +62,7 @@ struct softrdma_tx {
 	struct iovec iov[SOFTRDMA_TX_IOVS];
 	struct softrdma_mr *mr[SOFTRDMA_TX_IOVS]; /* NULL: not registered memory */
 	uint8_t opcode[SOFTRDMA_TX_IOVS];         /* of the frame that the entry belongs to */
+	uint32_t seq[SOFTRDMA_TX_IOVS];           /* of that frame */
 	bool is_header[SOFTRDMA_TX_IOVS];
 	uint8_t headers[SOFTRDMA_TX_FRAMES][SOFTRDMA_FRAME_SIZE];
 	uint8_t bytes[SOFTRDMA_TX_FRAMES][16];

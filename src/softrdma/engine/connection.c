@@ -56,10 +56,33 @@ softrdma_connection_watch_again(struct softrdma_connection *conn)
 	return epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_MOD, conn->fd, &ev);
 }
 
+/*
+ * Counts a remote access violation against the peer's address, and logs it. A peer that guesses keys may end the
+ * connection together with its request: that counts all the same.
+ */
+static void
+note_offender(struct softrdma_connection *conn)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (!conn->link.responder.access_violation || conn->offence_noted)
+		return;
+	conn->offence_noted = true;
+	char host[NI_MAXHOST] = "an unknown address";
+	getnameinfo(&conn->peer.any, softrdma_address_length(&conn->peer.any), host, sizeof(host), NULL, 0,
+		NI_NUMERICHOST);
+	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
+	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
+	SOFTRDMA_LOG_FEW(&limit, WARNING,
+		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
+		"number %u from there",
+		host, times);
+}
+
 void
 softrdma_connection_stream_ended(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
+	note_offender(conn);
 	softrdma_link_lost(link);
 	softrdma_connection_detach(link);
 }
@@ -352,28 +375,6 @@ softrdma_connection_send(struct softrdma_link *link)
 /* --- serving --- */
 
 /*
- * Counts a remote access violation against the peer's address, and logs it. A peer that guesses keys may end the
- * connection together with its request: that counts all the same.
- */
-static void
-note_offender(struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (!conn->link.responder.access_violation || conn->offence_noted)
-		return;
-	conn->offence_noted = true;
-	char host[NI_MAXHOST] = "an unknown address";
-	getnameinfo(&conn->peer.any, softrdma_address_length(&conn->peer.any), host, sizeof(host), NULL, 0,
-		NI_NUMERICHOST);
-	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
-	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
-	SOFTRDMA_LOG_FEW(&limit, WARNING,
-		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
-		"number %u from there",
-		host, times);
-}
-
-/*
  * Closes the connection after a remote access violation, unless it has ended already. One wrong key, range or right is
  * enough, because the peer may be guessing. It still gets the NAK.
  */
@@ -549,6 +550,14 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
 	return 0;
+}
+
+void
+softrdma_connection_peer_is(struct softrdma_link *link, const struct sockaddr *addr)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	if (conn->peer.any.sa_family == AF_UNSPEC)
+		memcpy(&conn->peer, addr, softrdma_address_length(addr));
 }
 
 void

@@ -92,6 +92,8 @@ void softrdma_connections_tick(uint64_t now_ns);
  * with check sums if records is true. 0 or an errno value.
  */
 int softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records);
+/* tells the peer's address, for a peer that has reset the connection before it was attached */
+void softrdma_connection_peer_is(struct softrdma_link *link, const struct sockaddr *addr);
 /* closes the socket, if there is one */
 void softrdma_connection_detach(struct softrdma_link *link);
 

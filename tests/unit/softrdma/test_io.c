@@ -456,12 +456,21 @@ static void
 test_offender_that_leaves(void **state)
 {
 	(void)state;
-	static const enum { STREAM_ENDS, DISCONNECT, GARBAGE } cases[] = { STREAM_ENDS, DISCONNECT, GARBAGE };
+	static const enum {
+		STREAM_ENDS,
+		DISCONNECT,
+		GARBAGE,
+		RESET
+	} cases[] = { STREAM_ENDS, DISCONNECT, GARBAGE, RESET };
 	struct sockaddr_in addr = loopback(0);
 	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct raw_peer p;
+		/* the peer has reset the connection before it was attached, so the kernel has forgotten its address */
+		if (cases[i] == RESET)
+			fail_call(FAIL_MINE, "getpeername", 1, 1, ENOTCONN);
 		raw_peer_init(&p);
+		fail_nothing();
 		const unsigned before = softrdma_source_violations(&source, softrdma_now_ns());
 		/* so that all of it is received in one turn */
 		pthread_mutex_lock(&p.link->lock);
@@ -1600,6 +1609,33 @@ test_gone_during_flush(void **state)
 	file_region_fini(&r);
 }
 
+/* the worker that makes the flush reads on: a wrong key and the end of the connection come to it together */
+static void
+test_offender_behind_a_flush(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	struct sockaddr_in addr = loopback(0);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&addr);
+	struct raw_peer p;
+	raw_peer_init(&p);
+	const unsigned before = softrdma_source_violations(&source, softrdma_now_ns());
+	char garbage[SOFTRDMA_FRAME_SIZE];
+	memset(garbage, 'x', sizeof(garbage));
+	pthread_mutex_lock(&p.link->lock); /* so that all of it is received at once */
+	raw_flush(&p, &r);
+	raw_write(&p, the_mem, the_mr->rkey + 1, 4);
+	raw_send(p.fd, "evil", 4);
+	raw_send(p.fd, garbage, sizeof(garbage));
+	pthread_mutex_unlock(&p.link->lock);
+	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_for_log("a peer sent what is no frame of the protocol");
+	assert_int_equal(softrdma_source_violations(&source, softrdma_now_ns()), before + 1);
+	raw_peer_fini(&p);
+	file_region_fini(&r);
+}
+
 int
 main(void)
 {
@@ -1643,6 +1679,7 @@ main(void)
 		device_test(test_worker_leaves_the_socket_to_a_poller),
 		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),
+		device_test(test_offender_behind_a_flush),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

@@ -1012,6 +1012,52 @@ test_broken_protocol(void **state)
 	}
 }
 
+/*
+ * Two requests are gathered, and half of the second has left. A response that completes the second is refused: its memory
+ * is still to be sent, and a program may change that once it has the completion.
+ */
+static void
+test_response_before_the_request_has_left(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t opcode;
+		uint32_t request; /* 0 or 1 */
+		bool is_taken;
+	} cases[] = {
+		{ SOFTRDMA_OP_ACK, 0, true },
+		{ SOFTRDMA_OP_ACK, 1, false },
+		{ SOFTRDMA_OP_NAK, 0, true },
+		{ SOFTRDMA_OP_NAK, 1, true }, /* a refusal may come before the rest of its request has left */
+		{ SOFTRDMA_OP_RNR, 1, true },
+	};
+	const size_t frame = SOFTRDMA_FRAME_SIZE + 1000;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair *p = new_pair();
+		struct side *here = &p->side[0];
+		post(p, 0, SOFTRDMA_OP_WRITE, 1, 0, 0, 1000);
+		/* an RNR is for a message only */
+		post(p, 0, cases[i].opcode == SOFTRDMA_OP_RNR ? SOFTRDMA_OP_SEND : SOFTRDMA_OP_WRITE, 2, 0,
+			2000, 1000);
+		p->cut = frame + SOFTRDMA_FRAME_SIZE + 500;
+		assert_true(send_some(p, 0));
+		p->cut = EVERYTHING;
+		struct softrdma_frame response = { .opcode = cases[i].opcode,
+			.seq = here->link->seq + cases[i].request };
+		if (cases[i].opcode == SOFTRDMA_OP_NAK)
+			response.code = SOFTRDMA_NAK_ACCESS;
+		inject(p, 0, &response);
+		if (p->broken[0] == cases[i].is_taken)
+			fail_msg("case %zu", i);
+		if (!cases[i].is_taken) {
+			softrdma_link_lost(here->link);
+			expect_wc(here->send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+			expect_wc(here->send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+		}
+		free_pair(p);
+	}
+}
+
 /* DISCONNECT is the last frame: frames after it are ignored and raise no event */
 static void
 test_nothing_after_disconnect(void **state)
@@ -1214,6 +1260,7 @@ main(void)
 		cmocka_unit_test(test_revoke_while_sending),
 		cmocka_unit_test(test_whose_memory_is_gone),
 		cmocka_unit_test(test_response_behind_a_flush),
+		cmocka_unit_test(test_response_before_the_request_has_left),
 		cmocka_unit_test(test_revoke_of_something_else),
 		cmocka_unit_test(test_broken_protocol),
 		cmocka_unit_test(test_nothing_after_disconnect),
