@@ -21,6 +21,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/persist/persist_msync.c
 	softrdma/faults/fault_plan.c
 	softrdma/faults/fault_spec.c
+	softrdma/core/batch.c
 	softrdma/core/cq.c
 	softrdma/core/link.c
 	softrdma/core/memory.c
