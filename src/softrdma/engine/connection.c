@@ -82,7 +82,6 @@ void
 softrdma_connection_stream_ended(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	note_offender(conn);
 	softrdma_link_lost(link);
 	softrdma_connection_detach(link);
 }
@@ -117,6 +116,7 @@ softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok)
 		if (!softrdma_responder_is_flushing(&link->responder))
 			ok = softrdma_link_rx_go_on(link);
 	}
+	note_offender(conn);
 	if (!ok)
 		protocol_broken(conn);
 	return ok;
@@ -406,7 +406,6 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	}
 	if (progress)
 		softrdma_pending_sockets_give_way();
-	note_offender(conn);
 	close_offender(conn);
 	softrdma_connection_send(link);
 	/* a poller comes again, or returns the socket */
