@@ -275,13 +275,14 @@ tsan_ctest()
 	run_ctest build/tests-tsan "$@"
 }
 
-# what has threads: the conformance scenarios, in one process and in two, the unit tests, the tools, and what the manual
-# says. Children that begin threads of their own are nothing for this sanitizer (test_fork). test_link has no second
+# what has threads: the conformance scenarios, the unit tests, the tools, and what the manual says; in CI the scenarios in
+# one process and over TLS, and of the tools rpma-perf. Children that begin threads of their own are nothing for this sanitizer (test_fork). test_link has no second
 # thread, and would take a minute and a half of this stage.
 tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
 tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
 tsan_first='^(unit|regress|conformance-one)'
 tsan_rest='^(conformance-tls$|tools/perf-local|surface-threads)'
+tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
 
 # run_tsan <more of its name> <regular expression of its tests> <ctest arguments...>
 run_tsan()
