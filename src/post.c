@@ -239,7 +239,7 @@ refuse_more(int errnum)
 			"no more operations can be held back, and the send queue is full: collect "
 			"completions, then post this one again");
 	return RPMAI_FAIL_ERRNO(RPMA_E_AGAIN, abs(errnum),
-		"no more can be held: wait until the connection is established, or disconnect",
+		"no more operations can be held back: wait until the connection is established, or disconnect",
 		"posting the operations that are held back");
 }
 

@@ -3,9 +3,9 @@
 
 /* test_post.c -- requests that RPMA_F_MORE batches, and their doorbell */
 
-#include <stdlib.h>
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "posting.h"
 

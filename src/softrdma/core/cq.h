@@ -50,9 +50,11 @@ struct softrdma_cq {
 	uint32_t capacity;
 	uint32_t head;     /* oldest entry */
 	atomic_uint count; /* written under the lock, peeked at without it */
-	atomic_bool
-		overrun; /* true if a completion was lost: none is put in after it, and polling fails once the ring is empty;
-			 peeked at without the lock, too */
+	/*
+	 * true if a completion was lost: none is put in after it, and polling fails once the ring is empty; peeked at without
+	 * the lock, too
+	 */
+	atomic_bool overrun;
 	enum softrdma_armed armed;
 
 	/* guarded by the channel's lock */

@@ -39,8 +39,8 @@ static struct pending_sockets {
 	uint64_t paused_until_ns; /* 0: no pause */
 } pending_sockets = { .epoll_fd = -1 };
 
-static atomic_bool
-	connections_busy; /* true if connections had something to do since the last charge; any thread */
+/* true if connections had something to do since the last charge; any thread */
+static atomic_bool connections_busy;
 
 void
 softrdma_pending_sockets_after_fork(void)

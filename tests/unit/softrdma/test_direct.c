@@ -467,7 +467,7 @@ give_offer(struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 	pthread_mutex_unlock(&link->lock);
 }
 
-static const struct softrdma_shm_offer nobody = { .pid = 1, .fd = 900, .number = 1 };
+static const struct softrdma_shm_offer no_process = { .pid = 1, .fd = 900, .number = 1 };
 
 /*
  * the setting is off, or the peer's location is unknown: the connection works without the shared-memory path
@@ -494,7 +494,7 @@ test_no_path(void **state)
 			 * does not exist
 			 */
 			if (without)
-				give_offer(link_of(p.active), &nobody);
+				give_offer(link_of(p.active), &no_process);
 			expect_moves(p.active, the_mr, the_mr, 4096, 64);
 			expect_moves(p.passive, the_mr, the_mr, 4096, 64);
 			pair_fini(&p);
@@ -511,7 +511,7 @@ test_offers(void **state)
 	struct pair_of_ids p;
 	near_init(&p, "1");
 	struct softrdma_link *link = link_of(p.active);
-	give_offer(link, &nobody);
+	give_offer(link, &no_process);
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);
 	assert_int_equal(made_by(p.active), 2);
 
