@@ -236,10 +236,10 @@ refuse_more(int errnum)
 {
 	if (rpmai_op_queue_is_full(errnum))
 		return rpmai_refuse(RPMA_E_AGAIN,
-			"no more operations can be held back, and the send queue is full: collect "
+			"the connection cannot hold back more operations, and the send queue is full: collect "
 			"completions, then post this one again");
 	return RPMAI_FAIL_ERRNO(RPMA_E_AGAIN, abs(errnum),
-		"no more operations can be held back: wait until the connection is established, or disconnect",
+		"the connection cannot hold back more operations: wait until it is established, or disconnect",
 		"posting the operations that are held back");
 }
 
