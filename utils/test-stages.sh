@@ -275,9 +275,9 @@ tsan_ctest()
 	run_ctest build/tests-tsan "$@"
 }
 
-# what has threads: the conformance scenarios, the unit tests, the tools, and what the manual says; in CI the scenarios in
-# one process and over TLS, and of the tools rpma-perf. Children that begin threads of their own are nothing for this sanitizer (test_fork). test_link has no second
-# thread, and would take a minute and a half of this stage.
+# what has threads: the conformance scenarios, the unit tests, the tools, and what the manual says. CI runs the scenarios
+# in one process and over TLS only, and of the tools rpma-perf only. This sanitizer cannot follow children that begin
+# threads of their own (test_fork). test_link has no second thread, and would take a minute and a half of this stage.
 tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
 tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
 tsan_first='^(unit|regress|conformance-one)'
