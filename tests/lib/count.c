@@ -5,7 +5,10 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "count.h"
 #include "deadline.h"
@@ -61,4 +64,44 @@ count_settle(int (*count)(void), int limit, int timeout_ms)
 		n = count();
 	}
 	return n;
+}
+
+/* a thread that has ended meanwhile does not run */
+static bool
+sleeps(const char *tid)
+{
+	char path[300], state = 'S';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/stat", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 'S';
+	fclose(file);
+	return state == 'S';
+}
+
+bool
+other_threads_sleep(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	bool all = true;
+
+	if (!dir)
+		abort();
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+		bool other = e->d_name[0] != '.' && strtol(e->d_name, NULL, 10) != (long)gettid();
+		all = (!other || sleeps(e->d_name)) && all;
+	}
+	closedir(dir);
+	return all;
+}
+
+void
+await_sleep_of_other_threads(void)
+{
+	while (!other_threads_sleep())
+		sched_yield();
 }

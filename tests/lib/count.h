@@ -6,6 +6,8 @@
 #ifndef TEST_COUNT_H
 #define TEST_COUNT_H
 
+#include <stdbool.h>
+
 int count_fds(void);
 int count_threads(void);
 
@@ -15,5 +17,15 @@ int count_threads(void);
  * out.
  */
 int count_settle(int (*count)(void), int limit, int timeout_ms);
+
+/* true if every other thread of this process sleeps */
+bool other_threads_sleep(void);
+
+/*
+ * Waits until every other thread of this process sleeps. To be called before a fork(2) whose child allocates
+ * memory or begins threads: in a child, the address sanitizer does not release the locks of its allocator, so
+ * no thread may be in it at that moment.
+ */
+void await_sleep_of_other_threads(void);
 
 #endif /* TEST_COUNT_H */

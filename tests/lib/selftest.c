@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -89,6 +92,44 @@ process_lines_and_status(void **state)
 	assert_int_equal(proc_read_line(&p, line, sizeof(line), WAIT_MS), -1);
 	assert_int_equal(proc_wait(&p, WAIT_MS), 3);
 	proc_kill(&p);
+}
+
+static void *
+run_until_told(void *arg)
+{
+	atomic_bool *end = arg;
+	while (!atomic_load(end))
+		; /* it must run: no call that sleeps */
+	return NULL;
+}
+
+static void *
+wait_for_end(void *arg)
+{
+	sem_wait(arg);
+	return NULL;
+}
+
+static void
+other_threads_run_and_sleep(void **state)
+{
+	pthread_t runs, waits;
+	atomic_bool end = false;
+	sem_t never;
+
+	(void)state;
+	await_sleep_of_other_threads();
+	sem_init(&never, 0, 0);
+	assert_int_equal(pthread_create(&waits, NULL, wait_for_end, &never), 0);
+	await_sleep_of_other_threads();
+	assert_int_equal(pthread_create(&runs, NULL, run_until_told, &end), 0);
+	assert_false(other_threads_sleep());
+	atomic_store(&end, true);
+	assert_int_equal(pthread_join(runs, NULL), 0);
+	await_sleep_of_other_threads();
+	sem_post(&never);
+	assert_int_equal(pthread_join(waits, NULL), 0);
+	sem_destroy(&never);
 }
 
 static void
@@ -284,6 +325,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(pattern_depends_on_position),
 		cmocka_unit_test(pattern_finds_each_byte),
 		cmocka_unit_test(process_lines_and_status),
+		cmocka_unit_test(other_threads_run_and_sleep),
 		cmocka_unit_test(process_is_killed),
 		cmocka_unit_test(ports_differ),
 		cmocka_unit_test(deadline_names_the_test),

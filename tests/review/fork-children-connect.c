@@ -10,8 +10,6 @@
  *	fork-children-connect [--rounds N]
  */
 
-#include <dirent.h>
-#include <sched.h>
 #include <librpma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "count.h"
 #include "deadline.h"
 #include "options.h"
 #include "pair.h"
@@ -150,28 +149,6 @@ serve(struct rpma_ep *ep, struct rpma_mr_local *mr)
 	}
 }
 
-/* true if no other thread of this process runs */
-static bool
-others_sleep(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *entry;
-	bool sleep = true;
-	must(dir != NULL, "the threads");
-	while ((entry = readdir(dir)) != NULL) {
-		char path[sizeof("/proc/self/task//stat") + sizeof(entry->d_name)], state = 'S';
-		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
-		bool other = entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != (long)getpid();
-		FILE *file = other ? fopen(path, "re") : NULL;
-		if (file == NULL)
-			continue;
-		sleep = fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'S' && sleep;
-		fclose(file);
-	}
-	closedir(dir);
-	return sleep;
-}
-
 static void
 run_round(unsigned long round)
 {
@@ -185,14 +162,10 @@ run_round(unsigned long round)
 	memset(mem, 0, sizeof(mem));
 	must(rpma_mr_reg(peer, mem, sizeof(mem), USAGE, &mr) == 0, "rpma_mr_reg");
 	must(pair_listen(peer, ADDR, port, &ep) == 0, "rpma_ep_listen");
-	/*
-	 * The children begin together. In a child the address sanitizer does not release the locks of its
-	 * allocator, so the progress thread must have nothing to do while the parent forks.
-	 */
+	/* the children begin together */
 	int start[2];
 	must(pipe(start) == 0, "pipe");
-	while (!others_sleep())
-		sched_yield();
+	await_sleep_of_other_threads();
 	for (int i = 0; i < CHILDREN; i++) {
 		children[i] = fork();
 		must(children[i] >= 0, "fork");

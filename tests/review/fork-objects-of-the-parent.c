@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "count.h"
 #include "deadline.h"
 #include "pair.h"
 #include "pattern.h"
@@ -291,6 +292,7 @@ main(void)
 	must(rpma_recv(own.pair.server.conn, own.target, 0, LEN, NULL) == 0, "rpma_recv");
 	must(pthread_create(&thread, NULL, wait_for_a_completion, NULL) == 0, "a thread");
 
+	await_sleep_of_other_threads();
 	pid_t pid = fork();
 	must(pid >= 0, "fork");
 	if (pid == 0)

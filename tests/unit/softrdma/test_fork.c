@@ -32,6 +32,7 @@ in_child(void (*run)(struct pair_of_ids *p), struct pair_of_ids *p)
 {
 	int status;
 	fflush(NULL);
+	await_sleep_of_other_threads();
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
