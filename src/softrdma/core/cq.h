@@ -40,9 +40,11 @@ struct softrdma_cq {
 	};
 	struct softrdma_pd *domain; /* the parent domain that it was created with; NULL: none */
 
-	/* extended polling: the lock is held from ibv_start_poll to ibv_end_poll, and polled is the current
-	 * completion */
-	pthread_mutex_t poll_lock; /* taken before all others */
+	/*
+	 * Extended polling: the program holds the lock from ibv_start_poll to ibv_end_poll, and polled is the current
+	 * completion. Only ibv_start_poll takes it, before all other locks; the program may make other calls under it.
+	 */
+	pthread_mutex_t poll_lock;
 	struct ibv_wc polled;
 
 	pthread_mutex_t lock; /* guards the ring; no other lock is taken under it */

@@ -19,7 +19,8 @@
 #include "softrdma/samehost/direct.h"
 #include "softrdma/samehost/registry.h"
 
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before all others */
+/* taken before all others but poll_lock (cq.h), which the program may hold */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 
 void
