@@ -160,7 +160,7 @@ nothing_received(struct softrdma_connection *conn, ssize_t n)
 	return false;
 }
 
-/* as receive_once(), for TLS and records: the link copies bytes that the stream has checked */
+/* as receive_once(), for records: the link copies bytes that the stream has checked */
 static bool
 receive_good(struct softrdma_connection *conn, bool *progress)
 {
