@@ -70,11 +70,21 @@ send_at(const struct softrdma_requester *req, uint32_t seq)
 }
 
 struct softrdma_send *
-softrdma_requester_slot(struct softrdma_requester *req)
+softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq)
 {
-	if (req->head - req->tail >= req->capacity)
-		return NULL;
-	struct softrdma_send *send = send_at(req, req->head);
+	return send_at(req, seq);
+}
+
+uint32_t
+softrdma_requester_room(const struct softrdma_requester *req)
+{
+	return req->capacity - (req->head - req->tail);
+}
+
+struct softrdma_send *
+softrdma_requester_clear_slot(struct softrdma_requester *req, uint32_t seq)
+{
+	struct softrdma_send *send = send_at(req, seq);
 	struct ibv_sge *sge = send->sge;
 	uint8_t *inline_data = send->inline_data;
 	memset(send, 0, sizeof(*send));
@@ -83,18 +93,17 @@ softrdma_requester_slot(struct softrdma_requester *req)
 	return send;
 }
 
+struct softrdma_send *
+softrdma_requester_slot(struct softrdma_requester *req)
+{
+	return softrdma_requester_room(req) ? softrdma_requester_clear_slot(req, req->head) : NULL;
+}
+
 uint32_t
 softrdma_requester_commit(struct softrdma_requester *req)
 {
 	assert(req->head - req->tail < req->capacity);
 	return req->head++;
-}
-
-void
-softrdma_requester_retract(struct softrdma_requester *req, uint32_t count)
-{
-	assert(count <= req->head - req->tx);
-	req->head -= count;
 }
 
 struct softrdma_send *

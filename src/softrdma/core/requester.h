@@ -107,12 +107,19 @@ void softrdma_requester_fini(struct softrdma_requester *req);
 /* sets the sequence number of the first request */
 void softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max);
 
-/* the slot for the next work request, with sge and inline_data set; NULL: the queue is full */
+/* how many more work requests the queue holds */
+uint32_t softrdma_requester_room(const struct softrdma_requester *req);
+/*
+ * The slot of that sequence number, cleared, with sge and inline_data set. Without the lock: no other thread
+ * uses the slots after the last request that was posted, as far as there is room.
+ */
+struct softrdma_send *softrdma_requester_clear_slot(struct softrdma_requester *req, uint32_t seq);
+/* the same slot, as it is */
+struct softrdma_send *softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq);
+/* the slot for the next work request, cleared; NULL: the queue is full */
 struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
-/* posts the request in the slot, which the caller has filled; returns its sequence number */
+/* posts the request in the next slot, which the caller has filled; returns its sequence number */
 uint32_t softrdma_requester_commit(struct softrdma_requester *req);
-/* takes back the last count requests, none of which has been transmitted */
-void softrdma_requester_retract(struct softrdma_requester *req, uint32_t count);
 
 /* a request that has been posted and is not complete */
 struct softrdma_send *softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq);

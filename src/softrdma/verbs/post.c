@@ -116,10 +116,17 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 	return softrdma_post_check(send);
 }
 
-int
-softrdma_post_slot(struct softrdma_qp *qp, struct softrdma_send **send)
+bool
+softrdma_post_is_allowed(const struct softrdma_qp *qp)
 {
-	if (qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_ERR)
+	return qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_ERR;
+}
+
+/* gives a free slot; 0 or an errno value */
+static int
+find_slot(struct softrdma_qp *qp, struct softrdma_send **send)
+{
+	if (!softrdma_post_is_allowed(qp))
 		return EINVAL;
 	*send = softrdma_requester_slot(&qp->link->requester);
 	return *send ? 0 : ENOMEM;
@@ -138,15 +145,28 @@ softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq)
 	}
 }
 
+/* Locks the link when no other thread is filling a batch: its requests are in the next slots. */
+static void
+lock_to_post(struct softrdma_qp *qp)
+{
+	pthread_mutex_lock(&qp->link->lock);
+	while (qp->batch.is_open) {
+		pthread_mutex_unlock(&qp->link->lock);
+		pthread_mutex_lock(&qp->batch.lock); /* until it ends */
+		pthread_mutex_unlock(&qp->batch.lock);
+		pthread_mutex_lock(&qp->link->lock);
+	}
+}
+
 int
 softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	int ret = 0;
-	pthread_mutex_lock(&qp->link->lock);
+	lock_to_post(qp);
 	for (; wr && ret == 0; wr = wr->next) {
 		struct softrdma_send *send;
-		ret = softrdma_post_slot(qp, &send);
+		ret = find_slot(qp, &send);
 		if (ret == 0)
 			ret = take_wr(qp, send, wr);
 		if (ret == 0)

@@ -4,8 +4,10 @@
 /*
  * post.h -- posting work requests to a queue pair
  *
- * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester. The
- * caller holds the link's lock in all calls, except in those that implement ibv_* functions.
+ * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester. A list
+ * is posted under the link's lock. A batch of extended operations is filled under a lock of its own
+ * (`qp->batch.lock`), and posted under the link's lock at its end. So a program may make any other call in
+ * between.
  */
 
 #ifndef SOFTRDMA_POST_H
@@ -13,8 +15,8 @@
 
 #include "softrdma/verbs/qp.h"
 
-/* gives a free slot if the queue pair's state allows posting; 0 or an errno value */
-int softrdma_post_slot(struct softrdma_qp *qp, struct softrdma_send **send);
+/* true if the queue pair's state allows posting; under the link's lock */
+bool softrdma_post_is_allowed(const struct softrdma_qp *qp);
 
 /* sets the members of send that flags (enum ibv_send_flags) determine */
 void softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *send, unsigned int flags);
@@ -30,7 +32,10 @@ int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_se
 /* 0 if the request's data fit its operation, else an errno value */
 int softrdma_post_check(struct softrdma_send *send);
 
-/* call it after softrdma_requester_commit(): flushes the request if the queue pair has failed; fails one that is too long */
+/*
+ * Call it after softrdma_requester_commit(), under the link's lock: flushes the request if the queue pair has failed;
+ * fails one that is too long.
+ */
 void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
 
 /* the implementations of ibv_post_send and ibv_post_recv */

@@ -5,9 +5,11 @@
  * post_ex.c -- posting work requests to a queue pair by single calls, ibv_wr_start to ibv_wr_complete (batched
  * posts with one doorbell)
  *
- * The link is locked from start to complete or abort, as ibv_wr_start(3) allows. The call that names an operation
- * puts a request into the ring, and further calls set its data. The requests are checked in ibv_wr_complete. It
- * takes back the whole batch if a call has noted an error, and returns the first one.
+ * The queue pair's batch is locked from start to complete or abort: ibv_wr_start(3) lets no other thread post
+ * meanwhile. The link is not: the program may post receives, poll, deregister memory, and connect in between. The
+ * call that names an operation fills the next slot of the ring, behind the last posted request, and further calls set
+ * its data. ibv_wr_complete checks the requests and posts them together. It posts none if a call has noted an error,
+ * and returns the first one.
  */
 
 #include <assert.h>
@@ -40,24 +42,41 @@ note(struct softrdma_qp *qp, int errnum)
 		qp->batch.errnum = errnum;
 }
 
-/* puts the next request into the ring; NULL after an error */
+/* looks how many requests the batch may have; 0 or an errno value */
+static int
+look_for_room(struct softrdma_qp *qp)
+{
+	struct softrdma_requester *req = &qp->batch.link->requester;
+	pthread_mutex_lock(&qp->batch.link->lock);
+	bool allowed = softrdma_post_is_allowed(qp);
+	if (qp->batch.count == 0)
+		qp->batch.first = req->head;
+	qp->batch.room = allowed ? softrdma_requester_room(req) : 0;
+	pthread_mutex_unlock(&qp->batch.link->lock);
+	if (!allowed)
+		return EINVAL;
+	return qp->batch.count < qp->batch.room ? 0 : ENOMEM;
+}
+
+/* fills the next slot of the ring; NULL after an error */
 static struct softrdma_send *
 begin(struct ibv_qp_ex *ex, uint8_t opcode, uint32_t rkey, uint64_t remote_addr)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	struct softrdma_send *send = NULL;
-	if (qp->batch.errnum == 0)
-		note(qp, softrdma_post_slot(qp, &send));
-	qp->batch.current = qp->batch.errnum ? NULL : send;
-	if (qp->batch.current == NULL)
+	qp->batch.current = NULL;
+	if (qp->batch.errnum == 0 && qp->batch.count >= qp->batch.room)
+		note(qp, look_for_room(qp));
+	if (qp->batch.errnum)
 		return NULL;
 
+	struct softrdma_send *send =
+		softrdma_requester_clear_slot(&qp->batch.link->requester, qp->batch.first + qp->batch.count);
 	send->wr_id = ex->wr_id;
 	send->opcode = opcode;
 	send->key = rkey;
 	send->remote_addr = remote_addr;
 	softrdma_post_take_flags(qp, send, ex->wr_flags & ~(unsigned)IBV_SEND_INLINE);
-	softrdma_requester_commit(&qp->link->requester);
+	qp->batch.current = send;
 	qp->batch.count++;
 	return send;
 }
@@ -247,27 +266,33 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 
 /* ---- batches ---- */
 
-/* checks all requests of the batch; 0 or an errno value */
-static int
-check(const struct softrdma_qp *qp)
-{
-	const struct softrdma_requester *req = &qp->link->requester;
-	int ret = 0;
-	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
-		ret = softrdma_post_check(softrdma_requester_at(req, req->head - qp->batch.count + i));
-	return ret;
-}
-
 static void
 wr_start(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	bool inherited = softrdma_is_inherited(qp->qp.context);
-	if (!inherited)
-		pthread_mutex_lock(&qp->link->lock);
+	if (softrdma_is_inherited(qp->qp.context)) {
+		qp->batch.errnum = softrdma_fork_refuse("ibv_wr_start");
+		qp->batch.current = NULL;
+		return;
+	}
+	pthread_mutex_lock(&qp->batch.lock);
+	qp->batch.link = qp->link;
 	qp->batch.count = 0;
-	qp->batch.errnum = inherited ? softrdma_fork_refuse("ibv_wr_start") : 0;
+	qp->batch.room = 0;
+	qp->batch.errnum = 0;
 	qp->batch.current = NULL;
+	pthread_mutex_lock(&qp->link->lock);
+	qp->batch.is_open = true;
+	pthread_mutex_unlock(&qp->link->lock);
+}
+
+/* the caller holds the lock of the link */
+static void
+close_batch(struct softrdma_qp *qp)
+{
+	qp->batch.is_open = false;
+	pthread_mutex_unlock(&qp->batch.link->lock);
+	pthread_mutex_unlock(&qp->batch.lock);
 }
 
 static void
@@ -275,32 +300,49 @@ wr_abort(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
 	if (softrdma_is_inherited(qp->qp.context))
-		return; /* wr_start has not locked the link in this process */
-	softrdma_requester_retract(&qp->link->requester, qp->batch.count);
-	pthread_mutex_unlock(&qp->link->lock);
+		return; /* wr_start has locked nothing in this process */
+	pthread_mutex_lock(&qp->batch.link->lock);
+	close_batch(qp);
+}
+
+/* checks all requests of the batch; 0 or an errno value */
+static int
+check(const struct softrdma_qp *qp)
+{
+	if (qp->batch.count == 0)
+		return 0;
+	/* a reset has given the queue pair another link */
+	if (!softrdma_post_is_allowed(qp) || qp->link != qp->batch.link)
+		return EINVAL;
+	assert(qp->link->requester.head == qp->batch.first);
+	int ret = 0;
+	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
+		ret = softrdma_post_check(
+			softrdma_requester_slot_at(&qp->link->requester, qp->batch.first + i));
+	return ret;
 }
 
 static int
 wr_complete(struct ibv_qp_ex *ex)
 {
 	struct softrdma_qp *qp = qp_of(ex);
-	struct softrdma_requester *req = &qp->link->requester;
-	if (qp->batch.errnum == 0 && softrdma_is_inherited(qp->qp.context)) /* forked since the start */
-		note(qp, softrdma_fork_refuse("ibv_wr_complete"));
+	if (softrdma_is_inherited(qp->qp.context)) {
+		if (qp->batch.errnum == 0) /* forked since the start */
+			note(qp, softrdma_fork_refuse("ibv_wr_complete"));
+		return qp->batch.errnum;
+	}
+	struct softrdma_link *link = qp->batch.link;
+	pthread_mutex_lock(&link->lock);
 	if (qp->batch.errnum == 0)
 		note(qp, check(qp));
-	int ret = qp->batch.errnum;
-	if (ret) {
-		wr_abort(ex);
-		return ret;
+	const int ret = qp->batch.errnum;
+	if (ret == 0) {
+		for (uint32_t i = 0; i < qp->batch.count; i++)
+			softrdma_post_accepted(qp, softrdma_requester_commit(&link->requester));
+		softrdma_connection_send(link);
 	}
-
-	const uint32_t first = req->head - qp->batch.count;
-	for (uint32_t i = 0; i < qp->batch.count; i++)
-		softrdma_post_accepted(qp, first + i);
-	softrdma_connection_send(qp->link);
-	pthread_mutex_unlock(&qp->link->lock);
-	return 0;
+	close_batch(qp);
+	return ret;
 }
 
 void

@@ -194,6 +194,7 @@ softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uin
 	ret = add_link(qp);
 	if (ret)
 		goto err_fini_recv_queue;
+	pthread_mutex_init(&qp->batch.lock, NULL);
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
 	use_srq(attr->srq, 1);
@@ -250,6 +251,7 @@ softrdma_qp_delete(struct softrdma_qp *qp)
 	softrdma_recv_queue_fini(&qp->recv_queue);
 	pthread_cond_destroy(&ibv_qp->cond);
 	pthread_mutex_destroy(&ibv_qp->mutex);
+	pthread_mutex_destroy(&qp->batch.lock);
 	free(qp);
 }
 

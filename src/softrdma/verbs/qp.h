@@ -29,10 +29,15 @@ struct softrdma_qp {
 	bool sq_sig_all;
 	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
 	struct {
-		uint32_t count; /* requests since ibv_wr_start, all committed */
+		pthread_mutex_t lock; /* of the program, from ibv_wr_start to ibv_wr_complete or _abort */
+		bool is_open;         /* true in that time; under the link's lock */
+		struct softrdma_link *link;
+		uint32_t first; /* the sequence number of its first request */
+		uint32_t count; /* requests since ibv_wr_start, in slots after the last posted one */
+		uint32_t room;  /* the queue is known to hold so many */
 		int errnum;     /* the first error */
 		struct softrdma_send *current;
-	} batch; /* under the link's lock */
+	} batch; /* under its own lock */
 };
 
 static inline struct softrdma_qp *

@@ -334,7 +334,7 @@ test_flags(void **state)
 			set_id(ex, 77, flags[i]);
 			ibv_wr_rdma_write(ex, the_mr->rkey, far_addr(8));
 			set_id(ex, 78, 0);
-			const struct softrdma_send *send = softrdma_requester_at(req, req->head - 1);
+			const struct softrdma_send *send = softrdma_requester_slot_at(req, req->head);
 			assert_int_equal(send->wr_id, 77);
 			assert_int_equal(send->key, the_mr->rkey);
 			assert_true(send->remote_addr == far_addr(8));
@@ -824,6 +824,122 @@ test_threads(void **state)
 	pair_fini(&p);
 }
 
+/* --- between start and complete --- */
+
+/*
+ * All of these took the link's lock, which the thread held itself: each waited for ever. A peer whose message waits
+ * for a receive, a region that is deregistered, another one that is made, a completion, and a new id.
+ */
+static void
+test_calls_of_the_same_thread(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	fill_memory();
+	struct ibv_qp_ex *ex = ex_of(p.active);
+	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
+	static uint8_t other[64];
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, other, sizeof(other), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	struct ibv_sge sge = { .addr = (uintptr_t)near + 200, .length = 10, .lkey = the_mr->lkey };
+	struct ibv_send_wr *bad,
+		send = { .wr_id = 1,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED };
+	assert_int_equal(ibv_post_send(p.passive->qp, &send, &bad), 0);
+	while (locked(link, link->responder.state) != SOFTRDMA_RESPONDER_RNR_SENT)
+		sched_yield();
+
+	ibv_wr_start(ex);
+	add_write(ex, 10, 0, 100);
+	post_recv(p.active->qp, 2, far + 4000, 10);
+	struct ibv_wc wc[2];
+	collect(wc, 1, 2);
+	assert_memory_equal(far + 4000, near + 200, 10);
+	add_write(ex, 11, 100, 100);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	mr = softrdma_ibv_reg_mr(the_pd, other, sizeof(other), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_req_notify_cq(the_cq, 0), 0);
+	struct rdma_cm_id *id;
+	assert_int_equal(softrdma_rdma_create_id(p.channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(softrdma_rdma_destroy_id(id), 0);
+	expect_nothing();
+	assert_int_equal(far[0], 0);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	expect(10, IBV_WC_SUCCESS);
+	expect(11, IBV_WC_SUCCESS);
+	assert_memory_equal(far, near, 200);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	pair_fini(&p);
+}
+
+static void *
+post_a_list(void *arg)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)near + 300, .length = 100, .lkey = the_mr->lkey };
+	struct ibv_send_wr *bad,
+		write = { .wr_id = 30,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { .remote_addr = far_addr(300), .rkey = the_mr->rkey } };
+	return ibv_post_send(arg, &write, &bad) ? arg : NULL;
+}
+
+static void *
+post_a_batch(void *arg)
+{
+	struct ibv_qp_ex *ex = arg;
+	ibv_wr_start(ex);
+	add_write(ex, 30, 300, 100);
+	return ibv_wr_complete(ex) ? arg : NULL;
+}
+
+/* another thread posts while a batch is being filled: it waits for its end */
+static void
+test_posts_of_another_thread(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	struct ibv_qp_ex *ex = ex_of(p.active);
+	for (int round = 0; round < 4; round++) {
+		const bool is_list = round % 2, is_aborted = round / 2;
+		pthread_t thread;
+		void *failed;
+		fill_memory();
+		ibv_wr_start(ex);
+		add_write(ex, 10, 0, 100);
+		assert_int_equal(pthread_create(&thread, NULL, is_list ? post_a_list : post_a_batch,
+					 is_list ? (void *)p.active->qp : (void *)ex),
+			0);
+		await_sleep_of_other_threads();
+		expect_nothing();
+		add_write(ex, 11, 100, 100);
+		if (is_aborted)
+			ibv_wr_abort(ex);
+		else
+			assert_int_equal(ibv_wr_complete(ex), 0);
+		for (uint64_t id = 10; id < 12 && !is_aborted; id++)
+			expect(id, IBV_WC_SUCCESS);
+		expect(30, IBV_WC_SUCCESS);
+		assert_int_equal(pthread_join(thread, &failed), 0);
+		assert_null(failed);
+		expect_nothing();
+		if (is_aborted)
+			assert_int_equal(far[0], 0);
+		else
+			assert_memory_equal(far, near, 200);
+		assert_memory_equal(far + 300, near + 300, 100);
+	}
+	pair_fini(&p);
+}
+
 int
 main(void)
 {
@@ -842,6 +958,8 @@ main(void)
 		device_test(test_too_long),
 		device_test(test_one_system_call),
 		device_test(test_threads),
+		device_test(test_calls_of_the_same_thread),
+		device_test(test_posts_of_another_thread),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }
