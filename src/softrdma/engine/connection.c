@@ -243,6 +243,16 @@ update_absence_timer(struct softrdma_connection *conn)
 		softrdma_timer_clear(&conn->absence_timer);
 }
 
+/* DISCONNECT has left or come: limits the time until the peer ends its stream, because until then it holds a descriptor */
+static void
+limit_the_end(struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	bool ends = link->state == SOFTRDMA_LINK_CLOSING || link->state == SOFTRDMA_LINK_DOWN;
+	if (ends && conn->fd >= 0 && !softrdma_timer_is_set(&conn->deadline))
+		softrdma_timer_set_ms(&conn->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+}
+
 /*
  * A peer does not read while it makes memory durable. If more has been sent after the FLUSH than buffers take, its
  * window closes. That is no sign of death.
@@ -344,6 +354,7 @@ softrdma_connection_send(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	if (link->shm_path)
 		complete_locally(conn);
+	limit_the_end(conn);
 	update_absence_timer(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
 	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;

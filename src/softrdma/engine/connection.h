@@ -63,7 +63,7 @@ struct softrdma_connection {
 	struct softrdma_connection
 		*job_next; /* in the list of flushes that wait for a worker; guarded by the workers' lock */
 
-	struct softrdma_timer deadline; /* by then the peer must have sent READY, or its own DISCONNECT */
+	struct softrdma_timer deadline; /* by then the peer must have sent READY, or ended its stream */
 	uint8_t rnr_retry;              /* how often the peer's RNR timer may expire; 7: without limit */
 	struct softrdma_timer rnr_timer;
 	uint32_t rnr_refusals; /* the requester's refusals when the RNR timer was set */

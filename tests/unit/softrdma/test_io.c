@@ -884,6 +884,52 @@ test_disconnect_without_answer(void **state)
 	raw_peer_fini(&p);
 }
 
+/* A peer that has sent DISCONNECT does not end its stream: the deadline closes the socket. The same after a wrong key. */
+static void
+test_disconnect_and_stay(void **state)
+{
+	(void)state;
+	for (int guesses = 0; guesses < 2; guesses++) {
+		struct raw_peer p;
+		raw_peer_init(&p);
+		log_clear();
+		pthread_mutex_lock(&p.link->lock); /* so that all of it is received in one turn */
+		if (guesses) {
+			raw_write(&p, the_mem, the_mr->rkey + 1, 4);
+			raw_send(p.fd, "evil", 4);
+		}
+		raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_DISCONNECT });
+		pthread_mutex_unlock(&p.link->lock);
+		if (guesses)
+			raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_ACCESS, 100);
+		raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+		raw_expect_end(p.fd);
+		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		assert_true(locked(p.link, softrdma_connection_of(p.link)->fd) >= 0);
+		clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+		wait_until(locked(p.link, softrdma_connection_of(p.link)->fd) < 0);
+		wait_for_log("a peer did not respond in time: connection closed");
+		raw_peer_fini(&p);
+	}
+}
+
+/* an id is destroyed before its queue pair: that too ends a connection whose peer stays */
+static void
+test_id_destroyed_and_peer_stays(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	struct ibv_qp *qp = p.id->qp;
+	assert_int_equal(softrdma_rdma_destroy_id(p.id), 0);
+	p.id = NULL;
+	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->fd) < 0);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	raw_peer_fini(&p);
+}
+
 /* READY arrives after this side has disconnected: the deadline of the disconnection stays */
 static void
 test_ready_after_disconnect(void **state)
@@ -1661,6 +1707,8 @@ main(void)
 		device_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
 		device_test(test_disconnect_without_answer),
+		device_test(test_disconnect_and_stay),
+		device_test(test_id_destroyed_and_peer_stays),
 		device_test(test_ready_after_disconnect),
 		device_test(test_receiver_not_ready),
 		device_test(test_gone_while_not_ready),
