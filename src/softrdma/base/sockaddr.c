@@ -35,6 +35,17 @@ softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma
 					      : left->in6.sin6_port == right->in6.sin6_port;
 }
 
+void
+softrdma_address_unmap(union softrdma_address *addr)
+{
+	if (addr->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr))
+		return;
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = addr->in6.sin6_port };
+	memcpy(&in.sin_addr, &addr->in6.sin6_addr.s6_addr[12], sizeof(in.sin_addr));
+	memset(addr, 0, sizeof(*addr));
+	addr->in = in;
+}
+
 const char *
 softrdma_address_name(const struct sockaddr *addr, char *buf, size_t size)
 {

@@ -307,6 +307,11 @@ begin_frame(struct softrdma_link *link)
 		peer_disconnects(link);
 		return true;
 	case SOFTRDMA_OP_SHM_OFFER:
+		if (link->offer_received) {
+			link->breach = "a second offer of shared memory (SHM_OFFER)";
+			return false;
+		}
+		link->offer_received = true;
 		rx->state = SOFTRDMA_RX_OPERAND;
 		return true;
 	default:

@@ -25,10 +25,10 @@
 
 /* the shared-memory path of one connection to a process on this host */
 struct shm_path {
-	struct softrdma_shm_path head; /* first: the part that the link knows */
-	int fd;                        /* of the connection, which closes it after the path has ended */
-	struct shm_path *next;         /* in the list paths: those opened to the peer; under shm_paths_lock */
-	unsigned refs;                 /* the link, and threads in wait_for(); under shm_paths_lock */
+	struct softrdma_shm_path head;              /* first: the part that the link knows */
+	union softrdma_address own_addr, peer_addr; /* of the connection's socket; set once */
+	struct shm_path *next; /* in the list paths: those opened to the peer; under shm_paths_lock */
+	unsigned refs;         /* the link, and threads in wait_for(); under shm_paths_lock */
 	struct softrdma_local_peer *local_peer; /* NULL: the peer's offer has not arrived */
 	struct softrdma_registry_slot *own;
 	const struct softrdma_registry_slot *peer;
@@ -50,40 +50,35 @@ path_of(const struct softrdma_link *link)
 
 static pthread_mutex_t shm_paths_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shm_path *paths;
+/* the paths of all connections that have a slot, by the slot; under shm_paths_lock */
+static struct shm_path *path_at[SOFTRDMA_REGISTRY_SLOTS];
 
 void
 softrdma_direct_after_fork(void)
 {
 	softrdma_fork_keep(paths);
 	paths = NULL;
+	memset(path_at, 0, sizeof(path_at));
 	shm_paths_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 /* --- beginning and end --- */
 
-/* gives the addresses of both ends of a socket; false: the kernel does not tell them */
+/*
+ * Gives the addresses of both ends of a socket; false: the kernel does not tell them. A socket that listens on IPv6 may
+ * serve IPv4: its addresses are given in the form that they have at the other end.
+ */
 static bool
 get_addresses(int fd, union softrdma_address *own, union softrdma_address *peer)
 {
 	socklen_t own_len = sizeof(*own), peer_len = sizeof(*peer);
 	memset(own, 0, sizeof(*own));
 	memset(peer, 0, sizeof(*peer));
-	return getsockname(fd, &own->any, &own_len) == 0 && getpeername(fd, &peer->any, &peer_len) == 0;
-}
-
-static bool
-is_same_host(int fd)
-{
-	union softrdma_address own, peer;
-	return get_addresses(fd, &own, &peer) && softrdma_address_equal(&own, &peer);
-}
-
-/* true if both ends have the same port too: the socket of a queue pair that is connected to itself */
-static bool
-is_own_peer(int fd)
-{
-	union softrdma_address own, peer;
-	return get_addresses(fd, &own, &peer) && softrdma_endpoint_equal(&own, &peer);
+	if (getsockname(fd, &own->any, &own_len) != 0 || getpeername(fd, &peer->any, &peer_len) != 0)
+		return false;
+	softrdma_address_unmap(own);
+	softrdma_address_unmap(peer);
+	return true;
 }
 
 static const struct softrdma_shm_path_ops ops;
@@ -91,8 +86,10 @@ static const struct softrdma_shm_path_ops ops;
 void
 softrdma_direct_offer(struct softrdma_link *link, int fd)
 {
+	union softrdma_address own_addr, peer_addr;
 	/* needs the registry. A right is withheld only from peers that are not trusted. */
-	if (!softrdma_registry_is_there() || link->responder.withheld || !is_same_host(fd))
+	if (!softrdma_registry_is_there() || link->responder.withheld ||
+		!get_addresses(fd, &own_addr, &peer_addr) || !softrdma_address_equal(&own_addr, &peer_addr))
 		return;
 	uint32_t number;
 	if (softrdma_random(&number, sizeof(number)))
@@ -106,7 +103,8 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 		return;
 	}
 	path->head.ops = &ops;
-	path->fd = fd;
+	path->own_addr = own_addr;
+	path->peer_addr = peer_addr;
 	path->refs = 1;
 	path->own = slot;
 	path->number = number ? number : 1;
@@ -114,6 +112,9 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 	const struct softrdma_shm_offer offer = softrdma_registry_offer(slot, path->number);
 	path->slot = offer.slot;
 	memcpy(path->id, offer.id, sizeof(path->id));
+	pthread_mutex_lock(&shm_paths_lock);
+	path_at[path->slot] = path; /* before the offer leaves, so that the other end finds it */
+	pthread_mutex_unlock(&shm_paths_lock);
 	link->shm_path = &path->head;
 }
 
@@ -128,20 +129,50 @@ next_offer(struct softrdma_link *link, struct softrdma_shm_offer *offer)
 	return true;
 }
 
-/* true if the peer sends this side's own offer back, so that this side would access its own memory */
+/* true if the offer names the registry of this process */
 static bool
-is_echo(const struct softrdma_link *link, const struct softrdma_shm_offer *offer)
+is_of_this_process(const struct shm_path *path, const struct softrdma_shm_offer *offer)
 {
-	const struct shm_path *path = path_of(link);
-	return offer->number == path->number && offer->slot == path->slot &&
-		memcmp(offer->id, path->id, sizeof(path->id)) == 0 && !is_own_peer(path->fd);
+	return memcmp(offer->id, path->id, sizeof(path->id)) == 0;
+}
+
+/*
+ * True if the offer's slot is that of the connection whose socket is the other end of this one. A queue pair that is
+ * connected to itself has one socket, which is its own other end.
+ */
+static bool
+is_of_the_other_end(const struct shm_path *path, const struct softrdma_shm_offer *offer)
+{
+	pthread_mutex_lock(&shm_paths_lock);
+	const struct shm_path *other = path_at[offer->slot];
+	bool is = other && softrdma_endpoint_equal(&other->own_addr, &path->peer_addr) &&
+		softrdma_endpoint_equal(&other->peer_addr, &path->own_addr);
+	pthread_mutex_unlock(&shm_paths_lock);
+	return is;
+}
+
+/*
+ * A peer may send back an offer that this process has sent to it, on this connection or on another one. If it were
+ * taken, requests to the peer would access this process's own memory. A proxy inside this process does the same and
+ * means no harm, so the connection goes on by TCP.
+ */
+static bool
+is_sent_back(const struct shm_path *path, const struct softrdma_shm_offer *offer)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	if (!is_of_this_process(path, offer) || is_of_the_other_end(path, offer))
+		return false;
+	SOFTRDMA_LOG_FEW(&limit, INFO,
+		"a peer has sent back an offer of shared memory of this process: the peer is reached by TCP");
+	return true;
 }
 
 static void
 offer_came(struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 {
 	struct shm_path *path = path_of(link);
-	if (path->local_peer || link->failed || link->responder.withheld || is_echo(link, offer))
+	assert(path->local_peer == NULL); /* the link takes one offer */
+	if (link->failed || link->responder.withheld || is_sent_back(path, offer))
 		return;
 	struct softrdma_local_peer *local_peer = softrdma_local_peer_meet(offer);
 	if (local_peer == NULL)
@@ -219,6 +250,9 @@ softrdma_direct_end(struct softrdma_link *link)
 	link->shm_path = NULL;
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++)
 		softrdma_peer_map_close(&path->maps[i]);
+	pthread_mutex_lock(&shm_paths_lock);
+	path_at[path->slot] = NULL; /* while the slot is still this connection's */
+	pthread_mutex_unlock(&shm_paths_lock);
 	softrdma_registry_give_slot(path->own);
 	if (path->local_peer == NULL) {
 		free(path);

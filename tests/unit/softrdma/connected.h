@@ -382,15 +382,14 @@ struct pair_of_ids {
 	struct rdma_cm_id *active, *passive;
 };
 
-/* depth: of the active side's send queue */
+/* connects both sides by a listener that is there; depth: of the active side's send queue */
 static inline void
-pair_init_depth(struct pair_of_ids *p, uint32_t depth)
+pair_connect(struct pair_of_ids *p, uint32_t depth)
 {
 	static const struct rdma_conn_param param = { .responder_resources = 4,
 		.initiator_depth = 4,
 		.rnr_retry_count = 7 };
 	struct rdma_conn_param given = param;
-	listener_init(&p->listener);
 	p->channel = new_channel();
 	p->active = new_resolved(p->channel, &p->listener.addr);
 	give_qp_depth(p->active, depth);
@@ -400,6 +399,13 @@ pair_init_depth(struct pair_of_ids *p, uint32_t depth)
 	assert_int_equal(softrdma_rdma_accept(p->passive, &given), 0);
 	expect_event(p->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 	expect_event(p->listener.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static inline void
+pair_init_depth(struct pair_of_ids *p, uint32_t depth)
+{
+	listener_init(&p->listener);
+	pair_connect(p, depth);
 }
 
 static inline void

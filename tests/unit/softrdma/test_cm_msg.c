@@ -232,6 +232,15 @@ test_names(void **state)
 	fail_nothing();
 	assert_string_equal(softrdma_peer_name(-1, name, sizeof(name)), "an unknown address");
 
+	union softrdma_address mapped = { .in6 = in6 }, wanted_in = { .in = loopback(htons(8)) };
+	softrdma_address_unmap(&mapped);
+	assert_memory_equal(&mapped.in6, &in6, sizeof(in6)); /* no address of IPv4 */
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.in6.sin6_addr), 1);
+	softrdma_address_unmap(&mapped);
+	assert_memory_equal(&mapped, &wanted_in, sizeof(mapped));
+	softrdma_address_unmap(&mapped);
+	assert_memory_equal(&mapped, &wanted_in, sizeof(mapped));
+
 	struct sockaddr_in addr;
 	int listening = raw_listen(&addr);
 	int fd = raw_connect(&addr);

@@ -7,6 +7,7 @@
  * Both sides are in this process; the device does not notice that.
  */
 
+#include "by_hand.h"
 #include "connected.h"
 
 #include <sys/mman.h>
@@ -503,86 +504,215 @@ test_no_path(void **state)
 	}
 }
 
-/* a peer's offer is checked, and only the first one counts */
-static void
-test_offers(void **state)
-{
-	(void)state;
-	struct pair_of_ids p;
-	near_init(&p, "1");
-	struct softrdma_link *link = link_of(p.active);
-	give_offer(link, &no_process);
-	expect_moves(p.active, the_mr, the_mr, 4096, 64);
-	assert_int_equal(made_by(p.active), 2);
-
-	/*
-	 * the offer arrives before this side has its own slot: it is ignored, and the right one still
-	 * works
-	 */
-	struct softrdma_registry_slot *slot = softrdma_registry_take_slot(the_pd);
-	const struct softrdma_shm_offer right = softrdma_registry_offer(slot, 77);
-	softrdma_registry_give_slot(slot);
-	struct pair_of_ids far;
-	setting("1");
-	pair_init(&far);
-	wait_until(open_slots() == 4);
-	pair_fini(&far);
-	pthread_mutex_lock(&link->lock);
-	softrdma_link_close(link); /* a queue pair in error ignores offers */
-	if (link->shm_path)
-		link->shm_path->ops->offer_came(link, &right);
-	pthread_mutex_unlock(&link->lock);
-	near_fini(&p);
-}
-
-/* A peer that sends an offer back is not this process itself, whatever it says. It is reached over TCP. */
-static void
-echo(bool without_addresses)
-{
+/* a plain socket whose other end is a queue pair of this process, and the offer that it got */
+struct raw_peer {
 	struct listener l;
-	uint8_t buf[BUF_MAX], offer[SOFTRDMA_FRAME_SIZE + SOFTRDMA_REGISTRY_ID_SIZE];
-	uint8_t header[SOFTRDMA_FRAME_SIZE];
+	struct rdma_cm_id *id;
+	int fd;
+	uint32_t seq;
+	uint8_t offer[SOFTRDMA_FRAME_SIZE + SOFTRDMA_REGISTRY_ID_SIZE];
+};
+
+static void
+raw_peer_init(struct raw_peer *p)
+{
+	uint8_t buf[BUF_MAX];
 	struct softrdma_frame frame, ready = { .opcode = SOFTRDMA_OP_READY };
 	setting("1");
-	listener_init(&l);
-	int fd = raw_connect(&l.addr);
-	raw_send(fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
-	struct rdma_cm_id *id = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	give_qp(id);
-	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
-	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
-	raw_frame(fd, &ready);
-	expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-	raw_recv(fd, offer, sizeof(offer));
-	assert_true(softrdma_frame_decode(offer, &frame));
+	listener_init(&p->l);
+	p->fd = raw_connect(&p->l.addr);
+	raw_send(p->fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	p->seq = 100;
+	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	give_qp(p->id);
+	assert_int_equal(softrdma_rdma_accept(p->id, NULL), 0);
+	raw_recv(p->fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	raw_frame(p->fd, &ready);
+	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	raw_recv(p->fd, p->offer, sizeof(p->offer));
+	assert_true(softrdma_frame_decode(p->offer, &frame));
 	assert_int_equal(frame.opcode, SOFTRDMA_OP_SHM_OFFER);
-	if (without_addresses)
-		fail_call(FAIL_THEIRS, "getpeername", 0, 1, ENOBUFS);
-	raw_send(fd, offer, sizeof(offer));
-
-	/* The link goes on. It would have opened its slot before this response. */
-	frame = (struct softrdma_frame){ .opcode = SOFTRDMA_OP_WRITE,
-		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
-		.seq = 100 };
-	raw_frame(fd, &frame);
-	raw_recv(fd, header, sizeof(header));
-	assert_true(softrdma_frame_decode(header, &frame));
-	assert_int_equal(frame.opcode, SOFTRDMA_OP_ACK);
-	assert_int_equal(fail_nothing(), without_addresses);
 	find_the_registry();
-	assert_int_equal(open_slots(), 0);
-	destroy(id);
-	close(fd);
-	listener_fini(&l);
 }
 
+static void
+raw_peer_fini(struct raw_peer *p)
+{
+	destroy(p->id);
+	close(p->fd);
+	listener_fini(&p->l);
+}
+
+/* the link goes on, and has handled all that was sent before */
+static void
+raw_expect_alive(struct raw_peer *p)
+{
+	uint8_t header[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
+		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+		.seq = p->seq };
+	raw_frame(p->fd, &frame);
+	raw_recv(p->fd, header, sizeof(header));
+	assert_true(softrdma_frame_decode(header, &frame));
+	assert_int_equal(frame.opcode, SOFTRDMA_OP_ACK);
+	assert_int_equal(frame.seq, p->seq++);
+}
+
+/* the offer of a registry that looks like that of another process; fd: of its memory */
+static struct softrdma_shm_offer
+offer_of_another(int *fd)
+{
+	static struct softrdma_registry registry = { .magic = SOFTRDMA_REGISTRY_MAGIC,
+		.id = "another process" };
+	*fd = memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(write(*fd, &registry, sizeof(registry)), sizeof(registry));
+	assert_int_equal(
+		fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL), 0);
+	struct softrdma_shm_offer offer = { .pid = (uint32_t)getpid(), .fd = (uint32_t)*fd, .number = 77 };
+	memcpy(offer.id, registry.id, sizeof(offer.id));
+	return offer;
+}
+
+/* the offer of another process is taken, but not by a queue pair that is in error */
+static void
+test_offer_of_another_process(void **state)
+{
+	(void)state;
+	for (int failed = 0; failed < 2; failed++) {
+		struct raw_peer p;
+		int fd;
+		const struct softrdma_shm_offer offer = offer_of_another(&fd);
+		raw_peer_init(&p);
+		struct softrdma_link *link = link_of(p.id);
+		pthread_mutex_lock(&link->lock);
+		if (failed)
+			softrdma_link_close(link);
+		assert_non_null(link->shm_path);
+		link->shm_path->ops->offer_came(link, &offer);
+		pthread_mutex_unlock(&link->lock);
+		assert_int_equal(open_slots(), !failed);
+		raw_peer_fini(&p);
+		close(fd);
+	}
+}
+
+/* a peer makes one offer; a second one breaks the protocol, whether the first one was taken or not */
+static void
+test_second_offer(void **state)
+{
+	(void)state;
+	for (int own = 0; own < 2; own++) {
+		struct raw_peer p;
+		uint8_t other[sizeof(p.offer)] = { 0 };
+		struct softrdma_frame frame;
+		raw_peer_init(&p);
+		softrdma_shm_offer_encode(&no_process, &frame);
+		softrdma_frame_encode(&frame, other);
+		raw_send(p.fd, own ? p.offer : other, sizeof(p.offer));
+		raw_expect_alive(&p);
+		log_clear();
+		raw_send(p.fd, other, sizeof(other));
+		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		raw_expect_end(p.fd);
+		assert_true(log_has(
+			"a peer sent a second offer of shared memory (SHM_OFFER): connection closed"));
+		raw_peer_fini(&p);
+	}
+}
+
+/*
+ * A peer that sends an offer back is not this process itself, whatever it says. It is reached over TCP. The same holds
+ * for one that names a free slot.
+ */
 static void
 test_echo(void **state)
 {
 	(void)state;
-	echo(false);
-	/* if the link cannot tell whose offer it is, it opens no slot */
-	echo(true);
+	for (uint64_t slots = 0; slots < 2; slots++) {
+		struct raw_peer p;
+		struct softrdma_frame frame;
+		raw_peer_init(&p);
+		assert_true(softrdma_frame_decode(p.offer, &frame));
+		frame.addr += slots << 32;
+		softrdma_frame_encode(&frame, p.offer);
+		log_clear();
+		raw_send(p.fd, p.offer, sizeof(p.offer));
+		raw_expect_alive(&p); /* the link would have opened its slot before this response */
+		assert_int_equal(open_slots(), 0);
+		assert_true(log_has("sent back an offer"));
+		raw_peer_fini(&p);
+	}
+}
+
+/*
+ * A peer with two connections sends each the offer that it got on the other one. Both slots are of this process, and
+ * each would watch the other. But neither socket is the other one's end.
+ */
+static void
+test_crossed_offers(void **state)
+{
+	(void)state;
+	struct raw_peer one, two;
+	raw_peer_init(&one);
+	raw_peer_init(&two);
+	raw_send(one.fd, two.offer, sizeof(two.offer));
+	raw_send(two.fd, one.offer, sizeof(one.offer));
+	raw_expect_alive(&one);
+	raw_expect_alive(&two);
+	assert_int_equal(open_slots(), 0);
+	assert_true(log_has("sent back an offer"));
+	raw_peer_fini(&two);
+	raw_peer_fini(&one);
+}
+
+/* an application may listen on IPv6 and be called by IPv4, so that both ends show their addresses in two forms */
+static void
+test_both_families(void **state)
+{
+	(void)state;
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct pair_of_ids p;
+	setting("1");
+	p.listener.channel = new_channel();
+	p.listener.id = new_id(p.listener.channel);
+	if (softrdma_rdma_bind_addr(p.listener.id, (struct sockaddr *)&any) != 0) {
+		listener_fini(&p.listener);
+		print_message("skipped: no IPv6\n");
+		skip();
+	}
+	assert_int_equal(softrdma_rdma_listen(p.listener.id, 0), 0);
+	p.listener.addr = loopback(p.listener.id->route.addr.src_sin6.sin6_port);
+	pair_connect(&p, qp_attr().cap.max_send_wr);
+	assert_int_equal(p.passive->route.addr.src_addr.sa_family, AF_INET6);
+	find_the_registry();
+	wait_until(open_slots() == 2);
+	expect_moves(p.active, the_mr, the_mr, 4096, 64);
+	expect_moves(p.passive, the_mr, the_mr, 4096, 64);
+	assert_int_equal(made_by(p.active) + made_by(p.passive), 4);
+	near_fini(&p);
+}
+
+/* a queue pair that is connected to itself has one socket, and its own offer is the right one */
+static void
+test_to_itself(void **state)
+{
+	(void)state;
+	setting("1");
+	union ibv_gid gid = the_gid(AF_INET);
+	struct ibv_qp *qp = new_qp();
+	struct ibv_qp_attr attr = init_attr();
+	attr.qp_access_flags |= SOFTRDMA_ACCESS_FLUSH_PERSISTENT; /* a path needs all rights */
+	assert_int_equal(softrdma_ibv_modify_qp(qp, &attr, INIT_MASK), 0);
+	to_rtr(qp, &gid, qp->qp_num, PSN_A);
+	to_rts(qp, PSN_A);
+	wait_until(link_state(qp) == SOFTRDMA_LINK_UP);
+	find_the_registry();
+	wait_until(open_slots() == 1);
+	post_write(qp, 1);
+	expect_wc(1, IBV_WC_SUCCESS);
+	assert_int_equal(
+		locked(softrdma_qp_of(qp)->link, softrdma_qp_of(qp)->link->requester.completed_locally), 1);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 }
 
 /* requests to a side that has closed its slot go over TCP */
@@ -884,8 +1014,12 @@ main(void)
 		device_test(test_refusals),
 		device_test(test_goes_by_tcp),
 		device_test(test_no_path),
-		device_test(test_offers),
+		device_test(test_offer_of_another_process),
+		device_test(test_second_offer),
 		device_test(test_echo),
+		device_test(test_crossed_offers),
+		device_test(test_both_families),
+		device_test(test_to_itself),
 		device_test(test_shut),
 		device_test(test_watched_by_another),
 		device_test(test_key_of_nothing),
@@ -895,5 +1029,5 @@ main(void)
 		device_test(test_waits_at_the_end),
 		device_test(test_queue_pair_outlives_the_registry),
 	};
-	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+	return cmocka_run_group_tests(tests, setup_by_hand, teardown_by_hand);
 }

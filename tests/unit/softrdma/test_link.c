@@ -1086,6 +1086,24 @@ test_nothing_after_disconnect(void **state)
 	}
 }
 
+/* a peer makes one offer, also to a side that does not look at it */
+static void
+test_second_offer(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	const struct softrdma_frame offer = { .opcode = SOFTRDMA_OP_SHM_OFFER,
+		.length = 16,
+		.key = 1,
+		.arg = 1 };
+	inject(p, 1, &offer);
+	assert_false(p->broken[1]);
+	inject(p, 1, &offer);
+	assert_true(p->broken[1]);
+	assert_non_null(strstr(p->side[1].link->breach, "SHM_OFFER"));
+	free_pair(p);
+}
+
 /* one completion queue is too small: the queue pair goes to error, and no completion is delivered twice */
 static void
 test_overrun(void **state)
@@ -1264,6 +1282,7 @@ main(void)
 		cmocka_unit_test(test_revoke_of_something_else),
 		cmocka_unit_test(test_broken_protocol),
 		cmocka_unit_test(test_nothing_after_disconnect),
+		cmocka_unit_test(test_second_offer),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_by_copy),
