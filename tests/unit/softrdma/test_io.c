@@ -425,12 +425,15 @@ test_offender(void **state)
 	for (unsigned times = 1; times <= 2; times++) {
 		struct raw_peer p;
 		raw_peer_init(&p);
+		pthread_mutex_lock(
+			&p.link->lock); /* in one turn, so that the NAK acknowledges the first one */
 		raw_write(&p, the_mem, the_mr->rkey, 4);
 		raw_send(p.fd, "good", 4);
 		raw_write(&p, the_mem, the_mr->rkey + 1, 4);
 		raw_send(p.fd, "evil", 4);
 		raw_write(&p, the_mem, the_mr->rkey, 4);
 		raw_send(p.fd, "late", 4);
+		pthread_mutex_unlock(&p.link->lock);
 		raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, 2, 101);
 		raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
 		raw_expect_end(p.fd);
