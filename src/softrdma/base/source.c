@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "softrdma/base/env.h"
@@ -22,6 +23,10 @@ struct offender {
 static struct offender offenders[SOFTRDMA_OFFENDERS_MAX];
 static unsigned count;
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* read without the lock: connections look at shut_outs in each turn */
+static atomic_uint limit;
+static atomic_uint shut_outs;
 
 /* a forked child keeps the counts */
 void
@@ -108,6 +113,9 @@ softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now
 	at->last_ns = now_ns;
 	unsigned times = at->times;
 	pthread_mutex_unlock(&sources_lock);
+	const unsigned most = limit;
+	if (most && times >= most)
+		shut_outs++;
 	return times;
 }
 
@@ -119,4 +127,25 @@ softrdma_source_violations(const struct softrdma_source *source, uint64_t now_ns
 	unsigned times = at ? at->times : 0;
 	pthread_mutex_unlock(&sources_lock);
 	return times;
+}
+
+/* a lower limit may shut out sources that have offended before */
+void
+softrdma_source_set_limit(unsigned violations)
+{
+	if (atomic_exchange(&limit, violations) != violations)
+		shut_outs++;
+}
+
+bool
+softrdma_source_is_shut_out(const struct softrdma_source *source, uint64_t now_ns)
+{
+	const unsigned most = limit;
+	return most && softrdma_source_violations(source, now_ns) >= most;
+}
+
+unsigned
+softrdma_source_shut_outs(void)
+{
+	return atomic_load_explicit(&shut_outs, memory_order_acquire);
 }

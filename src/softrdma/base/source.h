@@ -32,4 +32,13 @@ unsigned softrdma_source_add_violation(const struct softrdma_source *source, uin
  */
 unsigned softrdma_source_violations(const struct softrdma_source *source, uint64_t now_ns);
 
+/* A source with this number of access violations is shut out until they are forgotten. 0: none is. Any thread. */
+void softrdma_source_set_limit(unsigned violations);
+bool softrdma_source_is_shut_out(const struct softrdma_source *source, uint64_t now_ns);
+/*
+ * A number that changes when any source is shut out: while it stays the same, a source that was not shut out is not.
+ * 0: no source has ever been. Any thread, without a lock.
+ */
+unsigned softrdma_source_shut_outs(void);
+
 #endif /* SOFTRDMA_SOURCE_H */

@@ -561,7 +561,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	fill_parameters(&hs, param, &hand->pending.msg.peer);
 	softrdma_cm_msg_encode(&reply, &hs, param->private_data, param->private_data_len);
 	const struct softrdma_handshake peer = hand->pending.msg.peer;
-	bool gone = hand->peer_gone;
+	bool gone = hand->peer_gone || softrdma_pending_is_shut_out(&hand->pending);
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
 	id->handshaker = NULL;

@@ -62,7 +62,6 @@ softrdma_pending_after_fork(void)
 /* caps on incoming connections, read from the environment when a listener is opened */
 static struct {
 	unsigned pending, pending_per_address;
-	unsigned wrong_keys; /* of one address; 0: no cap */
 } caps;
 
 static struct softrdma_log_limit turned_away = SOFTRDMA_LOG_LIMIT;
@@ -170,6 +169,23 @@ softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdm
 	return fd;
 }
 
+static void
+log_shut_out(const char *name)
+{
+	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there", name);
+}
+
+bool
+softrdma_pending_is_shut_out(const struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	assert(pending->incoming);
+	if (!softrdma_source_is_shut_out(&pending->source, softrdma_now_ns()))
+		return false;
+	log_shut_out(softrdma_peer_name(pending->fd, name, sizeof(name)));
+	return true;
+}
+
 void
 softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason)
 {
@@ -237,6 +253,10 @@ softrdma_pending_read(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	assert(pending->silent);
+	if (softrdma_pending_is_shut_out(pending)) {
+		softrdma_pending_end(pending);
+		return false;
+	}
 	if (!is_secure(pending))
 		return false;
 	switch (softrdma_cm_msg_read(pending->fd, pending->tls, &pending->msg)) {
@@ -298,7 +318,7 @@ read_caps(void)
 	caps.pending = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING", 1, SOFTRDMA_PENDING_MAX, most);
 	caps.pending_per_address = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING_PER_ADDRESS", 1,
 		SOFTRDMA_PENDING_MAX, (caps.pending + 1) / 2);
-	caps.wrong_keys = (unsigned)softrdma_setting("SOFTRDMA_MAX_WRONG_KEYS", 0, UINT32_MAX, 0);
+	softrdma_source_set_limit((unsigned)softrdma_setting("SOFTRDMA_MAX_WRONG_KEYS", 0, UINT32_MAX, 0));
 }
 
 /*
@@ -340,9 +360,8 @@ static bool
 is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *source, unsigned *rank)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	if (caps.wrong_keys && softrdma_source_violations(source, softrdma_now_ns()) >= caps.wrong_keys) {
-		SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there",
-			softrdma_address_name(addr, name, sizeof(name)));
+	if (softrdma_source_is_shut_out(source, softrdma_now_ns())) {
+		log_shut_out(softrdma_address_name(addr, name, sizeof(name)));
 		softrdma_fork_close(fd);
 		return false;
 	}

@@ -76,6 +76,11 @@ struct softrdma_pending *softrdma_pending_new(const struct softrdma_pending_kind
 void softrdma_pending_end(struct softrdma_pending *pending);
 /* ends it because it is established: returns its socket, which stays open, and its TLS state in *tls */
 int softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdma_tls **tls);
+/*
+ * True if the source of an incoming one has used too many wrong keys since it came: the caller ends it. A peer may
+ * connect many times before its first wrong key. Logs it.
+ */
+bool softrdma_pending_is_shut_out(const struct softrdma_pending *pending);
 /* rejects an incoming one, and ends it */
 void softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason);
 

@@ -407,7 +407,7 @@ accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *inc
 		softrdma_cm_msg_agree(softrdma_cm_msg_wish(incoming->pending.fd, incoming->pending.tls),
 			incoming->pending.msg.peer.records);
 	softrdma_cm_msg_set_records(&reply, records);
-	if (has_left(incoming) ||
+	if (softrdma_pending_is_shut_out(&incoming->pending) || has_left(incoming) ||
 		softrdma_cm_msg_send(incoming->pending.fd, incoming->pending.tls, &reply) != 0) {
 		end(incoming);
 		return;

@@ -387,6 +387,33 @@ softrdma_connection_send(struct softrdma_link *link)
 /* --- serving --- */
 
 /*
+ * A wrong key costs its connection, so an address would have as many guesses as connections. This look leaves it the
+ * limit. A guess is not known before it is answered, so honest peers at that address lose theirs as well.
+ */
+void
+softrdma_connection_shut_out(struct softrdma_connection *conn)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	struct softrdma_link *link = &conn->link;
+	const unsigned shut_outs = softrdma_source_shut_outs();
+	if (conn->shut_outs == shut_outs)
+		return;
+	conn->shut_outs = shut_outs;
+	/* the NAK of its own wrong key must leave, and close_offender() ends it after that */
+	if (link->state != SOFTRDMA_LINK_UP || link->responder.access_violation)
+		return;
+	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
+	if (!softrdma_source_is_shut_out(&source, softrdma_now_ns()))
+		return;
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG_FEW(&limit, WARNING,
+		"%s is no longer heard: too many wrong keys from there, on other connections: connection closed",
+		softrdma_address_name(&conn->peer.any, name, sizeof(name)));
+	softrdma_link_close(link);
+	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
+}
+
+/*
  * Closes the connection after a remote access violation, unless it has ended already. One wrong key, range or right is
  * enough, because the peer may be guessing. It still gets the NAK.
  */
@@ -408,6 +435,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	bool more = conn->fd >= 0;
 	const uint32_t frames = link->frames_received;
 	conn->flushed_in_turn = 0;
+	softrdma_connection_shut_out(conn);
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
 		more = receive_once(conn, &progress);
 		const uint32_t served = link->frames_received - frames;
@@ -503,6 +531,7 @@ remember_peer(struct softrdma_connection *conn, int fd)
 	memset(&conn->peer, 0, sizeof(conn->peer));
 	getpeername(fd, &conn->peer.any, &len);
 	conn->offence_noted = false;
+	conn->shut_outs = 0;
 }
 
 static void

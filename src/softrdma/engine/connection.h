@@ -42,6 +42,7 @@ struct softrdma_connection {
 	bool encrypted;                 /* true if the stream is TLS */
 	union softrdma_address peer;    /* the peer's address; of no family if it is unknown */
 	bool offence_noted;             /* true if the peer's access violation is counted */
+	unsigned shut_outs; /* softrdma_source_shut_outs() when the peer's address was last looked up */
 	bool fin_sent;
 	bool hung_up;           /* true if the peer has ended its stream: read to the end */
 	atomic_uint crc_errors; /* records that were damaged on their way; no lock */
@@ -106,6 +107,11 @@ void softrdma_connection_receive_posted(struct softrdma_link *link);
 
 /* --- for the other files of the engine --- */
 
+/*
+ * Ends the connection if its peer's address has used too many wrong keys, on other connections. Each thread calls it
+ * before it handles input.
+ */
+void softrdma_connection_shut_out(struct softrdma_connection *conn);
 /* receives and sends in bounded time; true if something was received */
 bool softrdma_connection_serve(struct softrdma_connection *conn);
 /* after each receive: starts a flush that is due; ok is false if the peer broke the protocol. False: the stream is over. */

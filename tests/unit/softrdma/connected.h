@@ -404,6 +404,7 @@ pair_connect(struct pair_of_ids *p, uint32_t depth)
 static inline void
 pair_init_depth(struct pair_of_ids *p, uint32_t depth)
 {
+	memset(p, 0, sizeof(*p));
 	listener_init(&p->listener);
 	pair_connect(p, depth);
 }

@@ -407,6 +407,50 @@ test_too_many_wrong_keys(void **state)
 	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
+/* a peer that connects many times before its first wrong key: its connections are not heard, nor accepted */
+static void
+test_wrong_keys_after_the_request(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
+	struct listener l;
+	listener_init(&l);
+	struct sockaddr_in guesser = loopback(0);
+	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 9);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	int silent = raw_connect_from(&l.addr, 10);
+	/* once a later request is answered, the device has accepted the earlier connection */
+	int fd, honest_fd;
+	struct rdma_cm_id *id = request_from(&l, 10, &fd);
+	struct rdma_cm_id *honest = request_from(&l, 11, &honest_fd);
+	softrdma_source_add_violation(&source, softrdma_now_ns());
+	uint8_t buf[BUF_MAX];
+	raw_send(silent, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	raw_expect_end(silent);
+	close(silent);
+	wait_for_log("127.0.0.10:");
+	wait_for_log("is not heard: too many wrong keys from there");
+	expect_no_event(l.channel);
+
+	log_clear();
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	assert_ptr_equal(expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET), id);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("127.0.0.10:");
+	wait_for_log("is not heard: too many wrong keys from there");
+	destroy(id);
+
+	give_qp(honest);
+	assert_int_equal(softrdma_rdma_accept(honest, NULL), 0);
+	raw_recv(honest_fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	destroy(honest);
+	close(honest_fd);
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
+}
+
 /* without a free descriptor, connections wait, and are served once there is one */
 static void
 test_no_descriptor_left(void **state)
@@ -1405,15 +1449,16 @@ main(void)
 		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
 		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
 		device_test(test_more_than_one_go), device_test(test_short_backlog),
-		device_test(test_too_many_wrong_keys), device_test(test_no_descriptor_left),
-		device_test(test_lines_of_waiting), device_test(test_accept_fails),
-		device_test(test_request_without_resources), device_test(test_peer_gone_before_accept),
-		device_test(test_answer_is_not_sent), device_test(test_accept_without_resources),
-		device_test(test_no_memory_for_records), device_test(test_peer_never_ready),
-		device_test(test_established_before_the_next_request), device_test(test_established_unheard),
-		device_test(test_bind_of_another_family), device_test(test_listen), device_test(test_asks),
-		device_test(test_rejected), device_test(test_wrong_answers), device_test(test_no_answer),
-		device_test(test_no_tcp_answer), device_test(test_refused), device_test(test_connect_fails),
+		device_test(test_too_many_wrong_keys), device_test(test_wrong_keys_after_the_request),
+		device_test(test_no_descriptor_left), device_test(test_lines_of_waiting),
+		device_test(test_accept_fails), device_test(test_request_without_resources),
+		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
+		device_test(test_accept_without_resources), device_test(test_no_memory_for_records),
+		device_test(test_peer_never_ready), device_test(test_established_before_the_next_request),
+		device_test(test_established_unheard), device_test(test_bind_of_another_family),
+		device_test(test_listen), device_test(test_asks), device_test(test_rejected),
+		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
+		device_test(test_refused), device_test(test_connect_fails),
 		device_test(test_nothing_to_connect), device_test(test_source),
 		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
 		device_test(test_given_up), device_test(test_late_events),

@@ -237,12 +237,13 @@ struct raw_peer {
 	uint32_t seq; /* the sequence number of its next request */
 };
 
+/* from 127.0.0.<host> */
 static void
-raw_peer_init(struct raw_peer *p)
+raw_peer_init_from(struct raw_peer *p, unsigned host)
 {
 	uint8_t buf[BUF_MAX];
 	listener_init(&p->l);
-	p->fd = raw_connect(&p->l.addr);
+	p->fd = raw_connect_from(&p->l.addr, host);
 	raw_send(p->fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
 	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->id);
@@ -255,6 +256,12 @@ raw_peer_init(struct raw_peer *p)
 	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
 	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 	p->seq = 100;
+}
+
+static void
+raw_peer_init(struct raw_peer *p)
+{
+	raw_peer_init_from(p, 1);
 }
 
 static void
@@ -510,6 +517,77 @@ test_unknown_offender(void **state)
 	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
 	wait_for_log("an unknown address has reached for memory");
 	raw_peer_fini(&p);
+}
+
+static struct softrdma_source
+source_of_host(unsigned host)
+{
+	struct sockaddr_in addr = loopback(0);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+	return softrdma_source_of((struct sockaddr *)&addr);
+}
+
+/* the peer's request gets no response, and the connection ends */
+static void
+raw_expect_shut_out(struct raw_peer *p)
+{
+	raw_expect_frame(p->fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+	raw_expect_end(p->fd);
+	expect_no_event(p->l.channel);
+	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_DISCONNECT });
+	expect_event(p->l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+/*
+ * A peer that has many connections before its first wrong key has as many guesses as the limit says. Its other connections
+ * end when something comes on them, whatever it is.
+ */
+static void
+test_wrong_keys_on_many_connections(void **state)
+{
+	(void)state;
+	enum { LIMIT = 2, GUESSER = 20, HONEST = 21 };
+	const struct softrdma_source source = source_of_host(GUESSER);
+	struct raw_peer guessing[LIMIT], knowing, silent, late, honest;
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "2", 1);
+	for (int i = 0; i < LIMIT; i++)
+		raw_peer_init_from(&guessing[i], GUESSER);
+	raw_peer_init_from(&late, GUESSER);
+	raw_peer_init_from(&knowing, GUESSER);
+	raw_peer_init_from(&silent, GUESSER);
+	raw_peer_init_from(&honest, HONEST);
+	for (int i = 0; i < LIMIT; i++) {
+		raw_expect_alive(&knowing); /* the limit is not reached */
+		raw_write(&guessing[i], the_mem, the_mr->rkey + 1, 4);
+		raw_send(guessing[i].fd, "evil", 4);
+		raw_expect_frame(guessing[i].fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_ACCESS, 100);
+		raw_expect_frame(guessing[i].fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+	}
+	assert_int_equal(softrdma_source_violations(&source, softrdma_now_ns()), LIMIT);
+
+	raw_write(&late, the_mem, the_mr->rkey + 1, 4);
+	raw_send(late.fd, "evil", 4);
+	raw_expect_shut_out(&late);
+	wait_for_log("127.0.0.20:");
+	wait_for_log("is no longer heard: too many wrong keys from there");
+	assert_int_equal(softrdma_source_violations(&source, softrdma_now_ns()), LIMIT);
+	memcpy(the_mem, "good", 4);
+	raw_write(&knowing, the_mem, the_mr->rkey, 4);
+	raw_send(knowing.fd, "evil", 4);
+	raw_expect_shut_out(&knowing);
+	assert_memory_equal(the_mem, "good", 4);
+
+	/* others are served, and so is a connection that is silent until the wrong keys are forgotten */
+	raw_expect_alive(&honest);
+	clock_forward_ms(SOFTRDMA_OFFENDER_MEMORY_MS);
+	raw_expect_alive(&silent);
+	for (int i = 0; i < LIMIT; i++)
+		raw_peer_fini(&guessing[i]);
+	raw_peer_fini(&late);
+	raw_peer_fini(&knowing);
+	raw_peer_fini(&silent);
+	raw_peer_fini(&honest);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
 static void
@@ -1685,6 +1763,36 @@ test_offender_behind_a_flush(void **state)
 	file_region_fini(&r);
 }
 
+/* the peer's address is shut out while a worker makes its flush: a wrong key that came with the FLUSH is no guess */
+static void
+test_shut_out_during_a_flush(void **state)
+{
+	(void)state;
+	enum { GUESSER = 22 };
+	const struct softrdma_source source = source_of_host(GUESSER);
+	struct file_region r;
+	file_region_init(&r);
+	struct raw_peer p;
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
+	raw_peer_init_from(&p, GUESSER);
+	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+	pthread_mutex_lock(&p.link->lock); /* so that all of it is received at once */
+	raw_flush(&p, &r);
+	raw_write(&p, the_mem, the_mr->rkey + 1, 4);
+	raw_send(p.fd, "evil", 4);
+	pthread_mutex_unlock(&p.link->lock);
+	wait_until(has_failed(1));
+	softrdma_source_add_violation(&source,
+		softrdma_now_ns()); /* as another connection of the peer does */
+	fail_nothing();
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
+	raw_expect_shut_out(&p);
+	assert_int_equal(softrdma_source_violations(&source, softrdma_now_ns()), 1);
+	raw_peer_fini(&p);
+	file_region_fini(&r);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
+}
+
 int
 main(void)
 {
@@ -1700,6 +1808,7 @@ main(void)
 		device_test(test_offender),
 		device_test(test_offender_that_leaves),
 		device_test(test_unknown_offender),
+		device_test(test_wrong_keys_on_many_connections),
 		device_test(test_receiving_fails),
 		device_test(test_memory_gone_when_receiving),
 		device_test(test_short_read_into_a_file),
@@ -1731,6 +1840,7 @@ main(void)
 		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),
 		device_test(test_offender_behind_a_flush),
+		device_test(test_shut_out_during_a_flush),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

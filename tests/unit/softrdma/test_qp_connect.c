@@ -867,6 +867,38 @@ test_caller_with_wrong_keys(void **state)
 	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
+/* a caller that uses wrong keys while it waits for a queue pair is not accepted */
+static void
+test_wrong_keys_of_a_waiting_caller(void **state)
+{
+	(void)state;
+	struct host host;
+	struct sockaddr_in guesser = loopback(0);
+	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 9);
+	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
+	host_init(&host); /* its queue pair keeps the listener open */
+	struct ibv_qp *keeper = host.qp;
+	host.qp = new_qp();
+	to_init(host.qp);
+	const struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
+	int fd = raw_connect_from(&host.door, 10);
+	raw_send(fd, msg.bytes, msg.length);
+	wait_until(has_incoming(host.qp));
+	softrdma_source_add_violation(&source, softrdma_now_ns());
+	to_rtr(host.qp, &host.peer_gid, PEER_NUM, PSN_B);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("127.0.0.10:");
+	wait_for_log("is not heard: too many wrong keys from there");
+	expect_state(host.qp, IBV_QPS_RTR);
+	assert_int_equal(link_state(host.qp), SOFTRDMA_LINK_IDLE);
+	expect_hospitable(&host);
+	assert_int_equal(softrdma_ibv_destroy_qp(keeper), 0);
+	host_fini(&host);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
+}
+
 /* true if connections to the address of a GID are refused */
 static bool
 is_door_closed(const struct sockaddr_in *door)
@@ -1203,6 +1235,7 @@ main(void)
 		device_test(test_too_many_incoming),
 		device_test(test_callers_and_descriptors),
 		device_test(test_caller_with_wrong_keys),
+		device_test(test_wrong_keys_of_a_waiting_caller),
 		device_test(test_door_closes),
 		device_test(test_good_host),
 		device_test(test_bad_answers),

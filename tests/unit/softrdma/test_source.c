@@ -99,6 +99,39 @@ test_more_than_there_is_room_for(void **state)
 	assert_int_equal(softrdma_source_violations(&faithful, now), 2 * SOFTRDMA_OFFENDERS_MAX);
 }
 
+/* a source is shut out while it is remembered with as many violations as the limit, also if that is lowered */
+static void
+test_limit(void **state)
+{
+	(void)state;
+	const struct softrdma_source one = source("192.0.2.3"), other = source("192.0.2.4");
+	const uint64_t now = 40 * MEMORY_NS;
+	unsigned before = softrdma_source_shut_outs();
+	assert_int_equal(before, 0);
+	softrdma_source_add_violation(&one, now);
+	softrdma_source_add_violation(&one, now);
+	assert_false(softrdma_source_is_shut_out(&one, now));
+	assert_int_equal(softrdma_source_shut_outs(), before);
+	softrdma_source_set_limit(3);
+	before = softrdma_source_shut_outs();
+	softrdma_source_set_limit(3);
+	assert_false(softrdma_source_is_shut_out(&one, now));
+	assert_int_equal(softrdma_source_shut_outs(), before);
+	softrdma_source_add_violation(&one, now);
+	assert_int_not_equal(softrdma_source_shut_outs(), before);
+	assert_true(softrdma_source_is_shut_out(&one, now + MEMORY_NS - 1));
+	assert_false(softrdma_source_is_shut_out(&one, now + MEMORY_NS));
+	assert_false(softrdma_source_is_shut_out(&other, now));
+
+	softrdma_source_add_violation(&other, now);
+	before = softrdma_source_shut_outs();
+	softrdma_source_set_limit(1);
+	assert_true(softrdma_source_is_shut_out(&other, now));
+	assert_int_not_equal(softrdma_source_shut_outs(), before);
+	softrdma_source_set_limit(0);
+	assert_false(softrdma_source_is_shut_out(&other, now));
+}
+
 int
 main(void)
 {
@@ -106,6 +139,7 @@ main(void)
 		cmocka_unit_test(test_who_is_the_same),
 		cmocka_unit_test(test_what_is_known),
 		cmocka_unit_test(test_more_than_there_is_room_for),
+		cmocka_unit_test(test_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
