@@ -14,6 +14,7 @@ void
 softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link))
 {
 	pthread_mutex_init(&link->lock, NULL);
+	link->breach = "what is no frame of the protocol, or none that fits here";
 	atomic_init(&link->refs, 1);
 	link->delete = delete;
 	link->tx.frames_max = SOFTRDMA_TX_FRAMES;

@@ -120,7 +120,7 @@ struct softrdma_link {
 	struct softrdma_link *waiting_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
 	uint32_t frames_received;           /* number of headers, modulo 2^32 */
 	bool offer_received;                /* true if the peer has sent its SHM_OFFER */
-	const char *breach; /* what the peer sent when it broke the protocol; NULL: nothing in particular */
+	const char *breach;                 /* if the peer breaks the protocol: what it sent; for the log */
 };
 
 /* initializes a link in zeroed memory, with one reference; delete() frees the memory. No lock. */

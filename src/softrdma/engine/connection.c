@@ -90,9 +90,7 @@ static void
 protocol_broken(struct softrdma_connection *conn)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	const char *what = conn->link.breach;
-	SOFTRDMA_LOG_FEW(&limit, ERROR, "a peer sent %s: connection closed",
-		what ? what : "what is no frame of the protocol, or none that fits here");
+	SOFTRDMA_LOG_FEW(&limit, ERROR, "a peer sent %s: connection closed", conn->link.breach);
 	softrdma_connection_stream_ended(conn);
 }
 

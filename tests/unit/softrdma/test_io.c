@@ -432,8 +432,8 @@ test_offender(void **state)
 	for (unsigned times = 1; times <= 2; times++) {
 		struct raw_peer p;
 		raw_peer_init(&p);
-		pthread_mutex_lock(
-			&p.link->lock); /* in one turn, so that the NAK acknowledges the first one */
+		/* in one turn, so that the NAK acknowledges the first one */
+		pthread_mutex_lock(&p.link->lock);
 		raw_write(&p, the_mem, the_mr->rkey, 4);
 		raw_send(p.fd, "good", 4);
 		raw_write(&p, the_mem, the_mr->rkey + 1, 4);
