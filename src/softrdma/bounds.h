@@ -92,6 +92,13 @@
 /* the thread that polls a completion queue serves its queue pairs, if it has at most this many */
 #define SOFTRDMA_POLLED_LINKS_MAX 4
 
+/*
+ * How long one turn of a connection makes flushes that cannot block, in ns: hardly less than SOFTRDMA_RX_FRAMES_MAX frames
+ * take. Workers make those that follow. Each of them takes 1 us on Linux 6.11 and later. Before that it reads
+ * /proc/self/maps, which takes 15 us, and longer if the process has many mappings.
+ */
+#define SOFTRDMA_FLUSH_TURN_NS 250000u
+
 /* threads that wait for the medium of a FLUSH */
 #define SOFTRDMA_FLUSH_THREADS_MAX 4
 

@@ -58,9 +58,10 @@ struct softrdma_connection {
 	unsigned idle_polls;    /* polls without success in a row */
 
 	/* its flushes (flush_worker.c) */
-	size_t flushed_in_turn; /* bytes that were made durable without a worker in this turn */
-	bool flush_running;     /* a worker makes a range durable, or is about to */
-	bool has_worker;        /* a worker has the connection, and makes all its flushes until it leaves */
+	size_t flushed_in_turn;   /* bytes that were made durable without a worker in this turn */
+	uint64_t second_flush_ns; /* when the second of these flushes began; 0: there was none */
+	bool flush_running;       /* a worker makes a range durable, or is about to */
+	bool has_worker;          /* a worker has the connection, and makes all its flushes until it leaves */
 	struct softrdma_connection
 		*job_next; /* in the list of flushes that wait for a worker; guarded by the workers' lock */
 

@@ -94,6 +94,23 @@ flush_on_worker(struct softrdma_connection *conn)
 	pthread_mutex_unlock(&link->lock);
 }
 
+/*
+ * True if the flushes of this turn have taken as long as they may. The clock runs from the second one on: a turn seldom has
+ * more than one, which need not look at it.
+ */
+static bool
+is_turn_over(struct softrdma_connection *conn)
+{
+	if (conn->flushed_in_turn == 0) {
+		conn->second_flush_ns = 0;
+		return false;
+	}
+	const uint64_t now_ns = softrdma_now_ns();
+	if (conn->second_flush_ns == 0)
+		conn->second_flush_ns = now_ns;
+	return now_ns - conn->second_flush_ns >= SOFTRDMA_FLUSH_TURN_NS;
+}
+
 void
 softrdma_flush_start(struct softrdma_connection *conn)
 {
@@ -107,7 +124,7 @@ softrdma_flush_start(struct softrdma_connection *conn)
 	bool slow = conn->fault_inject && conn->fault_inject->flush_delay_ns > 0;
 	/* all flushes of one turn count together: many short ones take as long as a long one */
 	const size_t in_turn = conn->flushed_in_turn + resp->flush_len;
-	if (slow || softrdma_persist_may_block(persist, in_turn)) {
+	if (slow || softrdma_persist_may_block(persist, in_turn) || is_turn_over(conn)) {
 		conn->flush_running = true;
 		int ret = conn->has_worker ? 0 : softrdma_workers_submit(conn, flush_on_worker);
 		if (ret == 0)

@@ -32,15 +32,17 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-/* while this is not 0 the clock stands at this time */
-static _Atomic(uint64_t) standing_ns;
+/* while this is not 0 the clock stands at this time, but for a step at each look */
+static _Atomic(uint64_t) standing_ns, step_ns;
 uint64_t __real_softrdma_now_ns(void);
 uint64_t __wrap_softrdma_now_ns(void);
 
 uint64_t
 __wrap_softrdma_now_ns(void)
 {
-	uint64_t ns = standing_ns;
+	if (standing_ns)
+		standing_ns += step_ns;
+	const uint64_t ns = standing_ns;
 	return ns ? ns : __real_softrdma_now_ns();
 }
 
@@ -1484,6 +1486,88 @@ test_flush_fails(void **state)
 	file_region_fini(&r);
 }
 
+#define FLUSHES 300
+
+/* sends many flushes of one byte at once */
+static void
+raw_flood_of_flushes(struct raw_peer *p, const struct ibv_mr *mr, unsigned count)
+{
+	static uint8_t flood[FLUSHES * SOFTRDMA_FRAME_SIZE];
+	for (unsigned i = 0; i < count; i++) {
+		const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_FLUSH,
+			.code = SOFTRDMA_FLUSH_PERSISTENT,
+			.seq = p->seq++,
+			.key = mr->rkey,
+			.addr = (uintptr_t)mr->addr,
+			.arg = 1 };
+		softrdma_frame_encode(&frame, flood + (size_t)i * SOFTRDMA_FRAME_SIZE);
+	}
+	raw_send(p->fd, flood, (size_t)count * SOFTRDMA_FRAME_SIZE);
+}
+
+/* waits until all requests are acknowledged, by one ACK or by several */
+static void
+raw_expect_all(struct raw_peer *p)
+{
+	uint8_t buf[SOFTRDMA_FRAME_SIZE];
+	struct softrdma_frame ack = { 0 };
+	while (ack.seq != p->seq - 1) {
+		raw_recv(p->fd, buf, sizeof(buf));
+		assert_true(softrdma_frame_decode(buf, &ack));
+		assert_int_equal(ack.opcode, SOFTRDMA_OP_ACK);
+	}
+}
+
+/*
+ * Flushes that cannot block take time all the same. The progress thread makes them for a limited time in one turn, and a
+ * worker makes the others. Meanwhile other connections are served.
+ */
+static void
+test_flood_of_flushes(void **state)
+{
+	(void)state;
+	struct raw_peer p, other;
+	const int fd = memfd_create("test_io", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	uint8_t *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, 4096,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | SOFTRDMA_ACCESS_FLUSH_PERSISTENT);
+	assert_non_null(mr);
+	raw_peer_init(&p);
+	raw_peer_init(&other);
+
+	/* the time is that of one turn: the clock stands, and is put forward between two of them. No worker is needed. */
+	standing_ns = softrdma_now_ns();
+	raw_flood_of_flushes(&p, mr, FLUSHES);
+	raw_expect_all(&p);
+	standing_ns += 10 * SOFTRDMA_FLUSH_TURN_NS;
+	raw_flood_of_flushes(&p, mr, 3);
+	raw_expect_all(&p);
+	assert_int_equal(count_threads(), 2);
+
+	/* ten looks at the clock, the first of them at the second flush, use up the time of a turn: one after that waits */
+	fail_call(FAIL_ANY, "msync", 11, 1, FAIL_WAIT);
+	step_ns = SOFTRDMA_FLUSH_TURN_NS / 10 + 1;
+	raw_flood_of_flushes(&p, mr, FLUSHES);
+	raw_write(&p, mem, mr->rkey, 4);
+	raw_send(p.fd, "data", 4);
+	wait_until(has_failed(1));
+	raw_expect_alive(&other);
+	assert_int_equal(count_threads(), 3);
+	assert_int_equal(mem[0], 0); /* what came after the flush waits for it */
+	fail_nothing();
+	raw_expect_all(&p);
+	assert_memory_equal(mem, "data", 4);
+
+	raw_peer_fini(&other);
+	raw_peer_fini(&p);
+	step_ns = standing_ns = 0; /* now that no other thread looks at the clock */
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	munmap(mem, 4096);
+	close(fd);
+}
+
 /*
  * A worker polls for the next flush, for the time set in the environment, and serves the requests before it.
  */
@@ -1834,6 +1918,7 @@ main(void)
 		device_test(test_flush_without_thread),
 		device_test(test_flush_fails),
 		device_test(test_read_that_flushes),
+		device_test(test_flood_of_flushes),
 		device_test(test_polled_busily),
 		device_test(test_worker_stays),
 		device_test(test_worker_leaves_the_socket_to_a_poller),
