@@ -382,7 +382,8 @@ test_error_flushes(void **state)
 }
 
 /*
- * RESET discards everything without completions; then the queue pair can be connected again, to another one
+ * RESET discards everything without completions; then the queue pair can be connected again, to another one. A batch that
+ * began before cannot be posted, neither while the queue pair is reset nor when it is connected again.
  */
 static void
 test_reset(void **state)
@@ -391,6 +392,7 @@ test_reset(void **state)
 	struct hands h;
 	hands_init(&h, AF_INET);
 	struct ibv_qp *other = new_qp();
+	struct ibv_qp_ex *ex = softrdma_ibv_qp_to_qp_ex(h.a);
 	for (int round = 0; round < 3; round++) {
 		struct ibv_qp *peer = round == 1 ? other : h.b;
 		if (round > 0)
@@ -401,12 +403,18 @@ test_reset(void **state)
 		to_rtr(peer, &h.gid, h.a->qp_num, PSN_A);
 		to_rts(h.a, PSN_A);
 		to_rts(peer, PSN_B);
+		if (round == 2)
+			assert_int_equal(ibv_wr_complete(ex), EINVAL);
 		expect_write(h.a);
 		expect_write(peer);
 		post_recv(h.a, 1);
 		struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND }, *bad;
 		assert_int_equal(ibv_post_send(h.a, &wr, &bad), 0);
+		ibv_wr_start(ex);
+		ibv_wr_send(ex);
 		move_to(h.a, IBV_QPS_RESET);
+		if (round != 1)
+			assert_int_equal(ibv_wr_complete(ex), EINVAL);
 		struct ibv_qp_attr attr;
 		struct ibv_qp_init_attr init;
 		assert_int_equal(softrdma_ibv_query_qp(h.a, &attr, 0, &init), 0);
