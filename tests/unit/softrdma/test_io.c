@@ -988,9 +988,9 @@ test_disconnect_and_stay(void **state)
 		raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
 		raw_expect_end(p.fd);
 		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-		assert_true(locked(p.link, softrdma_connection_of(p.link)->fd) >= 0);
+		assert_true(locked(p.link, softrdma_connection_of(p.link)->fd >= 0));
 		clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
-		wait_until(locked(p.link, softrdma_connection_of(p.link)->fd) < 0);
+		wait_until(locked(p.link, softrdma_connection_of(p.link)->fd < 0));
 		wait_for_log("a peer did not respond in time: connection closed");
 		raw_peer_fini(&p);
 	}
@@ -1008,7 +1008,7 @@ test_id_destroyed_and_peer_stays(void **state)
 	p.id = NULL;
 	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
 	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->fd) < 0);
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->fd < 0));
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	raw_peer_fini(&p);
 }
