@@ -38,6 +38,7 @@
 #include "deadline.h"
 #include "end_child.h"
 #include "failing.h"
+#include "softrdma/base/source.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/verbs/device.h"
@@ -562,12 +563,28 @@ limit_files(rlim_t limit, rlim_t *before)
 	return setrlimit(RLIMIT_NOFILE, &rlimit) == 0;
 }
 
-/* connects from another loopback address: 127.0.0.<host> */
+/* another loopback address: 127.0.0.<host> */
+static inline struct sockaddr_in
+address_of_host(unsigned host)
+{
+	struct sockaddr_in addr = loopback(0);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+	return addr;
+}
+
+/* the source of connections from there */
+static inline struct softrdma_source
+source_of_host(unsigned host)
+{
+	const struct sockaddr_in addr = address_of_host(host);
+	return softrdma_source_of((const struct sockaddr *)&addr);
+}
+
+/* connects from there */
 static inline int
 raw_connect_from(const struct sockaddr_in *addr, unsigned host)
 {
-	struct sockaddr_in from = loopback(0);
-	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
+	struct sockaddr_in from = address_of_host(host);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);

@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/source.h"
 #include "softrdma/engine/watched.h"
 
 /* --- the passive side: what arrives at a listener --- */
@@ -384,9 +383,7 @@ test_too_many_wrong_keys(void **state)
 	setenv("SOFTRDMA_MAX_WRONG_KEYS", "2", 1);
 	struct listener l;
 	listener_init(&l);
-	struct sockaddr_in guesser = loopback(0);
-	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
-	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	const struct softrdma_source source = source_of_host(9);
 	int fd;
 	softrdma_source_add_violation(&source, softrdma_now_ns());
 	destroy(request_from(&l, 9, &fd));
@@ -415,9 +412,7 @@ test_wrong_keys_after_the_request(void **state)
 	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
 	struct listener l;
 	listener_init(&l);
-	struct sockaddr_in guesser = loopback(0);
-	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 9);
-	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	const struct softrdma_source source = source_of_host(10);
 	int silent = raw_connect_from(&l.addr, 10);
 	/* once a later request is answered, the device has accepted the earlier connection */
 	int fd, honest_fd;

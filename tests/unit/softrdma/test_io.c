@@ -10,7 +10,6 @@
 #include "connected.h"
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/source.h"
 #include "softrdma/engine/workers.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
@@ -519,14 +518,6 @@ test_unknown_offender(void **state)
 	raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
 	wait_for_log("an unknown address has reached for memory");
 	raw_peer_fini(&p);
-}
-
-static struct softrdma_source
-source_of_host(unsigned host)
-{
-	struct sockaddr_in addr = loopback(0);
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host - 1);
-	return softrdma_source_of((struct sockaddr *)&addr);
 }
 
 /* the peer's request gets no response, and the connection ends */

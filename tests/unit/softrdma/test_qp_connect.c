@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/source.h"
 #include "softrdma/engine/connection.h"
 
 /* moves the clock between two steps of the progress thread, never within one that has just read a socket */
@@ -852,9 +851,7 @@ test_caller_with_wrong_keys(void **state)
 {
 	(void)state;
 	struct host host;
-	struct sockaddr_in guesser = loopback(0);
-	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8);
-	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	const struct softrdma_source source = source_of_host(9);
 	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
 	host_init(&host);
 	softrdma_source_add_violation(&source, softrdma_now_ns());
@@ -873,9 +870,7 @@ test_wrong_keys_of_a_waiting_caller(void **state)
 {
 	(void)state;
 	struct host host;
-	struct sockaddr_in guesser = loopback(0);
-	guesser.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 9);
-	const struct softrdma_source source = softrdma_source_of((struct sockaddr *)&guesser);
+	const struct softrdma_source source = source_of_host(10);
 	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
 	host_init(&host); /* its queue pair keeps the listener open */
 	struct ibv_qp *keeper = host.qp;
