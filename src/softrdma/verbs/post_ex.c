@@ -42,16 +42,24 @@ note(struct softrdma_qp *qp, int errnum)
 		qp->batch.errnum = errnum;
 }
 
-/* looks how many requests the batch may have; 0 or an errno value */
-static int
+/* looks how many requests the batch may have, and returns whether it may have any; under the link's lock */
+static bool
 look_for_room(struct softrdma_qp *qp)
 {
-	struct softrdma_requester *req = &qp->batch.link->requester;
-	pthread_mutex_lock(&qp->batch.link->lock);
-	bool allowed = softrdma_post_is_allowed(qp);
+	const struct softrdma_requester *req = &qp->batch.link->requester;
+	const bool allowed = softrdma_post_is_allowed(qp);
 	if (qp->batch.count == 0)
 		qp->batch.first = req->head;
 	qp->batch.room = allowed ? softrdma_requester_room(req) : 0;
+	return allowed;
+}
+
+/* looks again: requests may have completed since, or the queue pair may have been connected; 0 or an errno value */
+static int
+look_again(struct softrdma_qp *qp)
+{
+	pthread_mutex_lock(&qp->batch.link->lock);
+	const bool allowed = look_for_room(qp);
 	pthread_mutex_unlock(&qp->batch.link->lock);
 	if (!allowed)
 		return EINVAL;
@@ -65,7 +73,7 @@ begin(struct ibv_qp_ex *ex, uint8_t opcode, uint32_t rkey, uint64_t remote_addr)
 	struct softrdma_qp *qp = qp_of(ex);
 	qp->batch.current = NULL;
 	if (qp->batch.errnum == 0 && qp->batch.count >= qp->batch.room)
-		note(qp, look_for_room(qp));
+		note(qp, look_again(qp));
 	if (qp->batch.errnum)
 		return NULL;
 
@@ -278,11 +286,11 @@ wr_start(struct ibv_qp_ex *ex)
 	pthread_mutex_lock(&qp->batch.lock);
 	qp->batch.link = qp->link;
 	qp->batch.count = 0;
-	qp->batch.room = 0;
 	qp->batch.errnum = 0;
 	qp->batch.current = NULL;
 	pthread_mutex_lock(&qp->link->lock);
 	qp->batch.is_open = true;
+	look_for_room(qp);
 	pthread_mutex_unlock(&qp->link->lock);
 }
 
