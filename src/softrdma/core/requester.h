@@ -107,7 +107,7 @@ void softrdma_requester_fini(struct softrdma_requester *req);
 /* sets the sequence number of the first request */
 void softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max);
 
-/* how many more work requests the queue holds */
+/* the number of work requests that the queue has room for */
 uint32_t softrdma_requester_room(const struct softrdma_requester *req);
 /*
  * The slot of that sequence number, cleared, with sge and inline_data set. Without the lock: no other thread

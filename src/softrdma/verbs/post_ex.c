@@ -7,7 +7,7 @@
  *
  * The queue pair's batch is locked from start to complete or abort: ibv_wr_start(3) lets no other thread post
  * meanwhile. The link is not: the program may post receives, poll, deregister memory, and connect in between. The
- * call that names an operation fills the next slot of the ring, behind the last posted request, and further calls set
+ * call that names an operation fills the slot of the ring that comes after the last request, and further calls set
  * its data. ibv_wr_complete checks the requests and posts them together. It posts none if a call has noted an error,
  * and returns the first one.
  */

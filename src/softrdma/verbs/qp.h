@@ -34,7 +34,7 @@ struct softrdma_qp {
 		struct softrdma_link *link;
 		uint32_t first; /* the sequence number of its first request */
 		uint32_t count; /* requests since ibv_wr_start, in slots after the last posted one */
-		uint32_t room;  /* how many requests the queue holds at least */
+		uint32_t room;  /* for this number of requests there was room at the last look */
 		int errnum;     /* the first error */
 		struct softrdma_send *current;
 	} batch; /* under its own lock */
