@@ -40,6 +40,14 @@
 #define SOFTRDMA_TX_FRAMES 32
 #define SOFTRDMA_TX_IOVS 128
 
+/*
+ * If GATHER_FROM requests of a queue pair wait for their response, posted ones leave together: at most GATHER_MAX, each of
+ * at most GATHER_LENGTH bytes. A system call takes as long as a copy of some KiB.
+ */
+#define SOFTRDMA_GATHER_FROM 4
+#define SOFTRDMA_GATHER_MAX SOFTRDMA_TX_FRAMES
+#define SOFTRDMA_GATHER_LENGTH 1024u
+
 /* bytes in one system call: more would delay the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)
 

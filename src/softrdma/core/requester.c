@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/bounds.h"
 #include "softrdma/core/requester.h"
 
 int
@@ -104,6 +105,17 @@ softrdma_requester_commit(struct softrdma_requester *req)
 {
 	assert(req->head - req->tail < req->capacity);
 	return req->head++;
+}
+
+bool
+softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from)
+{
+	const uint32_t outstanding = req->tx - req->tail, posted = req->head - req->tx;
+	bool may = outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
+		req->tx_offset == 0 && !req->resync_due && !req->failed;
+	for (uint32_t seq = from; may && seq != req->head; seq++)
+		may = softrdma_requester_length(req, seq) <= SOFTRDMA_GATHER_LENGTH;
+	return may;
 }
 
 struct softrdma_send *

@@ -121,6 +121,12 @@ struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
 /* posts the request in the next slot, which the caller has filled; returns its sequence number */
 uint32_t softrdma_requester_commit(struct softrdma_requester *req);
 
+/*
+ * True if the requests that were posted from this sequence number on need not leave now: a response must come, and they
+ * leave then, together with those that follow (Nagle's rule, for work requests)
+ */
+bool softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from);
+
 /* a request that has been posted and is not complete */
 struct softrdma_send *softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq);
 /* the number of bytes that the request moves; a FLUSH moves none */

@@ -158,12 +158,21 @@ lock_to_post(struct softrdma_qp *qp)
 	}
 }
 
+void
+softrdma_post_ring(struct softrdma_link *link, uint32_t from)
+{
+	/* the shared-memory path completes requests without a response */
+	if (link->shm_path || !softrdma_requester_may_gather(&link->requester, from))
+		softrdma_connection_send(link);
+}
+
 int
 softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	int ret = 0;
 	lock_to_post(qp);
+	const uint32_t from = qp->link->requester.head;
 	for (; wr && ret == 0; wr = wr->next) {
 		struct softrdma_send *send;
 		ret = find_slot(qp, &send);
@@ -174,7 +183,7 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 		else
 			*bad_wr = wr;
 	}
-	softrdma_connection_send(qp->link);
+	softrdma_post_ring(qp->link, from);
 	pthread_mutex_unlock(&qp->link->lock);
 	return ret;
 }

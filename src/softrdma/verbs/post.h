@@ -38,6 +38,12 @@ int softrdma_post_check(struct softrdma_send *send);
  */
 void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
 
+/*
+ * The doorbell: what was posted from this sequence number on leaves now, or together with requests that follow, when the
+ * next response comes. A program need not poll for that. The link's lock is held.
+ */
+void softrdma_post_ring(struct softrdma_link *link, uint32_t from);
+
 /* the implementations of ibv_post_send and ibv_post_recv */
 int softrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int softrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);

@@ -347,7 +347,7 @@ wr_complete(struct ibv_qp_ex *ex)
 	if (ret == 0) {
 		for (uint32_t i = 0; i < qp->batch.count; i++)
 			softrdma_post_accepted(qp, softrdma_requester_commit(&link->requester));
-		softrdma_connection_send(link);
+		softrdma_post_ring(link, qp->batch.first);
 	}
 	close_batch(qp);
 	return ret;

@@ -348,6 +348,34 @@ test_each_opcode(void **state)
 	pair_fini(&p);
 }
 
+#define WRITES 60
+
+/*
+ * Writes that are posted one by one leave together when responses come. Nothing waits for the program: it never polls, and
+ * all of them arrive.
+ */
+static void
+test_posted_one_by_one(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init_depth(&p, WRITES);
+	unsigned char *to = the_mem + 4096;
+	memset(to, 0, WRITES);
+	for (unsigned i = 0; i < WRITES; i++) {
+		the_mem[i] = (unsigned char)(i + 1);
+		struct ibv_sge sge = { .addr = (uintptr_t)&the_mem[i], .length = 1, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 }, *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)&to[i];
+		wr.wr.rdma.rkey = the_mr->rkey;
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	}
+	wait_until(__atomic_load_n(&to[WRITES - 1], __ATOMIC_ACQUIRE) == WRITES);
+	assert_memory_equal(to, the_mem, WRITES);
+	expect_nothing();
+	pair_fini(&p);
+}
+
 /* the peer has posted no receive, so the queue stays full */
 static void
 test_full_queue(void **state)
@@ -462,6 +490,7 @@ main(void)
 		device_test(test_not_connected),
 		device_test(test_send_arguments),
 		device_test(test_each_opcode),
+		device_test(test_posted_one_by_one),
 		device_test(test_full_queue),
 		device_test(test_too_long),
 		device_test(test_signals_all),

@@ -812,6 +812,97 @@ test_length(void **state)
 	assert_int_equal(softrdma_requester_length(f->req, f->first + 2), 0);
 }
 
+/* --- requests that leave together --- */
+
+static bool
+may_gather(const struct fixture *f, uint32_t from)
+{
+	return softrdma_requester_may_gather(f->req, f->first + from);
+}
+
+/* a queue that has as many outstanding requests as let the next ones wait */
+static void
+keep_busy(struct fixture *f)
+{
+	for (uint32_t i = 0; i < SOFTRDMA_GATHER_FROM; i++) {
+		post(f, SOFTRDMA_OP_WRITE, i, 8);
+		assert_false(may_gather(f, i));
+		leaves(f, SOFTRDMA_OP_WRITE, i);
+	}
+}
+
+/* a request waits for those that follow only if enough responses must come */
+static void
+test_gathers_behind_outstanding_requests(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t next = SOFTRDMA_GATHER_FROM;
+	keep_busy(f);
+	post(f, SOFTRDMA_OP_WRITE, 10, SOFTRDMA_GATHER_LENGTH);
+	assert_true(may_gather(f, next));
+	post(f, SOFTRDMA_OP_FLUSH, 11, SOFTRDMA_GATHER_LENGTH + 1); /* moves no bytes */
+	assert_true(may_gather(f, next));
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_RESPONSE_DONE);
+	assert_false(may_gather(f, next));
+}
+
+/* a long request must leave, and those with it */
+static void
+test_gathers_no_long_requests(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t next = SOFTRDMA_GATHER_FROM;
+	keep_busy(f);
+	post(f, SOFTRDMA_OP_WRITE, 10, SOFTRDMA_GATHER_LENGTH + 1);
+	assert_false(may_gather(f, next));
+	post(f, SOFTRDMA_OP_WRITE, 11, 8);
+	assert_false(may_gather(f, next));
+	assert_true(may_gather(f, next + 1)); /* posted by itself */
+}
+
+/* at most as many as leave in one batch; and nothing waits if the queue pair has failed, or must be resynchronized */
+static void
+test_gathers_a_limited_number(void **state)
+{
+	(void)state;
+	struct fixture *f = calloc(1, sizeof(*f));
+	const uint32_t next = SOFTRDMA_GATHER_FROM;
+	assert_non_null(f);
+	side_init(&f->side, 64, ALL_RIGHTS, SOFTRDMA_GATHER_FROM + SOFTRDMA_GATHER_MAX + 1);
+	f->req = &f->side.link->requester;
+	softrdma_requester_start(f->req, 0, 4);
+	keep_busy(f);
+	for (uint32_t i = 1; i < SOFTRDMA_GATHER_MAX; i++) {
+		post(f, SOFTRDMA_OP_WRITE, i, 8);
+		assert_true(may_gather(f, next + i - 1));
+	}
+	f->req->resync_due = true;
+	assert_false(may_gather(f, next));
+	f->req->resync_due = false;
+	assert_true(may_gather(f, next));
+	post(f, SOFTRDMA_OP_WRITE, 99, 8);
+	assert_false(may_gather(f, next));
+
+	softrdma_requester_fail(f->req, IBV_WC_WR_FLUSH_ERR);
+	assert_false(softrdma_requester_may_gather(f->req, f->req->head));
+	side_fini(&f->side);
+	free(f);
+}
+
+/* the rest of a message that has begun to leave does not wait */
+static void
+test_gathers_nothing_within_a_message(void **state)
+{
+	struct fixture *f = *state;
+	keep_busy(f);
+	struct softrdma_send *send = post(f, SOFTRDMA_OP_WRITE, 10, 8);
+	assert_true(may_gather(f, SOFTRDMA_GATHER_FROM));
+	send->length = 8;
+	f->req->tx_offset = 4;
+	assert_false(may_gather(f, SOFTRDMA_GATHER_FROM));
+	f->req->tx_offset = 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* a request can complete locally only if all requests before it have been acknowledged */
@@ -840,6 +931,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alone),
+		TEST(test_gathers_behind_outstanding_requests),
+		TEST(test_gathers_no_long_requests),
+		cmocka_unit_test(test_gathers_a_limited_number),
+		TEST(test_gathers_nothing_within_a_message),
 		TEST(test_frames_of_single_requests),
 		TEST(test_flags_of_messages),
 		TEST(test_segments),
