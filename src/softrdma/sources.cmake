@@ -6,6 +6,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/notify.c
 	softrdma/base/sockaddr.c
 	softrdma/base/source.c
+	softrdma/base/spin.c
 	softrdma/base/thread.c
 	softrdma/wire/credentials.c
 	softrdma/wire/cm_msg.c

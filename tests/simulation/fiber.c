@@ -13,6 +13,7 @@
 
 #include "fiber.h"
 #include "sim.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/core/cq.h"
 
 #define FIBERS_MAX 16
@@ -39,6 +40,7 @@ struct fiber {
 	bool woken;
 	int saved_errno;
 	struct softrdma_comp_channel *served; /* thread-local in the device */
+	struct softrdma_spin spin;            /* the same */
 	ucontext_t context;
 	void *stack;
 	void *fake_stack; /* the address sanitizer's */
@@ -84,6 +86,21 @@ __wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 {
 	all.running->served = channel;
 	__real_softrdma_comp_channel_serve(channel);
+}
+
+struct softrdma_spin *__wrap_softrdma_spin_mine(void);
+void __wrap_softrdma_spin_give_way(void);
+
+struct softrdma_spin *
+__wrap_softrdma_spin_mine(void)
+{
+	return &all.running->spin;
+}
+
+void
+__wrap_softrdma_spin_give_way(void)
+{
+	fiber_yield();
 }
 
 void

@@ -9,6 +9,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/notify.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/link.h"
 
@@ -53,11 +54,14 @@ raise_event(struct softrdma_cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (cq->events++ == 0)
 		enqueue_on_channel(channel, cq);
-	if (channel == served_channel)
-		channel->untold++;
-	else
+	const bool tell = channel != served_channel;
+	if (tell)
 		softrdma_notify_raise(channel->channel.fd);
+	else
+		channel->untold++;
 	pthread_mutex_unlock(&channel->lock);
+	if (tell)
+		softrdma_spin_has_woken();
 }
 
 void

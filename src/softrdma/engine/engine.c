@@ -15,6 +15,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/base/thread.h"
 #include "softrdma/engine/engine.h"
 
@@ -335,7 +336,7 @@ sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
 
 struct schedule {
 	uint64_t beat_ns[SOFTRDMA_BEATS]; /* times of the next beats */
-	uint64_t spin_until_ns;           /* the thread does not sleep before */
+	struct softrdma_spin spin;
 };
 
 /* does the work that is due; returns how long epoll_wait() may sleep, in ms */
@@ -361,6 +362,7 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 		if (now_ns < schedule->beat_ns[beat])
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
+		softrdma_spin_is_busy(&schedule->spin);
 		calls->tick[beat](now_ns);
 		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < TICKERS_MAX && tickers[i]; i++)
 			tickers[i](now_ns);
@@ -370,7 +372,7 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 		alarm_ns = 0;
 	}
 	const uint64_t look_ns = calls->before_sleep(now_ns);
-	if (now_ns < schedule->spin_until_ns)
+	if (softrdma_spin_is_on(&schedule->spin))
 		return 0;
 	return sooner(sooner(timeout_ms, alarm_ns, now_ns), look_ns, now_ns);
 }
@@ -447,10 +449,12 @@ run_thread(void *arg)
 		bool worked = do_queued_work(1);
 		int timeout_ms = do_timed_work(calls, &schedule);
 		enum handled handled = handle_events(worked ? 0 : timeout_ms);
-		if (handled == HANDLED_SOME && engine.spin_ns)
-			schedule.spin_until_ns = softrdma_now_ns() + engine.spin_ns;
+		if (handled == HANDLED_SOME)
+			softrdma_spin_input(&schedule.spin, engine.spin_ns);
 		else if (handled == HANDLED_ALL)
-			schedule.spin_until_ns = 0;
+			softrdma_spin_end(&schedule.spin);
+		else if (softrdma_spin_goes_on(&schedule.spin))
+			softrdma_spin_give_way();
 		release_retired();
 		pthread_mutex_lock(&engine.lock);
 		/* not running: a log function has forked on this thread, and returned in the child */

@@ -5,34 +5,45 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 
 #include "softrdma/base/notify.h"
+#include "softrdma/base/spin.h"
+#include "softrdma/engine/engine.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/waiter.h"
 
 /* if a channel has more connections, borrowing and returning their sockets would cost more than a thread switch */
 #define LINKS_MAX 4
 
+/* looks between two at the signals of the application, which are held meanwhile so that none is lost */
+#define LOOKS_PER_SIGNAL 64
+
 #define CHANNEL_AT 0
 #define LINKS_AT 1
 
 struct waiter {
 	struct softrdma_comp_channel *channel;
+	struct softrdma_spin *spin; /* the thread's experience with waiting */
+	sigset_t signals;           /* that the application blocks */
 	struct softrdma_link *links[LINKS_MAX];
 	unsigned count;
 	struct pollfd pfds[LINKS_AT + LINKS_MAX]; /* fd is -1 for a link whose socket is not borrowed */
 };
 
-static void
+/* true if it has borrowed a socket */
+static bool
 borrow_links(struct waiter *waiter)
 {
+	bool any = false;
 	waiter->pfds[CHANNEL_AT] = (struct pollfd){ .fd = waiter->channel->channel.fd, .events = POLLIN };
 	waiter->count = softrdma_comp_channel_links(waiter->channel, waiter->links, LINKS_MAX);
-	for (unsigned i = 0; i < waiter->count; i++)
-		waiter->pfds[LINKS_AT + i] = (struct pollfd){
-			.fd = softrdma_reader_borrow(waiter->links[i]),
-			.events = POLLIN | POLLRDHUP,
-		};
+	for (unsigned i = 0; i < waiter->count; i++) {
+		int fd = softrdma_reader_borrow(waiter->links[i]);
+		any |= fd >= 0;
+		waiter->pfds[LINKS_AT + i] = (struct pollfd){ .fd = fd, .events = POLLIN | POLLRDHUP };
+	}
+	return any;
 }
 
 static void
@@ -55,19 +66,83 @@ return_links(struct waiter *waiter)
 
 /*
  * A socket may be readable although nothing can be received: a FLUSH runs, or the stream has ended. It would keep the
- * waiter busy, so it goes back to the progress thread, which waits for edges.
+ * waiter busy, so it goes back to the progress thread, which waits for edges. True if something came.
  */
-static void
+static bool
 serve_links(struct waiter *waiter)
 {
+	bool progress = false;
 	softrdma_comp_channel_serve(waiter->channel);
 	for (unsigned i = 0; i < waiter->count; i++) {
 		const struct pollfd *pfd = &waiter->pfds[LINKS_AT + i];
-		if (pfd->fd >= 0 && pfd->revents &&
-			!softrdma_reader_serve_borrowed(waiter->links[i], pfd->revents))
+		if (pfd->fd < 0 || !pfd->revents)
+			continue;
+		if (softrdma_reader_serve_borrowed(waiter->links[i], pfd->revents))
+			progress = true;
+		else
 			return_link(waiter, i);
 	}
 	softrdma_comp_channel_serve(NULL);
+	return progress;
+}
+
+/* looks once at all borrowed sockets, without asking the kernel which of them has input; true if something came */
+static bool
+look_at_links(struct waiter *waiter)
+{
+	bool progress = false;
+	softrdma_comp_channel_serve(waiter->channel);
+	for (unsigned i = 0; i < waiter->count; i++) {
+		if (waiter->pfds[LINKS_AT + i].fd >= 0)
+			progress |= softrdma_reader_serve_borrowed(waiter->links[i], 0);
+	}
+	softrdma_comp_channel_serve(NULL);
+	return progress;
+}
+
+/* waits for the channel or a borrowed socket: without a limit, or not at all; 0 or an errno value */
+static int
+wait_for_input(struct waiter *waiter, const struct timespec *limit)
+{
+	int ready = ppoll(waiter->pfds, LINKS_AT + waiter->count, limit, &waiter->signals);
+	if (ready < 0)
+		return errno;
+	if (ready > 0 && !waiter->pfds[CHANNEL_AT].revents && serve_links(waiter))
+		softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+	return 0;
+}
+
+/* waits until the channel has an event: looks for input while that pays (busy polling), and sleeps after that */
+static int
+wait_for_event(struct waiter *waiter)
+{
+	static const struct timespec no_time;
+	int ret = 0;
+	for (unsigned looks = 1; ret == 0 && !softrdma_comp_channel_has_event(waiter->channel); looks++) {
+		if (!softrdma_spin_is_on(waiter->spin))
+			ret = wait_for_input(waiter, NULL);
+		else if (looks % LOOKS_PER_SIGNAL == 0)
+			ret = wait_for_input(waiter, &no_time);
+		else if (look_at_links(waiter))
+			softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+		else if (softrdma_spin_goes_on(waiter->spin))
+			softrdma_spin_give_way();
+	}
+	if (ret == 0)
+		softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+	return ret;
+}
+
+/* Signals that a fault of the program raises cannot be put off. */
+static void
+hold_signals(struct waiter *waiter)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+	sigset_t held;
+	sigfillset(&held);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&held, faults[i]);
+	pthread_sigmask(SIG_BLOCK, &held, &waiter->signals);
 }
 
 int
@@ -77,17 +152,14 @@ softrdma_waiter_wait(struct softrdma_comp_channel *channel)
 	if (ret)
 		return ret;
 
-	struct waiter waiter = { .channel = channel };
-	borrow_links(&waiter);
-	do {
-		if (poll(waiter.pfds, LINKS_AT + waiter.count, -1) < 0) {
-			ret = errno;
-			break;
-		}
-		if (waiter.pfds[CHANNEL_AT].revents)
-			break;
-		serve_links(&waiter);
-	} while (!softrdma_comp_channel_has_event(channel));
+	struct waiter waiter = { .channel = channel, .spin = softrdma_spin_mine() };
+	hold_signals(&waiter);
+	if (borrow_links(&waiter))
+		softrdma_spin_begin(waiter.spin, softrdma_engine_spin_ns());
+	else
+		softrdma_spin_end(waiter.spin); /* the progress thread needs the processor to serve them */
+	ret = wait_for_event(&waiter);
 	return_links(&waiter);
+	pthread_sigmask(SIG_SETMASK, &waiter.signals, NULL);
 	return ret;
 }

@@ -10,6 +10,7 @@
 
 #include "softrdma/base/fork.h"
 #include "softrdma/base/notify.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/bounds.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/waiter.h"
@@ -162,8 +163,10 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		/* empty: the poller serves the connections itself, which saves a thread switch */
 		softrdma_reader_poll(cq);
 		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
-			!atomic_load_explicit(&cq->overrun, memory_order_relaxed))
+			!atomic_load_explicit(&cq->overrun, memory_order_relaxed)) {
+			softrdma_spin_give_way();
 			return 0;
+		}
 	}
 	return softrdma_cq_pop(cq, num_entries, wc);
 }

@@ -10,6 +10,7 @@
 #include <libpmem2.h>
 #include <netdb.h>
 #include <poll.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,6 +136,9 @@ WRAP(int, epoll_wait, -1, (int fd, struct epoll_event *events, int max, int time
 	(fd, events, max, timeout))
 WRAP(int, eventfd, -1, (unsigned int count, int flags), (count, flags))
 WRAP(int, poll, -1, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
+WRAP(int, ppoll, -1,
+	(struct pollfd * fds, nfds_t count, const struct timespec *limit, const sigset_t *signals),
+	(fds, count, limit, signals))
 WRAP(ssize_t, read, -1, (int fd, void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, write, -1, (int fd, const void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, sendmsg, -1, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags))

@@ -3,6 +3,7 @@
 
 /* test_waiter.c -- a thread that waits for a completion serves its connections itself */
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "connected.h"
@@ -380,12 +381,105 @@ test_not_borrowed(void **state)
 	channel_fini();
 }
 
+/* --- signals --- */
+
+static atomic_bool ended;
+
+static void *
+wait_until_interrupted(void *arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+	int *error = arg;
+	*error = softrdma_ibv_get_cq_event(channel, &cq, &context) ? errno : 0;
+	ended = true;
+	return NULL;
+}
+
+static void
+on_signal(int signal)
+{
+	(void)signal;
+}
+
+/* posts as many writes without completions as there is room for */
+static void
+post_silent_writes(struct ibv_qp *qp)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 }, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 64;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	while (ibv_post_send(qp, &wr, &bad) == 0)
+		;
+}
+
+/*
+ * A signal ends the wait, even if the peer sends all the time, so that the waiting thread never sleeps: a program must be
+ * able to end.
+ */
+static void
+test_signal_while_it_is_busy(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	const struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction before;
+	pthread_t thread;
+	int error = 0;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+	ended = false;
+	assert_int_equal(pthread_create(&thread, NULL, wait_until_interrupted, &error), 0);
+	wait_until(locked(link_of(p.passive),
+		softrdma_connection_of(link_of(p.passive))->reader == SOFTRDMA_READER_BORROWER));
+	int64_t end = now_ms() + 20;
+	while (left_ms(end) > 0)
+		post_silent_writes(p.active->qp);
+	assert_false(ended);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	end = now_ms() + PATIENCE_MS;
+	while (!ended && left_ms(end) > 0)
+		post_silent_writes(p.active->qp);
+	assert_true(ended);
+	pthread_join(thread, NULL);
+	assert_int_equal(error, EINTR);
+	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* what the thread blocks is the same after a wait */
+static void
+test_signal_mask_stays(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	sigset_t blocked, before, after;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR2);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	post_write(p.active->qp, the_mr, 8, 1);
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, 1);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+	sigaddset(&before, SIGUSR2);
+	for (int signal = 1; signal < NSIG; signal++)
+		assert_int_equal(sigismember(&after, signal), sigismember(&before, signal));
+	pair_fini(&p);
+	channel_fini();
+}
+
 static void
 test_waiting_fails(void **state)
 {
 	(void)state;
 	channel_init();
-	fail_call(FAIL_MINE, "poll", 0, 1, ENOMEM);
+	fail_call(FAIL_MINE, "ppoll", 0, 1, ENOMEM);
 	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel), ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
@@ -403,6 +497,8 @@ main(void)
 		device_test(test_connection_ends),
 		device_test(test_closed_while_borrowed),
 		device_test(test_not_borrowed),
+		device_test(test_signal_while_it_is_busy),
+		device_test(test_signal_mask_stays),
 		device_test(test_waiting_fails),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

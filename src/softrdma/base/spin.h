@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * spin.h -- a thread that looks for input again and again, instead of sleeping (busy polling)
+ *
+ * To sleep and to be woken costs some 20 us, and a look hardly one. But a thread that looks for input keeps a processor,
+ * and the thread that it waits for may need that one. So there are two rules:
+ *
+ *	A thread that has found nothing offers its processor to others from time to time (softrdma_spin_give_way()).
+ *	That costs as much as a look, so it is done after a number of looks, and after each one while others
+ *	take the offers.
+ *
+ *	A thread of the device that could sleep looks for input for a limited time, and only if experience says that
+ *	input comes soon (struct softrdma_spin): the last two inputs came shortly after each other, and no other
+ *	thread has taken the processor for long lately. One that computes would take it away for milliseconds, and
+ *	the kernel lets a thread that has slept run at once.
+ *
+ * Any lock may be held in calls without softrdma_spin_give_way(), which must not make other threads wait.
+ */
+
+#ifndef SOFTRDMA_SPIN_H
+#define SOFTRDMA_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* one thread's experience with input; zeroed memory is a new one */
+struct softrdma_spin {
+	uint64_t until_ns;  /* the thread looks for input until then; 0: it sleeps */
+	uint64_t spin_ns;   /* for how long, from the last input on */
+	uint64_t input_ns;  /* time of the last input */
+	bool is_dense;      /* true if that one came soon after the one before */
+	uint64_t looked_ns; /* time of the last look that found nothing; 0: none since the last input */
+	uint64_t rest_until_ns,
+		rest_ns; /* another thread has taken the processor: no spinning until then, and for how long */
+};
+
+/* the calling thread's own, for what it waits for in the program's name */
+struct softrdma_spin *softrdma_spin_mine(void);
+
+/* the thread begins to wait for input: it looks for it for spin_ns, if it pays */
+void softrdma_spin_begin(struct softrdma_spin *spin, uint64_t spin_ns);
+/* input has come: the thread looks for more for spin_ns, if it pays */
+void softrdma_spin_input(struct softrdma_spin *spin, uint64_t spin_ns);
+/* further input is not expected */
+void softrdma_spin_end(struct softrdma_spin *spin);
+/* a look has found nothing; false: the thread should sleep */
+bool softrdma_spin_goes_on(struct softrdma_spin *spin);
+/* the thread does something else before its next look, which may take long */
+void softrdma_spin_is_busy(struct softrdma_spin *spin);
+
+/* true if the thread should not sleep */
+static inline bool
+softrdma_spin_is_on(const struct softrdma_spin *spin)
+{
+	return spin->until_ns != 0;
+}
+
+/* the calling thread has looked for input and found nothing: others may run. No lock held. */
+void softrdma_spin_give_way(void);
+/* the calling thread has woken another one, which may need this processor: the next call gives way at once */
+void softrdma_spin_has_woken(void);
+
+#endif /* SOFTRDMA_SPIN_H */

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_spin.c -- when a thread looks for input instead of sleeping, and when it gives its processor to others */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "softrdma/base/env.h"
+#include "softrdma/base/spin.h"
+
+#define US ((uint64_t)1000)
+#define MS ((uint64_t)1000000)
+#define SPIN (50 * US)
+#define LOOKS 8 /* between two offers */
+
+/* the clock is the test's, and an offer of the processor takes as long as the test says */
+static uint64_t now_ns = 1000 * MS;
+static unsigned offers;
+static uint64_t offer_takes_ns;
+
+uint64_t __wrap_softrdma_now_ns(void);
+int __wrap_sched_yield(void);
+
+uint64_t
+__wrap_softrdma_now_ns(void)
+{
+	return now_ns;
+}
+
+int
+__wrap_sched_yield(void)
+{
+	offers++;
+	now_ns += offer_takes_ns;
+	return 0;
+}
+
+/* input that comes after this time */
+static void
+input_after(struct softrdma_spin *spin, uint64_t ns)
+{
+	now_ns += ns;
+	softrdma_spin_input(spin, SPIN);
+}
+
+/* a look without input that takes this long */
+static bool
+goes_on_after(struct softrdma_spin *spin, uint64_t ns)
+{
+	now_ns += ns;
+	return softrdma_spin_goes_on(spin);
+}
+
+/* a thread that spins */
+static struct softrdma_spin
+spinning(void)
+{
+	struct softrdma_spin spin = { 0 };
+	input_after(&spin, 10 * MS);
+	input_after(&spin, 10 * US);
+	assert_true(softrdma_spin_is_on(&spin));
+	return spin;
+}
+
+/* --- when it pays --- */
+
+static void
+test_spins_after_two_inputs(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = { 0 };
+	assert_false(softrdma_spin_is_on(&spin));
+	assert_false(goes_on_after(&spin, 0));
+	input_after(&spin, 0);
+	assert_false(softrdma_spin_is_on(&spin)); /* the first one says nothing */
+	input_after(&spin, 4 * SPIN);
+	assert_true(softrdma_spin_is_on(&spin));
+	input_after(&spin, 4 * SPIN + 1); /* paced, or a pause */
+	assert_false(softrdma_spin_is_on(&spin));
+	input_after(&spin, 0);
+	assert_true(softrdma_spin_is_on(&spin));
+	softrdma_spin_end(&spin);
+	assert_false(softrdma_spin_is_on(&spin));
+}
+
+static void
+test_spins_for_a_limited_time(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = spinning();
+	assert_true(goes_on_after(&spin, SPIN - 1));
+	assert_false(goes_on_after(&spin, 1));
+	assert_false(softrdma_spin_is_on(&spin));
+
+	/* each input begins it anew */
+	spin = spinning();
+	assert_true(goes_on_after(&spin, SPIN - 1));
+	input_after(&spin, 0);
+	assert_true(goes_on_after(&spin, SPIN - 1));
+	assert_false(goes_on_after(&spin, 1));
+}
+
+/* the time in which the program computes between two waits does not count */
+static void
+test_begins_with_a_wait(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = spinning();
+	assert_false(goes_on_after(&spin, SPIN));
+	now_ns += SPIN;
+	softrdma_spin_begin(&spin, SPIN);
+	assert_true(goes_on_after(&spin, SPIN - 1));
+	assert_false(goes_on_after(&spin, 1));
+
+	/* but after a longer time the experience is too old */
+	spin = spinning();
+	now_ns += 4 * SPIN + 1;
+	softrdma_spin_begin(&spin, SPIN);
+	assert_false(softrdma_spin_is_on(&spin));
+	/* and before the first input there cannot be any */
+	struct softrdma_spin other = { 0 };
+	softrdma_spin_begin(&other, SPIN);
+	assert_false(softrdma_spin_is_on(&other));
+}
+
+static void
+test_spinning_can_be_switched_off(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = { 0 };
+	for (int i = 0; i < 3; i++) {
+		softrdma_spin_input(&spin, 0);
+		assert_false(softrdma_spin_is_on(&spin));
+		softrdma_spin_begin(&spin, 0);
+		assert_false(softrdma_spin_is_on(&spin));
+	}
+}
+
+/* a thread that computes has had the processor: this one sleeps instead, for longer each time */
+static void
+test_rests_after_another_thread(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = spinning();
+	for (uint64_t rest = 10 * MS; rest <= 1280 * MS; rest *= 2) {
+		const uint64_t until = now_ns + 2 * SPIN + MS + (rest < 1000 * MS ? rest : 1000 * MS);
+		spin.until_ns = now_ns + 10 * MS;
+		assert_true(goes_on_after(&spin, SPIN));
+		assert_false(goes_on_after(&spin, SPIN + MS));
+		for (int i = 0; now_ns + 10 * US < until; i++)
+			input_after(&spin, 10 * US);
+		assert_false(softrdma_spin_is_on(&spin));
+		now_ns = until;
+		input_after(&spin, 0);
+		assert_true(softrdma_spin_is_on(&spin));
+	}
+
+	/* if that has not happened for a second, the next rest is a short one */
+	now_ns += 1000 * MS;
+	input_after(&spin, 0);
+	input_after(&spin, 0);
+	spin.until_ns = now_ns + 10 * MS;
+	assert_true(goes_on_after(&spin, 0));
+	assert_false(goes_on_after(&spin, MS));
+	now_ns += 10 * MS;
+	input_after(&spin, 0);
+	input_after(&spin, 0);
+	assert_true(softrdma_spin_is_on(&spin));
+}
+
+/* what the thread itself does between two looks may take long */
+static void
+test_own_work_is_no_reason_to_rest(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = spinning();
+	spin.until_ns = now_ns + 10 * MS;
+	assert_true(goes_on_after(&spin, 0));
+	softrdma_spin_is_busy(&spin);
+	assert_true(goes_on_after(&spin, 2 * MS));
+	/* the same before the first look after an input */
+	input_after(&spin, 0);
+	spin.until_ns = now_ns + 10 * MS;
+	assert_true(goes_on_after(&spin, 2 * MS));
+}
+
+/* --- giving way --- */
+
+static unsigned
+offers_in(unsigned looks)
+{
+	offers = 0;
+	while (looks-- > 0)
+		softrdma_spin_give_way();
+	return offers;
+}
+
+static void
+test_offers_after_a_number_of_looks(void **state)
+{
+	(void)state;
+	offer_takes_ns = 300;
+	while (offers_in(1) == 0)
+		;
+	assert_int_equal(offers_in(LOOKS - 1), 0);
+	assert_int_equal(offers_in(1), 1);
+	assert_int_equal(offers_in(100 * LOOKS), 100);
+}
+
+static void
+test_offers_at_once_to_a_thread_it_has_woken(void **state)
+{
+	(void)state;
+	offer_takes_ns = 300;
+	while (offers_in(1) == 0)
+		;
+	softrdma_spin_has_woken();
+	assert_int_equal(offers_in(1), 1);
+	assert_int_equal(offers_in(LOOKS - 1), 0);
+}
+
+static void
+test_offers_often_while_they_are_taken(void **state)
+{
+	(void)state;
+	offer_takes_ns = 5 * US;
+	offers_in(LOOKS);
+	assert_int_equal(offers_in(10), 10);
+	offer_takes_ns = 300;
+	assert_int_equal(offers_in(1), 1);
+	assert_int_equal(offers_in(LOOKS - 1), 0);
+}
+
+/* a thread that computes keeps the processor for long: it gets a small part of the time in this way */
+static void
+test_offers_pause(void **state)
+{
+	(void)state;
+	offer_takes_ns = 3 * MS;
+	assert_int_equal(offers_in(LOOKS), 1);
+	assert_int_equal(offers_in(100 * LOOKS), 0);
+	now_ns += 64 * 3 * MS - 1;
+	assert_int_equal(offers_in(LOOKS), 0);
+	now_ns += 1;
+	offer_takes_ns = 300;
+	assert_int_equal(offers_in(LOOKS), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_spins_after_two_inputs),
+		cmocka_unit_test(test_spins_for_a_limited_time),
+		cmocka_unit_test(test_begins_with_a_wait),
+		cmocka_unit_test(test_spinning_can_be_switched_off),
+		cmocka_unit_test(test_rests_after_another_thread),
+		cmocka_unit_test(test_own_work_is_no_reason_to_rest),
+		cmocka_unit_test(test_offers_after_a_number_of_looks),
+		cmocka_unit_test(test_offers_at_once_to_a_thread_it_has_woken),
+		cmocka_unit_test(test_offers_often_while_they_are_taken),
+		cmocka_unit_test(test_offers_pause),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
