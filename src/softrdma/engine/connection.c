@@ -481,6 +481,7 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		conn->hung_up = true;
 	turn.progress = conn->fd >= 0 && softrdma_connection_serve(conn);
+	conn->idle_polls = turn.progress ? 0 : conn->idle_polls; /* the poller would have had to be quicker */
 	/*
 	 * No input follows a FLUSH before it is made, and the worker that makes it may be waiting for this processor.
 	 * The same is true of a poller.

@@ -55,7 +55,9 @@ struct softrdma_connection {
 	unsigned polls_seen;    /* ... when the progress thread last looked whether the poller has stopped */
 	unsigned polls_handled; /* ... when the progress thread last served it */
 	uint32_t posts_handled; /* the requester's head then: shows whether requests were posted since */
-	unsigned idle_polls;    /* polls without success in a row */
+	unsigned idle_polls;    /* polls without success in a row, while nothing came */
+	uint64_t own_again_ns;  /* before this time no poller owns it: the last one has let bytes wait ... */
+	uint64_t own_pause_ns;  /* ... for how long; 0: none has */
 
 	/* its flushes (flush_worker.c) */
 	size_t flushed_in_turn;   /* bytes that were made durable without a worker in this turn */

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
@@ -16,6 +17,9 @@
 
 /* number of polls in a row without success after which a poller owns a socket (busy polling) */
 #define OWN_AFTER 64
+/* how long no poller may own a socket that the last one has let wait; twice as long each time that it happens again */
+#define OWN_PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
+#define OWN_PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
 
 /* The socket has one reader at a time: it goes from the progress thread to another thread, and back. */
 static void
@@ -114,6 +118,14 @@ softrdma_reader_stop_polling(struct softrdma_cq *cq)
 	pthread_mutex_unlock(&cq->links_lock);
 }
 
+/* true if a poller that goes on polling should own the socket */
+static bool
+may_own(const struct softrdma_connection *conn)
+{
+	return conn->reader == SOFTRDMA_READER_ENGINE && conn->fd >= 0 && conn->idle_polls >= OWN_AFTER &&
+		conn->idle_polls % OWN_AFTER == 0 && softrdma_now_ns() >= conn->own_again_ns;
+}
+
 static void
 poll_connection(struct softrdma_connection *conn)
 {
@@ -123,7 +135,7 @@ poll_connection(struct softrdma_connection *conn)
 	if (conn->fd >= 0) {
 		conn->polls++;
 		conn->idle_polls = softrdma_connection_serve(conn) ? 0 : conn->idle_polls + 1;
-		if (conn->reader == SOFTRDMA_READER_ENGINE && conn->fd >= 0 && conn->idle_polls >= OWN_AFTER)
+		if (may_own(conn))
 			own(conn);
 	}
 	pthread_mutex_unlock(&link->lock);
@@ -190,16 +202,41 @@ softrdma_reader_about_to_wait(void)
 		softrdma_links_for_each(return_one, NULL);
 }
 
+/* true if bytes wait for a thread to receive them */
+static bool
+has_input(const struct softrdma_connection *conn)
+{
+	static const struct timespec no_time;
+	struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
+	return softrdma_stream_has_input(conn->stream) || ppoll(&pfd, 1, &no_time, NULL) > 0;
+}
+
+/*
+ * The poller has stopped and let bytes wait. It may wait for something else now, such as the descriptor of its channel or
+ * a byte in its memory, and poll again later. A program that does so must not own the socket again and again.
+ */
+static void
+punish(struct softrdma_connection *conn, uint64_t now_ns)
+{
+	uint64_t pause_ns = conn->own_pause_ns ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
+	if (pause_ns > OWN_PAUSE_MAX_NS)
+		pause_ns = OWN_PAUSE_MAX_NS;
+	conn->own_pause_ns = pause_ns;
+	conn->own_again_ns = now_ns + pause_ns;
+}
+
 static void
 look_after_poller(struct softrdma_connection *conn, const void *arg)
 {
-	(void)arg;
+	const uint64_t now_ns = *(const uint64_t *)arg;
 	if (conn->reader != SOFTRDMA_READER_POLLER)
 		return;
 	if (conn->polls != conn->polls_seen) {
 		conn->polls_seen = conn->polls;
 		return;
 	}
+	if (has_input(conn))
+		punish(conn, now_ns);
 	return_from_poller(conn); /* the poller has stopped */
 }
 
@@ -207,6 +244,5 @@ look_after_poller(struct softrdma_connection *conn, const void *arg)
 void
 softrdma_readers_tick(uint64_t now_ns)
 {
-	(void)now_ns;
-	softrdma_links_try_each(look_after_poller, NULL);
+	softrdma_links_try_each(look_after_poller, &now_ns);
 }

@@ -1185,6 +1185,71 @@ test_owner(void **state)
 	pair_fini(&p);
 }
 
+/* polls without success do not count if input comes in between: the program waits in another way, and polls now and then */
+static void
+test_rare_polls_do_not_own(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	struct ibv_wc wc;
+	raw_peer_init(&p);
+	for (int i = 0; i < 100; i++) {
+		if (i % 20 == 0)
+			raw_expect_alive(&p);
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	}
+	assert_false(is_owned(p.link));
+	raw_peer_fini(&p);
+}
+
+/* the poller has stopped, and the peer sends: what it has sent waits until a beat finds that */
+static void
+let_input_wait(struct raw_peer *p)
+{
+	raw_write(p, the_mem, the_mr->rkey, 4);
+	raw_send(p->fd, "abcd", 4);
+	assert_true(readable(softrdma_connection_of(p->link)->fd, PATIENCE_MS));
+	while (is_owned(p->link)) {
+		clock_forward_ms(2);
+		poll(NULL, 0, 5); /* longer than the beat */
+	}
+	raw_expect_frame(p->fd, SOFTRDMA_OP_ACK, 0, p->seq - 1);
+}
+
+static void
+poll_in_vain(struct softrdma_link *link)
+{
+	struct ibv_wc wc;
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	assert_false(is_owned(link));
+}
+
+/* a poller that has let input wait owns no socket for a while: 10 ms, and twice as long each time */
+static void
+test_owner_that_lets_input_wait(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	raw_peer_init(&p);
+	clock_stop();
+	uint64_t pause_ms = 10;
+	for (int i = 0; i < 9; i++) {
+		poll_until_owned(p.link);
+		let_input_wait(&p);
+		const uint64_t again_ns = locked(p.link, softrdma_connection_of(p.link)->own_again_ns);
+		poll_in_vain(p.link);
+		assert_int_equal(locked(p.link, softrdma_connection_of(p.link)->own_pause_ns),
+			pause_ms * SOFTRDMA_NS_PER_MS);
+		const uint64_t left_ns = again_ns - softrdma_now_ns();
+		assert_true(left_ns <= pause_ms * SOFTRDMA_NS_PER_MS);
+		clock_forward_ms((unsigned)(left_ns / SOFTRDMA_NS_PER_MS) + 1);
+		pause_ms = pause_ms < 500 ? 2 * pause_ms : 1000;
+	}
+	clock_go_on();
+	raw_peer_fini(&p);
+}
+
 #define WRITES 200
 
 /* more input in one record after the other than a poller serves at once: what the stream holds is read when it stops */
@@ -1901,6 +1966,8 @@ main(void)
 		device_test(test_gone_while_not_ready),
 		device_test(test_receive_after_the_end),
 		device_test(test_owner),
+		device_test(test_rare_polls_do_not_own),
+		device_test(test_owner_that_lets_input_wait),
 		device_test(test_owner_leaves_input),
 		device_test(test_busy_owner_holds_up_no_other),
 		device_test(test_poller_does_not_wait),
