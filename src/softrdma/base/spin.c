@@ -26,7 +26,8 @@
 
 /* the calling thread's offers of its processor */
 static _Thread_local struct {
-	unsigned looks;          /* since the last offer */
+	unsigned looks; /* since the last offer */
+	bool has_woken;
 	bool often;              /* true if the last offer was taken: the next look makes another one */
 	uint64_t pause_until_ns; /* a thread that computes has taken the last one: none until then */
 } offers;
@@ -36,7 +37,17 @@ static _Thread_local struct {
 void
 softrdma_spin_has_woken(void)
 {
+	offers.has_woken = true;
+}
+
+void
+softrdma_spin_let_run(void)
+{
+	if (!offers.has_woken)
+		return;
+	offers.has_woken = false;
 	offers.looks = LOOKS_PER_OFFER;
+	softrdma_spin_give_way();
 }
 
 void

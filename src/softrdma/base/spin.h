@@ -59,7 +59,8 @@ softrdma_spin_is_on(const struct softrdma_spin *spin)
 
 /* the calling thread has looked for input and found nothing: others may run. No lock held. */
 void softrdma_spin_give_way(void);
-/* the calling thread has woken another one, which may need this processor: the next call gives way at once */
+/* the calling thread has woken another one, which may need this processor: the next call of let_run() gives way */
 void softrdma_spin_has_woken(void);
+void softrdma_spin_let_run(void);
 
 #endif /* SOFTRDMA_SPIN_H */

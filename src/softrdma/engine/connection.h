@@ -29,6 +29,7 @@ enum softrdma_reader {
 	SOFTRDMA_READER_ENGINE,   /* the progress thread: epoll reports input */
 	SOFTRDMA_READER_POLLER,   /* a poller owns the socket (busy polling): epoll reports nothing */
 	SOFTRDMA_READER_BORROWER, /* a waiter or a worker: epoll reports room, for which the sender waits */
+	SOFTRDMA_READER_ABSENT, /* a waiter between two waits, which will borrow it again: as for a borrower */
 };
 
 /* guarded by the link's lock, unless stated otherwise */
@@ -51,8 +52,9 @@ struct softrdma_connection {
 	/* the socket's reader (reader.c) */
 	enum softrdma_reader reader;
 	bool wants_space;       /* true if room in a full socket is waited for (back-pressure) */
-	unsigned polls;         /* how often a poller has served it ... */
-	unsigned polls_seen;    /* ... when the progress thread last looked whether the poller has stopped */
+	unsigned polls;         /* how often a poller has served it, or a waiter has left it ... */
+	unsigned polls_seen;    /* ... when the progress thread last looked whether that has stopped */
+	bool checked;           /* true if the progress thread looks at each beat of pollers */
 	unsigned polls_handled; /* ... when the progress thread last served it */
 	uint32_t posts_handled; /* the requester's head then: shows whether requests were posted since */
 	unsigned idle_polls;    /* polls without success in a row, while nothing came */

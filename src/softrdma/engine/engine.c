@@ -456,6 +456,7 @@ run_thread(void *arg)
 		else if (softrdma_spin_goes_on(&schedule.spin))
 			softrdma_spin_give_way();
 		release_retired();
+		softrdma_spin_let_run();
 		pthread_mutex_lock(&engine.lock);
 		/* not running: a log function has forked on this thread, and returned in the child */
 		stopping = engine.stopping || !engine.running;

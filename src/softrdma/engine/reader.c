@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
@@ -21,13 +22,34 @@
 #define OWN_PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
 #define OWN_PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
 
-/* The socket has one reader at a time: it goes from the progress thread to another thread, and back. */
+/* sockets that pollers own; a hint for threads that are about to wait */
+static atomic_int owned;
+
+/*
+ * The socket has one reader at a time: it goes from the progress thread to another thread, and back. A waiter may leave it,
+ * and come back for it.
+ */
 static void
 set_reader(struct softrdma_connection *conn, enum softrdma_reader reader)
 {
-	assert(conn->reader != reader);
-	assert(conn->reader == SOFTRDMA_READER_ENGINE || reader == SOFTRDMA_READER_ENGINE);
+	const enum softrdma_reader before = conn->reader;
+	const bool leaves = before == SOFTRDMA_READER_BORROWER && reader == SOFTRDMA_READER_ABSENT;
+	const bool comes_back = before == SOFTRDMA_READER_ABSENT && reader == SOFTRDMA_READER_BORROWER;
+	assert(before != reader);
+	assert(before == SOFTRDMA_READER_ENGINE || reader == SOFTRDMA_READER_ENGINE || leaves || comes_back);
 	conn->reader = reader;
+	const int change = (reader == SOFTRDMA_READER_POLLER) - (before == SOFTRDMA_READER_POLLER);
+	if (change)
+		atomic_fetch_add_explicit(&owned, change, memory_order_relaxed);
+}
+
+/* the progress thread looks at each beat of pollers whether the reader has stopped, or no longer does so */
+static void
+set_checked(struct softrdma_connection *conn, bool checked)
+{
+	if (conn->checked != checked)
+		softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, checked ? 1 : -1);
+	conn->checked = checked;
 }
 
 /* --- borrowers and pollers of one connection --- */
@@ -48,6 +70,7 @@ static void
 take_socket_back(struct softrdma_connection *conn)
 {
 	set_reader(conn, SOFTRDMA_READER_ENGINE);
+	set_checked(conn, false);
 	conn->wants_space = softrdma_connection_is_full(conn);
 	if (conn->fd >= 0)
 		softrdma_connection_watch_again(conn);
@@ -72,10 +95,9 @@ softrdma_reader_return_locked(struct softrdma_connection *conn)
 void
 softrdma_reader_leave(struct softrdma_connection *conn)
 {
-	if (conn->reader != SOFTRDMA_READER_POLLER)
-		return;
-	set_reader(conn, SOFTRDMA_READER_ENGINE);
-	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
+	set_checked(conn, false);
+	if (conn->reader == SOFTRDMA_READER_POLLER || conn->reader == SOFTRDMA_READER_ABSENT)
+		set_reader(conn, SOFTRDMA_READER_ENGINE);
 }
 
 /* from now on the poller reads this socket alone; at each beat the progress thread checks whether it has stopped */
@@ -87,20 +109,25 @@ own(struct softrdma_connection *conn)
 		return;
 	atomic_store_explicit(&link->requester.cq->has_owned, true, memory_order_relaxed);
 	atomic_store_explicit(&link->responder.cq->has_owned, true, memory_order_relaxed);
-	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, 1);
+	set_checked(conn, true);
 }
 
+/* the progress thread reads the socket of a thread that does not read it at the moment */
 static void
-return_from_poller(struct softrdma_connection *conn)
+return_from_absent(struct softrdma_connection *conn)
 {
-	if (conn->reader != SOFTRDMA_READER_POLLER)
-		return;
-	softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, -1);
 	conn->idle_polls = 0;
 	take_socket_back(conn);
 	/* no edge reports what TLS or records hold already: the poller has left it for its next poll */
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
+}
+
+static void
+return_from_poller(struct softrdma_connection *conn)
+{
+	if (conn->reader == SOFTRDMA_READER_POLLER)
+		return_from_absent(conn);
 }
 
 void
@@ -153,6 +180,16 @@ softrdma_reader_poll(struct softrdma_cq *cq)
 	pthread_mutex_unlock(&cq->links_lock);
 }
 
+/* the waiter has come back for its socket: that makes a difference to epoll only if room is waited for */
+static bool
+borrow_again(struct softrdma_connection *conn)
+{
+	if (conn->reader != SOFTRDMA_READER_ABSENT)
+		return false;
+	set_reader(conn, SOFTRDMA_READER_BORROWER);
+	return true;
+}
+
 int
 softrdma_reader_borrow(struct softrdma_link *link)
 {
@@ -160,11 +197,23 @@ softrdma_reader_borrow(struct softrdma_link *link)
 	int fd = -1;
 	pthread_mutex_lock(&link->lock);
 	/* poll(2) does not see bytes that TLS holds */
-	bool has_input = softrdma_stream_has_input(conn->stream);
-	if (!conn->flush_running && !has_input && softrdma_reader_borrow_locked(conn))
+	bool may = !conn->flush_running && !softrdma_stream_has_input(conn->stream);
+	if (may && (borrow_again(conn) || softrdma_reader_borrow_locked(conn)))
 		fd = conn->fd;
+	else if (conn->reader == SOFTRDMA_READER_ABSENT)
+		return_from_absent(conn);
 	pthread_mutex_unlock(&link->lock);
 	return fd;
+}
+
+void
+softrdma_reader_sleeps(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	pthread_mutex_lock(&link->lock);
+	if (conn->reader == SOFTRDMA_READER_BORROWER)
+		set_checked(conn, false);
+	pthread_mutex_unlock(&link->lock);
 }
 
 bool
@@ -188,6 +237,23 @@ softrdma_reader_return(struct softrdma_link *link)
 	pthread_mutex_unlock(&link->lock);
 }
 
+void
+softrdma_reader_keep(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	pthread_mutex_lock(&link->lock);
+	/* what waits already must not wait for a beat; so must no poller that has done so before */
+	const bool waits = softrdma_connection_is_full(conn) || softrdma_stream_has_input(conn->stream);
+	if (conn->fd < 0 || waits || softrdma_now_ns() < conn->own_again_ns) {
+		softrdma_reader_return_locked(conn);
+	} else {
+		set_reader(conn, SOFTRDMA_READER_ABSENT);
+		set_checked(conn, true);
+		conn->polls++;
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
 static void
 return_one(struct softrdma_connection *conn, const void *arg)
 {
@@ -198,7 +264,7 @@ return_one(struct softrdma_connection *conn, const void *arg)
 void
 softrdma_reader_about_to_wait(void)
 {
-	if (softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS))
+	if (atomic_load_explicit(&owned, memory_order_relaxed) > 0)
 		softrdma_links_for_each(return_one, NULL);
 }
 
@@ -212,8 +278,8 @@ has_input(const struct softrdma_connection *conn)
 }
 
 /*
- * The poller has stopped and let bytes wait. It may wait for something else now, such as the descriptor of its channel or
- * a byte in its memory, and poll again later. A program that does so must not own the socket again and again.
+ * The poller has stopped and let bytes wait, or a waiter has not come back. It may wait for something else now, such as the
+ * descriptor of its channel or a byte in its memory. A program that does so must not own the socket again and again.
  */
 static void
 punish(struct softrdma_connection *conn, uint64_t now_ns)
@@ -229,7 +295,7 @@ static void
 look_after_poller(struct softrdma_connection *conn, const void *arg)
 {
 	const uint64_t now_ns = *(const uint64_t *)arg;
-	if (conn->reader != SOFTRDMA_READER_POLLER)
+	if (conn->reader != SOFTRDMA_READER_POLLER && conn->reader != SOFTRDMA_READER_ABSENT)
 		return;
 	if (conn->polls != conn->polls_seen) {
 		conn->polls_seen = conn->polls;
@@ -237,7 +303,7 @@ look_after_poller(struct softrdma_connection *conn, const void *arg)
 	}
 	if (has_input(conn))
 		punish(conn, now_ns);
-	return_from_poller(conn); /* the poller has stopped */
+	return_from_absent(conn);
 }
 
 /* a poller that still polls holds the lock nearly all the time, so links whose lock is taken are left out */

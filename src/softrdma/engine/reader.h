@@ -37,6 +37,13 @@ void softrdma_reader_about_to_wait(void);
  * No lock held.
  */
 int softrdma_reader_borrow(struct softrdma_link *link);
+/* the borrower is about to sleep until the socket has input */
+void softrdma_reader_sleeps(struct softrdma_link *link);
+/*
+ * Instead of returning the socket: the waiter will borrow it again soon, and nothing is told to epoll meanwhile. If it
+ * does not come back, the progress thread takes the socket after a beat or two.
+ */
+void softrdma_reader_keep(struct softrdma_link *link);
 bool softrdma_reader_serve_borrowed(struct softrdma_link *link, short revents);
 void softrdma_reader_return(struct softrdma_link *link);
 

@@ -46,20 +46,24 @@ borrow_links(struct waiter *waiter)
 	return any;
 }
 
+/* gives the socket back, or keeps it for the next wait, which is expected soon */
 static void
-return_link(struct waiter *waiter, unsigned i)
+return_link(struct waiter *waiter, unsigned i, bool keeps)
 {
 	if (waiter->pfds[LINKS_AT + i].fd < 0)
 		return;
 	waiter->pfds[LINKS_AT + i].fd = -1;
-	softrdma_reader_return(waiter->links[i]);
+	if (keeps)
+		softrdma_reader_keep(waiter->links[i]);
+	else
+		softrdma_reader_return(waiter->links[i]);
 }
 
 static void
-return_links(struct waiter *waiter)
+return_links(struct waiter *waiter, bool keeps)
 {
 	for (unsigned i = 0; i < waiter->count; i++) {
-		return_link(waiter, i);
+		return_link(waiter, i, keeps);
 		softrdma_link_put(waiter->links[i]);
 	}
 }
@@ -80,7 +84,7 @@ serve_links(struct waiter *waiter)
 		if (softrdma_reader_serve_borrowed(waiter->links[i], pfd->revents))
 			progress = true;
 		else
-			return_link(waiter, i);
+			return_link(waiter, i, false);
 	}
 	softrdma_comp_channel_serve(NULL);
 	return progress;
@@ -104,6 +108,10 @@ look_at_links(struct waiter *waiter)
 static int
 wait_for_input(struct waiter *waiter, const struct timespec *limit)
 {
+	for (unsigned i = 0; i < waiter->count && !limit; i++) {
+		if (waiter->pfds[LINKS_AT + i].fd >= 0)
+			softrdma_reader_sleeps(waiter->links[i]);
+	}
 	int ready = ppoll(waiter->pfds, LINKS_AT + waiter->count, limit, &waiter->signals);
 	if (ready < 0)
 		return errno;
@@ -159,7 +167,7 @@ softrdma_waiter_wait(struct softrdma_comp_channel *channel)
 	else
 		softrdma_spin_end(waiter.spin); /* the progress thread needs the processor to serve them */
 	ret = wait_for_event(&waiter);
-	return_links(&waiter);
+	return_links(&waiter, ret == 0 && softrdma_spin_is_on(waiter.spin));
 	pthread_sigmask(SIG_SETMASK, &waiter.signals, NULL);
 	return ret;
 }

@@ -220,9 +220,16 @@ test_offers_at_once_to_a_thread_it_has_woken(void **state)
 	offer_takes_ns = 300;
 	while (offers_in(1) == 0)
 		;
+	offers = 0;
+	softrdma_spin_let_run();
+	assert_int_equal(offers, 0);
 	softrdma_spin_has_woken();
-	assert_int_equal(offers_in(1), 1);
+	softrdma_spin_let_run();
+	assert_int_equal(offers, 1);
+	softrdma_spin_let_run();
+	assert_int_equal(offers, 1);
 	assert_int_equal(offers_in(LOOKS - 1), 0);
+	assert_int_equal(offers_in(1), 1);
 }
 
 static void

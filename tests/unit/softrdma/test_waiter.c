@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "connected.h"
+#include "softrdma/base/env.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/reader.h"
@@ -230,6 +231,103 @@ test_more_events_than_one(void **state)
 	assert_false(readable(channel->fd, 0));
 	pair_fini(&p);
 	channel_fini();
+}
+
+static enum softrdma_reader
+reader_of(const struct rdma_cm_id *id)
+{
+	struct softrdma_link *link = link_of(id);
+	return locked(link, softrdma_connection_of(link)->reader);
+}
+
+static void
+write_and_wait(const struct pair_of_ids *p, uint64_t wr_id)
+{
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	post_write(p->active->qp, the_mr, 8, wr_id);
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, wr_id);
+}
+
+/* waits that follow each other closely: the thread keeps the sockets between them, and nobody else reads them */
+static void
+test_keeps_the_sockets(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct pair_of_ids p;
+	struct wait wait;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	const struct softrdma_connection *conn = softrdma_connection_of(link_of(p.active));
+	write_and_wait(&p, 1);
+	write_and_wait(&p, 2);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ABSENT);
+	assert_true(locked(link_of(p.active), conn->checked));
+	write_and_wait(&p, 3);
+
+	/* another thread may wait in its place; while it sleeps, no beat looks at the socket */
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	wait_begin(&wait);
+	wait_until(
+		locked(link_of(p.active), !conn->checked) && reader_of(p.active) == SOFTRDMA_READER_BORROWER);
+	post_write(p.active->qp, the_mr, 8, 4);
+	wait_end(&wait);
+	expect_wc(event_cq, 4);
+
+	/* the thread does not come back: the progress thread finds that, and serves the connections */
+	write_and_wait(&p, 5);
+	write_and_wait(&p, 6);
+	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ABSENT);
+	post_write(p.active->qp, the_mr, 8, 7);
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1);
+	expect_wc(event_cq, 7);
+	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
+	assert_true(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->own_again_ns > 0));
+	assert_false(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->checked));
+
+	/* a socket that is kept can be closed */
+	wait_until(softrdma_now_ns() >= locked(link_of(p.active), conn->own_again_ns));
+	write_and_wait(&p, 8);
+	write_and_wait(&p, 9);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ABSENT);
+	pair_fini(&p);
+	channel_fini();
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
+/* what the socket did not take, or a flush holds up, the progress thread goes on with */
+static void
+test_keeps_no_busy_sockets(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	struct softrdma_link *link = link_of(p.active);
+	assert_true(softrdma_reader_borrow(link) >= 0);
+	locked(link, link->tx.count = 1);
+	softrdma_reader_keep(link);
+	locked(link, link->tx.count = 0);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+
+	assert_true(softrdma_reader_borrow(link) >= 0);
+	softrdma_reader_keep(link);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ABSENT);
+	locked(link, softrdma_connection_of(link)->flush_running = true);
+	assert_int_equal(softrdma_reader_borrow(link), -1);
+	locked(link, softrdma_connection_of(link)->flush_running = false);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+
+	/* a thread that has let input wait before */
+	locked(link, softrdma_connection_of(link)->own_again_ns = UINT64_MAX);
+	assert_true(softrdma_reader_borrow(link) >= 0);
+	softrdma_reader_keep(link);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+	pair_fini(&p);
+	channel_fini();
+	unsetenv("SOFTRDMA_SPIN_US");
 }
 
 /* another thread posts more than the socket holds: all of it is sent */
@@ -493,6 +591,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		device_test(test_needs_no_other_thread),
 		device_test(test_more_events_than_one),
+		device_test(test_keeps_the_sockets),
+		device_test(test_keeps_no_busy_sockets),
 		device_test(test_full_socket),
 		device_test(test_connection_ends),
 		device_test(test_closed_while_borrowed),
