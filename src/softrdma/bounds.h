@@ -100,6 +100,9 @@
 /* the thread that polls a completion queue serves its queue pairs, if it has at most this many */
 #define SOFTRDMA_POLLED_LINKS_MAX 4
 
+/* how long a call that polls may sleep, in ns, if threads that compute want its processor: less than a time slice takes */
+#define SOFTRDMA_NAP_NS 250000
+
 /*
  * How long one turn of a connection makes flushes that cannot block, in ns: hardly less than SOFTRDMA_RX_FRAMES_MAX frames
  * take. Workers make those that follow. Each of them takes 1 us on Linux 6.11 and later. Before that it reads

@@ -89,7 +89,8 @@ __wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 }
 
 struct softrdma_spin *__wrap_softrdma_spin_mine(void);
-void __wrap_softrdma_spin_give_way(void);
+bool __wrap_softrdma_spin_give_way(struct softrdma_spin *spin);
+void __wrap_softrdma_spin_let_run(struct softrdma_spin *spin);
 
 struct softrdma_spin *
 __wrap_softrdma_spin_mine(void)
@@ -97,9 +98,18 @@ __wrap_softrdma_spin_mine(void)
 	return &all.running->spin;
 }
 
-void
-__wrap_softrdma_spin_give_way(void)
+bool
+__wrap_softrdma_spin_give_way(struct softrdma_spin *spin)
 {
+	(void)spin;
+	fiber_yield();
+	return true;
+}
+
+void
+__wrap_softrdma_spin_let_run(struct softrdma_spin *spin)
+{
+	(void)spin;
 	fiber_yield();
 }
 

@@ -13,61 +13,16 @@
 
 /* another thread has computed during a look that takes this time: the kernel's time slices are longer */
 #define TAKEN_AWAY_NS SOFTRDMA_NS_PER_MS
-/* the thread sleeps for this long instead of spinning; twice as long each time that it happens again */
-#define REST_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
+/* for how long the thread rests then; twice as long each time that it happens again */
+#define REST_MIN_NS (50 * SOFTRDMA_NS_PER_MS)
 #define REST_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
 
-/* looks without input between two offers of the processor */
+/* looks without input between two offers of the processor ... */
 #define LOOKS_PER_OFFER 8
+/* ... and how long they take at most: a thread that does other work in between does not spin */
+#define LOOKS_NS 100000
 /* another thread has taken an offer that lasts for this time */
 #define OFFER_TAKEN_NS 1000
-/* part of the time that may be lost to threads that take an offer for long: one in this many */
-#define OFFERS_PAUSE 64
-
-/* the calling thread's offers of its processor */
-static _Thread_local struct {
-	unsigned looks; /* since the last offer */
-	bool has_woken;
-	bool often;              /* true if the last offer was taken: the next look makes another one */
-	uint64_t pause_until_ns; /* a thread that computes has taken the last one: none until then */
-} offers;
-
-/* --- giving way --- */
-
-void
-softrdma_spin_has_woken(void)
-{
-	offers.has_woken = true;
-}
-
-void
-softrdma_spin_let_run(void)
-{
-	if (!offers.has_woken)
-		return;
-	offers.has_woken = false;
-	offers.looks = LOOKS_PER_OFFER;
-	softrdma_spin_give_way();
-}
-
-void
-softrdma_spin_give_way(void)
-{
-	if (++offers.looks < LOOKS_PER_OFFER && !offers.often)
-		return;
-	offers.looks = 0;
-	const uint64_t begin_ns = softrdma_now_ns();
-	if (begin_ns < offers.pause_until_ns)
-		return;
-	sched_yield();
-	const uint64_t end_ns = softrdma_now_ns();
-	const uint64_t taken_ns = end_ns - begin_ns;
-	offers.often = taken_ns >= OFFER_TAKEN_NS && taken_ns < TAKEN_AWAY_NS;
-	if (taken_ns >= TAKEN_AWAY_NS)
-		offers.pause_until_ns = end_ns + OFFERS_PAUSE * taken_ns;
-}
-
-/* --- spinning --- */
 
 struct softrdma_spin *
 softrdma_spin_mine(void)
@@ -76,10 +31,33 @@ softrdma_spin_mine(void)
 	return &mine;
 }
 
+/* --- too few processors --- */
+
+static bool
+rests(const struct softrdma_spin *spin, uint64_t now_ns)
+{
+	return now_ns < spin->rest_until_ns;
+}
+
+/* another thread has had this processor for long */
+static void
+rest(struct softrdma_spin *spin, uint64_t now_ns)
+{
+	const bool again = spin->rest_ns && now_ns - spin->rest_until_ns < REST_MAX_NS;
+	uint64_t rest_ns = again ? 2 * spin->rest_ns : REST_MIN_NS;
+	if (rest_ns > REST_MAX_NS)
+		rest_ns = REST_MAX_NS;
+	spin->rest_ns = rest_ns;
+	spin->rest_until_ns = now_ns + rest_ns;
+	softrdma_spin_end(spin);
+}
+
+/* --- spinning --- */
+
 static void
 start(struct softrdma_spin *spin, uint64_t now_ns, uint64_t spin_ns)
 {
-	const bool pays = spin_ns > 0 && spin->is_dense && now_ns >= spin->rest_until_ns;
+	const bool pays = spin_ns > 0 && spin->is_dense && !rests(spin, now_ns);
 	spin->until_ns = pays ? now_ns + spin_ns : 0;
 	spin->spin_ns = spin_ns;
 	spin->looked_ns = 0;
@@ -116,30 +94,18 @@ softrdma_spin_end(struct softrdma_spin *spin)
 	spin->looked_ns = 0;
 }
 
+void
+softrdma_spin_is_busy(struct softrdma_spin *spin)
+{
+	spin->looked_ns = 0;
+}
+
 /* true if another thread has had this processor for long since the last look; who wants long spins has one to spare */
 static bool
 was_taken_away(const struct softrdma_spin *spin, uint64_t now_ns)
 {
 	const uint64_t since_ns = spin->looked_ns ? now_ns - spin->looked_ns : 0;
 	return since_ns >= TAKEN_AWAY_NS && since_ns >= spin->spin_ns;
-}
-
-static void
-rest(struct softrdma_spin *spin, uint64_t now_ns)
-{
-	const bool again = now_ns - spin->rest_until_ns < REST_MAX_NS;
-	uint64_t rest_ns = again ? 2 * spin->rest_ns : REST_MIN_NS;
-	if (rest_ns > REST_MAX_NS)
-		rest_ns = REST_MAX_NS;
-	spin->rest_ns = rest_ns;
-	spin->rest_until_ns = now_ns + rest_ns;
-	softrdma_spin_end(spin);
-}
-
-void
-softrdma_spin_is_busy(struct softrdma_spin *spin)
-{
-	spin->looked_ns = 0;
 }
 
 bool
@@ -155,4 +121,52 @@ softrdma_spin_goes_on(struct softrdma_spin *spin)
 	else
 		spin->looked_ns = now_ns;
 	return softrdma_spin_is_on(spin);
+}
+
+/* --- giving way --- */
+
+/* returns the time after it */
+static uint64_t
+offer(struct softrdma_spin *spin, uint64_t now_ns)
+{
+	sched_yield();
+	const uint64_t end_ns = softrdma_now_ns();
+	const uint64_t taken_ns = end_ns - now_ns;
+	spin->often = taken_ns >= OFFER_TAKEN_NS && taken_ns < TAKEN_AWAY_NS;
+	if (taken_ns >= TAKEN_AWAY_NS && taken_ns >= spin->spin_ns)
+		rest(spin, end_ns);
+	return end_ns;
+}
+
+bool
+softrdma_spin_give_way(struct softrdma_spin *spin)
+{
+	if (++spin->looks < LOOKS_PER_OFFER && !spin->often)
+		return true;
+	uint64_t now_ns = softrdma_now_ns();
+	const bool spins = now_ns - spin->offered_ns < LOOKS_NS;
+	const bool may = !rests(spin, now_ns);
+	spin->looks = 0;
+	spin->often = false;
+	if (spins && may)
+		now_ns = offer(spin, now_ns);
+	spin->offered_ns = now_ns;
+	return !spins || may;
+}
+
+void
+softrdma_spin_has_woken(struct softrdma_spin *spin)
+{
+	spin->has_woken = true;
+}
+
+void
+softrdma_spin_let_run(struct softrdma_spin *spin)
+{
+	if (!spin->has_woken)
+		return;
+	spin->has_woken = false;
+	const uint64_t now_ns = softrdma_now_ns();
+	if (!rests(spin, now_ns))
+		offer(spin, now_ns);
 }

@@ -5,18 +5,19 @@
  * spin.h -- a thread that looks for input again and again, instead of sleeping (busy polling)
  *
  * To sleep and to be woken costs some 20 us, and a look hardly one. But a thread that looks for input keeps a processor,
- * and the thread that it waits for may need that one. So there are two rules:
+ * and the thread that it waits for may need that one. So there are three rules:
  *
- *	A thread that has found nothing offers its processor to others from time to time (softrdma_spin_give_way()).
- *	That costs as much as a look, so it is done after a number of looks, and after each one while others
- *	take the offers.
+ *	A thread of the device that could sleep looks for input for a limited time, and only if the last two inputs
+ *	came shortly after each other.
  *
- *	A thread of the device that could sleep looks for input for a limited time, and only if experience says that
- *	input comes soon (struct softrdma_spin): the last two inputs came shortly after each other, and no other
- *	thread has taken the processor for long lately. One that computes would take it away for milliseconds, and
- *	the kernel lets a thread that has slept run at once.
+ *	A thread that has found nothing offers its processor to others from time to time (sched_yield()). That costs
+ *	as much as a look, so it is done after a number of looks, and after each one while others take the offers.
  *
- * Any lock may be held in calls without softrdma_spin_give_way(), which must not make other threads wait.
+ *	If another thread then keeps the processor for long, it computes, and there are too few processors. The kernel
+ *	gives each thread whole time slices then, but lets one that has slept run at once. So the thread sleeps
+ *	instead of looking for some time: it rests.
+ *
+ * A thread has its own experience: each call gets that of the calling thread. Any lock may be held, unless stated otherwise.
  */
 
 #ifndef SOFTRDMA_SPIN_H
@@ -25,18 +26,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* one thread's experience with input; zeroed memory is a new one */
+/* the experience of one thread; zeroed memory is that of a new one. spin.c only. */
 struct softrdma_spin {
 	uint64_t until_ns;  /* the thread looks for input until then; 0: it sleeps */
 	uint64_t spin_ns;   /* for how long, from the last input on */
 	uint64_t input_ns;  /* time of the last input */
 	bool is_dense;      /* true if that one came soon after the one before */
 	uint64_t looked_ns; /* time of the last look that found nothing; 0: none since the last input */
-	uint64_t rest_until_ns,
-		rest_ns; /* another thread has taken the processor: no spinning until then, and for how long */
+
+	uint64_t rest_until_ns, rest_ns; /* it rests until then, and for how long */
+
+	/* offers of the processor */
+	unsigned looks;      /* since the last one */
+	uint64_t offered_ns; /* time of that */
+	bool often;          /* true if it was taken: the next look makes another one */
+	bool has_woken;      /* true if the thread has woken another one since */
 };
 
-/* the calling thread's own, for what it waits for in the program's name */
+/* the calling thread's */
 struct softrdma_spin *softrdma_spin_mine(void);
 
 /* the thread begins to wait for input: it looks for it for spin_ns, if it pays */
@@ -57,10 +64,11 @@ softrdma_spin_is_on(const struct softrdma_spin *spin)
 	return spin->until_ns != 0;
 }
 
-/* the calling thread has looked for input and found nothing: others may run. No lock held. */
-void softrdma_spin_give_way(void);
-/* the calling thread has woken another one, which may need this processor: the next call of let_run() gives way */
-void softrdma_spin_has_woken(void);
-void softrdma_spin_let_run(void);
+/* A look has found nothing: others may run. False: the thread rests, so it had better sleep until there is input. No lock. */
+bool softrdma_spin_give_way(struct softrdma_spin *spin);
+/* the thread has woken another one, which may need this processor: the next call of let_run() gives way */
+void softrdma_spin_has_woken(struct softrdma_spin *spin);
+/* no lock */
+void softrdma_spin_let_run(struct softrdma_spin *spin);
 
 #endif /* SOFTRDMA_SPIN_H */

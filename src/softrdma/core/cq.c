@@ -61,7 +61,7 @@ raise_event(struct softrdma_cq *cq)
 		channel->untold++;
 	pthread_mutex_unlock(&channel->lock);
 	if (tell)
-		softrdma_spin_has_woken();
+		softrdma_spin_has_woken(softrdma_spin_mine());
 }
 
 void

@@ -336,7 +336,7 @@ sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
 
 struct schedule {
 	uint64_t beat_ns[SOFTRDMA_BEATS]; /* times of the next beats */
-	struct softrdma_spin spin;
+	struct softrdma_spin *spin;
 };
 
 /* does the work that is due; returns how long epoll_wait() may sleep, in ms */
@@ -362,7 +362,7 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 		if (now_ns < schedule->beat_ns[beat])
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
-		softrdma_spin_is_busy(&schedule->spin);
+		softrdma_spin_is_busy(schedule->spin);
 		calls->tick[beat](now_ns);
 		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < TICKERS_MAX && tickers[i]; i++)
 			tickers[i](now_ns);
@@ -372,7 +372,7 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 		alarm_ns = 0;
 	}
 	const uint64_t look_ns = calls->before_sleep(now_ns);
-	if (softrdma_spin_is_on(&schedule->spin))
+	if (softrdma_spin_is_on(schedule->spin))
 		return 0;
 	return sooner(sooner(timeout_ms, alarm_ns, now_ns), look_ns, now_ns);
 }
@@ -441,7 +441,7 @@ static void *
 run_thread(void *arg)
 {
 	const struct softrdma_engine_calls *calls = arg;
-	struct schedule schedule = { 0 };
+	struct schedule schedule = { .spin = softrdma_spin_mine() };
 	bool stopping = false;
 	calls->begin();
 	while (!stopping) {
@@ -450,13 +450,13 @@ run_thread(void *arg)
 		int timeout_ms = do_timed_work(calls, &schedule);
 		enum handled handled = handle_events(worked ? 0 : timeout_ms);
 		if (handled == HANDLED_SOME)
-			softrdma_spin_input(&schedule.spin, engine.spin_ns);
+			softrdma_spin_input(schedule.spin, engine.spin_ns);
 		else if (handled == HANDLED_ALL)
-			softrdma_spin_end(&schedule.spin);
-		else if (softrdma_spin_goes_on(&schedule.spin))
-			softrdma_spin_give_way();
+			softrdma_spin_end(schedule.spin);
+		else if (softrdma_spin_goes_on(schedule.spin))
+			softrdma_spin_give_way(schedule.spin);
 		release_retired();
-		softrdma_spin_let_run();
+		softrdma_spin_let_run(schedule.spin);
 		pthread_mutex_lock(&engine.lock);
 		/* not running: a log function has forked on this thread, and returned in the child */
 		stopping = engine.stopping || !engine.running;

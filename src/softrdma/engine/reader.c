@@ -180,6 +180,27 @@ softrdma_reader_poll(struct softrdma_cq *cq)
 	pthread_mutex_unlock(&cq->links_lock);
 }
 
+void
+softrdma_reader_nap(struct softrdma_cq *cq)
+{
+	static const struct timespec limit = { .tv_nsec = SOFTRDMA_NAP_NS };
+	struct pollfd pfds[SOFTRDMA_POLLED_LINKS_MAX];
+	nfds_t count = 0;
+	/* held meanwhile, so that no connection is freed; a socket that is closed and opened anew only ends the sleep */
+	if (pthread_mutex_trylock(&cq->links_lock) != 0)
+		return;
+	if (cq->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
+		for (; count < cq->link_count; count++) {
+			pthread_mutex_lock(&cq->links[count]->lock);
+			const int fd = softrdma_connection_of(cq->links[count])->fd;
+			pthread_mutex_unlock(&cq->links[count]->lock);
+			pfds[count] = (struct pollfd){ .fd = fd, .events = POLLIN };
+		}
+		ppoll(pfds, count, &limit, NULL);
+	}
+	pthread_mutex_unlock(&cq->links_lock);
+}
+
 /* the waiter has come back for its socket: that makes a difference to epoll only if room is waited for */
 static bool
 borrow_again(struct softrdma_connection *conn)

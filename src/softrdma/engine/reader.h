@@ -26,6 +26,11 @@ void softrdma_readers_tick(uint64_t now_ns);
 
 /* serves the connections of the queue, if no other thread does. No lock held. */
 void softrdma_reader_poll(struct softrdma_cq *cq);
+/*
+ * The poller of the queue sleeps until one of the connections has input, for SOFTRDMA_NAP_NS at most, because threads that
+ * compute want its processor. No lock held.
+ */
+void softrdma_reader_nap(struct softrdma_cq *cq);
 /* the poller of the queue is about to wait for an event: the progress thread takes over. No lock held. */
 void softrdma_reader_stop_polling(struct softrdma_cq *cq);
 /* the same for all queues: a thread is about to wait on a channel. No lock held. */

@@ -134,7 +134,7 @@ wait_for_event(struct waiter *waiter)
 		else if (look_at_links(waiter))
 			softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
 		else if (softrdma_spin_goes_on(waiter->spin))
-			softrdma_spin_give_way();
+			softrdma_spin_give_way(waiter->spin);
 	}
 	if (ret == 0)
 		softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());

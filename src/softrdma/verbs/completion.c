@@ -164,7 +164,8 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		softrdma_reader_poll(cq);
 		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
 			!atomic_load_explicit(&cq->overrun, memory_order_relaxed)) {
-			softrdma_spin_give_way();
+			if (!softrdma_spin_give_way(softrdma_spin_mine()))
+				softrdma_reader_nap(cq);
 			return 0;
 		}
 	}

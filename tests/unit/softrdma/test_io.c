@@ -11,6 +11,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/engine/workers.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/io.h"
@@ -1250,6 +1251,36 @@ test_owner_that_lets_input_wait(void **state)
 	raw_peer_fini(&p);
 }
 
+/* while other threads compute, a thread that polls sleeps until there is input: nothing is lost, and no lock is waited for */
+static void
+test_poller_naps(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, other[2];
+	pair_init(&p);
+	struct softrdma_cq *cq = softrdma_cq_of(the_cq);
+	softrdma_spin_mine()->rest_until_ns = UINT64_MAX;
+	struct ibv_wc wc;
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	for (int i = 0; i < 20; i++)
+		assert_true(write_works(p.active->qp));
+	softrdma_reader_nap(cq);
+	pthread_mutex_lock(&cq->links_lock);
+	softrdma_reader_nap(cq);
+	pthread_mutex_unlock(&cq->links_lock);
+
+	/* of more connections than a poller serves, the progress thread receives all input */
+	for (int i = 0; i < 2; i++)
+		pair_init(&other[i]);
+	softrdma_reader_nap(cq);
+	assert_true(write_works(other[1].active->qp));
+	for (int i = 0; i < 2; i++)
+		pair_fini(&other[i]);
+	*softrdma_spin_mine() = (struct softrdma_spin){ 0 };
+	pair_fini(&p);
+}
+
 #define WRITES 200
 
 /* more input in one record after the other than a poller serves at once: what the stream holds is read when it stops */
@@ -1968,6 +1999,7 @@ main(void)
 		device_test(test_owner),
 		device_test(test_rare_polls_do_not_own),
 		device_test(test_owner_that_lets_input_wait),
+		device_test(test_poller_naps),
 		device_test(test_owner_leaves_input),
 		device_test(test_busy_owner_holds_up_no_other),
 		device_test(test_poller_does_not_wait),

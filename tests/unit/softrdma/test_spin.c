@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <string.h>
 
 #include "softrdma/base/env.h"
@@ -142,36 +143,60 @@ test_spinning_can_be_switched_off(void **state)
 	}
 }
 
+/* makes the thread rest: another one has computed during a look */
+static void
+lose_the_processor(struct softrdma_spin *spin)
+{
+	spin->until_ns = now_ns + 10 * MS;
+	assert_true(goes_on_after(spin, 0));
+	assert_false(goes_on_after(spin, MS));
+}
+
+static bool
+spins(struct softrdma_spin *spin)
+{
+	input_after(spin, 0);
+	input_after(spin, 0);
+	return softrdma_spin_is_on(spin);
+}
+
 /* a thread that computes has had the processor: this one sleeps instead, for longer each time */
 static void
 test_rests_after_another_thread(void **state)
 {
 	(void)state;
 	struct softrdma_spin spin = spinning();
-	for (uint64_t rest = 10 * MS; rest <= 1280 * MS; rest *= 2) {
-		const uint64_t until = now_ns + 2 * SPIN + MS + (rest < 1000 * MS ? rest : 1000 * MS);
-		spin.until_ns = now_ns + 10 * MS;
-		assert_true(goes_on_after(&spin, SPIN));
-		assert_false(goes_on_after(&spin, SPIN + MS));
-		for (int i = 0; now_ns + 10 * US < until; i++)
-			input_after(&spin, 10 * US);
+	spin.until_ns = now_ns + 10 * MS;
+	assert_true(goes_on_after(&spin, 0));
+	assert_true(goes_on_after(&spin, MS - 1)); /* short of a time slice */
+	for (uint64_t rest = 50 * MS; rest <= 1600 * MS; rest *= 2) {
+		lose_the_processor(&spin);
+		now_ns += (rest < 1000 * MS ? rest : 1000 * MS) - 1;
+		assert_false(spins(&spin));
+		softrdma_spin_begin(&spin, SPIN);
 		assert_false(softrdma_spin_is_on(&spin));
-		now_ns = until;
-		input_after(&spin, 0);
-		assert_true(softrdma_spin_is_on(&spin));
+		now_ns++;
+		assert_true(spins(&spin));
 	}
 
 	/* if that has not happened for a second, the next rest is a short one */
 	now_ns += 1000 * MS;
-	input_after(&spin, 0);
-	input_after(&spin, 0);
-	spin.until_ns = now_ns + 10 * MS;
+	assert_true(spins(&spin));
+	lose_the_processor(&spin);
+	now_ns += 50 * MS;
+	assert_true(spins(&spin));
+}
+
+/* who asks for spins that are longer than a time slice has a processor for them */
+static void
+test_long_spins_are_wanted(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = { 0 };
+	softrdma_spin_input(&spin, 1000 * MS);
+	softrdma_spin_input(&spin, 1000 * MS);
 	assert_true(goes_on_after(&spin, 0));
-	assert_false(goes_on_after(&spin, MS));
-	now_ns += 10 * MS;
-	input_after(&spin, 0);
-	input_after(&spin, 0);
-	assert_true(softrdma_spin_is_on(&spin));
+	assert_true(goes_on_after(&spin, 999 * MS));
 }
 
 /* what the thread itself does between two looks may take long */
@@ -192,71 +217,126 @@ test_own_work_is_no_reason_to_rest(void **state)
 
 /* --- giving way --- */
 
+/* the number of offers in this many looks in vain */
 static unsigned
-offers_in(unsigned looks)
+offers_in(struct softrdma_spin *spin, unsigned looks)
 {
 	offers = 0;
 	while (looks-- > 0)
-		softrdma_spin_give_way();
+		assert_true(softrdma_spin_give_way(spin));
 	return offers;
+}
+
+/* a thread that has just made an offer, and looks without doing anything else */
+static struct softrdma_spin
+looking(void)
+{
+	struct softrdma_spin spin = { .offered_ns = now_ns };
+	offer_takes_ns = 300;
+	return spin;
 }
 
 static void
 test_offers_after_a_number_of_looks(void **state)
 {
 	(void)state;
-	offer_takes_ns = 300;
-	while (offers_in(1) == 0)
-		;
-	assert_int_equal(offers_in(LOOKS - 1), 0);
-	assert_int_equal(offers_in(1), 1);
-	assert_int_equal(offers_in(100 * LOOKS), 100);
+	struct softrdma_spin spin = looking();
+	assert_int_equal(offers_in(&spin, LOOKS - 1), 0);
+	assert_int_equal(offers_in(&spin, 1), 1);
+	assert_int_equal(offers_in(&spin, 100 * LOOKS), 100);
+}
+
+/* a thread that does other work between its looks keeps its processor for that */
+static void
+test_offers_nothing_if_it_does_not_spin(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = looking();
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(offers_in(&spin, LOOKS - 1), 0);
+		now_ns += 100 * US;
+		assert_int_equal(offers_in(&spin, 1), 0);
+	}
+	assert_int_equal(offers_in(&spin, LOOKS), 1);
 }
 
 static void
 test_offers_at_once_to_a_thread_it_has_woken(void **state)
 {
 	(void)state;
-	offer_takes_ns = 300;
-	while (offers_in(1) == 0)
-		;
+	struct softrdma_spin spin = looking();
 	offers = 0;
-	softrdma_spin_let_run();
+	softrdma_spin_let_run(&spin);
 	assert_int_equal(offers, 0);
-	softrdma_spin_has_woken();
-	softrdma_spin_let_run();
+	softrdma_spin_has_woken(&spin);
+	softrdma_spin_let_run(&spin);
 	assert_int_equal(offers, 1);
-	softrdma_spin_let_run();
+	softrdma_spin_let_run(&spin);
 	assert_int_equal(offers, 1);
-	assert_int_equal(offers_in(LOOKS - 1), 0);
-	assert_int_equal(offers_in(1), 1);
 }
 
 static void
 test_offers_often_while_they_are_taken(void **state)
 {
 	(void)state;
+	struct softrdma_spin spin = looking();
 	offer_takes_ns = 5 * US;
-	offers_in(LOOKS);
-	assert_int_equal(offers_in(10), 10);
+	offers_in(&spin, LOOKS);
+	assert_int_equal(offers_in(&spin, 10), 10);
 	offer_takes_ns = 300;
-	assert_int_equal(offers_in(1), 1);
-	assert_int_equal(offers_in(LOOKS - 1), 0);
+	assert_int_equal(offers_in(&spin, 1), 1);
+	assert_int_equal(offers_in(&spin, LOOKS - 1), 0);
 }
 
-/* a thread that computes keeps the processor for long: it gets a small part of the time in this way */
+/* a thread that computes takes an offer: a poller is told to sleep, and the thread neither spins nor offers for a while */
 static void
-test_offers_pause(void **state)
+test_rests_after_an_offer_that_was_taken_for_long(void **state)
 {
 	(void)state;
-	offer_takes_ns = 3 * MS;
-	assert_int_equal(offers_in(LOOKS), 1);
-	assert_int_equal(offers_in(100 * LOOKS), 0);
-	now_ns += 64 * 3 * MS - 1;
-	assert_int_equal(offers_in(LOOKS), 0);
-	now_ns += 1;
+	struct softrdma_spin spin = looking();
+	spin.is_dense = true;
+	offer_takes_ns = MS;
+	assert_int_equal(offers_in(&spin, LOOKS), 1);
+	offers = 0;
+	for (int i = 0; i < 10; i++) {
+		for (int look = 1; look < LOOKS; look++)
+			assert_true(softrdma_spin_give_way(&spin));
+		assert_false(softrdma_spin_give_way(&spin));
+	}
+	softrdma_spin_has_woken(&spin);
+	softrdma_spin_let_run(&spin);
+	assert_int_equal(offers, 0);
+	assert_false(spins(&spin));
+
+	now_ns += 50 * MS;
 	offer_takes_ns = 300;
-	assert_int_equal(offers_in(LOOKS), 1);
+	assert_true(spins(&spin));
+	spin.offered_ns = now_ns;
+	assert_int_equal(offers_in(&spin, LOOKS), 1);
+}
+
+/* each thread has its own experience, which begins empty */
+static void *
+look_at_mine(void *arg)
+{
+	static const struct softrdma_spin none;
+	assert_memory_equal(softrdma_spin_mine(), &none, sizeof(none));
+	*(struct softrdma_spin **)arg = softrdma_spin_mine();
+	return NULL;
+}
+
+static void
+test_each_thread_has_its_own(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	struct softrdma_spin *others = NULL;
+	softrdma_spin_has_woken(softrdma_spin_mine());
+	assert_int_equal(pthread_create(&thread, NULL, look_at_mine, &others), 0);
+	pthread_join(thread, NULL);
+	assert_non_null(others);
+	assert_ptr_equal(softrdma_spin_mine(), softrdma_spin_mine());
+	softrdma_spin_let_run(softrdma_spin_mine());
 }
 
 int
@@ -268,11 +348,14 @@ main(void)
 		cmocka_unit_test(test_begins_with_a_wait),
 		cmocka_unit_test(test_spinning_can_be_switched_off),
 		cmocka_unit_test(test_rests_after_another_thread),
+		cmocka_unit_test(test_long_spins_are_wanted),
 		cmocka_unit_test(test_own_work_is_no_reason_to_rest),
 		cmocka_unit_test(test_offers_after_a_number_of_looks),
+		cmocka_unit_test(test_offers_nothing_if_it_does_not_spin),
 		cmocka_unit_test(test_offers_at_once_to_a_thread_it_has_woken),
 		cmocka_unit_test(test_offers_often_while_they_are_taken),
-		cmocka_unit_test(test_offers_pause),
+		cmocka_unit_test(test_rests_after_an_offer_that_was_taken_for_long),
+		cmocka_unit_test(test_each_thread_has_its_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
