@@ -11,6 +11,9 @@
 /* input comes soon if the last two came within this many times the duration of a spin */
 #define DENSE 4
 
+/* after so many spins in vain, the number of occasions that pass is not doubled again */
+#define VAIN_MAX 6
+
 /* another thread has computed during a look that takes this time: the kernel's time slices are longer */
 #define TAKEN_AWAY_NS SOFTRDMA_NS_PER_MS
 /* for how long the thread rests then; twice as long each time that it happens again */
@@ -57,7 +60,11 @@ rest(struct softrdma_spin *spin, uint64_t now_ns)
 static void
 start(struct softrdma_spin *spin, uint64_t now_ns, uint64_t spin_ns)
 {
-	const bool pays = spin_ns > 0 && spin->is_dense && !rests(spin, now_ns);
+	bool pays = spin_ns > 0 && spin->is_dense && !rests(spin, now_ns);
+	if (pays && spin->skipped > 0) {
+		spin->skipped--;
+		pays = false;
+	}
 	spin->until_ns = pays ? now_ns + spin_ns : 0;
 	spin->spin_ns = spin_ns;
 	spin->looked_ns = 0;
@@ -82,6 +89,8 @@ void
 softrdma_spin_input(struct softrdma_spin *spin, uint64_t spin_ns)
 {
 	const uint64_t now_ns = softrdma_now_ns();
+	if (softrdma_spin_is_on(spin))
+		spin->vain = spin->skipped = 0;
 	spin->is_dense = is_soon(spin, now_ns, spin_ns);
 	spin->input_ns = now_ns;
 	start(spin, now_ns, spin_ns);
@@ -98,6 +107,15 @@ void
 softrdma_spin_is_busy(struct softrdma_spin *spin)
 {
 	spin->looked_ns = 0;
+}
+
+static void
+spin_in_vain(struct softrdma_spin *spin)
+{
+	if (spin->vain < VAIN_MAX)
+		spin->vain++;
+	spin->skipped = (1u << spin->vain) - 1;
+	softrdma_spin_end(spin);
 }
 
 /* true if another thread has had this processor for long since the last look; who wants long spins has one to spare */
@@ -117,7 +135,7 @@ softrdma_spin_goes_on(struct softrdma_spin *spin)
 	if (was_taken_away(spin, now_ns))
 		rest(spin, now_ns);
 	else if (now_ns >= spin->until_ns)
-		softrdma_spin_end(spin);
+		spin_in_vain(spin);
 	else
 		spin->looked_ns = now_ns;
 	return softrdma_spin_is_on(spin);

@@ -8,7 +8,8 @@
  * and the thread that it waits for may need that one. So there are three rules:
  *
  *	A thread of the device that could sleep looks for input for a limited time, and only if the last two inputs
- *	came shortly after each other.
+ *	came shortly after each other. Each time that nothing comes in this time, it lets twice as many of the next
+ *	occasions pass.
  *
  *	A thread that has found nothing offers its processor to others from time to time (sched_yield()). That costs
  *	as much as a look, so it is done after a number of looks, and after each one while others take the offers.
@@ -33,6 +34,8 @@ struct softrdma_spin {
 	uint64_t input_ns;  /* time of the last input */
 	bool is_dense;      /* true if that one came soon after the one before */
 	uint64_t looked_ns; /* time of the last look that found nothing; 0: none since the last input */
+	unsigned vain;      /* number of spins without input in a row */
+	unsigned skipped;   /* number of occasions that it lets pass because of them */
 
 	uint64_t rest_until_ns, rest_ns; /* it rests until then, and for how long */
 

@@ -25,6 +25,7 @@
 struct waiter {
 	struct softrdma_comp_channel *channel;
 	struct softrdma_spin *spin; /* the thread's experience with waiting */
+	bool has_input;             /* true if it has received something */
 	sigset_t signals;           /* that the application blocks */
 	struct softrdma_link *links[LINKS_MAX];
 	unsigned count;
@@ -90,6 +91,13 @@ serve_links(struct waiter *waiter)
 	return progress;
 }
 
+static void
+note_input(struct waiter *waiter)
+{
+	softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+	waiter->has_input = true;
+}
+
 /* looks once at all borrowed sockets, without asking the kernel which of them has input; true if something came */
 static bool
 look_at_links(struct waiter *waiter)
@@ -116,7 +124,7 @@ wait_for_input(struct waiter *waiter, const struct timespec *limit)
 	if (ready < 0)
 		return errno;
 	if (ready > 0 && !waiter->pfds[CHANNEL_AT].revents && serve_links(waiter))
-		softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+		note_input(waiter);
 	return 0;
 }
 
@@ -132,12 +140,13 @@ wait_for_event(struct waiter *waiter)
 		else if (looks % LOOKS_PER_SIGNAL == 0)
 			ret = wait_for_input(waiter, &no_time);
 		else if (look_at_links(waiter))
-			softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+			note_input(waiter);
 		else if (softrdma_spin_goes_on(waiter->spin))
 			softrdma_spin_give_way(waiter->spin);
 	}
-	if (ret == 0)
-		softrdma_spin_input(waiter->spin, softrdma_engine_spin_ns());
+	/* another thread has raised the event */
+	if (ret == 0 && !waiter->has_input)
+		note_input(waiter);
 	return ret;
 }
 

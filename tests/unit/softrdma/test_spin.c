@@ -113,8 +113,7 @@ test_begins_with_a_wait(void **state)
 {
 	(void)state;
 	struct softrdma_spin spin = spinning();
-	assert_false(goes_on_after(&spin, SPIN));
-	now_ns += SPIN;
+	now_ns += 2 * SPIN;
 	softrdma_spin_begin(&spin, SPIN);
 	assert_true(goes_on_after(&spin, SPIN - 1));
 	assert_false(goes_on_after(&spin, 1));
@@ -128,6 +127,36 @@ test_begins_with_a_wait(void **state)
 	struct softrdma_spin other = { 0 };
 	softrdma_spin_begin(&other, SPIN);
 	assert_false(softrdma_spin_is_on(&other));
+}
+
+/* the number of occasions that pass until the thread spins again */
+static unsigned
+skips(struct softrdma_spin *spin)
+{
+	unsigned skipped = 0;
+	for (input_after(spin, 10 * US); !softrdma_spin_is_on(spin); input_after(spin, 10 * US))
+		skipped++;
+	return skipped;
+}
+
+/* Inputs that come in pairs, as a message and the acknowledgement of the reply, look dense. It does not pay to spin. */
+static void
+test_spins_seldom_if_in_vain(void **state)
+{
+	(void)state;
+	struct softrdma_spin spin = spinning();
+	for (unsigned skipped = 1; skipped <= 63; skipped = 2 * skipped + 1) {
+		assert_false(goes_on_after(&spin, SPIN));
+		assert_int_equal(skips(&spin), skipped);
+	}
+	assert_false(goes_on_after(&spin, SPIN));
+	assert_int_equal(skips(&spin), 63); /* at most */
+
+	/* input while it spins ends that */
+	input_after(&spin, 10 * US);
+	assert_true(softrdma_spin_is_on(&spin));
+	assert_false(goes_on_after(&spin, SPIN));
+	assert_int_equal(skips(&spin), 1);
 }
 
 static void
@@ -346,6 +375,7 @@ main(void)
 		cmocka_unit_test(test_spins_after_two_inputs),
 		cmocka_unit_test(test_spins_for_a_limited_time),
 		cmocka_unit_test(test_begins_with_a_wait),
+		cmocka_unit_test(test_spins_seldom_if_in_vain),
 		cmocka_unit_test(test_spinning_can_be_switched_off),
 		cmocka_unit_test(test_rests_after_another_thread),
 		cmocka_unit_test(test_long_spins_are_wanted),

@@ -249,7 +249,7 @@ write_and_wait(const struct pair_of_ids *p, uint64_t wr_id)
 	expect_wc(event_cq, wr_id);
 }
 
-/* waits that follow each other closely: the thread keeps the sockets between them, and nobody else reads them */
+/* waits that follow each other closely: the thread keeps the sockets between them, and no other one reads them */
 static void
 test_keeps_the_sockets(void **state)
 {
