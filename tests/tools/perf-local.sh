@@ -24,7 +24,33 @@ expect 0 "" "$perf" local --op $ops --size 1,100,5000 "${short[@]}" --depth 8 --
 is "$sane"
 expect 0 "" "$perf" local --op $ops --depth 4 --batch 4 --connections 3 --wait "${short[@]}" --verify --json
 is "$sane"
-is 'all(.results[]; .load.wait)'
+is 'all(.results[]; .load.wait == "cq_wait")'
+is 'all(.results[]; .load.target_waits == if .load.op == "send" or .load.op == "write-with-imm" then "fd" else "pause" end)'
+
+# the ways of waiting, one connection and several to a thread
+for how in poll cq_wait fd; do
+	for there in poll cq_wait fd; do
+		expect 0 "" "$perf" local --op write,cas,send --wait $how --target-waits $there "${short[@]}" --verify --json
+		is "$sane"
+		is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"$there\")"
+	done
+	expect 0 "" "$perf" local --op write,send --wait=$how --target-waits $how --connections 3 --threads 2 --depth 4 \
+		"${short[@]}" --verify --json
+	is "$sane"
+	expect 0 "" "$perf" local --op write,read --wait $how --target-waits pause --count 10 --json
+	is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"pause\")"
+done
+# what follows --wait is its value only if it names a way
+for words in "local --wait" "--wait local" "local --wait 127.0.0.1" "--wait cq_wait local 127.0.0.1" \
+	"local 127.0.0.1 --wait cq_wait"; do
+	# shellcheck disable=SC2086 # words of a command line
+	expect 0 "" "$perf" $words --count 10 --json
+	is '.results[0].load | .wait == "cq_wait" and .target_waits == "pause"'
+done
+expect 0 "" "$perf" local --count 10 --json
+is '.results[0].load | .wait == "poll" and .target_waits == "pause"'
+expect 0 "" "$perf" local --op write,send --wait fd --count 10
+grep -q '; initiator: fd, target: pause or fd$' "$work/out" || fail "the table does not name the ways"
 expect 0 "" "$perf" local --op write,send,write-with-imm --inline 256 --size 8,256,257 "${short[@]}" --verify --json
 is "$sane"
 expect 0 "" "$perf" local --op write,read --pieces 7 --size 7,1000,64k "${short[@]}" --depth 2 --verify --json
@@ -43,13 +69,13 @@ is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
 
 # a line for each result, with as many fields as the first line
 expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
-awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 25 }' "$work/out" || fail "not CSV"
+awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 26 }' "$work/out" || fail "not CSV"
 expect 0 "" "$perf" local --size 64,128 --count 10
 (($(grep -c '^write ' "$work/out") == 2)) || fail "the table has not 2 rows"
 
 # the page loads nothing from elsewhere
 expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$work/page.html"
-for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency'; do
+for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency' 'initiator: poll, target: pause'; do
 	grep -qF "$text" "$work/page.html" || fail "the page has no \"$text\""
 done
 (($(grep -c '<svg' "$work/page.html") == 5 && $(grep -c '</svg>' "$work/page.html") == 5)) || fail "not 5 charts"

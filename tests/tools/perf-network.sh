@@ -46,10 +46,10 @@ bytes()
 	timeout 30 cat <&3 >"$work/answer" 2>/dev/null || true
 	exec 3>&-
 }
-hello='RPPF\x01\x00\x01\x00\x00\x00\x00\x00'
-setup='RPPF\x01\x00\x02\x00\x24\x00\x00\x00'
+hello='RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
+setup='RPPF\x02\x00\x02\x00\x24\x00\x00\x00'
 zeros='\x00\x00\x00\x00'
-# operation, flush type, size (64 bit), depth, connections, threads, wait, verify
+# operation, flush type, size (64 bit), depth, connections, threads, target's way of waiting, verify
 write='\x00\x00\x00\x00'$zeros'\x40\x00\x00\x00'$zeros
 one='\x01\x00\x00\x00'
 refused()
@@ -61,23 +61,25 @@ refused()
 }
 refused "no rpma-perf" 'GET / HTTP/1.1\r\n\r\n'
 refused "no rpma-perf" '\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff'
-refused "speaks version 2" 'RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
-refused "4294967295 bytes" 'RPPF\x01\x00\x01\x00\xff\xff\xff\xff'
+refused "speaks version 1" 'RPPF\x01\x00\x01\x00\x00\x00\x00\x00'
+refused "4294967295 bytes" 'RPPF\x02\x00\x01\x00\xff\xff\xff\xff'
 refused "type 2 where type 1 was expected" "$setup$write$one$one$one$zeros$zeros"
-refused "type 65535 where type 1" 'RPPF\x01\x00\xff\xff\x00\x00\x00\x00'
-refused "too long" 'RPPF\x01\x00\x01\x00\x01\x00\x00\x00x'
-refused "values that are not allowed" "${hello}RPPF\x01\x00\x02\x00\x00\x00\x00\x00"
+refused "type 65535 where type 1" 'RPPF\x02\x00\xff\xff\x00\x00\x00\x00'
+refused "too long" 'RPPF\x02\x00\x01\x00\x01\x00\x00\x00x'
+refused "values that are not allowed" "${hello}RPPF\x02\x00\x02\x00\x00\x00\x00\x00"
 refused "values that are not allowed" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$zeros$zeros"
 refused "values that are not allowed" "$hello$setup$write$zeros$one$one$zeros$zeros" # no depth
 refused "values that are not allowed" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
 refused "values that are not allowed" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
-refused "values that are not allowed" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros"
+refused "values that are not allowed" "$hello$setup$write$one$one$one\x04\x00\x00\x00$zeros" # no such way
+refused "values that are not allowed" "$hello$setup\x02${write#????}$one$one$one\x03\x00\x00\x00$zeros" # send, and pause
+refused "values that are not allowed" "$hello$setup$write$one$one$one$zeros\x02\x00\x00\x00"
 # the client gets the reason as well
 grep -q "values that are not allowed" "$work/answer" || fail "the client is not told why"
 # half a message, then the connection is closed
 : >"$work/server.err"
 exec 3<>"/dev/tcp/127.0.0.1/$port"
-printf 'RPPF\x01' >&3
+printf 'RPPF\x02' >&3
 exec 3>&-
 until_true "the server notices" grep -q "has gone" "$work/server.err"
 # more memory than the server offers
@@ -91,6 +93,12 @@ measuring()
 	grep -qs perf-worker /proc/"$1"/task/*/comm
 }
 
+# not_receiving <pid>: true if a server has no thread that waits for messages
+not_receiving()
+{
+	! grep -qs perf-receiver /proc/"$1"/task/*/comm
+}
+
 # ended <pid>: true if it is a zombie, or was reaped by the shell already
 ended()
 {
@@ -98,9 +106,9 @@ ended()
 }
 
 # the server is killed in the middle of a run
-for how in "" --wait; do
+for how in "" --wait "--wait fd --target-waits cq_wait" "--op send --wait cq_wait --target-waits cq_wait"; do
 	status=0
-	# shellcheck disable=SC2086 # one option or none
+	# shellcheck disable=SC2086 # some options or none
 	"$perf" client 127.0.0.1 --port "$port" --duration 1000 $how >"$work/out" 2>"$work/err" &
 	client=$!
 	started+=("$client")
@@ -114,13 +122,18 @@ for how in "" --wait; do
 done
 
 # the client is killed in the middle of a run: the server reports it, and serves the next client
-"$perf" client 127.0.0.1 --port "$port" --duration 1000 --op send >"$work/out" 2>"$work/err" &
-client=$!
-started+=("$client")
-until_true "the client measures" measuring "$client"
-kill -9 "$client"
-until_true "the server notices" grep -q "has gone" "$work/server.err"
-expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op send --count 10 --verify
+for how in "--op send" "--op send --target-waits cq_wait" "--target-waits cq_wait" "--target-waits fd --wait fd"; do
+	: >"$work/server.err"
+	# shellcheck disable=SC2086 # several words
+	"$perf" client 127.0.0.1 --port "$port" --duration 1000 $how >"$work/out" 2>"$work/err" &
+	client=$!
+	started+=("$client")
+	until_true "the client measures" measuring "$client"
+	kill -9 "$client"
+	until_true "the server notices" grep -q "has gone" "$work/server.err"
+	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op send --count 10 --verify
+	until_true "no thread is left" not_receiving "$server"
+done
 
 # the port is taken; no server runs
 expect 1 "listening on 127.0.0.1 port $port" "$perf" server 127.0.0.1 --port "$port"

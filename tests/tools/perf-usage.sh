@@ -45,6 +45,16 @@ wrong "--inline does not apply to read" local --op write,read --inline 64
 wrong "--pieces does not apply to send" local --op send --pieces 2
 wrong "fewer bytes than --pieces" local --pieces 8 --size 4
 wrong "--flush-type takes" local --flush-type never
+wrong "--wait takes" local --wait=nonsense
+wrong "--wait takes" local --wait=
+wrong "--wait takes" local --wait pause
+wrong "one argument too many" local 127.0.0.1 --wait nonsense
+wrong "--target-waits takes" local --target-waits nonsense
+wrong "needs a value" local --target-waits
+wrong "pause does not apply to send" local --op write,send --target-waits pause
+wrong "pause does not apply to write-with-imm" local --op write-with-imm --target-waits pause
+wrong "--wait is an option of the client, or of local" server 127.0.0.1 --wait
+wrong "--target-waits is an option of the client, or of local" server 127.0.0.1 --target-waits poll
 wrong "--duration takes" local --duration 0
 wrong "--duration takes" local --duration inf
 wrong "--warm-up takes" local --warm-up -1

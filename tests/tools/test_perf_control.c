@@ -23,7 +23,7 @@ static const struct load a_load = {
 	.depth = 16,
 	.connections = 3,
 	.threads = 2,
-	.wait = true,
+	.target_waits = WAY_FD,
 	.verify = true,
 };
 
@@ -47,7 +47,8 @@ load_goes_through(void **state)
 	assert_int_equal(load.depth, a_load.depth);
 	assert_int_equal(load.connections, a_load.connections);
 	assert_int_equal(load.threads, a_load.threads);
-	assert_true(load.wait && load.verify);
+	assert_int_equal(load.target_waits, a_load.target_waits);
+	assert_true(load.verify);
 	close(fds[0]);
 
 	bool is_closed;
@@ -117,8 +118,8 @@ wrong_loads_are_refused(void **state)
 	msg.len = len;
 
 	/*
-	 * the highest byte of each number: operation, flush type, size, depth, connections, threads, wait,
-	 * verify
+	 * the highest byte of each number: operation, flush type, size, depth, connections, threads, the target's
+	 * way of waiting, verify
 	 */
 	static const uint32_t highest[] = { 3, 7, 15, 19, 23, 27, 31, 35 };
 	for (size_t i = 0; i < sizeof(highest) / sizeof(highest[0]); i++) {
@@ -133,6 +134,20 @@ wrong_loads_are_refused(void **state)
 	control_begin(&msg, CONTROL_SETUP);
 	control_put_load(&msg, &load);
 	assert_false(is_load(&msg));
+
+	load = a_load;
+	for (int way = 0; way <= WAY_COUNT; way++) {
+		load.target_waits = (enum way)way;
+		control_begin(&msg, CONTROL_SETUP);
+		control_put_load(&msg, &load);
+		/* a target that pauses takes no messages */
+		assert_int_equal(is_load(&msg), way < WAY_COUNT && way != WAY_PAUSE);
+	}
+	load.op = OP_WRITE;
+	load.target_waits = WAY_PAUSE;
+	control_begin(&msg, CONTROL_SETUP);
+	control_put_load(&msg, &load);
+	assert_true(is_load(&msg));
 }
 
 /* a text that claims to be longer than its message, or than the maximum */

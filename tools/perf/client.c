@@ -251,6 +251,8 @@ run_steps(struct client *client, char why[static WHY_MAX])
 			struct load load = options->load;
 			load.op = options->ops[i];
 			load.size = op_kinds[load.op].is_word ? sizeof(uint64_t) : options->sizes[j];
+			if (!options->is_target_way_given)
+				load.target_waits = op_target_waits(&load);
 			if (!run_step(client, &load, &client->results.list[client->results.count], why))
 				return false;
 			client->results.count++;

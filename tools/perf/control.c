@@ -81,7 +81,7 @@ control_put_load(struct control_message *msg, const struct load *load)
 	put_u32(msg, load->depth);
 	put_u32(msg, load->connections);
 	put_u32(msg, load->threads);
-	put_u32(msg, load->wait);
+	put_u32(msg, (uint32_t)load->target_waits);
 	put_u32(msg, load->verify);
 }
 
@@ -193,7 +193,7 @@ control_get_load(struct control_message *msg, struct load *load)
 		.depth = get_u32(msg, LOAD_DEPTH_MAX),
 		.connections = get_u32(msg, LOAD_CONNECTIONS_MAX),
 		.threads = get_u32(msg, LOAD_THREADS_MAX),
-		.wait = get_u32(msg, 1) != 0,
+		.target_waits = (enum way)get_u32(msg, WAY_COUNT - 1),
 		.verify = get_u32(msg, 1) != 0,
 		/* these matter only to the initiator */
 		.batch = 1,
@@ -204,6 +204,8 @@ control_get_load(struct control_message *msg, struct load *load)
 		return false;
 	if (load->size == 0 || load->size > LOAD_SIZE_MAX || load->depth == 0 || load->connections == 0 ||
 		load->threads == 0)
+		return false;
+	if (load->target_waits == WAY_PAUSE && op_kinds[load->op].needs_receives)
 		return false;
 	return load->threads <= load->connections &&
 		(!op_kinds[load->op].is_word || load->size == sizeof(uint64_t));

@@ -30,7 +30,7 @@
 #include "load.h"
 #include "why.h"
 
-#define CONTROL_VERSION 1
+#define CONTROL_VERSION 2
 #define CONTROL_PAYLOAD_MAX 36864 /* a count of 8 bytes for each of LOAD_CONNECTIONS_MAX, and some reserve */
 #define CONTROL_TEXT_MAX 256
 #define CONTROL_PATIENCE_MS 10000 /* for a reply that needs no work */

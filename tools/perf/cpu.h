@@ -19,5 +19,7 @@ struct cpu_time cpu_since(struct cpu_time then);
 
 /* monotonic time */
 uint64_t now_ns(void);
+/* sleeps until that time, or until a signal comes */
+void sleep_until(uint64_t ns);
 
 #endif /* PERF_CPU_H */

@@ -241,6 +241,13 @@ err_close:
 }
 
 void
+initiator_disconnect(const struct initiator *initiator)
+{
+	for (uint32_t i = 0; i < initiator->load.connections; i++)
+		(void)rpma_conn_disconnect(initiator->lanes[i].conn);
+}
+
+void
 initiator_close(struct initiator *initiator)
 {
 	for (uint32_t i = 0; initiator->lanes && i < initiator->load.connections; i++) {

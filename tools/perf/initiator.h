@@ -46,6 +46,8 @@ struct initiator {
 bool initiator_open(struct initiator *initiator, const struct load *load, struct rpma_peer *peer,
 	const char *addr, const struct control_ready *ready, char why[static WHY_MAX]);
 void initiator_close(struct initiator *initiator);
+/* ends all connections; operations and receives in flight complete with an error. Other threads may use them. */
+void initiator_disconnect(const struct initiator *initiator);
 
 /* offset in bytes of an operation's slot in the local memory */
 uint64_t initiator_slot(const struct lane *lane, uint64_t sequence);

@@ -36,6 +36,15 @@ enum op {
 	OP_COUNT,
 };
 
+/* how a thread waits for completions */
+enum way {
+	WAY_POLL,    /* polls the completion queue */
+	WAY_CQ_WAIT, /* sleeps in rpma_cq_wait */
+	WAY_FD,      /* an event loop: poll(2) on the queue's descriptor, then rpma_cq_wait */
+	WAY_PAUSE,   /* no thread waits: only at the target, and only if it gets no messages */
+	WAY_COUNT,
+};
+
 struct load {
 	enum op op;
 	enum rpma_flush_type flush_type;
@@ -45,9 +54,10 @@ struct load {
 	uint32_t signal_every; /* one of this many operations asks for a completion */
 	uint32_t connections;
 	uint32_t threads;
-	uint32_t pieces;      /* segments of local memory per operation */
-	uint32_t inline_size; /* operations up to this size are posted inline; 0: none */
-	bool wait;            /* sleep until a completion comes, instead of polling */
+	uint32_t pieces;       /* segments of local memory per operation */
+	uint32_t inline_size;  /* operations up to this size are posted inline; 0: none */
+	enum way wait;         /* of the initiator's threads */
+	enum way target_waits; /* of the target's threads */
 	bool verify;
 };
 

@@ -217,6 +217,14 @@ const struct op_kind op_kinds[OP_COUNT] = {
 	},
 };
 
+enum way
+op_target_waits(const struct load *load)
+{
+	if (!op_kinds[load->op].needs_receives)
+		return WAY_PAUSE;
+	return load->wait == WAY_POLL ? WAY_POLL : WAY_FD;
+}
+
 enum op
 op_parse(const char *name)
 {

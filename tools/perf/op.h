@@ -26,6 +26,9 @@ struct op_kind {
 
 extern const struct op_kind op_kinds[OP_COUNT];
 
+/* how the target waits by default: it sleeps elsewhere if it may, and else sleeps if the initiator does */
+enum way op_target_waits(const struct load *load);
+
 /* OP_COUNT if no operation has this name */
 enum op op_parse(const char *name);
 

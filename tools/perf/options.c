@@ -11,6 +11,7 @@
 #include "numbers.h"
 #include "op.h"
 #include "options.h"
+#include "waits.h"
 
 #define DEFAULT_PORT "7471"
 #define SECONDS_MAX 1e6
@@ -119,13 +120,24 @@ take_inline(struct options *o, const char *text, char why[static WHY_MAX])
 	return take_u32("inline", text, 0, UINT16_MAX, &o->load.inline_size, why);
 }
 
+/* without a value it is the way of most programs that sleep */
 static bool
 take_wait(struct options *o, const char *text, char why[static WHY_MAX])
 {
-	(void)text;
-	(void)why;
-	o->load.wait = true;
+	o->load.wait = text ? way_parse(text) : WAY_CQ_WAIT;
+	if (o->load.wait == WAY_COUNT || o->load.wait == WAY_PAUSE)
+		return wrong_value("wait", "\"poll\", \"cq_wait\" or \"fd\"", why);
 	return true;
+}
+
+static bool
+take_target_waits(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	o->load.target_waits = way_parse(text);
+	o->is_target_way_given = true;
+	return o->load.target_waits < WAY_COUNT
+		? true
+		: wrong_value("target-waits", "\"poll\", \"cq_wait\", \"fd\" or \"pause\"", why);
 }
 
 static bool
@@ -255,38 +267,42 @@ take_report(struct options *o, const char *text, char why[static WHY_MAX])
 	return *text ? true : wrong_value("report", "the name of a file", why);
 }
 
+/* a VALUE_WORD follows its option as "=value", or as the next word if that can be nothing else */
+enum value { VALUE_NONE, VALUE_NEEDED, VALUE_WORD };
+
 static const struct option_kind {
 	const char *name;
-	bool has_value;
+	enum value value;
 	int of; /* modes */
 	bool (*take)(struct options *o, const char *text, char why[static WHY_MAX]);
 } kinds[] = {
-	{ "port", true, OF_SERVER | OF_CLIENT, take_port },
-	{ "device", true, OF_ALL, take_device },
-	{ "data-port", true, OF_TARGET, take_data_port },
-	{ "memory", true, OF_TARGET, take_memory },
-	{ "overwrite", false, OF_TARGET, take_overwrite },
-	{ "direct-write", false, OF_TARGET, take_direct_write },
-	{ "max-memory", true, OF_TARGET, take_max_memory },
-	{ "once", false, OF_SERVER, take_once },
-	{ "op", true, OF_INITIATOR, take_op },
-	{ "size", true, OF_INITIATOR, take_size },
-	{ "flush-type", true, OF_INITIATOR, take_flush_type },
-	{ "depth", true, OF_INITIATOR, take_depth },
-	{ "batch", true, OF_INITIATOR, take_batch },
-	{ "signal-every", true, OF_INITIATOR, take_signal_every },
-	{ "connections", true, OF_INITIATOR, take_connections },
-	{ "threads", true, OF_INITIATOR, take_threads },
-	{ "inline", true, OF_INITIATOR, take_inline },
-	{ "pieces", true, OF_INITIATOR, take_pieces },
-	{ "wait", false, OF_INITIATOR, take_wait },
-	{ "duration", true, OF_INITIATOR, take_duration },
-	{ "count", true, OF_INITIATOR, take_count },
-	{ "warm-up", true, OF_INITIATOR, take_warm_up },
-	{ "verify", false, OF_INITIATOR, take_verify },
-	{ "json", false, OF_INITIATOR, take_json },
-	{ "csv", false, OF_INITIATOR, take_csv },
-	{ "report", true, OF_INITIATOR, take_report },
+	{ "port", VALUE_NEEDED, OF_SERVER | OF_CLIENT, take_port },
+	{ "device", VALUE_NEEDED, OF_ALL, take_device },
+	{ "data-port", VALUE_NEEDED, OF_TARGET, take_data_port },
+	{ "memory", VALUE_NEEDED, OF_TARGET, take_memory },
+	{ "overwrite", VALUE_NONE, OF_TARGET, take_overwrite },
+	{ "direct-write", VALUE_NONE, OF_TARGET, take_direct_write },
+	{ "max-memory", VALUE_NEEDED, OF_TARGET, take_max_memory },
+	{ "once", VALUE_NONE, OF_SERVER, take_once },
+	{ "op", VALUE_NEEDED, OF_INITIATOR, take_op },
+	{ "size", VALUE_NEEDED, OF_INITIATOR, take_size },
+	{ "flush-type", VALUE_NEEDED, OF_INITIATOR, take_flush_type },
+	{ "depth", VALUE_NEEDED, OF_INITIATOR, take_depth },
+	{ "batch", VALUE_NEEDED, OF_INITIATOR, take_batch },
+	{ "signal-every", VALUE_NEEDED, OF_INITIATOR, take_signal_every },
+	{ "connections", VALUE_NEEDED, OF_INITIATOR, take_connections },
+	{ "threads", VALUE_NEEDED, OF_INITIATOR, take_threads },
+	{ "inline", VALUE_NEEDED, OF_INITIATOR, take_inline },
+	{ "pieces", VALUE_NEEDED, OF_INITIATOR, take_pieces },
+	{ "wait", VALUE_WORD, OF_INITIATOR, take_wait },
+	{ "target-waits", VALUE_NEEDED, OF_INITIATOR, take_target_waits },
+	{ "duration", VALUE_NEEDED, OF_INITIATOR, take_duration },
+	{ "count", VALUE_NEEDED, OF_INITIATOR, take_count },
+	{ "warm-up", VALUE_NEEDED, OF_INITIATOR, take_warm_up },
+	{ "verify", VALUE_NONE, OF_INITIATOR, take_verify },
+	{ "json", VALUE_NONE, OF_INITIATOR, take_json },
+	{ "csv", VALUE_NONE, OF_INITIATOR, take_csv },
+	{ "report", VALUE_NEEDED, OF_INITIATOR, take_report },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -359,6 +375,9 @@ check_together(struct options *o, char why[static WHY_MAX])
 		const struct op_kind *kind = &op_kinds[o->ops[i]];
 		if (load->inline_size > 0 && !kind->can_inline)
 			return why_say(why, "--inline does not apply to %s: leave it out", kind->name);
+		if (o->is_target_way_given && load->target_waits == WAY_PAUSE && kind->needs_receives)
+			return why_say(why, "--target-waits pause does not apply to %s: the target receives",
+				kind->name);
 		if (load->pieces > 1 && !kind->has_pieces)
 			return why_say(why, "--pieces does not apply to %s: leave it out", kind->name);
 		for (int j = 0; !kind->is_word && j < o->size_count; j++)
@@ -402,6 +421,18 @@ check_mode(const struct options *o, const bool given[static KINDS], char why[sta
 	return true;
 }
 
+/*
+ * The next word if it names a way of waiting, else NULL: then it may be a mode, an address or an option, as after
+ * the --wait that had no value.
+ */
+static char *
+take_way(int argc, char *argv[])
+{
+	if (optind == argc || way_parse(argv[optind]) == WAY_COUNT)
+		return NULL;
+	return argv[optind++];
+}
+
 bool
 options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
 {
@@ -427,11 +458,15 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 		.duration_s = 1,
 	};
 
+	static const int arguments[] = {
+		[VALUE_NONE] = no_argument,
+		[VALUE_NEEDED] = required_argument,
+		[VALUE_WORD] = optional_argument,
+	};
 	struct option longs[KINDS + 3] = { 0 };
 	bool given[KINDS] = { false };
 	for (size_t i = 0; i < KINDS; i++)
-		longs[i] = (struct option){ kinds[i].name,
-			kinds[i].has_value ? required_argument : no_argument, NULL, (int)i };
+		longs[i] = (struct option){ kinds[i].name, arguments[kinds[i].value], NULL, (int)i };
 	longs[KINDS] = (struct option){ "help", no_argument, NULL, VALUE_HELP };
 	longs[KINDS + 1] = (struct option){ "version", no_argument, NULL, VALUE_VERSION };
 
@@ -451,6 +486,8 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 		if (value == '?')
 			return why_say(why, "%s is no option; see --help", argv[optind - 1]);
 		given[value] = true;
+		if (kinds[value].value == VALUE_WORD && optarg == NULL)
+			optarg = take_way(argc, argv);
 		if (!kinds[value].take(o, optarg, why))
 			return false;
 	}

@@ -28,7 +28,8 @@ struct options {
 	uint64_t max_memory;
 
 	/* of the initiator */
-	struct load load; /* everything except op and size */
+	struct load load;         /* everything except op and size */
+	bool is_target_way_given; /* false: load.target_waits depends on the operation */
 	enum op ops[OP_COUNT];
 	int op_count;
 	uint64_t sizes[OPTIONS_SIZES_MAX];

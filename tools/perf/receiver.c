@@ -1,48 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* receiver.c -- the server's threads that take messages and repost receives */
+/*
+ * receiver.c -- the server's threads: they wait for messages, take them, and repost receives
+ *
+ * A thread that waits in rpma_cq_wait sleeps until something completes. So the end of a step is this: all
+ * messages have come; is_over is set; the connections are ended, which completes the posted receives with an
+ * error. An error after is_over means nothing else.
+ */
 
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "op.h"
 #include "pattern.h"
 #include "receiver.h"
+#include "waits.h"
 
 #define AT_ONCE 16
-#define LOOK_MS 100       /* interval at which a sleeping thread checks whether to end */
-#define REST_TIMEOUT_S 10 /* time for messages in flight after the client has finished */
+#define REST_LOOK_NS 200000 /* interval at which the rest of the messages is looked for */
+#define REST_TIMEOUT_S 10   /* time for messages in flight after the client has finished */
 
 struct receiver {
 	struct receivers *all;
 	uint32_t first; /* its connections: this one, and every threads-th after it */
+	struct waits waits;
 	pthread_t thread;
 };
 
 struct receivers {
 	struct target *target;
-	atomic_int is_over;
-	const uint64_t *posted; /* written before is_over; NULL: end at once */
+	atomic_bool is_over;
 	pthread_mutex_t why_lock;
 	bool failed;
 	char why[WHY_MAX];
+	int failed_fd; /* readable once a thread has failed */
 	uint32_t count;
 	struct receiver list[];
 };
 
+/* what one look at the completions came to */
+enum look { LOOK_NOTHING, LOOK_PROGRESS, LOOK_FAILED };
+
 static void
 tell_failure(struct receivers *all, const char *why)
 {
+	/* the connections are being ended */
+	if (atomic_load(&all->is_over))
+		return;
 	pthread_mutex_lock(&all->why_lock);
 	if (!all->failed)
 		why_say(all->why, "%s", why);
 	all->failed = true;
 	pthread_mutex_unlock(&all->why_lock);
+	(void)eventfd_write(all->failed_fd, 1);
 }
 
 static void
@@ -56,12 +71,11 @@ tell_wrong(struct receivers *all, const char *sentence)
 
 /* checks a message: they come in order, and each carries its number */
 static void
-check(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
+check(struct receivers *all, uint32_t index, uint64_t sequence, const struct ibv_wc *wc)
 {
 	const struct target *target = all->target;
 	const struct load *load = &target->load;
-	struct target_conn *conn = &target->conns[index];
-	uint64_t sequence = conn->received, wrong;
+	uint64_t wrong;
 	char sentence[CONTROL_TEXT_MAX];
 
 	if (load->op == OP_WRITE_WITH_IMM) {
@@ -79,136 +93,172 @@ check(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 		snprintf(sentence, sizeof(sentence),
 			"message %" PRIu64 " of connection %u is not what was sent", sequence, index);
 	}
-	conn->wrong++;
+	target->conns[index].wrong++;
 	tell_wrong(all, sentence);
 }
 
-/* returns false if there was no completion; an error sets *failed */
-static bool
-collect(struct receivers *all, uint32_t index, bool *failed)
+/* takes one message, and posts the next receive; returns an RPMA_E_* value */
+static int
+take(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 {
-	struct target *target = all->target;
+	const struct target *target = all->target;
 	struct target_conn *conn = &target->conns[index];
+	uint64_t sequence = atomic_load_explicit(&conn->received, memory_order_relaxed);
+	if (target->load.verify)
+		check(all, index, sequence, wc);
+	int ret = target_receive(target, index, sequence + target->load.depth);
+	/* the last step: what is counted here may be read by the thread that waits for the rest */
+	atomic_store_explicit(&conn->received, sequence + 1, memory_order_release);
+	return ret;
+}
+
+static enum look
+collect(struct receivers *all, uint32_t index)
+{
+	const struct target *target = all->target;
 	struct ibv_wc wc[AT_ONCE];
 	char why[WHY_MAX];
 	int got;
 
-	int ret = rpma_cq_get_wc(conn->cq, AT_ONCE, wc, &got);
+	int ret = rpma_cq_get_wc(target->conns[index].cq, AT_ONCE, wc, &got);
 	if (ret == RPMA_E_NO_COMPLETION)
-		return false;
+		return LOOK_NOTHING;
 	for (int i = 0; ret == 0 && i < got; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS) {
 			why_say(why, "a receive failed: %s", ibv_wc_status_str(wc[i].status));
-			goto fail;
+			tell_failure(all, why);
+			return LOOK_FAILED;
 		}
-		if (target->load.verify)
-			check(all, index, &wc[i]);
-		conn->received++;
-		ret = target_receive(target, index, conn->received - 1 + target->load.depth);
+		ret = take(all, index, &wc[i]);
 	}
 	if (ret == 0)
-		return true;
+		return LOOK_PROGRESS;
 	why_rpma(why, "receiving");
-fail:
 	tell_failure(all, why);
-	*failed = true;
-	return true;
+	return LOOK_FAILED;
 }
 
-/* true if it has received all messages that it should */
-static bool
-is_complete(const struct receiver *self)
-{
-	const struct receivers *all = self->all;
-	if (all->posted == NULL)
-		return true;
-	for (uint32_t i = self->first; i < all->target->load.connections; i += all->count)
-		if (all->target->conns[i].received < all->posted[i])
-			return false;
-	return true;
-}
-
-/* sleeps until one of the queues has an event, and takes it */
 static void
-wait_for_any(const struct receiver *self, struct pollfd *pfds)
+receive(struct receiver *self)
 {
-	struct target *target = self->all->target;
-	nfds_t count = 0;
-	for (uint32_t i = self->first; i < target->load.connections; i += self->all->count)
-		pfds[count++] = (struct pollfd){ .fd = target->conns[i].cq_fd, .events = POLLIN };
-	if (poll(pfds, count, LOOK_MS) <= 0)
-		return;
-	count = 0;
-	for (uint32_t i = self->first; i < target->load.connections; i += self->all->count)
-		if (pfds[count++].revents)
-			(void)rpma_cq_wait_timed(target->conns[i].cq, 0); /* an empty queue is not an error */
+	struct receivers *all = self->all;
+	while (!atomic_load_explicit(&all->is_over, memory_order_relaxed)) {
+		enum look most = LOOK_NOTHING;
+		for (uint32_t i = self->first; i < all->target->load.connections; i += all->count) {
+			enum look look = collect(all, i);
+			if (look == LOOK_FAILED)
+				return;
+			most = look > most ? look : most;
+		}
+		if (most == LOOK_NOTHING)
+			waits_for_any(&self->waits);
+	}
 }
 
 static void *
-run(void *arg)
+receiver_main(void *arg)
 {
 	struct receiver *self = arg;
 	struct receivers *all = self->all;
 	const struct load *load = &all->target->load;
-	uint64_t deadline_ns = 0;
-	bool failed = false;
-
-	struct pollfd *pfds = calloc(load->connections, sizeof(*pfds));
-	if (pfds == NULL) {
-		tell_failure(all, "out of memory");
+	char why[WHY_MAX];
+	(void)pthread_setname_np(pthread_self(), "perf-receiver");
+	if (!waits_open(&self->waits, load->target_waits, load->connections, why)) {
+		tell_failure(all, why);
 		return NULL;
 	}
-	while (!failed) {
-		bool progress = false;
-		for (uint32_t i = self->first; i < load->connections && !failed; i += all->count)
-			progress |= collect(all, i, &failed);
-		if (progress)
-			continue;
-		if (atomic_load(&all->is_over)) {
-			if (is_complete(self))
-				break;
-			if (deadline_ns == 0)
-				deadline_ns = now_ns() + (uint64_t)REST_TIMEOUT_S * 1000000000;
-			if (now_ns() > deadline_ns) {
-				tell_failure(all, "messages that were sent have not come");
-				break;
-			}
-		}
-		if (load->wait)
-			wait_for_any(self, pfds);
-	}
-	free(pfds);
+	for (uint32_t i = self->first; i < load->connections; i += all->count)
+		waits_add(&self->waits, all->target->conns[i].cq, all->target->conns[i].cq_fd);
+	receive(self);
+	waits_close(&self->waits);
 	return NULL;
+}
+
+/* ends the first count threads, and frees all */
+static void
+stop(struct receivers *all, uint32_t count)
+{
+	atomic_store(&all->is_over, true);
+	if (all->target->load.target_waits == WAY_CQ_WAIT)
+		target_disconnect(all->target);
+	for (uint32_t i = 0; i < count; i++)
+		pthread_join(all->list[i].thread, NULL);
+	pthread_mutex_destroy(&all->why_lock);
+	close(all->failed_fd);
+	free(all);
 }
 
 bool
 receivers_start(struct target *target, struct receivers **receivers_ptr, char why[static WHY_MAX])
 {
 	*receivers_ptr = NULL;
-	if (!op_kinds[target->load.op].needs_receives)
+	if (target->load.target_waits == WAY_PAUSE)
 		return true;
 
 	struct receivers *all = calloc(1, sizeof(*all) + target->load.threads * sizeof(all->list[0]));
 	if (all == NULL)
 		return why_say(why, "out of memory");
+	all->failed_fd = eventfd(0, EFD_CLOEXEC);
+	if (all->failed_fd < 0) {
+		free(all);
+		return why_say(why, "eventfd: %m");
+	}
 	all->target = target;
 	pthread_mutex_init(&all->why_lock, NULL);
 	/* set before the first thread begins, since each finds its share by the number of threads */
 	all->count = target->load.threads;
 	for (uint32_t i = 0; i < target->load.threads; i++) {
 		all->list[i] = (struct receiver){ .all = all, .first = i };
-		if (pthread_create(&all->list[i].thread, NULL, run, &all->list[i])) {
-			why_say(why, "a thread cannot be started");
-			atomic_store(&all->is_over, 1);
-			for (uint32_t j = 0; j < i; j++)
-				pthread_join(all->list[j].thread, NULL);
-			pthread_mutex_destroy(&all->why_lock);
-			free(all);
-			return false;
+		if (pthread_create(&all->list[i].thread, NULL, receiver_main, &all->list[i])) {
+			stop(all, i);
+			return why_say(why, "a thread cannot be started");
 		}
 	}
 	*receivers_ptr = all;
 	return true;
+}
+
+int
+receivers_fd(const struct receivers *receivers)
+{
+	return receivers ? receivers->failed_fd : -1;
+}
+
+bool
+receivers_have_failed(struct receivers *all, char why[static WHY_MAX])
+{
+	pthread_mutex_lock(&all->why_lock);
+	bool failed = all->failed;
+	if (failed)
+		why_say(why, "%s", all->why);
+	pthread_mutex_unlock(&all->why_lock);
+	return failed;
+}
+
+static bool
+is_complete(const struct receivers *all, const uint64_t *posted)
+{
+	const struct load *load = &all->target->load;
+	for (uint32_t i = 0; op_kinds[load->op].needs_receives && i < load->connections; i++)
+		if (atomic_load(&all->target->conns[i].received) < posted[i])
+			return false;
+	return true;
+}
+
+/* waits until all messages have come; an operation completes at the initiator before the thread sees its message */
+static bool
+await_rest(struct receivers *all, const uint64_t *posted, char why[static WHY_MAX])
+{
+	uint64_t deadline_ns = now_ns() + (uint64_t)REST_TIMEOUT_S * 1000000000;
+	for (;;) {
+		if (receivers_have_failed(all, why))
+			return false;
+		if (is_complete(all, posted))
+			return true;
+		if (now_ns() > deadline_ns)
+			return why_say(why, "messages that were sent have not come");
+		sleep_until(now_ns() + REST_LOOK_NS);
+	}
 }
 
 bool
@@ -216,15 +266,7 @@ receivers_end(struct receivers *all, const uint64_t *posted, char why[static WHY
 {
 	if (all == NULL)
 		return true;
-	all->posted = posted;
-	atomic_store(&all->is_over, 1);
-	for (uint32_t i = 0; i < all->count; i++)
-		pthread_join(all->list[i].thread, NULL);
-
-	bool good = !all->failed || posted == NULL;
-	if (!good)
-		why_say(why, "%s", all->why);
-	pthread_mutex_destroy(&all->why_lock);
-	free(all);
+	bool good = posted == NULL || await_rest(all, posted, why);
+	stop(all, all->count);
 	return good;
 }

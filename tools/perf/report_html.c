@@ -60,10 +60,12 @@ print_conditions(FILE *out, const struct results *results)
 	print_pair(out, "Target memory", results->memory);
 	snprintf(text, sizeof(text),
 		"%u connections, %u threads, %u in flight each, batches of %u, every %u. operation completes, inline up "
-		"to %u bytes, %u pieces, completions %s%s",
+		"to %u bytes, %u pieces%s",
 		l->connections, l->threads, l->depth, l->batch, l->signal_every, l->inline_size, l->pieces,
-		l->wait ? "waited for" : "polled", l->verify ? ", data verified (which takes time)" : "");
+		l->verify ? ", data verified (which takes time)" : "");
 	print_pair(out, "Load", text);
+	result_waits_text(results, text);
+	print_pair(out, "Waiting", text);
 	fputs("</table>\n", out);
 }
 

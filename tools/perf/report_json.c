@@ -7,6 +7,7 @@
 
 #include "op.h"
 #include "result.h"
+#include "waits.h"
 
 static json_t *
 machine_object(const struct results *results)
@@ -21,12 +22,13 @@ load_object(const struct load *l)
 {
 	const struct op_kind *kind = &op_kinds[l->op];
 	const char *type = l->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistent" : "visibility";
-	return json_pack("{s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "op", kind->name,
-		"flush_type", kind->flushes ? type : NULL, "size", (json_int_t)l->size, "connections",
-		(json_int_t)l->connections, "threads", (json_int_t)l->threads, "depth", (json_int_t)l->depth,
-		"batch", (json_int_t)l->batch, "signal_every", (json_int_t)l->signal_every, "inline",
-		(json_int_t)l->inline_size, "pieces", (json_int_t)l->pieces, "wait", l->wait, "verify",
-		l->verify);
+	return json_pack("{s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "op",
+		kind->name, "flush_type", kind->flushes ? type : NULL, "size", (json_int_t)l->size,
+		"connections", (json_int_t)l->connections, "threads", (json_int_t)l->threads, "depth",
+		(json_int_t)l->depth, "batch", (json_int_t)l->batch, "signal_every",
+		(json_int_t)l->signal_every, "inline", (json_int_t)l->inline_size, "pieces",
+		(json_int_t)l->pieces, "wait", way_name(l->wait), "target_waits", way_name(l->target_waits),
+		"verify", l->verify);
 }
 
 static json_t *

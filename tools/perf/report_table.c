@@ -25,7 +25,9 @@ print_head(const struct results *results)
 		printf(", inline up to %u bytes", load->inline_size);
 	if (load->pieces > 1)
 		printf(", %u pieces", load->pieces);
-	printf(", completions %s%s\n", load->wait ? "waited for" : "polled",
+	char waits[CONTROL_TEXT_MAX];
+	result_waits_text(results, waits);
+	printf("; %s%s\n", waits,
 		load->verify ? "; data verified, which takes time: no figures to compare" : "");
 }
 

@@ -44,6 +44,9 @@ double result_quantile_us(const struct result *result, double part);
 /* "write", or "write_flush persistent" */
 void result_op_text(const struct load *load, char text[static CONTROL_TEXT_MAX]);
 
+/* how both sides wait: "initiator: poll, target: pause" */
+void result_waits_text(const struct results *results, char text[static CONTROL_TEXT_MAX]);
+
 void report_table(const struct results *results);
 bool report_json(const struct results *results);
 void report_csv(const struct results *results);

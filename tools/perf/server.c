@@ -3,7 +3,9 @@
 
 /* server.c -- the target: serves one client after the other */
 
+#include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 #include "target.h"
 
 #define IDLE_TIMEOUT_MS 60000 /* longest pause between two steps of a client */
+#define LAST_WORD_MS 1000     /* time for the client to say that it ends, after a thread has failed */
 #define PORT_TRIES 10         /* another process may take a free port before this one listens on it */
 
 struct server {
@@ -98,6 +101,22 @@ count_wrong(struct target *target, const uint64_t *posted)
 	return wrong + target_verify(target, posted);
 }
 
+/* receives the client's next message; gives up if a thread has failed, which the client may not see by itself */
+static bool
+await(int fd, struct receivers *receivers, enum control_type type, struct control_message *msg,
+	char why[static WHY_MAX])
+{
+	struct pollfd pfds[2] = { { .fd = fd, .events = POLLIN },
+		{ .fd = receivers_fd(receivers), .events = POLLIN } };
+	while (poll(pfds, 2, -1) < 0)
+		if (errno != EINTR)
+			return why_say(why, "waiting for the client: %m");
+	/* if the client has gone, threads fail as well: that it has gone says more */
+	if (pfds[0].revents == 0 && poll(pfds, 1, LAST_WORD_MS) <= 0 && receivers_have_failed(receivers, why))
+		return false;
+	return control_receive(fd, type, -1, msg, NULL, why);
+}
+
 /* runs a step from GO to RESULT */
 static bool
 measure(struct target *target, int fd, struct control_message *msg, uint64_t *posted,
@@ -109,9 +128,9 @@ measure(struct target *target, int fd, struct control_message *msg, uint64_t *po
 
 	struct control_result result = { 0 };
 	control_begin(msg, CONTROL_GO);
-	bool good = control_send(fd, msg, why) && control_receive(fd, CONTROL_MARK, -1, msg, NULL, why);
+	bool good = control_send(fd, msg, why) && await(fd, receivers, CONTROL_MARK, msg, why);
 	struct cpu_time begin = cpu_now();
-	good = good && control_receive(fd, CONTROL_FINISH, -1, msg, NULL, why);
+	good = good && await(fd, receivers, CONTROL_FINISH, msg, why);
 	result.cpu = cpu_since(begin);
 	if (good && !control_get_counts(msg, posted, target->load.connections))
 		good = why_say(why,

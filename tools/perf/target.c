@@ -83,7 +83,7 @@ target_receive(const struct target *target, uint32_t conn, uint64_t sequence)
 	const struct load *load = &target->load;
 	const void *context = (const void *)(uintptr_t)(sequence + 1);
 	/* a write with immediate data places the data itself */
-	if (load->op == OP_WRITE_WITH_IMM)
+	if (load->op == OP_WRITE_WITH_IMM || !op_kinds[load->op].needs_receives)
 		return rpma_recv(target->conns[conn].conn, NULL, 0, 0, context);
 	uint64_t offset = conn * load_target_share(load) + sequence % load->depth * load_target_stride(load);
 	return rpma_recv(target->conns[conn].conn, target->mr, offset, load->size, context);
@@ -91,11 +91,20 @@ target_receive(const struct target *target, uint32_t conn, uint64_t sequence)
 
 /* ---- connections ---- */
 
+/* how many receives are posted on a connection */
+static uint32_t
+receives_of(const struct load *load)
+{
+	if (op_kinds[load->op].needs_receives)
+		return load->depth;
+	return load->target_waits == WAY_PAUSE ? 0 : 1;
+}
+
 static bool
 new_config(const struct load *load, struct rpma_conn_cfg **cfg_ptr, char why[static WHY_MAX])
 {
 	struct rpma_conn_cfg *cfg = NULL;
-	uint32_t receives = op_kinds[load->op].needs_receives ? load->depth : 1;
+	uint32_t receives = receives_of(load) ? receives_of(load) : 1; /* a queue has room for one at least */
 	if (rpma_conn_cfg_new(&cfg))
 		return why_rpma(why, "configuring a connection");
 	if (rpma_conn_cfg_set_rq_size(cfg, receives) || rpma_conn_cfg_set_cq_size(cfg, receives) ||
@@ -156,7 +165,7 @@ accept_one(struct target *target, uint32_t index, struct rpma_conn_req *req,
 		return why_rpma(why, "accepting a connection");
 
 	/* posted before GO, so they are there when the first message comes */
-	for (uint32_t i = 0; op_kinds[target->load.op].needs_receives && i < target->load.depth; i++)
+	for (uint32_t i = 0; i < receives_of(&target->load); i++)
 		if (target_receive(target, index, i))
 			return why_rpma(why, "posting a receive");
 	if (rpma_conn_next_event_timed(conn->conn, ACCEPT_TIMEOUT_MS, &event))
@@ -252,6 +261,14 @@ target_verify(struct target *target, const uint64_t *posted)
 			wrong += !check_slot(target, conn, slot, posted[conn]);
 	}
 	return wrong;
+}
+
+void
+target_disconnect(const struct target *target)
+{
+	for (uint32_t i = 0; i < target->load.connections; i++)
+		if (target->conns[i].conn)
+			(void)rpma_conn_disconnect(target->conns[i].conn);
 }
 
 void

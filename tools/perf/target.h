@@ -6,6 +6,8 @@
 #ifndef PERF_TARGET_H
 #define PERF_TARGET_H
 
+#include <stdatomic.h>
+
 #include "control.h"
 #include "load.h"
 #include "memory.h"
@@ -23,8 +25,8 @@ struct target_conn {
 	struct rpma_conn *conn;
 	struct rpma_cq *cq;
 	int cq_fd;
-	uint64_t received; /* messages; written by its receiver, read after that has ended */
-	uint64_t wrong;    /* messages with wrong data */
+	atomic_uint_fast64_t received; /* messages; only its receiver writes it */
+	uint64_t wrong;                /* messages with wrong data */
 };
 
 struct target {
@@ -45,7 +47,10 @@ bool target_open(struct target *target, const struct load *load, struct rpma_pee
 bool target_accept(struct target *target, struct rpma_ep *ep, bool direct_write, int control_fd,
 	char why[static WHY_MAX]);
 
-/* posts the receive for operation number sequence; returns an RPMA_E_* value */
+/*
+ * Posts the receive for operation number sequence; returns an RPMA_E_* value. Without messages the receive is
+ * empty: a thread of the target waits for it until the connection ends.
+ */
 int target_receive(const struct target *target, uint32_t conn, uint64_t sequence);
 
 /*
@@ -54,6 +59,8 @@ int target_receive(const struct target *target, uint32_t conn, uint64_t sequence
  */
 uint64_t target_verify(struct target *target, const uint64_t *posted);
 
+/* ends all connections: posted receives complete with an error. Other threads may use the connections. */
+void target_disconnect(const struct target *target);
 void target_close(struct target *target);
 
 #endif /* PERF_TARGET_H */

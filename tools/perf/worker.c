@@ -4,14 +4,12 @@
 /* worker.c -- the threads that post operations and collect their completions */
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 
 #include "op.h"
 #include "worker.h"
 
 #define AT_ONCE 32         /* most completions per poll */
-#define LOOK_MS 100        /* interval at which a sleeping thread checks the phase */
 #define DRAIN_TIMEOUT_S 30 /* time for operations in flight after the last post */
 
 /* ---- one connection ---- */
@@ -120,46 +118,12 @@ next_lane(const struct worker *worker, struct lane *lane)
 	return next < initiator->load.connections ? &initiator->lanes[next] : NULL;
 }
 
-/* sleeps for a limited time, until there may be a completion */
-static void
-wait_for_any(const struct worker *worker, struct pollfd *pfds)
-{
-	struct lane *only = next_lane(worker, NULL);
-	if (next_lane(worker, only) == NULL) {
-		(void)rpma_cq_wait_timed(only->cq, LOOK_MS); /* collecting finds the error */
-		return;
-	}
-	nfds_t count = 0;
-	for (struct lane *lane = only; lane; lane = next_lane(worker, lane))
-		pfds[count++] = (struct pollfd){ .fd = lane->cq_fd, .events = POLLIN };
-	if (poll(pfds, count, LOOK_MS) <= 0)
-		return;
-	count = 0;
-	for (struct lane *lane = only; lane; lane = next_lane(worker, lane))
-		if (pfds[count++].revents)
-			(void)rpma_cq_wait_timed(lane->cq, 0);
-}
-
-/*
- * Waits as a blocking program does. A signaled operation is in flight, and it completes even if the
- * connection breaks, so the phase need not be checked meanwhile.
- */
-static void
-wait_for_more(const struct worker *worker, struct pollfd *pfds)
-{
-	struct lane *only = next_lane(worker, NULL);
-	if (next_lane(worker, only) == NULL)
-		(void)rpma_cq_wait(only->cq); /* collecting finds the error */
-	else
-		wait_for_any(worker, pfds);
-}
-
 /*
  * Waits for all operations in flight. The last ones of a connection may be unsignaled: then one more signaled
  * operation shows that they have completed.
  */
 static bool
-drain(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
+drain(struct worker *worker, char why[static WHY_MAX])
 {
 	uint64_t deadline_ns = now_ns() + (uint64_t)DRAIN_TIMEOUT_S * 1000000000;
 	bool is_empty = false;
@@ -180,8 +144,8 @@ drain(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
 		if (now_ns() > deadline_ns)
 			return why_say(why, "operations have not completed within %d seconds",
 				DRAIN_TIMEOUT_S);
-		if (!progress && !is_empty && worker->run->initiator->load.wait)
-			wait_for_any(worker, pfds);
+		if (!progress && !is_empty)
+			waits_briefly(&worker->waits);
 	}
 	return true;
 }
@@ -209,7 +173,7 @@ begin_measuring(struct worker *worker)
 
 /* posts and collects what it can; false after a failure. *is_over: there is nothing more to do. */
 static bool
-turn(struct worker *worker, struct pollfd *pfds, bool *is_over, char why[static WHY_MAX])
+turn(struct worker *worker, bool *is_over, char why[static WHY_MAX])
 {
 	bool progress = false;
 	for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane))
@@ -217,13 +181,17 @@ turn(struct worker *worker, struct pollfd *pfds, bool *is_over, char why[static 
 			return false;
 	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
 	*is_over = !progress && is_limit_reached(worker);
-	if (!progress && !*is_over && worker->run->initiator->load.wait)
-		wait_for_more(worker, pfds);
+	/*
+	 * A signaled operation is in flight, and it completes even if the connection breaks, so the phase need not
+	 * be checked meanwhile.
+	 */
+	if (!progress && !*is_over)
+		waits_for_any(&worker->waits);
 	return true;
 }
 
 static bool
-work(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
+work(struct worker *worker, char why[static WHY_MAX])
 {
 	struct run *run = worker->run;
 	bool is_over = false;
@@ -231,7 +199,7 @@ work(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
 	while (!is_over && !atomic_load_explicit(&run->aborted, memory_order_relaxed)) {
 		enum phase phase = atomic_load_explicit(&run->phase, memory_order_relaxed);
 		if (phase != worker->phase) {
-			if (!drain(worker, pfds, why))
+			if (!drain(worker, why))
 				return false;
 			if (worker->phase == PHASE_WARM_UP && phase == PHASE_MEASURE)
 				begin_measuring(worker);
@@ -239,7 +207,7 @@ work(struct worker *worker, struct pollfd *pfds, char why[static WHY_MAX])
 				return true;
 		}
 		/* at least once in each phase, so that a measurement is never empty */
-		if (!turn(worker, pfds, &is_over, why))
+		if (!turn(worker, &is_over, why))
 			return false;
 	}
 	return true;
@@ -251,12 +219,13 @@ worker_main(void *arg)
 	struct worker *worker = arg;
 	char why[WHY_MAX];
 	(void)pthread_setname_np(pthread_self(), "perf-worker");
-	struct pollfd *pfds = calloc(worker->run->initiator->load.connections, sizeof(*pfds));
-	if (pfds == NULL)
-		run_abort(worker->run, "out of memory");
-	else if (!work(worker, pfds, why))
+	const struct load *load = &worker->run->initiator->load;
+	bool good = waits_open(&worker->waits, load->wait, load->connections, why);
+	for (struct lane *lane = next_lane(worker, NULL); good && lane; lane = next_lane(worker, lane))
+		waits_add(&worker->waits, lane->cq, lane->cq_fd);
+	if (!good || !work(worker, why))
 		run_abort(worker->run, why);
-	free(pfds);
+	waits_close(&worker->waits);
 	atomic_fetch_sub(&worker->run->running, 1);
 	return NULL;
 }
@@ -313,10 +282,14 @@ void
 run_abort(struct run *run, const char *why)
 {
 	pthread_mutex_lock(&run->why_lock);
-	if (!atomic_load(&run->aborted))
+	bool is_first = !atomic_load(&run->aborted);
+	if (is_first)
 		why_say(run->why, "%s", why);
 	atomic_store(&run->aborted, true);
 	pthread_mutex_unlock(&run->why_lock);
+	/* a thread may sleep in rpma_cq_wait, which has no timeout */
+	if (is_first)
+		initiator_disconnect(run->initiator);
 }
 
 bool

@@ -18,6 +18,7 @@
 
 #include "histogram.h"
 #include "initiator.h"
+#include "waits.h"
 
 enum phase { PHASE_WARM_UP, PHASE_MEASURE, PHASE_STOP };
 
@@ -26,7 +27,8 @@ struct run;
 struct worker {
 	struct run *run;
 	pthread_t thread;
-	uint32_t first; /* its connections: this one, and every threads-th after it */
+	uint32_t first;     /* its connections: this one, and every threads-th after it */
+	struct waits waits; /* for their completion queues */
 	enum phase phase;
 	uint64_t ops; /* measured operations */
 	uint64_t begin_ns;
@@ -56,7 +58,10 @@ void run_enter(struct run *run, enum phase phase);
 bool run_is_over(const struct run *run);
 /* true if all threads have begun the entered phase; a slow one would miss a phase that ends too soon */
 bool run_all_entered(const struct run *run);
-/* makes all threads end without waiting for operations in flight; the first reason counts */
+/*
+ * Makes all threads end without waiting for operations in flight, by ending their connections. The first reason
+ * counts.
+ */
 void run_abort(struct run *run, const char *why);
 /* waits for the threads; false if one has failed or run_abort was called */
 bool run_join(struct run *run, char why[static WHY_MAX]);
