@@ -11,7 +11,7 @@ cd "$OLDPWD"
 perf=$1
 short=(--duration 0.1 --warm-up 0.02)
 
-ops=write,read,send,write-with-imm,atomic-write,cas,write+flush,write_flush
+ops=write,read,send,write-with-imm,atomic-write,cas,write+flush,write_flush,ping-pong
 expect 0 "" "$perf" local --op $ops "${short[@]}" --verify --json
 is "$sane"
 is "[.results[].load.op] == (\"$ops\" | split(\",\"))"
@@ -25,17 +25,17 @@ is "$sane"
 expect 0 "" "$perf" local --op $ops --depth 4 --batch 4 --connections 3 --wait "${short[@]}" --verify --json
 is "$sane"
 is 'all(.results[]; .load.wait == "cq_wait")'
-is 'all(.results[]; .load.target_waits == if .load.op == "send" or .load.op == "write-with-imm" then "fd" else "pause" end)'
+is 'all(.results[]; .load.target_waits == if .load.op | test("send|imm|ping") then "fd" else "pause" end)'
 
 # the ways of waiting, one connection and several to a thread
 for how in poll cq_wait fd; do
 	for there in poll cq_wait fd; do
-		expect 0 "" "$perf" local --op write,cas,send --wait $how --target-waits $there "${short[@]}" --verify --json
+		expect 0 "" "$perf" local --op write,cas,send,ping-pong --wait $how --target-waits $there "${short[@]}" --verify --json
 		is "$sane"
 		is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"$there\")"
 	done
-	expect 0 "" "$perf" local --op write,send --wait=$how --target-waits $how --connections 3 --threads 2 --depth 4 \
-		"${short[@]}" --verify --json
+	expect 0 "" "$perf" local --op write,send,ping-pong --wait=$how --target-waits $how --connections 3 --threads 2 \
+		--depth 4 "${short[@]}" --verify --json
 	is "$sane"
 	expect 0 "" "$perf" local --op write,read --wait $how --target-waits pause --count 10 --json
 	is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"pause\")"
@@ -59,9 +59,18 @@ expect 0 "" "$perf" local ::1 --op $ops "${short[@]}" --verify --json
 is "$sane"
 
 # the count is exact, however many operations are in flight
-expect 0 "" "$perf" local --op write,send --count 1001 --connections 3 --depth 16 --batch 4 --signal-every 16 --verify --json
+expect 0 "" "$perf" local --op write,send,ping-pong --count 1001 --connections 3 --depth 16 --batch 4 --signal-every 16 \
+	--verify --json
 is "$sane"
 is 'all(.results[]; .ops == 3003)'
+# answers complete a ping-pong, so its sends may complete more seldom than the depth says, and each has a latency
+for signal in 1 16 1000; do
+	expect 0 "" "$perf" local --op ping-pong --count 2500 --depth 2 --signal-every $signal --verify --json
+	is "$sane"
+	is '.results[0] | .ops == 5000 / 2 and .latency_us.count == .ops'
+done
+expect 0 "" "$perf" local --op ping-pong --size 1 --count 20000 --depth 8192 --signal-every 8192 --batch 8192 --verify --json
+is "$sane"
 
 # sweeps
 expect 0 "" "$perf" local --size 64:1k,3000 --count 10 --json

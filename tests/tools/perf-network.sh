@@ -47,9 +47,9 @@ bytes()
 	exec 3>&-
 }
 hello='RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
-setup='RPPF\x02\x00\x02\x00\x24\x00\x00\x00'
+setup='RPPF\x02\x00\x02\x00\x28\x00\x00\x00'
 zeros='\x00\x00\x00\x00'
-# operation, flush type, size (64 bit), depth, connections, threads, target's way of waiting, verify
+# operation, flush type, size (64 bit), depth, signal-every, connections, threads, target's way of waiting, verify
 write='\x00\x00\x00\x00'$zeros'\x40\x00\x00\x00'$zeros
 one='\x01\x00\x00\x00'
 refused()
@@ -63,17 +63,20 @@ refused "no rpma-perf" 'GET / HTTP/1.1\r\n\r\n'
 refused "no rpma-perf" '\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff'
 refused "speaks version 1" 'RPPF\x01\x00\x01\x00\x00\x00\x00\x00'
 refused "4294967295 bytes" 'RPPF\x02\x00\x01\x00\xff\xff\xff\xff'
-refused "type 2 where type 1 was expected" "$setup$write$one$one$one$zeros$zeros"
+refused "type 2 where type 1 was expected" "$setup$write$one$one$one$one$zeros$zeros"
 refused "type 65535 where type 1" 'RPPF\x02\x00\xff\xff\x00\x00\x00\x00'
 refused "too long" 'RPPF\x02\x00\x01\x00\x01\x00\x00\x00x'
+# the same form is decoded if its values are allowed: only the memory is too much
+refused "max-memory is" "$hello$setup$zeros$zeros\x00\x00\x00\x40$zeros\x02\x00\x00\x00$one$one$one$zeros$zeros"
 refused "values that are not allowed" "${hello}RPPF\x02\x00\x02\x00\x00\x00\x00\x00"
-refused "values that are not allowed" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$zeros$zeros"
-refused "values that are not allowed" "$hello$setup$write$zeros$one$one$zeros$zeros" # no depth
-refused "values that are not allowed" "$hello$setup$write$one\xff\xff\xff\xff$one$zeros$zeros"
-refused "values that are not allowed" "$hello$setup$write$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
-refused "values that are not allowed" "$hello$setup$write$one$one$one\x04\x00\x00\x00$zeros" # no such way
-refused "values that are not allowed" "$hello$setup\x02${write#????}$one$one$one\x03\x00\x00\x00$zeros" # send, and pause
-refused "values that are not allowed" "$hello$setup$write$one$one$one$zeros\x02\x00\x00\x00"
+refused "values that are not allowed" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$one$zeros$zeros"
+refused "values that are not allowed" "$hello$setup$write$zeros$one$one$one$zeros$zeros" # no depth
+refused "values that are not allowed" "$hello$setup$write$one$zeros$one$one$zeros$zeros" # never signaled
+refused "values that are not allowed" "$hello$setup$write$one$one\xff\xff\xff\xff$one$zeros$zeros"
+refused "values that are not allowed" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
+refused "values that are not allowed" "$hello$setup$write$one$one$one$one\x04\x00\x00\x00$zeros" # no such way
+refused "values that are not allowed" "$hello$setup\x02${write#????}$one$one$one$one\x03\x00\x00\x00$zeros" # send, and pause
+refused "values that are not allowed" "$hello$setup$write$one$one$one$one$zeros\x02\x00\x00\x00"
 # the client gets the reason as well
 grep -q "values that are not allowed" "$work/answer" || fail "the client is not told why"
 # half a message, then the connection is closed
@@ -132,6 +135,18 @@ for how in "--op send" "--op send --target-waits cq_wait" "--target-waits cq_wai
 	kill -9 "$client"
 	until_true "the server notices" grep -q "has gone" "$work/server.err"
 	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op send --count 10 --verify
+	until_true "no thread is left" not_receiving "$server"
+done
+
+# the target's answers fail: both sides end and say it, also an initiator that sleeps until the answer comes
+kill -9 "$server"
+export SOFTRDMA_FAULTS=wc-error=general@50
+serve 127.0.0.1
+unset SOFTRDMA_FAULTS
+for how in poll cq_wait fd; do
+	: >"$work/server.err"
+	expect 1 "failed" "$perf" client 127.0.0.1 --port "$port" --op ping-pong --duration 1000 --wait $how --target-waits $how
+	until_true "the server says why" grep -q "failed" "$work/server.err"
 	until_true "no thread is left" not_receiving "$server"
 done
 

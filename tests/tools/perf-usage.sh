@@ -38,11 +38,13 @@ wrong "--depth takes" local --depth 100000
 wrong "--batch 5 is more than --depth 4" local --depth 4 --batch 5
 wrong "--signal-every 5 is more than --depth 4" local --depth 4 --signal-every 5
 wrong "no room for a batch" local --depth 10 --batch 4 --signal-every 10
+wrong "--signal-every 5 is more than --depth 4" local --depth 4 --signal-every 5 --op ping-pong,write
 wrong "--threads 2 is more than --connections 1" local --threads 2
 wrong "--pieces takes" local --pieces 65
 wrong "exclude each other" local --pieces 2 --inline 64
 wrong "--inline does not apply to read" local --op write,read --inline 64
 wrong "--pieces does not apply to send" local --op send --pieces 2
+wrong "--inline does not apply to ping-pong" local --op ping-pong --inline 64
 wrong "fewer bytes than --pieces" local --pieces 8 --size 4
 wrong "--flush-type takes" local --flush-type never
 wrong "--wait takes" local --wait=nonsense
@@ -52,6 +54,7 @@ wrong "one argument too many" local 127.0.0.1 --wait nonsense
 wrong "--target-waits takes" local --target-waits nonsense
 wrong "needs a value" local --target-waits
 wrong "pause does not apply to send" local --op write,send --target-waits pause
+wrong "pause does not apply to ping-pong" local --op ping-pong --target-waits pause
 wrong "pause does not apply to write-with-imm" local --op write-with-imm --target-waits pause
 wrong "--wait is an option of the client, or of local" server 127.0.0.1 --wait
 wrong "--target-waits is an option of the client, or of local" server 127.0.0.1 --target-waits poll

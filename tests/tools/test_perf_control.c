@@ -21,6 +21,7 @@ static const struct load a_load = {
 	.flush_type = RPMA_FLUSH_TYPE_VISIBILITY,
 	.size = 4096,
 	.depth = 16,
+	.signal_every = 8,
 	.connections = 3,
 	.threads = 2,
 	.target_waits = WAY_FD,
@@ -45,6 +46,7 @@ load_goes_through(void **state)
 	assert_int_equal(load.flush_type, a_load.flush_type);
 	assert_int_equal(load.size, a_load.size);
 	assert_int_equal(load.depth, a_load.depth);
+	assert_int_equal(load.signal_every, a_load.signal_every);
 	assert_int_equal(load.connections, a_load.connections);
 	assert_int_equal(load.threads, a_load.threads);
 	assert_int_equal(load.target_waits, a_load.target_waits);
@@ -118,10 +120,10 @@ wrong_loads_are_refused(void **state)
 	msg.len = len;
 
 	/*
-	 * the highest byte of each number: operation, flush type, size, depth, connections, threads, the target's
-	 * way of waiting, verify
+	 * the highest byte of each number: operation, flush type, size, depth, signal-every, connections, threads, the
+	 * target's way of waiting, verify
 	 */
-	static const uint32_t highest[] = { 3, 7, 15, 19, 23, 27, 31, 35 };
+	static const uint32_t highest[] = { 3, 7, 15, 19, 23, 27, 31, 35, 39 };
 	for (size_t i = 0; i < sizeof(highest) / sizeof(highest[0]); i++) {
 		msg.payload[highest[i]] = 0x80;
 		assert_false(is_load(&msg));

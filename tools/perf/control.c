@@ -79,6 +79,7 @@ control_put_load(struct control_message *msg, const struct load *load)
 	put_u32(msg, (uint32_t)load->flush_type);
 	put_u64(msg, load->size);
 	put_u32(msg, load->depth);
+	put_u32(msg, load->signal_every);
 	put_u32(msg, load->connections);
 	put_u32(msg, load->threads);
 	put_u32(msg, (uint32_t)load->target_waits);
@@ -191,19 +192,19 @@ control_get_load(struct control_message *msg, struct load *load)
 		.flush_type = (enum rpma_flush_type)get_u32(msg, RPMA_FLUSH_TYPE_VISIBILITY),
 		.size = get_u64(msg),
 		.depth = get_u32(msg, LOAD_DEPTH_MAX),
+		.signal_every = get_u32(msg, LOAD_DEPTH_MAX),
 		.connections = get_u32(msg, LOAD_CONNECTIONS_MAX),
 		.threads = get_u32(msg, LOAD_THREADS_MAX),
 		.target_waits = (enum way)get_u32(msg, WAY_COUNT - 1),
 		.verify = get_u32(msg, 1) != 0,
 		/* these matter only to the initiator */
 		.batch = 1,
-		.signal_every = 1,
 		.pieces = 1,
 	};
 	if (!is_all(msg))
 		return false;
-	if (load->size == 0 || load->size > LOAD_SIZE_MAX || load->depth == 0 || load->connections == 0 ||
-		load->threads == 0)
+	if (load->size == 0 || load->size > LOAD_SIZE_MAX || load->depth == 0 || load->signal_every == 0 ||
+		load->connections == 0 || load->threads == 0)
 		return false;
 	if (load->target_waits == WAY_PAUSE && op_kinds[load->op].needs_receives)
 		return false;

@@ -36,6 +36,15 @@ initiator_slot(const struct lane *lane, uint64_t sequence)
 	return slot * initiator->slot_stride;
 }
 
+/* the slots of the answers follow those of the operations */
+static uint64_t
+answer_slot(const struct lane *lane, uint64_t sequence)
+{
+	const struct initiator *initiator = lane->initiator;
+	uint64_t slots = (uint64_t)initiator->load.connections * initiator->load.depth;
+	return slots * initiator->slot_stride + initiator_slot(lane, sequence);
+}
+
 /* the length in bytes of segment number i of a slot; 0 if the operation does not reach it */
 static uint64_t
 piece_len(const struct initiator *initiator, uint32_t i)
@@ -63,6 +72,31 @@ initiator_clear(const struct lane *lane, uint64_t sequence)
 	memset(lane->initiator->mem + initiator_slot(lane, sequence), 0, lane->initiator->slot_stride);
 }
 
+int
+initiator_receive(const struct lane *lane, uint64_t sequence)
+{
+	const struct initiator *initiator = lane->initiator;
+	uint64_t slot = answer_slot(lane, sequence);
+	if (initiator->load.verify) /* so that an answer can be told from an earlier one */
+		memset(initiator->mem + slot, 0, initiator->slot_stride);
+	return rpma_recv(lane->conn, initiator->mr, slot, initiator->load.size,
+		(const void *)(uintptr_t)(sequence + 1));
+}
+
+/* true if the answer to the operation is right */
+static bool
+check_answer(const struct lane *lane, uint64_t sequence, char why[static WHY_MAX])
+{
+	const struct initiator *initiator = lane->initiator;
+	uint64_t wrong;
+	if (pattern_check(initiator->mem + answer_slot(lane, sequence), initiator->load.size,
+		    pattern_answer_key(lane->index, sequence), 0, &wrong))
+		return true;
+	return why_say(why,
+		"the answer to message %" PRIu64 " of connection %u is wrong from offset %" PRIu64 " on",
+		sequence, lane->index, wrong);
+}
+
 bool
 initiator_check(const struct lane *lane, uint64_t sequence, char why[static WHY_MAX])
 {
@@ -79,6 +113,8 @@ initiator_check(const struct lane *lane, uint64_t sequence, char why[static WHY_
 				kind->name, sequence, lane->index, found, expected);
 		return true;
 	}
+	if (kind->is_answered)
+		return check_answer(lane, sequence, why);
 	for (uint32_t i = 0; kind->reads_target && i < initiator->load.pieces; i++) {
 		uint64_t wrong;
 		/* each slot of the target holds the pattern of the first operation that uses it */
@@ -96,7 +132,7 @@ static bool
 open_memory(struct initiator *initiator, char why[static WHY_MAX])
 {
 	const struct load *load = &initiator->load;
-	uint64_t slots = (uint64_t)load->connections * load->depth;
+	uint64_t slots = (uint64_t)load->connections * (load->depth + op_answers(load));
 	lay_out(initiator);
 	if (slots > SIZE_MAX / 2 / initiator->slot_stride)
 		return why_say(why,
@@ -108,7 +144,9 @@ open_memory(struct initiator *initiator, char why[static WHY_MAX])
 		return why_say(why, "%zu bytes of memory: %m", initiator->mem_size);
 	memset(initiator->mem, 0, initiator->mem_size); /* touches the pages before the clock runs */
 	if (rpma_mr_reg(initiator->peer, initiator->mem, initiator->mem_size,
-		    RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND, &initiator->mr))
+		    RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND |
+			    RPMA_MR_USAGE_RECV,
+		    &initiator->mr))
 		return why_rpma(why, "registering memory");
 	return true;
 }
@@ -119,11 +157,12 @@ static bool
 new_config(const struct load *load, struct rpma_conn_cfg **cfg_ptr, char why[static WHY_MAX])
 {
 	struct rpma_conn_cfg *cfg = NULL;
-	uint32_t sends = load->depth * op_kinds[load->op].sends_per_op;
+	const uint32_t sends = op_sends(load), answers = op_answers(load);
 	if (rpma_conn_cfg_new(&cfg))
 		return why_rpma(why, "configuring a connection");
 	bool good = rpma_conn_cfg_set_sq_size(cfg, sends) == 0 &&
-		rpma_conn_cfg_set_cq_size(cfg, sends) == 0 && rpma_conn_cfg_set_rq_size(cfg, 1) == 0 &&
+		rpma_conn_cfg_set_cq_size(cfg, sends + answers) == 0 &&
+		rpma_conn_cfg_set_rq_size(cfg, answers ? answers : 1) == 0 &&
 		rpma_conn_cfg_set_max_sge(cfg, load->pieces) == 0 &&
 		rpma_conn_cfg_set_connect_timeout(cfg, ESTABLISH_TIMEOUT_MS) == 0;
 	if (good && load->inline_size > 0)
@@ -206,6 +245,9 @@ connect_lane(struct lane *lane, const char *addr, const struct control_ready *re
 		return false;
 	if (rpma_conn_get_cq(lane->conn, &lane->cq) || rpma_cq_get_fd(lane->cq, &lane->cq_fd))
 		return why_rpma(why, "the completion queue");
+	for (uint32_t i = 0; i < op_answers(&initiator->load); i++)
+		if (initiator_receive(lane, i))
+			return why_rpma(why, "posting a receive");
 	return true;
 }
 

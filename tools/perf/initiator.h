@@ -23,6 +23,7 @@ struct lane {
 	uint64_t posted;     /* number of operations posted, which is also the number of the next */
 	uint64_t done;       /* number of operations completed, in order */
 	uint64_t signaled;   /* the number of the last signaled operation, plus 1 */
+	uint64_t sent;       /* for operations with an answer: their sends up to this number have completed */
 	uint64_t limit;      /* operations from this number on are not posted */
 	uint64_t *posted_at; /* time of the post in ns, per slot */
 };
@@ -55,6 +56,8 @@ uint64_t initiator_slot(const struct lane *lane, uint64_t sequence);
 void initiator_stamp(const struct lane *lane, uint64_t sequence);
 /* zeros the slot, so that arriving data can be told from old data */
 void initiator_clear(const struct lane *lane, uint64_t sequence);
+/* posts the receive for the answer to the operation; returns an RPMA_E_* value */
+int initiator_receive(const struct lane *lane, uint64_t sequence);
 /* true if the operation delivered the right data */
 bool initiator_check(const struct lane *lane, uint64_t sequence, char why[static WHY_MAX]);
 

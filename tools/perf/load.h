@@ -33,6 +33,7 @@ enum op {
 	OP_COMPARE_AND_SWAP,
 	OP_WRITE_THEN_FLUSH, /* two posts; the flush completes */
 	OP_WRITE_FLUSH,      /* rpma_write_flush */
+	OP_PING_PONG,        /* a message, which the target answers by another one */
 	OP_COUNT,
 };
 
@@ -68,11 +69,11 @@ load_target_stride(const struct load *load)
 	return (load->size + LOAD_LINE - 1) / LOAD_LINE * LOAD_LINE;
 }
 
-/* bytes of one connection at the target */
+/* bytes of one connection at the target: its slots; for a ping-pong then those from which it answers */
 static inline uint64_t
 load_target_share(const struct load *load)
 {
-	return load_target_stride(load) * load->depth;
+	return load_target_stride(load) * load->depth * (load->op == OP_PING_PONG ? 2 : 1);
 }
 
 /* number of the last posted operation that used the slot; the slot was used if slot < posted */

@@ -215,7 +215,41 @@ const struct op_kind op_kinds[OP_COUNT] = {
 		.sends_per_op = 2,
 		.post = post_write_flush,
 	},
+	[OP_PING_PONG] = {
+		.name = "ping-pong",
+		.needs_receives = true,
+		.is_answered = true,
+		.fills_target = true,
+		.sends_per_op = 1,
+		.post = post_send,
+	},
 };
+
+uint32_t
+op_sends(const struct load *load)
+{
+	/* after the last send that was seen to complete, there may be as many as do not ask for it */
+	if (op_kinds[load->op].is_answered)
+		return load->depth + load->signal_every;
+	return load->depth * op_kinds[load->op].sends_per_op;
+}
+
+uint32_t
+op_answers(const struct load *load)
+{
+	return op_kinds[load->op].is_answered ? load->depth : 0;
+}
+
+uint32_t
+op_receives(const struct load *load)
+{
+	/* the target answers first, and posts the next receive while the answer is under way: so it has one more */
+	if (op_kinds[load->op].is_answered)
+		return load->depth + 1;
+	if (op_kinds[load->op].needs_receives)
+		return load->depth;
+	return load->target_waits == WAY_PAUSE ? 0 : 1;
+}
 
 enum way
 op_target_waits(const struct load *load)

@@ -350,41 +350,48 @@ can_get_stuck(const struct load *load)
 	return silent_max > load->depth - load->batch;
 }
 
+/* true if the options apply to an operation */
+static bool
+check_op(const struct options *o, const struct op_kind *kind, char why[static WHY_MAX])
+{
+	const struct load *load = &o->load;
+	if (!kind->is_answered && load->signal_every > load->depth)
+		return why_say(why, "--signal-every %u is more than --depth %u: nothing would complete",
+			load->signal_every, load->depth);
+	if (!kind->is_answered && can_get_stuck(load))
+		return why_say(why,
+			"--depth has no room for a batch beside operations that do not complete: see --signal-every");
+	if (load->inline_size > 0 && !kind->can_inline)
+		return why_say(why, "--inline does not apply to %s: leave it out", kind->name);
+	if (load->pieces > 1 && !kind->has_pieces)
+		return why_say(why, "--pieces does not apply to %s: leave it out", kind->name);
+	if (o->is_target_way_given && load->target_waits == WAY_PAUSE && kind->needs_receives)
+		return why_say(why, "--target-waits pause does not apply to %s: the target receives",
+			kind->name);
+	for (int i = 0; !kind->is_word && i < o->size_count; i++)
+		if (o->sizes[i] < load->pieces)
+			return why_say(why,
+				"--size: a size has fewer bytes than --pieces has segments: give a larger one");
+	return true;
+}
+
 /* checks options that are each valid, but not together */
 static bool
-check_together(struct options *o, char why[static WHY_MAX])
+check_together(const struct options *o, char why[static WHY_MAX])
 {
-	struct load *load = &o->load;
+	const struct load *load = &o->load;
 	if (load->batch > load->depth)
 		return why_say(why,
 			"--batch %u is more than --depth %u: a whole batch is in flight, so give a larger --depth",
 			load->batch, load->depth);
-	if (load->signal_every > load->depth)
-		return why_say(why, "--signal-every %u is more than --depth %u: nothing would complete",
-			load->signal_every, load->depth);
-	if (can_get_stuck(load))
-		return why_say(why,
-			"--depth has no room for a batch beside operations that do not complete: see --signal-every");
 	if (load->threads > load->connections)
 		return why_say(why, "--threads %u is more than --connections %u: a connection has one thread",
 			load->threads, load->connections);
 	if (load->pieces > 1 && load->inline_size > 0)
 		return why_say(why, "--inline and --pieces exclude each other: give one of them");
-
-	for (int i = 0; i < o->op_count; i++) {
-		const struct op_kind *kind = &op_kinds[o->ops[i]];
-		if (load->inline_size > 0 && !kind->can_inline)
-			return why_say(why, "--inline does not apply to %s: leave it out", kind->name);
-		if (o->is_target_way_given && load->target_waits == WAY_PAUSE && kind->needs_receives)
-			return why_say(why, "--target-waits pause does not apply to %s: the target receives",
-				kind->name);
-		if (load->pieces > 1 && !kind->has_pieces)
-			return why_say(why, "--pieces does not apply to %s: leave it out", kind->name);
-		for (int j = 0; !kind->is_word && j < o->size_count; j++)
-			if (o->sizes[j] < load->pieces)
-				return why_say(why,
-					"--size: a size has fewer bytes than --pieces has segments: give a larger one");
-	}
+	for (int i = 0; i < o->op_count; i++)
+		if (!check_op(o, &op_kinds[o->ops[i]], why))
+			return false;
 	return true;
 }
 

@@ -26,6 +26,12 @@ pattern_key(uint32_t conn, uint64_t sequence)
 	return mix(mix(conn) + sequence);
 }
 
+uint64_t
+pattern_answer_key(uint32_t conn, uint64_t sequence)
+{
+	return mix(pattern_key(conn, sequence));
+}
+
 /* copies the bytes of the word at position, from position on; returns how many */
 static size_t
 piece_at(uint64_t key, uint64_t position, uint8_t piece[static WORD])

@@ -12,6 +12,8 @@
 
 /* the key of the data that connection number conn transfers in operation number sequence */
 uint64_t pattern_key(uint32_t conn, uint64_t sequence);
+/* the key of the target's answer to that operation */
+uint64_t pattern_answer_key(uint32_t conn, uint64_t sequence);
 /* writes the bytes of the pattern with this key, from position on */
 void pattern_fill(void *mem, size_t len, uint64_t key, uint64_t position);
 /* returns false if a byte differs; *wrong is the position of the first */

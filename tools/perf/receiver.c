@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * receiver.c -- the server's threads: they wait for messages, take them, and repost receives
+ * receiver.c -- the server's threads: they wait for messages, take or answer them, and repost receives
  *
  * A thread that waits in rpma_cq_wait sleeps until something completes. So the end of a step is this: all
  * messages have come; is_over is set; the connections are ended, which completes the posted receives with an
@@ -97,7 +97,7 @@ check(struct receivers *all, uint32_t index, uint64_t sequence, const struct ibv
 	tell_wrong(all, sentence);
 }
 
-/* takes one message, and posts the next receive; returns an RPMA_E_* value */
+/* takes one message, and posts the next receive unless the answer comes first; returns an RPMA_E_* value */
 static int
 take(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 {
@@ -106,9 +106,29 @@ take(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 	uint64_t sequence = atomic_load_explicit(&conn->received, memory_order_relaxed);
 	if (target->load.verify)
 		check(all, index, sequence, wc);
-	int ret = target_receive(target, index, sequence + target->load.depth);
+	int ret = 0;
+	if (!op_kinds[target->load.op].is_answered)
+		ret = target_receive(target, index, sequence + op_receives(&target->load));
 	/* the last step: what is counted here may be read by the thread that waits for the rest */
 	atomic_store_explicit(&conn->received, sequence + 1, memory_order_release);
+	return ret;
+}
+
+/* answers the messages that have come, as far as there is room for answers; returns an RPMA_E_* value */
+static int
+answer(const struct receivers *all, uint32_t index)
+{
+	const struct target *target = all->target;
+	const struct load *load = &target->load;
+	struct target_conn *conn = &target->conns[index];
+	int ret = 0;
+	while (ret == 0 && conn->answered < atomic_load_explicit(&conn->received, memory_order_relaxed) &&
+		conn->answered - conn->answers_sent < op_sends(load)) {
+		ret = target_answer(target, index, conn->answered);
+		if (ret == 0)
+			ret = target_receive(target, index, conn->answered + op_receives(load));
+		conn->answered++;
+	}
 	return ret;
 }
 
@@ -116,6 +136,7 @@ static enum look
 collect(struct receivers *all, uint32_t index)
 {
 	const struct target *target = all->target;
+	const bool is_answered = op_kinds[target->load.op].is_answered;
 	struct ibv_wc wc[AT_ONCE];
 	char why[WHY_MAX];
 	int got;
@@ -125,12 +146,17 @@ collect(struct receivers *all, uint32_t index)
 		return LOOK_NOTHING;
 	for (int i = 0; ret == 0 && i < got; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS) {
-			why_say(why, "a receive failed: %s", ibv_wc_status_str(wc[i].status));
+			why_say(why, "a receive or an answer failed: %s", ibv_wc_status_str(wc[i].status));
 			tell_failure(all, why);
 			return LOOK_FAILED;
 		}
-		ret = take(all, index, &wc[i]);
+		if (is_answered && !(wc[i].opcode & IBV_WC_RECV))
+			target->conns[index].answers_sent = wc[i].wr_id;
+		else
+			ret = take(all, index, &wc[i]);
 	}
+	if (ret == 0 && is_answered)
+		ret = answer(all, index);
 	if (ret == 0)
 		return LOOK_PROGRESS;
 	why_rpma(why, "receiving");

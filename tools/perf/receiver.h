@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* receiver.h -- the server's threads: they wait for messages, take them, and repost receives */
+/* receiver.h -- the server's threads: they wait for messages, take or answer them, and repost receives */
 
 #ifndef PERF_RECEIVER_H
 #define PERF_RECEIVER_H

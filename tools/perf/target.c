@@ -39,7 +39,7 @@ static bool
 register_memory(struct target *target, struct rpma_peer *peer, char why[static WHY_MAX])
 {
 	int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-		RPMA_MR_USAGE_RECV;
+		RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_SEND;
 	/* requested only if it is used, since devices refuse it for some memory */
 	if (target->memory.is_file && op_kinds[target->load.op].flushes &&
 		target->load.flush_type == RPMA_FLUSH_TYPE_PERSISTENT)
@@ -55,7 +55,7 @@ target_open(struct target *target, const struct load *load, struct rpma_peer *pe
 {
 	*target = (struct target){ .load = *load, .memory.fd = -1 };
 
-	/* less than 2^30 * 2^13 * 2^12, so it cannot wrap */
+	/* at most 2 * 2^30 * 2^13 * 2^12, so it cannot wrap */
 	uint64_t size = load_target_share(load) * load->connections;
 	if (size > max_memory)
 		return why_say(why, "%" PRIu64 " bytes of memory are asked for, and --max-memory is %" PRIu64,
@@ -89,26 +89,34 @@ target_receive(const struct target *target, uint32_t conn, uint64_t sequence)
 	return rpma_recv(target->conns[conn].conn, target->mr, offset, load->size, context);
 }
 
-/* ---- connections ---- */
-
-/* how many receives are posted on a connection */
-static uint32_t
-receives_of(const struct load *load)
+int
+target_answer(const struct target *target, uint32_t conn, uint64_t sequence)
 {
-	if (op_kinds[load->op].needs_receives)
-		return load->depth;
-	return load->target_waits == WAY_PAUSE ? 0 : 1;
+	const struct load *load = &target->load;
+	/* the initiator has the answer before this one in the slot, else this message would not have come */
+	uint64_t slot = load->depth + sequence % load->depth;
+	if (load->verify)
+		pattern_fill(slot_of(target, conn, slot), load->size, pattern_answer_key(conn, sequence), 0);
+	bool is_signaled = (sequence + 1) % load->signal_every == 0;
+	return rpma_send(target->conns[conn].conn, target->mr,
+		conn * load_target_share(load) + slot * load_target_stride(load), load->size,
+		is_signaled ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR,
+		(const void *)(uintptr_t)(sequence + 1));
 }
+
+/* ---- connections ---- */
 
 static bool
 new_config(const struct load *load, struct rpma_conn_cfg **cfg_ptr, char why[static WHY_MAX])
 {
 	struct rpma_conn_cfg *cfg = NULL;
-	uint32_t receives = receives_of(load) ? receives_of(load) : 1; /* a queue has room for one at least */
+	/* a queue has room for one at least */
+	uint32_t receives = op_receives(load) ? op_receives(load) : 1;
+	uint32_t sends = op_kinds[load->op].is_answered ? op_sends(load) : 1;
 	if (rpma_conn_cfg_new(&cfg))
 		return why_rpma(why, "configuring a connection");
-	if (rpma_conn_cfg_set_rq_size(cfg, receives) || rpma_conn_cfg_set_cq_size(cfg, receives) ||
-		rpma_conn_cfg_set_sq_size(cfg, 1)) {
+	if (rpma_conn_cfg_set_rq_size(cfg, receives) || rpma_conn_cfg_set_cq_size(cfg, receives + sends) ||
+		rpma_conn_cfg_set_sq_size(cfg, sends)) {
 		why_rpma(why, "configuring a connection");
 		(void)rpma_conn_cfg_delete(&cfg);
 		return false;
@@ -165,7 +173,7 @@ accept_one(struct target *target, uint32_t index, struct rpma_conn_req *req,
 		return why_rpma(why, "accepting a connection");
 
 	/* posted before GO, so they are there when the first message comes */
-	for (uint32_t i = 0; i < receives_of(&target->load); i++)
+	for (uint32_t i = 0; i < op_receives(&target->load); i++)
 		if (target_receive(target, index, i))
 			return why_rpma(why, "posting a receive");
 	if (rpma_conn_next_event_timed(conn->conn, ACCEPT_TIMEOUT_MS, &event))

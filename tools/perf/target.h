@@ -26,6 +26,8 @@ struct target_conn {
 	struct rpma_cq *cq;
 	int cq_fd;
 	atomic_uint_fast64_t received; /* messages; only its receiver writes it */
+	uint64_t answered;             /* messages */
+	uint64_t answers_sent;         /* answers up to this number have left the send queue */
 	uint64_t wrong;                /* messages with wrong data */
 };
 
@@ -52,6 +54,9 @@ bool target_accept(struct target *target, struct rpma_ep *ep, bool direct_write,
  * empty: a thread of the target waits for it until the connection ends.
  */
 int target_receive(const struct target *target, uint32_t conn, uint64_t sequence);
+
+/* posts the answer to operation number sequence; returns an RPMA_E_* value */
+int target_answer(const struct target *target, uint32_t conn, uint64_t sequence);
 
 /*
  * Verifies the slots after posted[i] operations of connection i. Returns the number of wrong slots, and

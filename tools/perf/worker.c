@@ -44,15 +44,28 @@ post_one(struct lane *lane, uint64_t now, bool signaled, bool more, char why[sta
 	return true;
 }
 
+/* the number of operations that can be posted together now: a whole batch, or the rest of it at the limit */
+static uint64_t
+room(const struct lane *lane)
+{
+	const struct load *load = &lane->initiator->load;
+	uint64_t left = lane->limit - lane->posted;
+	uint64_t batch = left < load->batch ? left : load->batch;
+	if (load->depth - (lane->posted - lane->done) < batch)
+		return 0;
+	/* an answer does not say that the send has left its queue */
+	if (op_kinds[load->op].is_answered && op_sends(load) - (lane->posted - lane->sent) < batch)
+		return 0;
+	return batch;
+}
+
 /* posts as many whole batches as there is room for; sets *progress if it posted one */
 static bool
 fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 {
-	const struct load *load = &lane->initiator->load;
 	for (;;) {
-		uint64_t left = lane->limit - lane->posted;
-		uint64_t batch = left < load->batch ? left : load->batch;
-		if (batch == 0 || load->depth - (lane->posted - lane->done) < batch)
+		uint64_t batch = room(lane);
+		if (batch == 0)
 			return true;
 		*progress = true;
 		uint64_t now = now_ns();
@@ -62,21 +75,11 @@ fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 	}
 }
 
-/* retires all operations up to the one that has completed */
+/* retires all operations up to number sequence */
 static bool
-retire(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64_t now,
-	char why[static WHY_MAX])
+retire(struct worker *worker, struct lane *lane, uint64_t sequence, uint64_t now, char why[static WHY_MAX])
 {
 	const struct load *load = &lane->initiator->load;
-	const char *name = op_kinds[load->op].name;
-	if (wc->status != IBV_WC_SUCCESS)
-		return why_say(why, "%s failed: %s", name, ibv_wc_status_str(wc->status));
-
-	/* if there is no such operation, the subtraction wraps to the largest number */
-	uint64_t sequence = wc->wr_id - 1;
-	if (sequence < lane->done || sequence >= lane->posted)
-		return why_say(why, "%s: a completion of an operation that is not in flight", name);
-
 	if (worker->phase == PHASE_MEASURE) {
 		histogram_add(&worker->latency, now - lane->posted_at[sequence % load->depth]);
 		worker->ops += sequence + 1 - lane->done;
@@ -86,7 +89,28 @@ retire(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64
 		char wrong[WHY_MAX];
 		if (load->verify && !initiator_check(lane, lane->done, wrong) && worker->wrong++ == 0)
 			why_say(worker->first_wrong, "%s", wrong);
+		if (op_kinds[load->op].is_answered && initiator_receive(lane, lane->done + load->depth))
+			return why_rpma(why, "posting a receive");
 	}
+	return true;
+}
+
+static bool
+complete(struct worker *worker, struct lane *lane, const struct ibv_wc *wc, uint64_t now,
+	char why[static WHY_MAX])
+{
+	const struct op_kind *kind = &op_kinds[lane->initiator->load.op];
+	if (wc->status != IBV_WC_SUCCESS)
+		return why_say(why, "%s failed: %s", kind->name, ibv_wc_status_str(wc->status));
+
+	/* if there is no such operation, the subtraction wraps to the largest number */
+	uint64_t sequence = wc->wr_id - 1;
+	bool is_send = kind->is_answered && !(wc->opcode & IBV_WC_RECV);
+	if (sequence < (is_send ? lane->sent : lane->done) || sequence >= lane->posted)
+		return why_say(why, "%s: a completion of an operation that is not in flight", kind->name);
+	if (!is_send)
+		return retire(worker, lane, sequence, now, why);
+	lane->sent = sequence + 1;
 	return true;
 }
 
@@ -103,7 +127,7 @@ collect(struct worker *worker, struct lane *lane, bool *progress, char why[stati
 	*progress = true;
 	uint64_t now = now_ns();
 	for (int i = 0; i < got; i++)
-		if (!retire(worker, lane, &wc[i], now, why))
+		if (!complete(worker, lane, &wc[i], now, why))
 			return false;
 	return true;
 }
@@ -118,9 +142,18 @@ next_lane(const struct worker *worker, struct lane *lane)
 	return next < initiator->load.connections ? &initiator->lanes[next] : NULL;
 }
 
+/* true if no completion will come for the last operations, and there is room for one that brings it */
+static bool
+needs_signal(const struct lane *lane)
+{
+	const struct load *load = &lane->initiator->load;
+	return !op_kinds[load->op].is_answered && lane->signaled != lane->posted &&
+		lane->posted - lane->done < load->depth;
+}
+
 /*
- * Waits for all operations in flight. The last ones of a connection may be unsignaled: then one more signaled
- * operation shows that they have completed.
+ * Waits for all operations in flight. The last ones of a connection may be unsignaled, and without an answer: then
+ * one more signaled operation shows that they have completed.
  */
 static bool
 drain(struct worker *worker, char why[static WHY_MAX])
@@ -131,9 +164,7 @@ drain(struct worker *worker, char why[static WHY_MAX])
 		bool progress = false;
 		is_empty = true;
 		for (struct lane *lane = next_lane(worker, NULL); lane; lane = next_lane(worker, lane)) {
-			uint64_t in_flight = lane->posted - lane->done;
-			if (lane->signaled != lane->posted && in_flight < lane->initiator->load.depth &&
-				!post_one(lane, now_ns(), true, false, why))
+			if (needs_signal(lane) && !post_one(lane, now_ns(), true, false, why))
 				return false;
 			if (!collect(worker, lane, &progress, why))
 				return false;
@@ -182,8 +213,8 @@ turn(struct worker *worker, bool *is_over, char why[static WHY_MAX])
 	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
 	*is_over = !progress && is_limit_reached(worker);
 	/*
-	 * A signaled operation is in flight, and it completes even if the connection breaks, so the phase need not
-	 * be checked meanwhile.
+	 * An operation that is signaled or answered is in flight, and it completes even if the connection breaks, so
+	 * the phase need not be checked meanwhile. If the target gives up, run_abort() ends the connection.
 	 */
 	if (!progress && !*is_over)
 		waits_for_any(&worker->waits);
