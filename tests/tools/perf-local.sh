@@ -28,18 +28,41 @@ is 'all(.results[]; .load.wait == "cq_wait")'
 is 'all(.results[]; .load.target_waits == if .load.op | test("send|imm|ping") then "fd" else "pause" end)'
 
 # the ways of waiting, one connection and several to a thread
+few=(--count 300 --warm-up 0)
 for how in poll cq_wait fd; do
 	for there in poll cq_wait fd; do
-		expect 0 "" "$perf" local --op write,cas,send,ping-pong --wait $how --target-waits $there "${short[@]}" --verify --json
+		expect 0 "" "$perf" local --op write,cas,send,ping-pong --wait $how --target-waits $there "${few[@]}" --verify --json
 		is "$sane"
 		is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"$there\")"
 	done
 	expect 0 "" "$perf" local --op write,send,ping-pong --wait=$how --target-waits $how --connections 3 --threads 2 \
-		--depth 4 "${short[@]}" --verify --json
+		--depth 4 "${few[@]}" --verify --json
 	is "$sane"
 	expect 0 "" "$perf" local --op write,read --wait $how --target-waits pause --count 10 --json
 	is "all(.results[]; .load.wait == \"$how\" and .load.target_waits == \"pause\")"
 done
+# paced: as many operations as are due, at the asked rate, and no faster
+for how in poll cq_wait fd; do
+	expect 0 "" "$perf" local --op write,ping-pong --wait $how --rate 250.5 --count 100 --connections 2 --verify --json
+	is "$sane"
+	is 'all(.results[]; .load.rate == 250.5 and .ops == 200 and .ops_per_s < 510)'
+	is 'all(.results[]; .seconds > 99 / 250.5 and .seconds < 5)'
+done
+expect 0 "" "$perf" local --op write --count 10 --json
+is '.results[0].load | has("rate") and .rate == null'
+expect 0 "" "$perf" local --rate 1000 --count 10 --report "$work/paced.html"
+grep -q '1000 operations per second due on each connection' "$work/paced.html" || fail "the page does not have the rate"
+grep -q ', 1000 operations/s due on each connection; ' "$work/out" || fail "the table does not have the rate"
+expect 0 "" "$perf" local --rate 1000.25 --count 10 --csv
+[[ $(sed -n '1s/.*,//p;2s/.*,//p' "$work/out") == $'rate\n1000.25' ]] || fail "CSV does not have the rate"
+# an operation that takes 400 ms delays those that are due meanwhile, and their latencies say so; without a rate it is
+# the only one
+stall=(env RPMA_LOG_LEVEL=error SOFTRDMA_FAULTS=delay=400ms@100)
+expect 0 "" "${stall[@]}" "$perf" local --count 600 --warm-up 0 --rate 1000 --json
+is '.results[0].latency_us | .max >= 400000 and .p50 > 40000'
+expect 0 "" "${stall[@]}" "$perf" local --count 600 --warm-up 0 --json
+is '.results[0].latency_us | .max >= 400000 and .p50 < 40000'
+
 # what follows --wait is its value only if it names a way
 for words in "local --wait" "--wait local" "local --wait 127.0.0.1" "--wait cq_wait local 127.0.0.1" \
 	"local 127.0.0.1 --wait cq_wait"; do
@@ -78,13 +101,13 @@ is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
 
 # a line for each result, with as many fields as the first line
 expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
-awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 26 }' "$work/out" || fail "not CSV"
+awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 27 }' "$work/out" || fail "not CSV"
 expect 0 "" "$perf" local --size 64,128 --count 10
 (($(grep -c '^write ' "$work/out") == 2)) || fail "the table has not 2 rows"
 
 # the page loads nothing from elsewhere
 expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$work/page.html"
-for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency' 'initiator: poll, target: pause'; do
+for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency' 'initiator: poll, target: pause' 'Waiting'; do
 	grep -qF "$text" "$work/page.html" || fail "the page has no \"$text\""
 done
 (($(grep -c '<svg' "$work/page.html") == 5 && $(grep -c '</svg>' "$work/page.html") == 5)) || fail "not 5 charts"

@@ -47,6 +47,12 @@ wrong "--pieces does not apply to send" local --op send --pieces 2
 wrong "--inline does not apply to ping-pong" local --op ping-pong --inline 64
 wrong "fewer bytes than --pieces" local --pieces 8 --size 4
 wrong "--flush-type takes" local --flush-type never
+for rate in 0 -1 1e3 inf 0.0001 2000000000 many; do
+	wrong "--rate takes" local --rate $rate
+done
+wrong "leave --batch out" local --rate 100 --depth 4 --batch 2
+wrong "completion of each write" local --rate 100 --depth 4 --signal-every 2 --op ping-pong,write
+wrong "--rate is an option of the client, or of local" server 127.0.0.1 --rate 100
 wrong "--wait takes" local --wait=nonsense
 wrong "--wait takes" local --wait=
 wrong "--wait takes" local --wait pause

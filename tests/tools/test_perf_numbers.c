@@ -88,15 +88,15 @@ texts(void **state)
 }
 
 static void
-seconds(void **state)
+decimals(void **state)
 {
 	(void)state;
 	double value;
-	assert_true(seconds_parse("0.25", 0, 10, &value));
+	assert_true(decimal_parse("0.25", 0, 10, &value));
 	assert_true(value == 0.25);
 	static const char *const wrong[] = { "", ".", "nan", "inf", "1e3", "-1", "11", "1s", "0x1" };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		assert_false(seconds_parse(wrong[i], 0, 10, &value));
+		assert_false(decimal_parse(wrong[i], 0, 10, &value));
 }
 
 int
@@ -106,7 +106,7 @@ main(void)
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(lists),
 		cmocka_unit_test(texts),
-		cmocka_unit_test(seconds),
+		cmocka_unit_test(decimals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ static const char help[] =
 	"  --threads N          that share the connections (1)\n"
 	"  --inline N           operations of up to N bytes are posted inline (0: none)\n"
 	"  --pieces N           of local memory, in each write or read (1)\n"
+	"  --rate N             operations per second that are due on each connection (as many as go)\n"
 	"  --wait [HOW]         the initiator waits for completions by: poll, cq_wait, fd (poll; without HOW cq_wait)\n"
 	"  --target-waits HOW   the target's program: poll, cq_wait, fd, or pause, as long as it gets no messages\n"
 	"                       (pause; for messages poll, and fd if the initiator sleeps)\n"
@@ -54,8 +55,8 @@ static const char help[] =
 	"\n"
 	"  --help, --version\n"
 	"\n"
-	"A latency is the time from posting to the completion being seen. MB are 10^6 bytes of payload. CPU is the time\n"
-	"of all threads of the process, the device's own included.\n"
+	"A latency is the time from posting, with --rate from when it was due, to the completion being seen. MB are 10^6\n"
+	"bytes of payload. CPU is the time of all threads of the process, the device's own included.\n"
 	"\n"
 	"Exit status: 0 done; 1 it did not work (device, connection, operation, the other side has gone); 2 wrong\n"
 	"command line; 3 wrong data was found by --verify.\n";

@@ -232,8 +232,8 @@ connect_lane(struct lane *lane, const char *addr, const struct control_ready *re
 	char port[8];
 	snprintf(port, sizeof(port), "%u", ready->port);
 
-	lane->posted_at = calloc(initiator->load.depth, sizeof(*lane->posted_at));
-	if (lane->posted_at == NULL)
+	lane->since = calloc(initiator->load.depth, sizeof(*lane->since));
+	if (lane->since == NULL)
 		return why_say(why, "out of memory");
 	if (rpma_conn_req_new(initiator->peer, addr, port, cfg, &req) ||
 		rpma_conn_req_connect(&req, &data, &lane->conn) || rpma_conn_next_event(lane->conn, &event))
@@ -299,7 +299,7 @@ initiator_close(struct initiator *initiator)
 			(void)rpma_conn_delete(&lane->conn);
 		}
 		(void)rpma_mr_remote_delete(&lane->dst);
-		free(lane->posted_at);
+		free(lane->since);
 	}
 	free(initiator->lanes);
 	(void)rpma_mr_dereg(&initiator->mr);

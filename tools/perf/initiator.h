@@ -8,6 +8,7 @@
 
 #include "control.h"
 #include "load.h"
+#include "pace.h"
 #include "why.h"
 
 struct initiator;
@@ -20,12 +21,13 @@ struct lane {
 	struct rpma_cq *cq;
 	struct rpma_mr_remote *dst;
 	int cq_fd;
-	uint64_t posted;     /* number of operations posted, which is also the number of the next */
-	uint64_t done;       /* number of operations completed, in order */
-	uint64_t signaled;   /* the number of the last signaled operation, plus 1 */
-	uint64_t sent;       /* for operations with an answer: their sends up to this number have completed */
-	uint64_t limit;      /* operations from this number on are not posted */
-	uint64_t *posted_at; /* time of the post in ns, per slot */
+	uint64_t posted;   /* number of operations posted, which is also the number of the next */
+	uint64_t done;     /* number of operations completed, in order */
+	uint64_t signaled; /* the number of the last signaled operation, plus 1 */
+	uint64_t sent;     /* for operations with an answer: their sends up to this number have completed */
+	uint64_t limit;    /* operations from this number on are not posted */
+	struct pace pace;  /* if load.rate is not 0 */
+	uint64_t *since;   /* time in ns from which the latency counts, per slot */
 };
 
 struct initiator {

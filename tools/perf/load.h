@@ -57,6 +57,7 @@ struct load {
 	uint32_t threads;
 	uint32_t pieces;       /* segments of local memory per operation */
 	uint32_t inline_size;  /* operations up to this size are posted inline; 0: none */
+	double rate;           /* operations per second and connection; 0: as many as go */
 	enum way wait;         /* of the initiator's threads */
 	enum way target_waits; /* of the target's threads */
 	bool verify;

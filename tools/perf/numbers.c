@@ -62,7 +62,7 @@ size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 }
 
 bool
-seconds_parse(const char *text, double min, double max, double *value)
+decimal_parse(const char *text, double min, double max, double *value)
 {
 	if (strspn(text, "0123456789.") != strlen(text)) /* neither signs nor exponents nor "inf" */
 		return false;

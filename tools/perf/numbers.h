@@ -16,8 +16,8 @@
 bool number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 /* the same, with an optional k, m or g after the digits: powers of 1024 */
 bool size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
-/* seconds, as "0.25", from min to max */
-bool seconds_parse(const char *text, double min, double max, double *value);
+/* a decimal number, as "0.25", from min to max */
+bool decimal_parse(const char *text, double min, double max, double *value);
 /*
  * Parses a list such as "64,4k,1m", or "64:1m", which doubles from the first to the last. Returns false if it
  * is not a list, or has more than capacity sizes.

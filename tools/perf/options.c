@@ -15,6 +15,8 @@
 
 #define DEFAULT_PORT "7471"
 #define SECONDS_MAX 1e6
+#define RATE_MIN 0.001
+#define RATE_MAX 1e9 /* times are counted in nanoseconds */
 
 /* the modes that have an option */
 enum { OF_SERVER = 1 << MODE_SERVER, OF_CLIENT = 1 << MODE_CLIENT, OF_LOCAL = 1 << MODE_LOCAL };
@@ -120,6 +122,14 @@ take_inline(struct options *o, const char *text, char why[static WHY_MAX])
 	return take_u32("inline", text, 0, UINT16_MAX, &o->load.inline_size, why);
 }
 
+static bool
+take_rate(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return decimal_parse(text, RATE_MIN, RATE_MAX, &o->load.rate)
+		? true
+		: wrong_value("rate", "operations per second, from 0.001 to 1000000000", why);
+}
+
 /* without a value it is the way of most programs that sleep */
 static bool
 take_wait(struct options *o, const char *text, char why[static WHY_MAX])
@@ -152,7 +162,7 @@ take_verify(struct options *o, const char *text, char why[static WHY_MAX])
 static bool
 take_duration(struct options *o, const char *text, char why[static WHY_MAX])
 {
-	return seconds_parse(text, 0.001, SECONDS_MAX, &o->duration_s)
+	return decimal_parse(text, 0.001, SECONDS_MAX, &o->duration_s)
 		? true
 		: wrong_value("duration", "seconds", why);
 }
@@ -160,7 +170,7 @@ take_duration(struct options *o, const char *text, char why[static WHY_MAX])
 static bool
 take_warm_up(struct options *o, const char *text, char why[static WHY_MAX])
 {
-	return seconds_parse(text, 0, SECONDS_MAX, &o->warm_up_s) ? true
+	return decimal_parse(text, 0, SECONDS_MAX, &o->warm_up_s) ? true
 								  : wrong_value("warm-up", "seconds", why);
 }
 
@@ -294,6 +304,7 @@ static const struct option_kind {
 	{ "threads", VALUE_NEEDED, OF_INITIATOR, take_threads },
 	{ "inline", VALUE_NEEDED, OF_INITIATOR, take_inline },
 	{ "pieces", VALUE_NEEDED, OF_INITIATOR, take_pieces },
+	{ "rate", VALUE_NEEDED, OF_INITIATOR, take_rate },
 	{ "wait", VALUE_WORD, OF_INITIATOR, take_wait },
 	{ "target-waits", VALUE_NEEDED, OF_INITIATOR, take_target_waits },
 	{ "duration", VALUE_NEEDED, OF_INITIATOR, take_duration },
@@ -361,6 +372,9 @@ check_op(const struct options *o, const struct op_kind *kind, char why[static WH
 	if (!kind->is_answered && can_get_stuck(load))
 		return why_say(why,
 			"--depth has no room for a batch beside operations that do not complete: see --signal-every");
+	if (load->rate > 0 && load->signal_every > 1 && !kind->is_answered)
+		return why_say(why, "--rate needs the completion of each %s: leave --signal-every out",
+			kind->name);
 	if (load->inline_size > 0 && !kind->can_inline)
 		return why_say(why, "--inline does not apply to %s: leave it out", kind->name);
 	if (load->pieces > 1 && !kind->has_pieces)
@@ -384,6 +398,8 @@ check_together(const struct options *o, char why[static WHY_MAX])
 		return why_say(why,
 			"--batch %u is more than --depth %u: a whole batch is in flight, so give a larger --depth",
 			load->batch, load->depth);
+	if (load->rate > 0 && load->batch > 1)
+		return why_say(why, "--rate makes each operation due at its own time: leave --batch out");
 	if (load->threads > load->connections)
 		return why_say(why, "--threads %u is more than --connections %u: a connection has one thread",
 			load->threads, load->connections);

@@ -177,7 +177,7 @@ receive(struct receiver *self)
 			most = look > most ? look : most;
 		}
 		if (most == LOOK_NOTHING)
-			waits_for_any(&self->waits);
+			waits_for_any(&self->waits, WAITS_NO_LIMIT);
 	}
 }
 

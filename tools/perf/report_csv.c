@@ -15,7 +15,7 @@ report_csv(const struct results *results)
 {
 	printf("op,flush_type,size,connections,threads,depth,batch,signal_every,inline,pieces,wait,ops,seconds,"
 	       "ops_per_s,mb_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us,cpu_us_per_op,target_cpu_us_per_op,"
-	       "verified,wrong,target_waits\n");
+	       "verified,wrong,target_waits,rate\n");
 	for (int i = 0; i < results->count; i++) {
 		const struct result *r = &results->list[i];
 		const struct load *l = &r->load;
@@ -25,11 +25,11 @@ report_csv(const struct results *results)
 			l->size, l->connections, l->threads, l->depth, l->batch, l->signal_every,
 			l->inline_size, l->pieces, way_name(l->wait));
 		printf("%" PRIu64 ",%.6f,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.4f,%.4f,%d,%" PRIu64
-		       ",%s\n",
+		       ",%s,%.9g\n",
 			r->ops, r->seconds, result_ops_per_second(r), result_mb_per_second(r),
 			histogram_mean(&r->latency) / 1e3, result_quantile_us(r, 0.5),
 			result_quantile_us(r, 0.9), result_quantile_us(r, 0.99), result_quantile_us(r, 0.999),
 			result_quantile_us(r, 1), result_cpu_us(r, r->cpu), result_cpu_us(r, r->target_cpu),
-			l->verify, r->wrong, way_name(l->target_waits));
+			l->verify, r->wrong, way_name(l->target_waits), l->rate);
 	}
 }

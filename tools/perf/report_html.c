@@ -64,6 +64,10 @@ print_conditions(FILE *out, const struct results *results)
 		l->connections, l->threads, l->depth, l->batch, l->signal_every, l->inline_size, l->pieces,
 		l->verify ? ", data verified (which takes time)" : "");
 	print_pair(out, "Load", text);
+	if (l->rate > 0) {
+		snprintf(text, sizeof(text), "%.9g operations per second due on each connection", l->rate);
+		print_pair(out, "Pace", text);
+	}
 	result_waits_text(results, text);
 	print_pair(out, "Waiting", text);
 	fputs("</table>\n", out);

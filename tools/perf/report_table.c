@@ -25,6 +25,8 @@ print_head(const struct results *results)
 		printf(", inline up to %u bytes", load->inline_size);
 	if (load->pieces > 1)
 		printf(", %u pieces", load->pieces);
+	if (load->rate > 0)
+		printf(", %.9g operations/s due on each connection", load->rate);
 	char waits[CONTROL_TEXT_MAX];
 	result_waits_text(results, waits);
 	printf("; %s%s\n", waits,

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu.h"
 #include "waits.h"
 
 #define LOOK_MS 100 /* interval at which a sleeping thread checks whether to end */
+#define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
 static const char *const names[WAY_COUNT] = {
 	[WAY_POLL] = "poll",
@@ -63,11 +65,20 @@ waits_close(struct waits *waits)
 	*waits = (struct waits){ 0 };
 }
 
+/* the time until then, but at most until the thread has to look around */
+static struct timespec
+timeout_until(uint64_t until_ns)
+{
+	uint64_t now = until_ns == WAITS_NO_LIMIT ? 0 : now_ns();
+	uint64_t left = until_ns > now ? until_ns - now : 0;
+	return (struct timespec){ .tv_nsec = (long)(left < LOOK_NS ? left : LOOK_NS) };
+}
+
 /* sleeps until a queue has an event, and takes it; no other thread takes events, so taking does not sleep */
 static void
-poll_descriptors(struct waits *waits)
+poll_descriptors(struct waits *waits, uint64_t until_ns)
 {
-	const struct timespec timeout = { .tv_nsec = LOOK_MS * 1000000 };
+	const struct timespec timeout = timeout_until(until_ns);
 	if (ppoll(waits->pfds, waits->count, &timeout, NULL) <= 0)
 		return;
 	for (uint32_t i = 0; i < waits->count; i++)
@@ -76,12 +87,12 @@ poll_descriptors(struct waits *waits)
 }
 
 void
-waits_for_any(struct waits *waits)
+waits_for_any(struct waits *waits, uint64_t until_ns)
 {
 	if (waits->way == WAY_CQ_WAIT && waits->count == 1)
 		(void)rpma_cq_wait(waits->cqs[0]);
 	else if (waits->way == WAY_CQ_WAIT || waits->way == WAY_FD)
-		poll_descriptors(waits);
+		poll_descriptors(waits, until_ns);
 }
 
 void
@@ -90,5 +101,12 @@ waits_briefly(struct waits *waits)
 	if (waits->way == WAY_CQ_WAIT && waits->count == 1)
 		(void)rpma_cq_wait_timed(waits->cqs[0], LOOK_MS);
 	else
-		waits_for_any(waits);
+		waits_for_any(waits, WAITS_NO_LIMIT);
+}
+
+void
+waits_until(uint64_t ns)
+{
+	uint64_t latest = now_ns() + LOOK_NS;
+	sleep_until(ns < latest ? ns : latest);
 }

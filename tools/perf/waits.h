@@ -34,13 +34,17 @@ bool waits_open(struct waits *waits, enum way way, uint32_t capacity, char why[s
 void waits_add(struct waits *waits, struct rpma_cq *cq, int fd);
 void waits_close(struct waits *waits);
 
+#define WAITS_NO_LIMIT UINT64_MAX
+
 /*
- * Waits in the chosen way until there may be a completion; a thread that polls returns at once. Only rpma_cq_wait has
- * no limit of time: an operation must be in flight, or a receive that something completes. Errors are found when
- * completions are collected.
+ * Waits in the chosen way until there may be a completion; a thread that polls returns at once. A thread that waits
+ * for descriptors returns at the given time at the latest. rpma_cq_wait has no limit of time: so an operation must
+ * be in flight, or a receive that something completes. Errors are found when completions are collected.
  */
-void waits_for_any(struct waits *waits);
+void waits_for_any(struct waits *waits, uint64_t until_ns);
 /* the same, for a limited time */
 void waits_briefly(struct waits *waits);
+/* sleeps until that time, or for a limited time, without looking for completions */
+void waits_until(uint64_t ns);
 
 #endif /* PERF_WAITS_H */

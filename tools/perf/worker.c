@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "op.h"
 #include "worker.h"
@@ -23,7 +24,7 @@ is_signaled(const struct lane *lane, uint64_t sequence)
 }
 
 static bool
-post_one(struct lane *lane, uint64_t now, bool signaled, bool more, char why[static WHY_MAX])
+post_one(struct lane *lane, uint64_t since, bool signaled, bool more, char why[static WHY_MAX])
 {
 	const struct load *load = &lane->initiator->load;
 	const struct op_kind *kind = &op_kinds[load->op];
@@ -35,7 +36,7 @@ post_one(struct lane *lane, uint64_t now, bool signaled, bool more, char why[sta
 		initiator_stamp(lane, sequence);
 	if (load->verify && kind->reads_target)
 		initiator_clear(lane, sequence);
-	lane->posted_at[sequence % load->depth] = now;
+	lane->since[sequence % load->depth] = since;
 	if (kind->post(lane, sequence, flags))
 		return why_rpma(why, kind->name);
 	lane->posted++;
@@ -59,7 +60,7 @@ room(const struct lane *lane)
 	return batch;
 }
 
-/* posts as many whole batches as there is room for; sets *progress if it posted one */
+/* posts as many whole batches as there is room for, and as are due; sets *progress if it posted one */
 static bool
 fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 {
@@ -67,10 +68,16 @@ fill(struct lane *lane, bool *progress, char why[static WHY_MAX])
 		uint64_t batch = room(lane);
 		if (batch == 0)
 			return true;
+		uint64_t since = now_ns();
+		if (lane->initiator->load.rate > 0) {
+			uint64_t due = pace_due(&lane->pace, lane->posted);
+			if (due > since)
+				return true;
+			since = due; /* its latency counts from here, however late it is posted */
+		}
 		*progress = true;
-		uint64_t now = now_ns();
 		for (uint64_t i = 0; i < batch; i++)
-			if (!post_one(lane, now, is_signaled(lane, lane->posted), i + 1 < batch, why))
+			if (!post_one(lane, since, is_signaled(lane, lane->posted), i + 1 < batch, why))
 				return false;
 	}
 }
@@ -81,7 +88,7 @@ retire(struct worker *worker, struct lane *lane, uint64_t sequence, uint64_t now
 {
 	const struct load *load = &lane->initiator->load;
 	if (worker->phase == PHASE_MEASURE) {
-		histogram_add(&worker->latency, now - lane->posted_at[sequence % load->depth]);
+		histogram_add(&worker->latency, now - lane->since[sequence % load->depth]);
 		worker->ops += sequence + 1 - lane->done;
 		worker->end_ns = now;
 	}
@@ -191,6 +198,16 @@ is_limit_reached(const struct worker *worker)
 }
 
 static void
+begin_pace(const struct worker *worker, uint64_t now)
+{
+	const struct load *load = &worker->run->initiator->load;
+	for (struct lane *lane = next_lane(worker, NULL); load->rate > 0 && lane;
+		lane = next_lane(worker, lane))
+		pace_begin(&lane->pace, load->rate, (double)lane->index / load->connections, now,
+			lane->posted);
+}
+
+static void
 begin_measuring(struct worker *worker)
 {
 	uint64_t count = worker->run->count;
@@ -199,7 +216,29 @@ begin_measuring(struct worker *worker)
 	worker->phase = PHASE_MEASURE;
 	worker->begin_ns = now_ns();
 	worker->end_ns = worker->begin_ns;
+	begin_pace(worker, worker->begin_ns);
 	atomic_fetch_add(&worker->run->entered, 1);
+}
+
+/*
+ * Waits for completions; if none is to come, for the next operation that is due. An operation that is in flight is
+ * signaled or answered, and it completes even if the connection breaks, so the phase need not be checked meanwhile.
+ * If the target gives up, run_abort() ends the connection.
+ */
+static void
+rest(struct worker *worker)
+{
+	bool is_paced = worker->run->initiator->load.rate > 0, is_idle = true;
+	uint64_t due_ns = WAITS_NO_LIMIT;
+	for (struct lane *lane = next_lane(worker, NULL); is_paced && lane; lane = next_lane(worker, lane)) {
+		is_idle &= lane->posted == lane->done;
+		if (room(lane) > 0 && pace_due(&lane->pace, lane->posted) < due_ns)
+			due_ns = pace_due(&lane->pace, lane->posted);
+	}
+	if (is_paced && is_idle && due_ns != WAITS_NO_LIMIT)
+		waits_until(due_ns);
+	else
+		waits_for_any(&worker->waits, due_ns);
 }
 
 /* posts and collects what it can; false after a failure. *is_over: there is nothing more to do. */
@@ -212,12 +251,8 @@ turn(struct worker *worker, bool *is_over, char why[static WHY_MAX])
 			return false;
 	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
 	*is_over = !progress && is_limit_reached(worker);
-	/*
-	 * An operation that is signaled or answered is in flight, and it completes even if the connection breaks, so
-	 * the phase need not be checked meanwhile. If the target gives up, run_abort() ends the connection.
-	 */
 	if (!progress && !*is_over)
-		waits_for_any(&worker->waits);
+		rest(worker);
 	return true;
 }
 
@@ -251,6 +286,10 @@ worker_main(void *arg)
 	char why[WHY_MAX];
 	(void)pthread_setname_np(pthread_self(), "perf-worker");
 	const struct load *load = &worker->run->initiator->load;
+	/* the kernel may let a thread sleep 50 us longer than it asked for, which is more than an operation takes */
+	if (load->rate > 0)
+		(void)prctl(PR_SET_TIMERSLACK, 1);
+	begin_pace(worker, now_ns());
 	bool good = waits_open(&worker->waits, load->wait, load->connections, why);
 	for (struct lane *lane = next_lane(worker, NULL); good && lane; lane = next_lane(worker, lane))
 		waits_add(&worker->waits, lane->cq, lane->cq_fd);
