@@ -79,8 +79,8 @@ figure_idle_cpu() { connections 3 1 2; }
 
 # ---- the bare kernel, with nothing on top ----
 
-figure_tcp_spin() { limited "$programs/bench-tcp-pingpong" spin 64 "$seconds"; }
-figure_tcp_block() { limited "$programs/bench-tcp-pingpong" block 64 "$seconds"; }
+figure_tcp_spin() { limited "$programs/bench-tcp-pingpong" spin 64 "$seconds" | cut -d' ' -f1; }
+figure_tcp_block() { limited "$programs/bench-tcp-pingpong" block 64 "$seconds" | cut -d' ' -f1; }
 figure_msync() { limited "$programs/bench-msync" "$directory" 4096 "$seconds"; }
 figure_process_vm() { limited "$programs/bench-process-vm" 64 "$seconds" | cut -d' ' -f1; }
 figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds" | cut -d' ' -f2; }

@@ -4,10 +4,13 @@
 /*
  * tcp_pingpong.c -- the time TCP itself takes for a round trip, with nothing on top
  *
- *	bench-tcp-pingpong spin|block <bytes> <seconds>    prints microseconds per round trip (mean)
+ *	bench-tcp-pingpong spin|block|poll <bytes> <seconds>
+ *
+ * Prints microseconds per round trip: the mean, the median, and what 99 % of them do not exceed.
  *
  * Two processes send the same bytes there and back over one connection on the loopback interface. "spin":
- * both sides read repeatedly without blocking; "block": both sides sleep in the kernel until data arrives.
+ * both sides read repeatedly without blocking; "block": both sides sleep in recv(2) until data arrives; "poll":
+ * both sides sleep in poll(2), as an event loop does, and then read without blocking.
  */
 
 #include "bench.h"
@@ -15,14 +18,19 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "histogram.h"
+
 #define BYTES_MAX (1 << 20)
-#define TRIPS_PER_LOOK 64 /* round trips between two looks at the clock */
+
+/* how both sides wait for bytes */
+enum way { WAY_SPIN, WAY_BLOCK, WAY_POLL, WAY_COUNT };
 
 static unsigned char buffer[BYTES_MAX];
 
@@ -43,11 +51,21 @@ send_all(int fd, size_t len)
 	}
 }
 
+static void
+wait_readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
+		bench_die("poll");
+}
+
 /* false: the other side has closed the connection */
 static bool
-receive_all(int fd, size_t len)
+receive_all(int fd, size_t len, enum way way)
 {
 	for (size_t done = 0; done < len;) {
+		if (way == WAY_POLL)
+			wait_readable(fd);
 		ssize_t n = recv(fd, buffer + done, len - done, 0);
 		if (n == 0)
 			return false;
@@ -59,53 +77,66 @@ receive_all(int fd, size_t len)
 }
 
 static void
-prepare(int fd, bool spins)
+prepare(int fd, enum way way)
 {
 	int on = 1;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
 		bench_die("TCP_NODELAY");
-	if (spins && fcntl(fd, F_SETFL, O_NONBLOCK))
+	if (way != WAY_BLOCK && fcntl(fd, F_SETFL, O_NONBLOCK))
 		bench_die("O_NONBLOCK");
 }
 
 static void
-echo(const struct sockaddr_in *addr, size_t len, bool spins)
+echo(const struct sockaddr_in *addr, size_t len, enum way way)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
 		bench_die("connect");
-	prepare(fd, spins);
-	while (receive_all(fd, len))
+	prepare(fd, way);
+	while (receive_all(fd, len, way))
 		send_all(fd, len);
 	close(fd);
 }
 
-/* the mean time of a round trip, measured for this many seconds */
-static double
-measure(int fd, size_t len, double seconds)
+/* makes round trips for this many seconds; h gets the time of each in ns */
+static void
+measure(int fd, size_t len, enum way way, double seconds, struct histogram *h)
 {
 	double begin = bench_now_s(), now = begin;
-	unsigned long trips = 0;
 	while (now - begin < seconds) {
-		for (int i = 0; i < TRIPS_PER_LOOK; i++) {
-			send_all(fd, len);
-			if (!receive_all(fd, len)) {
-				fprintf(stderr, "the other side has gone\n");
-				exit(1);
-			}
+		double sent = now;
+		send_all(fd, len);
+		if (!receive_all(fd, len, way)) {
+			fprintf(stderr, "the other side has gone\n");
+			exit(1);
 		}
-		trips += TRIPS_PER_LOOK;
 		now = bench_now_s();
+		histogram_add(h, (uint64_t)((now - sent) * 1e9));
 	}
-	return (now - begin) / (double)trips * 1e6;
+}
+
+/* WAY_COUNT: no such way */
+static enum way
+parse_way(const char *text)
+{
+	static const char *const names[WAY_COUNT] = {
+		[WAY_SPIN] = "spin",
+		[WAY_BLOCK] = "block",
+		[WAY_POLL] = "poll",
+	};
+	int way = 0;
+	while (way < WAY_COUNT && strcmp(text, names[way]) != 0)
+		way++;
+	return (enum way)way;
 }
 
 int
 main(int argc, char *argv[])
 {
-	bool spins = argc == 4 && strcmp(argv[1], "spin") == 0;
-	if (argc != 4 || (!spins && strcmp(argv[1], "block") != 0)) {
-		fprintf(stderr, "usage: bench-tcp-pingpong spin|block <bytes> <seconds>\n");
+	static struct histogram warm_up, trips;
+	enum way way = argc == 4 ? parse_way(argv[1]) : WAY_COUNT;
+	if (way == WAY_COUNT) {
+		fprintf(stderr, "usage: bench-tcp-pingpong spin|block|poll <bytes> <seconds>\n");
 		return 2;
 	}
 	size_t len = (size_t)bench_number(argv[2], 1, BYTES_MAX);
@@ -123,15 +154,18 @@ main(int argc, char *argv[])
 		bench_die("fork");
 	if (child == 0) {
 		close(listener);
-		echo(&addr, len, spins);
+		echo(&addr, len, way);
 		_exit(0);
 	}
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0)
 		bench_die("accept");
-	prepare(fd, spins);
-	(void)measure(fd, len, BENCH_WARM_UP_S);
-	printf("%.3f\n", measure(fd, len, seconds));
+	prepare(fd, way);
+	measure(fd, len, way, BENCH_WARM_UP_S, &warm_up);
+	measure(fd, len, way, seconds, &trips);
+	printf("%.3f %.3f %.3f\n", histogram_mean(&trips) / 1e3,
+		(double)histogram_quantile(&trips, 0.5) / 1e3,
+		(double)histogram_quantile(&trips, 0.99) / 1e3);
 	close(fd);
 	close(listener);
 	(void)waitpid(child, NULL, 0);
