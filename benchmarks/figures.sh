@@ -5,49 +5,131 @@
 
 # figures.sh -- each figure of benchmarks/run, measured once; to be sourced
 #
-# figure_<name> prints one number; its unit is in the table of benchmarks/run. Latencies are means of whole round
-# trips in microseconds. Throughput is in 10^6 bytes of payload per second. A failure is reported on standard error
-# and by the status. The sourcing script sets $build, $addr, $directory and $seconds, the time in seconds that one
+# figure_<name> prints one number; its unit is in the table of benchmarks/run. A latency is up to three numbers in
+# microseconds: the mean of whole round trips, the median, and what 99 % do not exceed. The table names the second and
+# third by <name>.p50 and <name>.p99. Throughput is in 10^6 bytes of payload per second. A failure is reported on standard
+# error and by the status. The sourcing script sets $build, $addr, $directory and $seconds, the time in seconds that one
 # program measures.
 
 perf=$build/tools/rpma-perf
 programs=$build/benchmarks
 
 out_of_time=124 # the status of a program that was stopped because its time was over
+around=()       # a command that runs the programs
 
 # runs in the foreground, so that an interrupt from the terminal reaches the program as well
 limited()
 {
-	timeout --foreground 60 "$@"
+	timeout --foreground 60 "${around[@]}" "$@"
+}
+
+# on_one_processor <command of a figure...>
+on_one_processor()
+{
+	local around=(taskset -c 0)
+	"$@"
+}
+
+computing=() # processes that only compute
+stop_computing()
+{
+	if ((${#computing[@]} > 0)); then
+		kill "${computing[@]}" 2>/dev/null || true
+		wait "${computing[@]}" 2>/dev/null || true
+		computing=()
+	fi
+}
+
+# beside_load <command of a figure...>: beside two processes that only compute. They end with the shell that started them,
+# even if that is killed.
+beside_load()
+{
+	local status=0
+	trap stop_computing EXIT # this runs in a subshell: that of the figure
+	for _ in 1 2; do
+		setpriv --pdeathsig KILL awk 'BEGIN { while (1) n++ }' </dev/null >/dev/null &
+		computing+=($!)
+	done
+	"$@" || status=$?
+	stop_computing
+	return "$status"
 }
 
 # ---- our own ----
 
-# ours <jq path in the result> <rpma-perf option...>
+# ours <jq filter of the result> <rpma-perf option...>
 ours()
 {
 	local what=$1
 	shift
-	limited "$perf" local "$addr" --device soft --duration "$seconds" --json "$@" | jq -e ".results[0].$what"
+	limited "$perf" local "$addr" --device soft --duration "$seconds" --json "$@" | jq -er ".results[0] | $what"
 }
 
-figure_write() { ours latency_us.mean; }
-figure_read() { ours latency_us.mean --op read; }
-figure_write_wait() { SOFTRDMA_SPIN_US=0 ours latency_us.mean --wait; }
-figure_write_wait_spin() { ours latency_us.mean --wait; }
-figure_write_rate() { ours ops_per_s --depth 64 --batch 16; }
-figure_write_1m() { ours mb_per_s --size 1m --depth 4; }
-figure_write_1m_crc() { SOFTRDMA_CRC=1 ours mb_per_s --size 1m --depth 4; }
-figure_read_1m() { ours mb_per_s --op read --size 1m --depth 4; }
-figure_write_flush() { ours latency_us.mean --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
+latency='.latency_us | "\(.mean) \(.p50) \(.p99)"'
+cq_wait=(--wait cq_wait --target-waits cq_wait)
+# a send of sixteen asks for its completion, since answers say that it has arrived
+ping_pong=(--op ping-pong --signal-every 16)
+
+figure_write() { ours "$latency"; }
+figure_read() { ours "$latency" --op read; }
+figure_write_16() { ours "$latency" --depth 16; }
+figure_write_64() { ours "$latency" --depth 64; }
+figure_write_wait() { SOFTRDMA_SPIN_US=0 ours "$latency" --wait; }
+figure_write_wait_spin() { ours "$latency" --wait; }
+figure_write_to_cq_wait() { ours "$latency" --target-waits cq_wait; }
+figure_write_to_fd() { ours "$latency" --target-waits fd; }
+figure_write_cq_wait() { ours "$latency" "${cq_wait[@]}"; }
+figure_ping_cq_wait() { ours "$latency" "${ping_pong[@]}" "${cq_wait[@]}"; }
+figure_ping_fd() { ours "$latency" "${ping_pong[@]}" --wait fd --target-waits fd; }
+figure_write_rate() { ours .ops_per_s --depth 64 --batch 16; }
+figure_plain_rate() { ours .ops_per_s --depth 64; }
+figure_plain_rate_16() { ours .ops_per_s --depth 64 --signal-every 16; }
+figure_write_1m() { ours .mb_per_s --size 1m --depth 4; }
+figure_write_1m_crc() { SOFTRDMA_CRC=1 ours .mb_per_s --size 1m --depth 4; }
+figure_read_1m() { ours .mb_per_s --op read --size 1m --depth 4; }
+figure_write_flush() { ours "$latency" --op write_flush --flush-type persistent --size 4k --memory "$directory"; }
+
+# another build of rpma-perf, with its own library
+figure_baseline_rate()
+{
+	local perf=$BASELINE_PERF
+	figure_write_rate
+}
+
+figure_one_write_poll() { on_one_processor ours .ops_per_s --target-waits poll; }
+figure_one_write_cq_wait() { on_one_processor ours .ops_per_s "${cq_wait[@]}"; }
+figure_one_ping_poll() { on_one_processor ours .ops_per_s "${ping_pong[@]}"; }
+figure_one_ping_cq_wait() { on_one_processor ours .ops_per_s "${ping_pong[@]}" "${cq_wait[@]}"; }
+
+# the program of the target of a write serves something else
+figure_busy_write_poll() { beside_load ours "$latency"; }
+figure_busy_write_cq_wait() { beside_load ours "$latency" --wait cq_wait; }
+figure_busy_write_fd() { beside_load ours "$latency" --wait fd; }
+figure_busy_ping_poll() { beside_load ours "$latency" "${ping_pong[@]}"; }
+figure_busy_ping_cq_wait() { beside_load figure_ping_cq_wait; }
+figure_busy_ping_fd() { beside_load figure_ping_fd; }
+
+# percent of a processor that the initiator and the target take for 1,000 writes per second
+paced_percent()
+{
+	ours '"\(.cpu_us_per_op * .ops_per_s / 1e4) \(.target_cpu_us_per_op * .ops_per_s / 1e4)"' --rate 1000 --wait cq_wait
+}
+
+# the same, less what they take if the device never looks for more work; the second number is the target's
+figure_paced_cpu()
+{
+	local spinning sleeping
+	spinning=$(paced_percent) && sleeping=$(SOFTRDMA_SPIN_US=0 paced_percent) &&
+		awk '{ print $1 - $3, $2 - $4 }' <<<"$spinning $sleeping"
+}
 
 # A shared mapping of a file in memory is like a file of persistent memory to two processes. A write that is copied at
 # once waits for nothing, so one in flight is enough; more would only use more memory than the yardsticks do.
-figure_shared_write() { SOFTRDMA_SAME_HOST=2 ours latency_us.mean --memory /dev/shm; }
-figure_shared_write_1m() { SOFTRDMA_SAME_HOST=2 ours mb_per_s --size 1m --memory /dev/shm; }
+figure_shared_write() { SOFTRDMA_SAME_HOST=2 ours "$latency" --memory /dev/shm; }
+figure_shared_write_1m() { SOFTRDMA_SAME_HOST=2 ours .mb_per_s --size 1m --memory /dev/shm; }
 # memory that only the kernel can reach
-figure_process_write() { SOFTRDMA_SAME_HOST=1 ours latency_us.mean; }
-figure_process_write_1m() { SOFTRDMA_SAME_HOST=1 ours mb_per_s --size 1m; }
+figure_process_write() { SOFTRDMA_SAME_HOST=1 ours "$latency"; }
+figure_process_write_1m() { SOFTRDMA_SAME_HOST=1 ours .mb_per_s --size 1m; }
 
 # connections need a few descriptors each
 many_descriptors()
@@ -55,12 +137,12 @@ many_descriptors()
 	ulimit -Sn "$(ulimit -Hn)"
 }
 
-figure_rate_8() { ours ops_per_s --connections 8 --depth 16 --batch 16; }
+figure_rate_8() { ours .ops_per_s --connections 8 --depth 16 --batch 16; }
 figure_rate_1000()
 {
 	(
 		many_descriptors
-		ours ops_per_s --connections 1000 --depth 16 --batch 16
+		ours .ops_per_s --connections 1000 --depth 16 --batch 16
 	)
 }
 
@@ -79,8 +161,14 @@ figure_idle_cpu() { connections 3 1 2; }
 
 # ---- the bare kernel, with nothing on top ----
 
-figure_tcp_spin() { limited "$programs/bench-tcp-pingpong" spin 64 "$seconds" | cut -d' ' -f1; }
-figure_tcp_block() { limited "$programs/bench-tcp-pingpong" block 64 "$seconds" | cut -d' ' -f1; }
+# tcp <way of waiting>
+tcp() { limited "$programs/bench-tcp-pingpong" "$1" 64 "$seconds"; }
+figure_tcp_spin() { tcp spin; }
+figure_tcp_block() { tcp block; }
+figure_tcp_poll() { tcp poll; }
+figure_busy_tcp_spin() { beside_load tcp spin; }
+figure_busy_tcp_block() { beside_load tcp block; }
+figure_busy_tcp_poll() { beside_load tcp poll; }
 figure_msync() { limited "$programs/bench-msync" "$directory" 4096 "$seconds"; }
 figure_process_vm() { limited "$programs/bench-process-vm" 64 "$seconds" | cut -d' ' -f1; }
 figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds" | cut -d' ' -f2; }
@@ -165,3 +253,28 @@ figure_ucx_write_1m() { ucx tcp ucp_put_bw 1048576 500 -O 4 | megabytes 1048576;
 figure_ucx_read_1m() { ucx tcp ucp_get 1048576 500 -O 4 | megabytes 1048576; }
 figure_ucx_shared() { ucx posix,cma ucp_put_lat 64 500000 | awk '{ print $1 }'; }
 figure_ucx_shared_1m() { ucx posix,cma ucp_put_bw 1048576 10000 | megabytes 1048576; }
+
+# ---- programs of verbs, on our device ----
+
+# perftest <size> <program> <option...>: the line of figures. These programs measure the processor's clock first. On a
+# machine that is busy they may fail to, over any device, and print no figures.
+perftest()
+{
+	local size=$1 command="utils/softrdma-run ${*:2} -F -s $1 -p PORT" line
+	export SOFTRDMA_LIBRARY=$PWD/$build/src/libsoftrdma.so.0
+	for _ in 1 2 3; do
+		line=$(against "$command" "$command $addr" | awk -v size="$size" '$1 == size && NF >= 5') || return
+		if [[ -n $line ]]; then
+			echo "$line"
+			return
+		fi
+	done
+	echo "$2 has printed no figures" >&2
+	return 1
+}
+
+# the average, the typical latency, and what 99 % do not exceed: each is that of one way
+figure_ib_write_lat() { perftest 8 ib_write_lat -R -n 10000 | awk '{ print $6, $5, $8 }'; }
+# its MB are 2^20 bytes
+figure_ib_read_bw_cm() { perftest 1048576 ib_read_bw -R -n 2000 | awk '{ print $4 * 1.048576 }'; }
+figure_ib_read_bw() { perftest 1048576 ib_read_bw -n 2000 | awk '{ print $4 * 1.048576 }'; }

@@ -33,8 +33,9 @@ packaging_packages=(dpkg-dev lintian mmdebstrap)
 # for the RDMA lab: an emulator, and what makes the systems that run in it
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
 
-# for benchmarks/run: what reads the JSON of rpma-perf, and what its figures are compared with
-benchmark_packages=(jq iperf3 libfabric-bin ucx-utils)
+# for benchmarks/run: what reads the JSON of rpma-perf, what its figures are compared with, programs of verbs that it
+# measures, and what binds programs to a processor and to their parent
+benchmark_packages=(jq iperf3 libfabric-bin ucx-utils perftest util-linux)
 
 # for tests/others: suites of others, and what builds those that Debian has only as source
 others_packages=(python3-pyverbs rdma-core ibverbs-providers fio perftest openmpi-bin libopenmpi-dev ucx-utils iproute2 jq

@@ -23,9 +23,10 @@ expect 2 "5 rounds at least" "$run" --write --rounds 4
 expect 2 "all rows" "$run" --write --only write
 expect 2 "" "$run" --rounds many
 expect 0 "" "$run" --list
-for name in write wait connections idle instructions; do
-	grep -q "^$name " "$work/out" || fail "--list has no $name"
+for name in write wait connections idle instructions 'event loop' 'busy machine'; do
+	grep -q "^$name  " "$work/out" || fail "--list has no $name"
 done
+expect 2 "no row \"event\"" "$run" --only event
 
 # rounds <figure> <value...>
 rounds()
@@ -36,7 +37,7 @@ rounds()
 	done
 }
 echo "about 5 0.10" >"$data"
-rounds write 100 1 3 1.5 2
+rounds write "100 100 100" "1 9 20" "3 10 30" "1.5 10 30" "2 10 40"
 rounds libfabric 4 5 4 1 4
 rounds tcp_spin 1 1 1 1 1
 rounds write_wait 1.1e1 11 11
@@ -49,6 +50,11 @@ rounds idle_memory 64.4
 rounds connects 2000
 rounds rate_1000 70
 rounds rate_8 100
+rounds ping_fd "21 19 70" "20 18.5 60" "19 18 50"
+rounds tcp_poll "18 17 30"
+rounds write_16 "30 20.5 61"
+rounds paced_cpu "0.5 2.5"
+rounds read 3
 
 # has <text>: a line of the table
 has()
@@ -56,8 +62,8 @@ has()
 	grep -qF -- "$1" "$work/out" || fail "no \"$1\" in: $(cat "$work/out")"
 }
 expect 0 "" "$run" --rounds 0
-has '| 2.00 us | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 0.50 | <= 0.85 | yes |'
-has '| 2.00 us | 1.00 us (bare TCP ping-pong, both sides spin) | 2.00 | <= 1.3 | **no** |'
+has '| 2.00 us, p99 30.0 | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 0.50 | <= 0.85 | yes |'
+has '| 2.00 us, p99 30.0 | 1.00 us (bare TCP ping-pong, both sides spin) | 2.00 | <= 1.3 | **no** |'
 # a goal that is only just reached
 has '| 11.0 us | 10.0 us (bare TCP ping-pong, both sides block) | 1.10 | <= 1.1 | yes |'
 has '| 70.0 /s | 100 /s (the same over 8) | 0.70 | >= 0.7 | yes |'
@@ -69,12 +75,35 @@ has '| 8.00 us | 4.00 us (2 x `fi_pingpong -p tcp -e msg`) | 2.00 | - | - |'
 has '| 5000000 /s | `ucx_perftest -t ucp_put_bw`, tcp | - | >= 8 | not measured |'
 has '| 1 MiB writes, 4 in flight | - | `iperf3`, one stream | - | >= 0.95 | not measured |'
 has '| - | - | - | <= 10 ms | not measured |'
+# of a latency with three numbers each is a figure of its own, and p99 stands beside the others
+has '| 20.0 us, p99 60.0 | 18.0 us, p99 30.0 (bare TCP ping-pong, both sides in `poll`) | 1.11 | <= 1.3 | yes |'
+has '| 60.0 us | 18.5 us, p99 60.0 (their median) | 3.24 | <= 3 | **no** |'
+has '| 20.5 us, p99 61.0 | 10.0 us, p99 30.0 (one in flight) | 2.05 | <= 2 | **no** |'
+has '| 0.50 % | - | - | <= 2 % | yes |'
+has '| 2.50 % | - | - | <= 2 % | **no** |'
+# one of two yardsticks: 0.85 of libfabric, unless bare TCP is above that
+has '| 3.00 us | 3.40 us (0.85 x `fi_pingpong`; 1.1 x bare TCP where that alone is above it) | 0.88 | <= 1 | yes |'
+# each group once, before its rows
+(($(grep -c '^| \*\*polling\*\* | | | | | |$' "$work/out") == 1)) || fail "no heading of a group: $(cat "$work/out")"
 has 'rounds: 5'
 ! grep -q "Other programs ran" "$work/out" || fail "a machine that was idle is called busy"
 
 expect 1 "" "$run" --rounds 0 --strict
 expect 0 "" "$run" --rounds 0 --strict --only flush
-(($(grep -c '^|' "$work/out") == 3)) || fail "--only shows more than its row"
+(($(grep -c '^|' "$work/out") == 4)) || fail "--only shows more than its row and its group"
+expect 1 "" "$run" --rounds 0 --strict --only "event loop"
+(($(grep -c '^|' "$work/out") == 6)) || fail "--only does not show three rows of a group: $(cat "$work/out")"
+! grep -qF '**polling**' "$work/out" || fail "--only shows another group"
+sed -i '/^tcp_spin/s/ .*/ 3.5/' "$data"
+expect 0 "" "$run" --rounds 0 --only read
+has '| 3.00 us | 3.85 us (0.85 x `fi_pingpong`; 1.1 x bare TCP where that alone is above it) | 0.78 | <= 1 | yes |'
+# plain posts have a goal only beside an older build
+rounds plain_rate 4750000
+rounds baseline_rate 5000000
+expect 0 "" "$run" --rounds 0 --only plain
+has '| 4750000 /s | 5000000 /s (batches of 16) | 0.95 | - | - |'
+expect 0 "" env BASELINE_PERF=/nowhere/rpma-perf "$run" --rounds 0 --only plain
+has '| 4750000 /s | 5000000 /s (batches of 16, older build) | 0.95 | >= 0.9 | yes |'
 expect 1 "" "$run" --rounds 0 --strict --only flush --only rate
 sed -i 's/^about.*/about 5 1.5/' "$data"
 expect 0 "" "$run" --rounds 0
