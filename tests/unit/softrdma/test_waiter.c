@@ -525,6 +525,7 @@ test_signal_while_it_is_busy(void **state)
 	struct sigaction before;
 	pthread_t thread;
 	int error = 0;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
 	channel_init();
 	pair_init_with(&p, event_cq);
 	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
@@ -546,6 +547,7 @@ test_signal_while_it_is_busy(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 	pair_fini(&p);
 	channel_fini();
+	unsetenv("SOFTRDMA_SPIN_US");
 }
 
 /* what the thread blocks is the same after a wait */
