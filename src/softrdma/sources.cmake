@@ -33,6 +33,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/samehost/direct.c
 	softrdma/samehost/local_peer.c
 	softrdma/engine/connection.c
+	softrdma/engine/deadlines.c
 	softrdma/engine/engine.c
 	softrdma/engine/fault_inject.c
 	softrdma/engine/flush_worker.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* connection.c -- the socket of a link: receives for it, sends for it, and keeps its deadlines */
+/* connection.c -- the socket of a link: receives for it, sends for it, and sets its deadlines */
 
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +21,6 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
-#include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/samehost/direct.h"
@@ -637,35 +636,6 @@ softrdma_connection_receive_posted(struct softrdma_link *link)
 		softrdma_connection_send(link);
 	}
 	pthread_mutex_unlock(&link->lock);
-}
-
-/* --- deadlines --- */
-
-static void
-look_at_deadlines(struct softrdma_connection *conn, const void *arg)
-{
-	struct softrdma_link *link = &conn->link;
-	const uint64_t now_ns = *(const uint64_t *)arg;
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (softrdma_timer_has_expired(&conn->deadline, now_ns)) {
-		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not respond in time: connection closed");
-		softrdma_connection_stream_ended(conn);
-	}
-	if (link->requester.waiting && softrdma_timer_has_expired(&conn->rnr_timer, now_ns)) {
-		softrdma_requester_fail(&link->requester, IBV_WC_RNR_RETRY_EXC_ERR);
-		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
-		softrdma_connection_send(link);
-	}
-	if (softrdma_timer_has_expired(&conn->absence_timer, now_ns)) {
-		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
-		softrdma_connection_send(link);
-	}
-}
-
-void
-softrdma_connections_tick(uint64_t now_ns)
-{
-	softrdma_links_for_each(look_at_deadlines, &now_ns);
 }
 
 /* --- beginning and end --- */

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * connection.h -- the socket of a link: receives for it, sends for it, and keeps its deadlines
+ * connection.h -- the socket of a link: receives for it, sends for it, and sets its deadlines
  *
  * A connection is a link (link.h) with what its socket needs. Each link of the device is one:
  * softrdma_connection_of() finds it. The caller holds the link's lock unless stated otherwise.
@@ -89,9 +89,6 @@ softrdma_connection_of(struct softrdma_link *link)
 
 /* creates a connection without a socket, and gives its link; NULL: no memory. No lock. */
 struct softrdma_link *softrdma_connection_new(void);
-
-/* looks at the deadlines of all connections, at the beat of deadlines. No lock held. */
-void softrdma_connections_tick(uint64_t now_ns);
 
 /*
  * Takes over a connected socket and its TLS (NULL: none), also if this fails. Without TLS the stream consists of records

@@ -9,6 +9,7 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/io.h"
@@ -35,7 +36,7 @@ static const struct softrdma_engine_calls calls = {
 	.end = softrdma_registry_die,
 	.tick = {
 		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
-		[SOFTRDMA_BEAT_DEADLINES] = softrdma_connections_tick,
+		[SOFTRDMA_BEAT_DEADLINES] = softrdma_deadlines_tick,
 	},
 	.ring = softrdma_fault_inject_alarm,
 	.before_sleep = softrdma_pending_sockets_pause,
