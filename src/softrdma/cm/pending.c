@@ -416,7 +416,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 static void
 set_try_again(struct softrdma_listener *listener, bool again)
 {
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, again - listener->try_again);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, again - listener->try_again);
 	listener->try_again = again;
 }
 

@@ -42,6 +42,12 @@ connection_of_watched(struct softrdma_watched *watched)
 		offsetof(struct softrdma_connection, watched));
 }
 
+static int
+epoll_of(const struct softrdma_connection *conn)
+{
+	return softrdma_engine_epoll(softrdma_engine_of(&conn->watched));
+}
+
 /* --- receiving --- */
 
 int
@@ -52,7 +58,7 @@ softrdma_connection_watch_again(struct softrdma_connection *conn)
 		ev.events |= EPOLLIN | EPOLLRDHUP;
 	if (conn->reader != SOFTRDMA_READER_POLLER && conn->wants_space)
 		ev.events |= EPOLLOUT;
-	return epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_MOD, conn->fd, &ev);
+	return epoll_ctl(epoll_of(conn), EPOLL_CTL_MOD, conn->fd, &ev);
 }
 
 /*
@@ -438,7 +444,8 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 		const uint32_t served = link->frames_received - frames;
 		/* bounds frames too: those without payload cost time and no bytes. Work of other connections may wait unseen. */
 		if (served >= SOFTRDMA_RX_FRAMES_MAX ||
-			(served >= SOFTRDMA_RX_FRAMES && softrdma_engine_has_queued()))
+			(served >= SOFTRDMA_RX_FRAMES &&
+				softrdma_engine_has_queued(softrdma_engine_of(&conn->watched))))
 			break;
 	}
 	if (progress)
@@ -571,7 +578,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);
 	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
-	if (epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_ADD, fd, &ev) != 0) {
+	if (epoll_ctl(epoll_of(conn), EPOLL_CTL_ADD, fd, &ev) != 0) {
 		ret = errno;
 		conn->fd = -1;
 		drop_stream(conn);
@@ -615,7 +622,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	/* close() does not end the connection while a waiter polls the socket */
 	if (conn->reader == SOFTRDMA_READER_BORROWER)
 		shutdown(fd, SHUT_RDWR);
-	epoll_ctl(softrdma_engine_epoll(), EPOLL_CTL_DEL, fd, NULL);
+	epoll_ctl(epoll_of(conn), EPOLL_CTL_DEL, fd, NULL);
 	softrdma_engine_retire(&conn->watched);
 	softrdma_fork_close(fd);
 }

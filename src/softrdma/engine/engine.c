@@ -38,11 +38,12 @@ static const unsigned beat_ms[SOFTRDMA_BEATS] = {
 };
 
 /* guarded by the lock, unless stated otherwise */
-static struct {
+struct softrdma_engine {
 	pthread_mutex_t lock;
 	int epoll_fd;
 	int wake_fd;
 	pthread_t thread;
+	const struct softrdma_engine_calls *calls; /* the thread has a copy, which a fork leaves */
 	bool running, stopping;
 	uint64_t spin_ns;
 	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
@@ -52,59 +53,72 @@ static struct {
 	atomic_int timed[SOFTRDMA_BEATS];              /* peeked at without the lock */
 	void (*tickers[TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
 	uint64_t alarm_ns;                             /* the earliest one; 0: none */
-} engine = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.epoll_fd = -1,
-	.wake_fd = -1,
+
+	/*
+	 * The object from which the thread expects more input while it does not sleep (busy polling). To receive right
+	 * away costs less than to ask epoll first. The kernel still reports the input, so nothing is lost when this ends.
+	 * The thread's own, so without the lock.
+	 */
+	struct {
+		struct softrdma_watched *watched; /* referenced; NULL: none */
+		unsigned events;                  /* in a row, at most BUSY_AFTER */
+		unsigned turns;                   /* that are left of BUSY_TURNS */
+	} busy;
 };
 
-/*
- * The object from which this thread expects more input while it does not sleep (busy polling). To receive right away
- * costs less than to ask epoll first. The kernel still reports the input, so nothing is lost when this ends.
- */
-static _Thread_local struct {
-	struct softrdma_watched *watched; /* referenced; NULL: none */
-	unsigned events;                  /* in a row, at most BUSY_AFTER */
-	unsigned turns;                   /* that are left of BUSY_TURNS */
-} busy;
+#define NO_ENGINE \
+	{ \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 \
+	}
+
+static struct softrdma_engine first = NO_ENGINE;
 
 void
 softrdma_engine_after_fork(void)
 {
-	softrdma_fork_keep(engine.work);
-	softrdma_fork_keep(engine.retired);
-	softrdma_fork_keep(busy.watched);
-	memset(&engine, 0, sizeof(engine));
-	memset(&busy, 0, sizeof(busy));
-	engine.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	engine.epoll_fd = engine.wake_fd = -1;
+	softrdma_fork_keep(first.work);
+	softrdma_fork_keep(first.retired);
+	softrdma_fork_keep(first.busy.watched);
+	first = (struct softrdma_engine)NO_ENGINE;
+}
+
+struct softrdma_engine *
+softrdma_engine_first(void)
+{
+	return &first;
+}
+
+struct softrdma_engine *
+softrdma_engine_of(const struct softrdma_watched *watched)
+{
+	return watched->engine ? watched->engine : &first;
 }
 
 int
-softrdma_engine_epoll(void)
+softrdma_engine_epoll(const struct softrdma_engine *engine)
 {
-	return engine.epoll_fd;
+	return engine->epoll_fd;
 }
 
 uint64_t
 softrdma_engine_spin_ns(void)
 {
-	return engine.spin_ns;
+	return first.spin_ns;
 }
 
 static void
-wake_thread(void)
+wake_thread(const struct softrdma_engine *engine)
 {
 	const uint64_t one = 1;
-	while (write(engine.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(engine->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
 static void
-drain_wakes(void)
+drain_wakes(const struct softrdma_engine *engine)
 {
 	uint64_t count;
-	while (read(engine.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+	while (read(engine->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 }
 
@@ -113,24 +127,25 @@ drain_wakes(void)
 void
 softrdma_engine_retire(struct softrdma_watched *watched)
 {
-	pthread_mutex_lock(&engine.lock);
-	bool running = engine.running;
+	struct softrdma_engine *engine = softrdma_engine_of(watched);
+	pthread_mutex_lock(&engine->lock);
+	bool running = engine->running;
 	if (running) {
-		watched->retired_next = engine.retired;
-		engine.retired = watched;
+		watched->retired_next = engine->retired;
+		engine->retired = watched;
 	}
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_unlock(&engine->lock);
 	if (!running)
 		watched->release(watched);
 }
 
 static void
-release_retired(void)
+release_retired(struct softrdma_engine *engine)
 {
-	pthread_mutex_lock(&engine.lock);
-	struct softrdma_watched *watched = engine.retired;
-	engine.retired = NULL;
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_lock(&engine->lock);
+	struct softrdma_watched *watched = engine->retired;
+	engine->retired = NULL;
+	pthread_mutex_unlock(&engine->lock);
 	while (watched) {
 		struct softrdma_watched *next = watched->retired_next;
 		watched->release(watched);
@@ -143,73 +158,74 @@ release_retired(void)
 void
 softrdma_engine_queue(struct softrdma_watched *watched)
 {
-	pthread_mutex_lock(&engine.lock);
-	bool wake = engine.running && engine.work == NULL;
-	if (engine.running && !watched->queued) {
+	struct softrdma_engine *engine = softrdma_engine_of(watched);
+	pthread_mutex_lock(&engine->lock);
+	bool wake = engine->running && engine->work == NULL;
+	if (engine->running && !watched->queued) {
 		watched->queued = true;
 		watched->work_next = NULL;
 		watched->hold(watched);
-		if (engine.work)
-			engine.work_last->work_next = watched;
+		if (engine->work)
+			engine->work_last->work_next = watched;
 		else
-			engine.work = watched;
-		engine.work_last = watched;
-		atomic_fetch_add_explicit(&engine.work_count, 1, memory_order_relaxed);
+			engine->work = watched;
+		engine->work_last = watched;
+		atomic_fetch_add_explicit(&engine->work_count, 1, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_unlock(&engine->lock);
 	if (wake)
-		wake_thread();
+		wake_thread(engine);
 }
 
 bool
-softrdma_engine_has_queued(void)
+softrdma_engine_has_queued(const struct softrdma_engine *engine)
 {
-	return atomic_load_explicit(&engine.work_count, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&engine->work_count, memory_order_relaxed) > 0;
 }
 
 static struct softrdma_watched *
-take_work(void)
+take_work(struct softrdma_engine *engine)
 {
-	pthread_mutex_lock(&engine.lock);
-	struct softrdma_watched *watched = engine.work;
+	pthread_mutex_lock(&engine->lock);
+	struct softrdma_watched *watched = engine->work;
 	assert(watched); /* only this thread takes objects out, and at most as many as it has counted */
-	engine.work = watched->work_next;
-	atomic_fetch_sub_explicit(&engine.work_count, 1, memory_order_relaxed);
+	engine->work = watched->work_next;
+	atomic_fetch_sub_explicit(&engine->work_count, 1, memory_order_relaxed);
 	watched->queued = false;
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_unlock(&engine->lock);
 	return watched;
 }
 
 static void
-end_busy_polling(void)
+end_busy_polling(struct softrdma_engine *engine)
 {
-	if (busy.watched)
-		busy.watched->release(busy.watched);
-	busy.watched = NULL;
-	busy.events = 0;
+	if (engine->busy.watched)
+		engine->busy.watched->release(engine->busy.watched);
+	engine->busy.watched = NULL;
+	engine->busy.events = 0;
 }
 
 /* something has come for this object, and more may follow */
 static void
-expect_more_of(struct softrdma_watched *watched)
+expect_more_of(struct softrdma_engine *engine, struct softrdma_watched *watched)
 {
-	if (watched != busy.watched) {
-		end_busy_polling();
+	if (watched != engine->busy.watched) {
+		end_busy_polling(engine);
 		watched->hold(watched);
-		busy.watched = watched;
+		engine->busy.watched = watched;
 	}
-	if (busy.events < BUSY_AFTER)
-		busy.events++;
+	if (engine->busy.events < BUSY_AFTER)
+		engine->busy.events++;
 }
 
 static struct softrdma_turn
-take_turn(struct softrdma_watched *watched, uint32_t events)
+take_turn(struct softrdma_engine *engine, struct softrdma_watched *watched, uint32_t events)
 {
 	const struct softrdma_turn turn = watched->turn(watched, events);
 	if (turn.alone && turn.progress)
-		expect_more_of(watched);
-	else if (!turn.alone && watched == busy.watched)
-		end_busy_polling(); /* this may free the object */
+		expect_more_of(engine, watched);
+	else if (!turn.alone && watched == engine->busy.watched)
+		end_busy_polling(engine); /* this may free the object */
 	return turn;
 }
 
@@ -218,15 +234,15 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
  * wait for the next call. False: there was none.
  */
 static bool
-do_queued_work(unsigned most)
+do_queued_work(struct softrdma_engine *engine, unsigned most)
 {
-	pthread_mutex_lock(&engine.lock);
-	unsigned count = engine.work_count < most ? engine.work_count : most;
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_lock(&engine->lock);
+	unsigned count = engine->work_count < most ? engine->work_count : most;
+	pthread_mutex_unlock(&engine->lock);
 
 	for (unsigned i = 0; i < count; i++) {
-		struct softrdma_watched *watched = take_work();
-		take_turn(watched, 0);
+		struct softrdma_watched *watched = take_work(engine);
+		take_turn(engine, watched, 0);
 		watched->release(watched);
 	}
 	return count > 0;
@@ -237,35 +253,36 @@ do_queued_work(unsigned most)
 void
 softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns))
 {
+	struct softrdma_engine *engine = &first;
 	int at = 0;
-	pthread_mutex_lock(&engine.lock);
-	while (engine.tickers[at] && engine.tickers[at] != tick) {
+	pthread_mutex_lock(&engine->lock);
+	while (engine->tickers[at] && engine->tickers[at] != tick) {
 		at++;
 		assert(at < TICKERS_MAX);
 	}
-	engine.tickers[at] = tick;
-	pthread_mutex_unlock(&engine.lock);
+	engine->tickers[at] = tick;
+	pthread_mutex_unlock(&engine->lock);
 }
 
 void
-softrdma_engine_timed(enum softrdma_beat beat, int change)
+softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change)
 {
 	if (change == 0)
 		return;
-	pthread_mutex_lock(&engine.lock);
+	pthread_mutex_lock(&engine->lock);
 	/* below 0 if a log function has forked, and returned in the child to what the parent had timed */
-	const int sum = engine.timed[beat] + change;
+	const int sum = engine->timed[beat] + change;
 	const int timed = sum > 0 ? sum : 0;
-	atomic_store_explicit(&engine.timed[beat], timed, memory_order_relaxed);
-	pthread_mutex_unlock(&engine.lock);
+	atomic_store_explicit(&engine->timed[beat], timed, memory_order_relaxed);
+	pthread_mutex_unlock(&engine->lock);
 	if (change > 0 && timed == change)
-		wake_thread();
+		wake_thread(engine);
 }
 
 bool
 softrdma_engine_is_timed(enum softrdma_beat beat)
 {
-	return atomic_load_explicit(&engine.timed[beat], memory_order_relaxed) > 0;
+	return atomic_load_explicit(&first.timed[beat], memory_order_relaxed) > 0;
 }
 
 void
@@ -273,7 +290,7 @@ softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
 {
 	const bool was_set = softrdma_timer_is_set(timer);
 	timer->when_ns = softrdma_now_ns() + from_now_ns;
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, !was_set);
+	softrdma_engine_timed(&first, SOFTRDMA_BEAT_DEADLINES, !was_set);
 }
 
 void
@@ -290,28 +307,29 @@ softrdma_timer_clear(struct softrdma_timer *timer)
 {
 	const bool was_set = softrdma_timer_is_set(timer);
 	timer->when_ns = 0;
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -was_set);
+	softrdma_engine_timed(&first, SOFTRDMA_BEAT_DEADLINES, -was_set);
 }
 
 void
 softrdma_engine_alarm(uint64_t when_ns)
 {
-	pthread_mutex_lock(&engine.lock);
-	bool earlier = engine.alarm_ns == 0 || when_ns < engine.alarm_ns;
+	struct softrdma_engine *engine = &first;
+	pthread_mutex_lock(&engine->lock);
+	bool earlier = engine->alarm_ns == 0 || when_ns < engine->alarm_ns;
 	if (earlier)
-		engine.alarm_ns = when_ns;
-	pthread_mutex_unlock(&engine.lock);
+		engine->alarm_ns = when_ns;
+	pthread_mutex_unlock(&engine->lock);
 	if (earlier)
-		wake_thread();
+		wake_thread(engine);
 }
 
 /* connections that still wait for a time set the alarm again, and so wake this thread */
 static void
-ring_alarm(const struct softrdma_engine_calls *calls, uint64_t now_ns)
+ring_alarm(struct softrdma_engine *engine, const struct softrdma_engine_calls *calls, uint64_t now_ns)
 {
-	pthread_mutex_lock(&engine.lock);
-	engine.alarm_ns = 0; /* before the call, so that an alarm set meanwhile is not lost */
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_lock(&engine->lock);
+	engine->alarm_ns = 0; /* before the call, so that an alarm set meanwhile is not lost */
+	pthread_mutex_unlock(&engine->lock);
 	calls->ring(now_ns);
 }
 
@@ -341,16 +359,17 @@ struct schedule {
 
 /* does the work that is due; returns how long epoll_wait() may sleep, in ms */
 static int
-do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedule)
+do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls *calls,
+	struct schedule *schedule)
 {
 	int timed[SOFTRDMA_BEATS];
 	void (*tickers[TICKERS_MAX])(uint64_t now_ns);
-	pthread_mutex_lock(&engine.lock);
+	pthread_mutex_lock(&engine->lock);
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
-		timed[beat] = engine.timed[beat];
-	memcpy(tickers, engine.tickers, sizeof(tickers));
-	uint64_t alarm_ns = engine.alarm_ns;
-	pthread_mutex_unlock(&engine.lock);
+		timed[beat] = engine->timed[beat];
+	memcpy(tickers, engine->tickers, sizeof(tickers));
+	uint64_t alarm_ns = engine->alarm_ns;
+	pthread_mutex_unlock(&engine->lock);
 
 	const uint64_t now_ns = softrdma_now_ns();
 	int timeout_ms = -1;
@@ -368,7 +387,7 @@ do_timed_work(const struct softrdma_engine_calls *calls, struct schedule *schedu
 			tickers[i](now_ns);
 	}
 	if (alarm_ns && now_ns >= alarm_ns) {
-		ring_alarm(calls, now_ns);
+		ring_alarm(engine, calls, now_ns);
 		alarm_ns = 0;
 	}
 	const uint64_t look_ns = calls->before_sleep(now_ns);
@@ -387,49 +406,50 @@ enum handled {
 
 /* polls the busy object, if there is one. HANDLED_NOTHING: it had no input, and it is time to look at all objects. */
 static enum handled
-poll_busily(void)
+poll_busily(struct softrdma_engine *engine)
 {
-	while (busy.events == BUSY_AFTER && busy.turns > 0) {
-		busy.turns--;
-		const struct softrdma_turn turn = take_turn(busy.watched, 0);
+	while (engine->busy.events == BUSY_AFTER && engine->busy.turns > 0) {
+		engine->busy.turns--;
+		const struct softrdma_turn turn = take_turn(engine, engine->busy.watched, 0);
 		if (turn.progress) {
-			busy.turns -= busy.turns < BUSY_TURNS / 4 ? busy.turns : BUSY_TURNS / 4;
+			engine->busy.turns -=
+				engine->busy.turns < BUSY_TURNS / 4 ? engine->busy.turns : BUSY_TURNS / 4;
 			return turn.may_follow ? HANDLED_SOME : HANDLED_ALL;
 		}
 	}
-	busy.turns = BUSY_TURNS;
+	engine->busy.turns = BUSY_TURNS;
 	return HANDLED_NOTHING;
 }
 
 /* true if more input is likely to follow */
 static bool
-handle_event(struct softrdma_watched *watched, uint32_t events)
+handle_event(struct softrdma_engine *engine, struct softrdma_watched *watched, uint32_t events)
 {
 	if (watched->turn)
-		return take_turn(watched, events).may_follow;
+		return take_turn(engine, watched, events).may_follow;
 	watched->handle(watched, events);
 	return true;
 }
 
 static enum handled
-handle_events(int timeout_ms)
+handle_events(struct softrdma_engine *engine, int timeout_ms)
 {
 	enum handled handled = HANDLED_NOTHING;
 	if (timeout_ms != 0)
-		end_busy_polling();
+		end_busy_polling(engine);
 	else
-		handled = poll_busily();
+		handled = poll_busily(engine);
 	if (handled != HANDLED_NOTHING)
 		return handled;
 
 	struct epoll_event events[EVENTS_MAX];
-	int count = epoll_wait(engine.epoll_fd, events, EVENTS_MAX, timeout_ms);
+	int count = epoll_wait(engine->epoll_fd, events, EVENTS_MAX, timeout_ms);
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.ptr == NULL) {
-			drain_wakes();
+			drain_wakes(engine);
 			continue;
 		}
-		if (handle_event(events[i].data.ptr, events[i].events))
+		if (handle_event(engine, events[i].data.ptr, events[i].events))
 			handled = HANDLED_SOME;
 		else if (handled == HANDLED_NOTHING)
 			handled = HANDLED_ALL;
@@ -440,29 +460,30 @@ handle_events(int timeout_ms)
 static void *
 run_thread(void *arg)
 {
-	const struct softrdma_engine_calls *calls = arg;
+	struct softrdma_engine *engine = arg;
+	const struct softrdma_engine_calls *calls = engine->calls;
 	struct schedule schedule = { .spin = softrdma_spin_mine() };
 	bool stopping = false;
 	calls->begin();
 	while (!stopping) {
 		/* only one: objects with little to do must not wait for all objects with much to do */
-		bool worked = do_queued_work(1);
-		int timeout_ms = do_timed_work(calls, &schedule);
-		enum handled handled = handle_events(worked ? 0 : timeout_ms);
+		bool worked = do_queued_work(engine, 1);
+		int timeout_ms = do_timed_work(engine, calls, &schedule);
+		enum handled handled = handle_events(engine, worked ? 0 : timeout_ms);
 		if (handled == HANDLED_SOME)
-			softrdma_spin_input(schedule.spin, engine.spin_ns);
+			softrdma_spin_input(schedule.spin, engine->spin_ns);
 		else if (handled == HANDLED_ALL)
 			softrdma_spin_end(schedule.spin);
 		else if (softrdma_spin_goes_on(schedule.spin))
 			softrdma_spin_give_way(schedule.spin);
-		release_retired();
+		release_retired(engine);
 		softrdma_spin_let_run(schedule.spin);
-		pthread_mutex_lock(&engine.lock);
+		pthread_mutex_lock(&engine->lock);
 		/* not running: a log function has forked on this thread, and returned in the child */
-		stopping = engine.stopping || !engine.running;
-		pthread_mutex_unlock(&engine.lock);
+		stopping = engine->stopping || !engine->running;
+		pthread_mutex_unlock(&engine->lock);
 	}
-	end_busy_polling();
+	end_busy_polling(engine);
 	calls->end();
 	return NULL;
 }
@@ -470,64 +491,70 @@ run_thread(void *arg)
 int
 softrdma_engine_open(void)
 {
-	engine.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
-	return engine.epoll_fd < 0 ? errno : 0;
+	struct softrdma_engine *engine = &first;
+	engine->epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
+	return engine->epoll_fd < 0 ? errno : 0;
 }
 
 int
 softrdma_engine_run(const struct softrdma_engine_calls *calls)
 {
+	struct softrdma_engine *engine = &first;
 	int ret;
-	engine.wake_fd = softrdma_fork_owned(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (engine.wake_fd < 0)
+	engine->wake_fd = softrdma_fork_owned(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (engine->wake_fd < 0)
 		return errno;
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
-	if (epoll_ctl(engine.epoll_fd, EPOLL_CTL_ADD, engine.wake_fd, &ev) != 0) {
+	if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &ev) != 0) {
 		ret = errno;
 		goto err_close_wake;
 	}
-	engine.spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
-	engine.running = true;
-	engine.stopping = false;
-	ret = softrdma_thread_create(&engine.thread, "softrdma", run_thread, (void *)(uintptr_t)calls);
+	engine->spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
+	engine->calls = calls;
+	engine->running = true;
+	engine->stopping = false;
+	ret = softrdma_thread_create(&engine->thread, "softrdma", run_thread, engine);
 	if (ret)
 		goto err_not_running;
 	return 0;
 
 err_not_running:
-	engine.running = false;
+	engine->running = false;
 err_close_wake:
-	softrdma_fork_close(engine.wake_fd);
-	engine.wake_fd = -1;
+	softrdma_fork_close(engine->wake_fd);
+	engine->wake_fd = -1;
 	return ret;
 }
 
 void
 softrdma_engine_halt(void)
 {
-	pthread_mutex_lock(&engine.lock);
-	engine.stopping = true;
-	pthread_mutex_unlock(&engine.lock);
-	wake_thread();
-	pthread_join(engine.thread, NULL);
+	struct softrdma_engine *engine = &first;
+	pthread_mutex_lock(&engine->lock);
+	engine->stopping = true;
+	pthread_mutex_unlock(&engine->lock);
+	wake_thread(engine);
+	pthread_join(engine->thread, NULL);
 }
 
 void
 softrdma_engine_drain(void)
 {
-	do_queued_work(UINT_MAX);
-	end_busy_polling(); /* the turns were this thread's, which polls nothing */
-	pthread_mutex_lock(&engine.lock);
-	engine.running = false;
-	pthread_mutex_unlock(&engine.lock);
-	release_retired();
+	struct softrdma_engine *engine = &first;
+	do_queued_work(engine, UINT_MAX);
+	end_busy_polling(engine); /* the turns were this thread's, which polls nothing */
+	pthread_mutex_lock(&engine->lock);
+	engine->running = false;
+	pthread_mutex_unlock(&engine->lock);
+	release_retired(engine);
 }
 
 void
 softrdma_engine_close(void)
 {
-	if (engine.wake_fd >= 0)
-		softrdma_fork_close(engine.wake_fd);
-	softrdma_fork_close(engine.epoll_fd);
-	engine.wake_fd = engine.epoll_fd = -1;
+	struct softrdma_engine *engine = &first;
+	if (engine->wake_fd >= 0)
+		softrdma_fork_close(engine->wake_fd);
+	softrdma_fork_close(engine->epoll_fd);
+	engine->wake_fd = engine->epoll_fd = -1;
 }

@@ -4,7 +4,7 @@
 /*
  * engine.h -- the progress thread: events, turns, tickers and timers
  *
- * One progress thread (the field's progress engine) serves all sockets of the process, so that remote access
+ * The progress thread of an engine (the field's progress engine) serves sockets of the process, so that remote access
  * needs no help of the application. It knows only its watched objects (watched.h), and calls them:
  *
  *	handle()  when the object's descriptor has an event
@@ -23,6 +23,8 @@
 
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
+
+struct softrdma_engine;
 
 /* what the progress thread calls, without a lock */
 struct softrdma_engine_calls {
@@ -48,8 +50,11 @@ void softrdma_engine_halt(void);
 void softrdma_engine_drain(void);
 void softrdma_engine_close(void);
 
-/* the epoll of all watched objects */
-int softrdma_engine_epoll(void);
+struct softrdma_engine *softrdma_engine_first(void);
+/* the engine that serves the object */
+struct softrdma_engine *softrdma_engine_of(const struct softrdma_watched *watched);
+/* the epoll of all objects that the engine serves */
+int softrdma_engine_epoll(const struct softrdma_engine *engine);
 /* how long a thread looks for more work before it sleeps, in ns */
 uint64_t softrdma_engine_spin_ns(void);
 
@@ -62,12 +67,12 @@ void softrdma_engine_retire(struct softrdma_watched *watched);
 /* gives the object another turn, after those that wait for one already. Any thread, any lock but the engine's. */
 void softrdma_engine_queue(struct softrdma_watched *watched);
 /* true if an object has more to do than one turn. Any thread, any lock. */
-bool softrdma_engine_has_queued(void);
+bool softrdma_engine_has_queued(const struct softrdma_engine *engine);
 
 /* adds a function that is called at the beat of deadlines, after earlier ones. Adding it again changes nothing. */
 void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
 /* change things more (or fewer, if negative) are timed. Any lock but the engine's. */
-void softrdma_engine_timed(enum softrdma_beat beat, int change);
+void softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change);
 /* true if something needs the beat. A hint; any thread, any lock. */
 bool softrdma_engine_is_timed(enum softrdma_beat beat);
 

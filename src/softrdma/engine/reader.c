@@ -48,7 +48,8 @@ static void
 set_checked(struct softrdma_connection *conn, bool checked)
 {
 	if (conn->checked != checked)
-		softrdma_engine_timed(SOFTRDMA_BEAT_POLLERS, checked ? 1 : -1);
+		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS,
+			checked ? 1 : -1);
 	conn->checked = checked;
 }
 

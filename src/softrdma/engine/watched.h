@@ -13,6 +13,8 @@
 /* both directions and the end of the stream, edge-triggered */
 #define SOFTRDMA_WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
+struct softrdma_engine;
+
 /* the result of a turn, which is one bounded pass of the progress thread over one object */
 struct softrdma_turn {
 	bool progress;   /* something was received */
@@ -29,6 +31,8 @@ struct softrdma_watched {
 	/* take and drop a reference of the engine; any thread. An object without turns has only one, and no hold(). */
 	void (*hold)(struct softrdma_watched *watched);
 	void (*release)(struct softrdma_watched *watched);
+
+	struct softrdma_engine *engine; /* that serves it; NULL: the first. Set before it is watched */
 
 	/* engine.c only */
 	struct softrdma_watched *retired_next;

@@ -185,23 +185,24 @@ test_interrupted_wakes(void **state)
 	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
 	assert_int_equal(fail_nothing(), 1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EINTR);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 0); /* no change */
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 0); /* no change */
 	struct softrdma_link *link = softrdma_qp_of(id->qp)->link;
 	pthread_mutex_lock(&link->lock);
 	softrdma_connection_deadline(link, 0);
 	pthread_mutex_unlock(&link->lock);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1); /* the first one wakes the thread */
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES,
+		1); /* the first one wakes the thread */
 	wait_until(has_failed(1));
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	/* another error is not retried: a later call wakes the thread */
 	fail_call(FAIL_MINE, "write", 0, 1, EIO);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	assert_int_equal(fail_nothing(), 1);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	fail_call(FAIL_THEIRS, "read", 0, 1, EIO);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(has_failed(1));
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	fail_nothing();
 	destroy(id);
 	close(fd);
@@ -801,14 +802,14 @@ hold_thread(void)
 {
 	pthread_mutex_lock(&tick_gate);
 	softrdma_engine_add_ticker(tick_through_gate);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
 
 static void
 let_thread_go(void)
 {
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	pthread_mutex_unlock(&tick_gate);
 }
 
@@ -1833,7 +1834,7 @@ test_polled_busily(void **state)
 	raw_peer_init(&p);
 	raw_peer_init(&other);
 	softrdma_engine_add_ticker(tick_through_gate);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	clock_stop();
 	raw_expect_alive(&p);
 	assert_false(is_polled_busily()); /* one message is not enough */
@@ -1868,7 +1869,7 @@ test_polled_busily(void **state)
 
 	/* the connection may be destroyed meanwhile, and the thread may end */
 	make_busy(&other);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	raw_peer_fini(&other);
 	clock_go_on();
 	unsetenv("SOFTRDMA_SPIN_US");

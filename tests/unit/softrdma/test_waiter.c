@@ -35,14 +35,14 @@ shut_gate(void)
 {
 	pthread_mutex_lock(&gate);
 	softrdma_engine_add_ticker(wait_at_gate);
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, 1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
 
 static void
 open_gate(void)
 {
-	softrdma_engine_timed(SOFTRDMA_BEAT_DEADLINES, -1);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -1);
 	pthread_mutex_unlock(&gate);
 }
 
