@@ -31,8 +31,13 @@
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | SOFTRDMA_ACCESS_FLUSH_GLOBAL | \
 		SOFTRDMA_ACCESS_FLUSH_PERSISTENT)
 
+/*
+ * Changes of the table are made under its lock, and so are lookups for the application. Lookups for connections take no
+ * lock, which all engines would share: a region that leaves the table keeps its place in its bucket, and is freed only
+ * after each connection's lock was taken (softrdma_mr_remove()). A lookup ends before its caller releases that lock.
+ */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct softrdma_mr *table[BUCKETS];
+static _Atomic(struct softrdma_mr *) table[BUCKETS];
 static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
 
@@ -60,18 +65,25 @@ softrdma_mr_after_fork(void)
 	flushes_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
-static struct softrdma_mr **
+static _Atomic(struct softrdma_mr *) *
 bucket_of(uint32_t key)
 {
 	return &table[key % BUCKETS];
 }
 
+/* the next region of a bucket, or the first one; all of it was written before it came into the bucket */
+static struct softrdma_mr *
+follow(_Atomic(struct softrdma_mr *) *at)
+{
+	return atomic_load_explicit(at, memory_order_acquire);
+}
+
 static struct softrdma_mr *
 lookup(uint32_t key)
 {
-	struct softrdma_mr *mr = *bucket_of(key);
+	struct softrdma_mr *mr = follow(bucket_of(key));
 	while (mr && mr->mr.rkey != key)
-		mr = mr->next;
+		mr = follow(&mr->next);
 	return mr;
 }
 
@@ -88,9 +100,7 @@ in_range(const struct softrdma_mr *mr, uint64_t addr, uint64_t len)
 struct softrdma_mr *
 softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
 {
-	pthread_rwlock_rdlock(&table_lock);
 	struct softrdma_mr *mr = lookup(key);
-	pthread_rwlock_unlock(&table_lock);
 
 	/* mr cannot be freed here: deregistration takes the lock of the caller's connection first */
 	if (mr == NULL || softrdma_domain_of_keys(mr->mr.pd) != pd || (mr->access & access) != access ||
@@ -306,7 +316,7 @@ softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr))
 {
 	pthread_rwlock_rdlock(&table_lock);
 	for (unsigned i = 0; i < BUCKETS; i++) {
-		for (struct softrdma_mr *mr = table[i]; mr; mr = mr->next)
+		for (struct softrdma_mr *mr = follow(&table[i]); mr; mr = follow(&mr->next))
 			visit(mr);
 	}
 	pthread_rwlock_unlock(&table_lock);
@@ -323,9 +333,9 @@ insert_under_new_key(struct softrdma_mr *mr)
 	} while (ret == 0 && (mr->mr.rkey == 0 || lookup(mr->mr.rkey)));
 	if (ret == 0) {
 		mr->mr.lkey = mr->mr.rkey;
-		struct softrdma_mr **bucket = bucket_of(mr->mr.rkey);
-		mr->next = *bucket;
-		*bucket = mr;
+		_Atomic(struct softrdma_mr *) *bucket = bucket_of(mr->mr.rkey);
+		atomic_store_explicit(&mr->next, follow(bucket), memory_order_relaxed);
+		atomic_store_explicit(bucket, mr, memory_order_release);
 	}
 	pthread_rwlock_unlock(&table_lock);
 	return ret;
@@ -399,12 +409,12 @@ void
 softrdma_mr_remove(struct softrdma_mr *mr)
 {
 	pthread_rwlock_wrlock(&table_lock);
-	struct softrdma_mr **at = bucket_of(mr->mr.rkey);
-	while (*at != mr) {
-		assert(*at);
-		at = &(*at)->next;
+	_Atomic(struct softrdma_mr *) *at = bucket_of(mr->mr.rkey);
+	while (follow(at) != mr) {
+		assert(follow(at));
+		at = &follow(at)->next;
 	}
-	*at = mr->next;
+	atomic_store_explicit(at, follow(&mr->next), memory_order_release);
 	pthread_rwlock_unlock(&table_lock);
 }
 

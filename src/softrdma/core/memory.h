@@ -26,7 +26,7 @@ struct softrdma_mr {
 	unsigned flushes;                 /* number that run on a worker; guarded by flushes_lock */
 	uint64_t registry_serial;         /* registry.c only; 0: it was never shown */
 	uint32_t registry_place;
-	struct softrdma_mr *next; /* in its bucket */
+	_Atomic(struct softrdma_mr *) next; /* in its bucket */
 };
 
 /* the SGEs (segments of registered memory) of a payload, in the order of the message */
@@ -48,8 +48,8 @@ softrdma_place_one(struct softrdma_place *place, struct softrdma_mr *mr, uint64_
 
 /*
  * Finds the region with this key and checks protection domain (softrdma_domain_of_keys()), range and all bits of
- * access. NULL: refused. Any thread; the region stays usable until the caller releases the lock of its
- * connection (see softrdma_mr_remove).
+ * access. NULL: refused. Any thread that holds the lock of its connection, without which regions may be freed
+ * meanwhile; the region stays usable until the caller releases that lock (see softrdma_mr_remove).
  */
 struct softrdma_mr *softrdma_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
 	int access);
