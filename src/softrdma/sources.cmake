@@ -41,6 +41,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/links.c
 	softrdma/engine/pending_sockets.c
 	softrdma/engine/reader.c
+	softrdma/engine/timer.c
 	softrdma/engine/waiter.c
 	softrdma/engine/workers.c
 	softrdma/verbs/advise.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* engine.c -- the progress thread (progress engine): events, turns, tickers and timers */
+/* engine.c -- the progress thread (progress engine): events, turns, tickers and beats */
 
 #include <assert.h>
 #include <errno.h>
@@ -283,31 +283,6 @@ bool
 softrdma_engine_is_timed(enum softrdma_beat beat)
 {
 	return atomic_load_explicit(&first.timed[beat], memory_order_relaxed) > 0;
-}
-
-void
-softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
-{
-	const bool was_set = softrdma_timer_is_set(timer);
-	timer->when_ns = softrdma_now_ns() + from_now_ns;
-	softrdma_engine_timed(&first, SOFTRDMA_BEAT_DEADLINES, !was_set);
-}
-
-void
-softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
-{
-	if (from_now_ms)
-		softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
-	else
-		softrdma_timer_clear(timer);
-}
-
-void
-softrdma_timer_clear(struct softrdma_timer *timer)
-{
-	const bool was_set = softrdma_timer_is_set(timer);
-	timer->when_ns = 0;
-	softrdma_engine_timed(&first, SOFTRDMA_BEAT_DEADLINES, -was_set);
 }
 
 void

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * engine.h -- the progress thread: events, turns, tickers and timers
+ * engine.h -- the progress thread: events, turns, tickers and beats
  *
  * The progress thread of an engine (the field's progress engine) serves sockets of the process, so that remote access
  * needs no help of the application. It knows only its watched objects (watched.h), and calls them:

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* timer.c -- deadlines */
+
+#include "softrdma/base/env.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/timer.h"
+
+void
+softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
+{
+	const bool was_set = softrdma_timer_is_set(timer);
+	timer->when_ns = softrdma_now_ns() + from_now_ns;
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, !was_set);
+}
+
+void
+softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
+{
+	if (from_now_ms)
+		softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
+	else
+		softrdma_timer_clear(timer);
+}
+
+void
+softrdma_timer_clear(struct softrdma_timer *timer)
+{
+	const bool was_set = softrdma_timer_is_set(timer);
+	timer->when_ns = 0;
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, -was_set);
+}
