@@ -110,6 +110,12 @@
  */
 #define SOFTRDMA_FLUSH_TURN_NS 250000u
 
+/*
+ * Progress threads: what this many copy fills the bandwidth of memory. Each request for a connection asks all of them for
+ * a look at their connections.
+ */
+#define SOFTRDMA_THREADS_MAX 8
+
 /* threads that wait for the medium of a FLUSH */
 #define SOFTRDMA_FLUSH_THREADS_MAX 4
 

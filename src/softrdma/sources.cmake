@@ -35,6 +35,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/connection.c
 	softrdma/engine/deadlines.c
 	softrdma/engine/engine.c
+	softrdma/engine/engines.c
 	softrdma/engine/fault_inject.c
 	softrdma/engine/flush_worker.c
 	softrdma/engine/io.c

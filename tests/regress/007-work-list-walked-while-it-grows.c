@@ -71,7 +71,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		device_test(test_queued_again),
+		one_thread_test(test_queued_again),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }

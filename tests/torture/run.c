@@ -210,6 +210,8 @@ child_main(const struct run *run, int log)
 	setvbuf(stderr, NULL, _IONBF, 0);
 	/* a thread that polls makes a different number of calls in each run */
 	setenv("SOFTRDMA_SPIN_US", "0", 1);
+	/* and so does another number of threads */
+	setenv("SOFTRDMA_THREADS", "1", 0);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		signal(signals[i], on_signal);
 	rpma_log_set_function(log_to_stderr);

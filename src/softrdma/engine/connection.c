@@ -18,6 +18,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
@@ -449,7 +450,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 			break;
 	}
 	if (progress)
-		softrdma_pending_sockets_give_way();
+		softrdma_pending_sockets_give_way(softrdma_engine_of(&conn->watched));
 	close_offender(conn);
 	softrdma_connection_send(link);
 	/* a poller comes again, or returns the socket */
@@ -577,9 +578,11 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	conn->fd = fd;
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);
+	softrdma_deadlines_move(conn, softrdma_engine_join(&conn->watched));
 	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
 	if (epoll_ctl(epoll_of(conn), EPOLL_CTL_ADD, fd, &ev) != 0) {
 		ret = errno;
+		softrdma_engine_part(&conn->watched);
 		conn->fd = -1;
 		drop_stream(conn);
 		softrdma_fork_close(fd);
@@ -623,6 +626,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	if (conn->reader == SOFTRDMA_READER_BORROWER)
 		shutdown(fd, SHUT_RDWR);
 	epoll_ctl(epoll_of(conn), EPOLL_CTL_DEL, fd, NULL);
+	softrdma_engine_part(&conn->watched);
 	softrdma_engine_retire(&conn->watched);
 	softrdma_fork_close(fd);
 }

@@ -35,7 +35,7 @@ enum softrdma_reader {
 /* guarded by the link's lock, unless stated otherwise */
 struct softrdma_connection {
 	struct softrdma_link link;                  /* first: softrdma_connection_of() */
-	struct softrdma_watched watched;            /* the progress thread finds the connection by it */
+	struct softrdma_watched watched;            /* its progress thread finds the connection by it */
 	struct softrdma_fault_inject *fault_inject; /* NULL: no faults are injected */
 
 	int fd;                         /* -1: no socket */

@@ -4,7 +4,6 @@
 /* deadlines.c -- what happens when a deadline of a connection has passed */
 
 #include "softrdma/base/env.h"
-#include "softrdma/engine/connection.h"
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/links.h"
 
@@ -30,7 +29,15 @@ look_at_deadlines(struct softrdma_connection *conn, const void *arg)
 }
 
 void
-softrdma_deadlines_tick(uint64_t now_ns)
+softrdma_deadlines_tick(const struct softrdma_engine *engine, uint64_t now_ns)
 {
-	softrdma_links_for_each(look_at_deadlines, &now_ns);
+	softrdma_links_each_of(engine, look_at_deadlines, &now_ns);
+}
+
+void
+softrdma_deadlines_move(struct softrdma_connection *conn, struct softrdma_engine *engine)
+{
+	softrdma_timer_move(&conn->deadline, engine);
+	softrdma_timer_move(&conn->rnr_timer, engine);
+	softrdma_timer_move(&conn->absence_timer, engine);
 }

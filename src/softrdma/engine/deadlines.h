@@ -8,7 +8,12 @@
 
 #include <stdint.h>
 
-/* looks at the deadlines of all connections, at the beat of deadlines. No lock held. */
-void softrdma_deadlines_tick(uint64_t now_ns);
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+
+/* looks at the deadlines of the engine's connections, at the beat of deadlines. No lock held. */
+void softrdma_deadlines_tick(const struct softrdma_engine *engine, uint64_t now_ns);
+/* another engine looks at the deadlines of the connection from here on. The link's lock is held. */
+void softrdma_deadlines_move(struct softrdma_connection *conn, struct softrdma_engine *engine);
 
 #endif /* SOFTRDMA_DEADLINES_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* engine.c -- the progress thread (progress engine): events, turns, tickers and beats */
+/* engine.c -- one progress thread (progress engine): events, turns, tickers and beats */
 
 #include <assert.h>
 #include <errno.h>
@@ -17,10 +17,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/base/thread.h"
-#include "softrdma/engine/engine.h"
-
-/* how long the thread looks for more work before it sleeps, in us: a response often follows at once */
-#define SPIN_US_DEFAULT 50
+#include "softrdma/engine/one_engine.h"
 
 /* an object that had this many events in a row is polled before all are looked at again ... */
 #define BUSY_AFTER 4
@@ -29,81 +26,15 @@
 
 #define EVENTS_MAX 64
 
-/* number of tickers that may be added: pending connections, and calls of queue pairs that are planned */
-#define TICKERS_MAX 2
-
 static const unsigned beat_ms[SOFTRDMA_BEATS] = {
 	[SOFTRDMA_BEAT_POLLERS] = 2,
 	[SOFTRDMA_BEAT_DEADLINES] = 20,
 };
 
-/* guarded by the lock, unless stated otherwise */
-struct softrdma_engine {
-	pthread_mutex_t lock;
-	int epoll_fd;
-	int wake_fd;
-	pthread_t thread;
-	const struct softrdma_engine_calls *calls; /* the thread has a copy, which a fork leaves */
-	bool running, stopping;
-	uint64_t spin_ns;
-	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
-	atomic_uint work_count;                    /* peeked at without the lock */
-	struct softrdma_watched *retired;          /* to be released after the current batch of events */
-
-	atomic_int timed[SOFTRDMA_BEATS];              /* peeked at without the lock */
-	void (*tickers[TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
-	uint64_t alarm_ns;                             /* the earliest one; 0: none */
-
-	/*
-	 * The object from which the thread expects more input while it does not sleep (busy polling). To receive right
-	 * away costs less than to ask epoll first. The kernel still reports the input, so nothing is lost when this ends.
-	 * The thread's own, so without the lock.
-	 */
-	struct {
-		struct softrdma_watched *watched; /* referenced; NULL: none */
-		unsigned events;                  /* in a row, at most BUSY_AFTER */
-		unsigned turns;                   /* that are left of BUSY_TURNS */
-	} busy;
-};
-
-#define NO_ENGINE \
-	{ \
-		.lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 \
-	}
-
-static struct softrdma_engine first = NO_ENGINE;
-
-void
-softrdma_engine_after_fork(void)
-{
-	softrdma_fork_keep(first.work);
-	softrdma_fork_keep(first.retired);
-	softrdma_fork_keep(first.busy.watched);
-	first = (struct softrdma_engine)NO_ENGINE;
-}
-
-struct softrdma_engine *
-softrdma_engine_first(void)
-{
-	return &first;
-}
-
-struct softrdma_engine *
-softrdma_engine_of(const struct softrdma_watched *watched)
-{
-	return watched->engine ? watched->engine : &first;
-}
-
 int
 softrdma_engine_epoll(const struct softrdma_engine *engine)
 {
 	return engine->epoll_fd;
-}
-
-uint64_t
-softrdma_engine_spin_ns(void)
-{
-	return first.spin_ns;
 }
 
 static void
@@ -253,12 +184,12 @@ do_queued_work(struct softrdma_engine *engine, unsigned most)
 void
 softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns))
 {
-	struct softrdma_engine *engine = &first;
+	struct softrdma_engine *engine = softrdma_engine_first();
 	int at = 0;
 	pthread_mutex_lock(&engine->lock);
 	while (engine->tickers[at] && engine->tickers[at] != tick) {
 		at++;
-		assert(at < TICKERS_MAX);
+		assert(at < SOFTRDMA_TICKERS_MAX);
 	}
 	engine->tickers[at] = tick;
 	pthread_mutex_unlock(&engine->lock);
@@ -279,16 +210,10 @@ softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, i
 		wake_thread(engine);
 }
 
-bool
-softrdma_engine_is_timed(enum softrdma_beat beat)
-{
-	return atomic_load_explicit(&first.timed[beat], memory_order_relaxed) > 0;
-}
-
 void
 softrdma_engine_alarm(uint64_t when_ns)
 {
-	struct softrdma_engine *engine = &first;
+	struct softrdma_engine *engine = softrdma_engine_first();
 	pthread_mutex_lock(&engine->lock);
 	bool earlier = engine->alarm_ns == 0 || when_ns < engine->alarm_ns;
 	if (earlier)
@@ -338,7 +263,7 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 	struct schedule *schedule)
 {
 	int timed[SOFTRDMA_BEATS];
-	void (*tickers[TICKERS_MAX])(uint64_t now_ns);
+	void (*tickers[SOFTRDMA_TICKERS_MAX])(uint64_t now_ns);
 	pthread_mutex_lock(&engine->lock);
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
 		timed[beat] = engine->timed[beat];
@@ -357,18 +282,44 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
 		softrdma_spin_is_busy(schedule->spin);
-		calls->tick[beat](now_ns);
-		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < TICKERS_MAX && tickers[i]; i++)
+		calls->tick[beat](engine, now_ns);
+		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < SOFTRDMA_TICKERS_MAX && tickers[i];
+			i++)
 			tickers[i](now_ns);
 	}
 	if (alarm_ns && now_ns >= alarm_ns) {
 		ring_alarm(engine, calls, now_ns);
 		alarm_ns = 0;
 	}
-	const uint64_t look_ns = calls->before_sleep(now_ns);
+	const uint64_t look_ns = calls->before_sleep ? calls->before_sleep(now_ns) : 0;
 	if (softrdma_spin_is_on(schedule->spin))
 		return 0;
 	return sooner(sooner(timeout_ms, alarm_ns, now_ns), look_ns, now_ns);
+}
+
+/* --- looks that pending sockets wait for --- */
+
+void
+softrdma_one_engine_ask(struct softrdma_engine *engine)
+{
+	atomic_fetch_add(&engine->look_asked, 1);
+	wake_thread(engine);
+}
+
+/*
+ * The engine has handled this number of events. They were reported after it was asked for this look. If one report
+ * could not hold all objects, the look goes on until it has seen more events than there are connections: epoll reports
+ * those first that have waited longest.
+ */
+static void
+go_on_with_look(struct softrdma_engine *engine, unsigned asked, int count)
+{
+	engine->look_events += count > 0 ? (unsigned)count : 0;
+	if (count == EVENTS_MAX && engine->look_events <= engine->connections)
+		return;
+	engine->look_events = 0;
+	engine->look_ended = asked;
+	wake_thread(softrdma_engine_first());
 }
 
 /* --- the thread --- */
@@ -418,7 +369,9 @@ handle_events(struct softrdma_engine *engine, int timeout_ms)
 		return handled;
 
 	struct epoll_event events[EVENTS_MAX];
-	int count = epoll_wait(engine->epoll_fd, events, EVENTS_MAX, timeout_ms);
+	const unsigned asked = engine->look_asked;
+	const bool awaited = asked != engine->look_ended;
+	int count = epoll_wait(engine->epoll_fd, events, EVENTS_MAX, awaited ? 0 : timeout_ms);
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.ptr == NULL) {
 			drain_wakes(engine);
@@ -429,6 +382,8 @@ handle_events(struct softrdma_engine *engine, int timeout_ms)
 		else if (handled == HANDLED_NOTHING)
 			handled = HANDLED_ALL;
 	}
+	if (awaited)
+		go_on_with_look(engine, asked, count);
 	return handled;
 }
 
@@ -439,7 +394,8 @@ run_thread(void *arg)
 	const struct softrdma_engine_calls *calls = engine->calls;
 	struct schedule schedule = { .spin = softrdma_spin_mine() };
 	bool stopping = false;
-	calls->begin();
+	if (calls->begin)
+		calls->begin();
 	while (!stopping) {
 		/* only one: objects with little to do must not wait for all objects with much to do */
 		bool worked = do_queued_work(engine, 1);
@@ -459,22 +415,24 @@ run_thread(void *arg)
 		pthread_mutex_unlock(&engine->lock);
 	}
 	end_busy_polling(engine);
-	calls->end();
+	if (calls->end)
+		calls->end();
 	return NULL;
 }
 
+/* --- its life --- */
+
 int
-softrdma_engine_open(void)
+softrdma_one_engine_open(struct softrdma_engine *engine)
 {
-	struct softrdma_engine *engine = &first;
 	engine->epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	return engine->epoll_fd < 0 ? errno : 0;
 }
 
 int
-softrdma_engine_run(const struct softrdma_engine_calls *calls)
+softrdma_one_engine_run(struct softrdma_engine *engine, const char *name,
+	const struct softrdma_engine_calls *calls, uint64_t spin_ns)
 {
-	struct softrdma_engine *engine = &first;
 	int ret;
 	engine->wake_fd = softrdma_fork_owned(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (engine->wake_fd < 0)
@@ -484,11 +442,12 @@ softrdma_engine_run(const struct softrdma_engine_calls *calls)
 		ret = errno;
 		goto err_close_wake;
 	}
-	engine->spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
+	engine->spin_ns = spin_ns;
 	engine->calls = calls;
+	engine->connections = engine->look_asked = engine->look_ended = engine->look_events = 0;
 	engine->running = true;
 	engine->stopping = false;
-	ret = softrdma_thread_create(&engine->thread, "softrdma", run_thread, engine);
+	ret = softrdma_thread_create(&engine->thread, name, run_thread, engine);
 	if (ret)
 		goto err_not_running;
 	return 0;
@@ -502,32 +461,39 @@ err_close_wake:
 }
 
 void
-softrdma_engine_halt(void)
+softrdma_one_engine_stop(struct softrdma_engine *engine)
 {
-	struct softrdma_engine *engine = &first;
 	pthread_mutex_lock(&engine->lock);
 	engine->stopping = true;
 	pthread_mutex_unlock(&engine->lock);
 	wake_thread(engine);
-	pthread_join(engine->thread, NULL);
 }
 
 void
-softrdma_engine_drain(void)
+softrdma_one_engine_join(struct softrdma_engine *engine)
 {
-	struct softrdma_engine *engine = &first;
+	pthread_join(engine->thread, NULL);
+}
+
+/* what has more to do than one turn is dropped: when the engines start again, it may get another one */
+void
+softrdma_one_engine_drain(struct softrdma_engine *engine)
+{
 	do_queued_work(engine, UINT_MAX);
 	end_busy_polling(engine); /* the turns were this thread's, which polls nothing */
 	pthread_mutex_lock(&engine->lock);
 	engine->running = false;
 	pthread_mutex_unlock(&engine->lock);
+	while (softrdma_engine_has_queued(engine)) {
+		struct softrdma_watched *watched = take_work(engine);
+		watched->release(watched);
+	}
 	release_retired(engine);
 }
 
 void
-softrdma_engine_close(void)
+softrdma_one_engine_close(struct softrdma_engine *engine)
 {
-	struct softrdma_engine *engine = &first;
 	if (engine->wake_fd >= 0)
 		softrdma_fork_close(engine->wake_fd);
 	softrdma_fork_close(engine->epoll_fd);

@@ -31,7 +31,7 @@ softrdma_io_after_fork(void)
 	users_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static const struct softrdma_engine_calls calls = {
+static const struct softrdma_engine_calls calls_of_first = {
 	.begin = softrdma_registry_live,
 	.end = softrdma_registry_die,
 	.tick = {
@@ -40,6 +40,12 @@ static const struct softrdma_engine_calls calls = {
 	},
 	.ring = softrdma_fault_inject_alarm,
 	.before_sleep = softrdma_pending_sockets_pause,
+};
+static const struct softrdma_engine_calls calls_of_others = {
+	.tick = {
+		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
+		[SOFTRDMA_BEAT_DEADLINES] = softrdma_deadlines_tick,
+	},
 };
 
 static int
@@ -52,7 +58,7 @@ start(void)
 	if (ret)
 		goto err_close_engine;
 	softrdma_registry_open();
-	ret = softrdma_engine_run(&calls);
+	ret = softrdma_engine_run(&calls_of_first, &calls_of_others);
 	if (ret)
 		goto err_close_registry;
 	return 0;
@@ -65,12 +71,22 @@ err_close_engine:
 	return ret;
 }
 
-/* a queue pair may outlive its id, and so the engine: then only the thread that destroys it still uses its link */
+/*
+ * A queue pair may outlive its id, and so the engines: then only the thread that destroys it still uses its link. When
+ * engines start again, there may be fewer of them. So the first one counts what the connection waits for.
+ */
 static void
-end_path(struct softrdma_connection *conn, const void *arg)
+engines_end(struct softrdma_connection *conn, const void *arg)
 {
+	struct softrdma_engine *first = softrdma_engine_first();
 	(void)arg;
 	softrdma_direct_end(&conn->link);
+	softrdma_deadlines_move(conn, first);
+	if (conn->reader == SOFTRDMA_READER_POLLER) {
+		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS, -1);
+		softrdma_engine_timed(first, SOFTRDMA_BEAT_POLLERS, 1);
+	}
+	softrdma_engine_forget(&conn->watched);
 }
 
 static void
@@ -79,7 +95,7 @@ stop(void)
 	softrdma_engine_halt();
 	softrdma_workers_stop();
 	softrdma_engine_drain();
-	softrdma_links_for_each(end_path, NULL);
+	softrdma_links_for_each(engines_end, NULL);
 	softrdma_registry_close();
 	softrdma_copy_close();
 	softrdma_pending_sockets_close();

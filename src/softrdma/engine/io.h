@@ -4,7 +4,7 @@
 /*
  * io.h -- starts and ends the threads that serve the sockets of the process, and the registry
  *
- * The progress thread (engine.h), the workers (workers.h) and the registry (registry.h) live from the first user to the
+ * The progress threads (engine.h), the workers (workers.h) and the registry (registry.h) live from the first user to the
  * last. src/softrdma/README.md has the table of all locks, and their order.
  */
 
@@ -13,9 +13,9 @@
 
 #include "softrdma/core/memory.h"
 
-/* adds a user; the first one starts the threads. 0 or an errno value. Not on the progress thread, no lock held. */
+/* adds a user; the first one starts the threads. 0 or an errno value. Not on a progress thread, no lock held. */
 int softrdma_io_start(void);
-/* drops a user; the last one ends the threads. Not on the progress thread, no lock held. */
+/* drops a user; the last one ends the threads. Not on a progress thread, no lock held. */
 void softrdma_io_stop(void);
 
 /*

@@ -33,6 +33,7 @@ static struct pending_sockets {
 
 	uint64_t look;  /* at all connections, and once at pending sockets */
 	bool one_waits; /* a pending socket waits for another look, and later ones wait with it */
+	bool one_asks;  /* one has begun to wait, so the other engines have to look, too */
 
 	uint64_t give_way_until_ns;
 	uint64_t paid_until_ns;   /* when the time that they have used is down to their share */
@@ -81,6 +82,15 @@ take_event(struct epoll_event *event)
 	return count == 1;
 }
 
+/* a look of this engine means nothing before the others have looked, so pending sockets pause until then */
+static void
+await_others(uint64_t now_ns)
+{
+	softrdma_engine_ask_others();
+	if (pending_sockets.paused_until_ns == 0 && !softrdma_engine_others_have_looked() && may_come(false))
+		pending_sockets.paused_until_ns = now_ns;
+}
+
 static void
 handle(struct softrdma_watched *watched, uint32_t events_of_all)
 {
@@ -89,8 +99,9 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 	const uint64_t begin_ns = softrdma_now_ns();
 	uint64_t now_ns = begin_ns;
 	struct epoll_event event;
-	pending_sockets.look++;
-	pending_sockets.one_waits = false;
+	if (softrdma_engine_others_have_looked())
+		pending_sockets.look++;
+	pending_sockets.one_waits = pending_sockets.one_asks = false;
 	/* one event at a time: a signature of TLS can take milliseconds, and an event that is taken must be handled */
 	for (int turn = 0; turn < TURNS && now_ns - begin_ns < TURN_NS && !pending_sockets.one_waits &&
 		take_event(&event);
@@ -100,6 +111,8 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 		now_ns = softrdma_now_ns();
 	}
 	charge(begin_ns, now_ns);
+	if (pending_sockets.one_asks)
+		await_others(now_ns);
 }
 
 int
@@ -162,6 +175,7 @@ softrdma_pending_sockets_unwatch(int fd, struct softrdma_watched *watched)
 uint64_t
 softrdma_pending_sockets_look_after_next(void)
 {
+	pending_sockets.one_asks = true;
 	return pending_sockets.look + 2;
 }
 
@@ -176,8 +190,10 @@ softrdma_pending_sockets_is_time(uint64_t look, int fd, struct softrdma_watched 
 }
 
 void
-softrdma_pending_sockets_give_way(void)
+softrdma_pending_sockets_give_way(const struct softrdma_engine *engine)
 {
+	if (engine != softrdma_engine_first())
+		return;
 	/* many threads come here for each input, and the flag is rarely unset: a load is cheaper than a store */
 	if (!atomic_load_explicit(&connections_busy, memory_order_relaxed))
 		atomic_store_explicit(&connections_busy, true, memory_order_relaxed);
@@ -186,6 +202,8 @@ softrdma_pending_sockets_give_way(void)
 uint64_t
 softrdma_pending_sockets_pause(uint64_t now_ns)
 {
+	if (pending_sockets.paused_until_ns && !softrdma_engine_others_have_looked())
+		return 0; /* each engine that has looked wakes this thread */
 	if (pending_sockets.paused_until_ns && now_ns >= pending_sockets.paused_until_ns && may_come(true))
 		pending_sockets.paused_until_ns = 0;
 	return pending_sockets.paused_until_ns;

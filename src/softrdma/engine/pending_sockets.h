@@ -9,6 +9,9 @@
  * a third of the time, and pause when that is used up. So a flood of pending sockets leaves processors to others. It
  * costs this thread a third of its time, and the application what comes in during that third.
  *
+ * The first engine (engine.h) serves pending sockets. The progress thread here is its thread. Connections of other
+ * engines do not compete with pending sockets for it.
+ *
  * Unless said otherwise, the calls are made on the progress thread, or while there is no such thread.
  */
 
@@ -41,14 +44,15 @@ void softrdma_pending_sockets_forget(int fd, struct softrdma_watched *watched);
  * What a peer sends on one stream is handled before what it sends on another stream later. On hardware both come
  * through one port. So if a client is connected and connects again, its first connection is reported as established
  * before its second request is. Therefore a request waits for all input that connections have by now: for the look at
- * them that is under way, and for the next one.
+ * them that is under way, and for the next one; and for a look of each other engine at its connections that begins
+ * after the request has come.
  */
 uint64_t softrdma_pending_sockets_look_after_next(void);
 /* true if that look is over. Else the pending socket is handled again after it, without a new event. */
 bool softrdma_pending_sockets_is_time(uint64_t look, int fd, struct softrdma_watched *watched);
 
-/* a connection had something to do. Any thread. */
-void softrdma_pending_sockets_give_way(void);
+/* a connection of this engine had something to do. Any thread. */
+void softrdma_pending_sockets_give_way(const struct softrdma_engine *engine);
 /* ends the pause of pending sockets if it is over; the result is its end, in ns of softrdma_now_ns(), 0: no pause */
 uint64_t softrdma_pending_sockets_pause(uint64_t now_ns);
 

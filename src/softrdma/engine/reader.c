@@ -330,7 +330,7 @@ look_after_poller(struct softrdma_connection *conn, const void *arg)
 
 /* a poller that still polls holds the lock nearly all the time, so links whose lock is taken are left out */
 void
-softrdma_readers_tick(uint64_t now_ns)
+softrdma_readers_tick(const struct softrdma_engine *engine, uint64_t now_ns)
 {
-	softrdma_links_try_each(look_after_poller, &now_ns);
+	softrdma_links_try_each_of(engine, look_after_poller, &now_ns);
 }

@@ -4,7 +4,7 @@
 /*
  * timer.h -- deadlines
  *
- * A timer is a time that the progress thread compares with the clock at each beat of deadlines. The engine counts the
+ * A timer is a time that a progress thread compares with the clock at each beat of deadlines. Its engine counts the
  * timers that are set, and beats only while there are any. A timer is guarded by the lock of what it belongs to.
  */
 
@@ -14,7 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* the beats of the progress thread */
+struct softrdma_engine;
+
+/* the beats of a progress thread */
 enum softrdma_beat {
 	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: checks whether pollers that own sockets have stopped */
 	SOFTRDMA_BEAT_DEADLINES, /* every 20 ms: checks timers, and runs the tickers */
@@ -22,13 +24,16 @@ enum softrdma_beat {
 };
 
 struct softrdma_timer {
-	uint64_t when_ns; /* of softrdma_now_ns(); 0: not set */
+	uint64_t when_ns;               /* of softrdma_now_ns(); 0: not set */
+	struct softrdma_engine *engine; /* that counts it; NULL: the first */
 };
 
 /* Any lock but the engine's. */
 void softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns);
 void softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms); /* 0: clears it */
 void softrdma_timer_clear(struct softrdma_timer *timer);
+/* another engine counts it from here on */
+void softrdma_timer_move(struct softrdma_timer *timer, struct softrdma_engine *engine);
 
 static inline bool
 softrdma_timer_is_set(const struct softrdma_timer *timer)

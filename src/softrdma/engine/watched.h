@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* watched.h -- the objects that the progress thread waits for: connections, listeners, pending connections */
+/* watched.h -- the objects that progress threads wait for: connections, listeners, pending connections */
 
 #ifndef SOFTRDMA_WATCHED_H
 #define SOFTRDMA_WATCHED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -32,9 +33,8 @@ struct softrdma_watched {
 	void (*hold)(struct softrdma_watched *watched);
 	void (*release)(struct softrdma_watched *watched);
 
-	struct softrdma_engine *engine; /* that serves it; NULL: the first. Set before it is watched */
-
-	/* engine.c only */
+	/* engine.c only; softrdma_engine_of() and the like are for others */
+	_Atomic(struct softrdma_engine *) engine; /* NULL: the first; peeked at without a lock */
 	struct softrdma_watched *retired_next;
 	struct softrdma_watched *work_next;
 	bool queued; /* it waits for a turn; guarded by the engine's lock */

@@ -218,6 +218,28 @@ teardown_test(void **state)
 
 #define device_test(function) cmocka_unit_test_setup_teardown(function, setup_test, teardown_test)
 
+/* the same for a test that holds the progress thread, or counts what it does: the device has only one meanwhile */
+static char threads_before[16];
+
+static inline int
+setup_one_thread(void **state)
+{
+	const char *threads = getenv("SOFTRDMA_THREADS");
+	snprintf(threads_before, sizeof(threads_before), "%s", threads ? threads : "");
+	setenv("SOFTRDMA_THREADS", "1", 1);
+	return setup_test(state);
+}
+
+static inline int
+teardown_one_thread(void **state)
+{
+	setenv("SOFTRDMA_THREADS", threads_before, 1); /* empty is as if it were not set */
+	return teardown_test(state);
+}
+
+#define one_thread_test(function) \
+	cmocka_unit_test_setup_teardown(function, setup_one_thread, teardown_one_thread)
+
 /* --- events --- */
 
 static inline bool

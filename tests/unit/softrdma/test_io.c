@@ -1969,7 +1969,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		device_test(test_starts_and_stops),
+		one_thread_test(test_starts_and_stops),
 		device_test(test_does_not_start),
 		device_test(test_thread_and_descriptors),
 		device_test(test_forked_child),
@@ -1987,8 +1987,8 @@ main(void)
 		device_test(test_memory_gone_when_reading),
 		device_test(test_no_sigpipe),
 		device_test(test_sending_fails),
-		device_test(test_more_than_one_turn),
-		device_test(test_flood_of_frames),
+		one_thread_test(test_more_than_one_turn),
+		one_thread_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
 		device_test(test_disconnect_without_answer),
 		device_test(test_disconnect_and_stay),
@@ -2009,9 +2009,9 @@ main(void)
 		device_test(test_flush_without_thread),
 		device_test(test_flush_fails),
 		device_test(test_read_that_flushes),
-		device_test(test_flood_of_flushes),
-		device_test(test_polled_busily),
-		device_test(test_worker_stays),
+		one_thread_test(test_flood_of_flushes),
+		one_thread_test(test_polled_busily),
+		one_thread_test(test_worker_stays),
 		device_test(test_worker_leaves_the_socket_to_a_poller),
 		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),

@@ -570,7 +570,7 @@ main(void)
 		device_test(test_error_flushes),
 		device_test(test_reset),
 		device_test(test_reset_fails),
-		device_test(test_rtr_fails),
+		one_thread_test(test_rtr_fails),
 		device_test(test_rights),
 		device_test(test_managed),
 	};

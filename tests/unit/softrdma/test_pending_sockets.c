@@ -17,6 +17,7 @@
 
 #include "count.h"
 #include "failing.h"
+#include "softrdma/engine/engine.h"
 #include "softrdma/engine/pending_sockets.h"
 
 #define NS_PER_MS 1000000u
@@ -204,13 +205,13 @@ test_no_connections(void **state)
 {
 	(void)state;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	now_ns += 1000 * NS_PER_MS; /* time used long ago does not count */
 	assert_int_equal(pause_after(NS_PER_MS / 4), 0);
 	now_ns += 1000 * NS_PER_MS;
 	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
 	now_ns += 1;
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	assert_int_not_equal(pause_after(5 * NS_PER_MS), 0);
 }
 
@@ -220,7 +221,7 @@ test_third_of_the_time(void **state)
 {
 	(void)state;
 	uint64_t begin_ns = now_ns;
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	assert_int_equal(pause_after(2 * NS_PER_MS), begin_ns + 6 * NS_PER_MS);
 	come(&all[1]);
 	assert_false(serve());
@@ -243,7 +244,7 @@ test_ahead_of_it(void **state)
 {
 	(void)state;
 	uint64_t begin_ns = now_ns;
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	assert_int_equal(pause_after(NS_PER_MS / 2), 0);
 	assert_int_equal(pause_after(NS_PER_MS / 4), begin_ns + 9 * (NS_PER_MS / 4));
 	now_ns += 9 * NS_PER_MS;
@@ -259,7 +260,7 @@ static void
 test_longest_pause(void **state)
 {
 	(void)state;
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	uint64_t until_ns = pause_after(3600000 * (uint64_t)NS_PER_MS);
 	assert_int_equal(until_ns, now_ns + PAUSE_MAX_MS * NS_PER_MS);
 }
@@ -269,7 +270,7 @@ static void
 test_pause_fails(void **state)
 {
 	(void)state;
-	softrdma_pending_sockets_give_way();
+	softrdma_pending_sockets_give_way(softrdma_engine_first());
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
 	assert_int_equal(pause_after(2 * NS_PER_MS), 0);
 	assert_int_equal(fail_nothing(), 1);

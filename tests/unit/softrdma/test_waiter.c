@@ -591,7 +591,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		device_test(test_needs_no_other_thread),
+		one_thread_test(test_needs_no_other_thread),
 		device_test(test_more_events_than_one),
 		device_test(test_keeps_the_sockets),
 		device_test(test_keeps_no_busy_sockets),

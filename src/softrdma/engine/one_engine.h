@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* one_engine.h -- what an engine consists of: for engine.c and engines.c only; engine.h is for the others */
+
+#ifndef SOFTRDMA_ONE_ENGINE_H
+#define SOFTRDMA_ONE_ENGINE_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softrdma/engine/engine.h"
+
+/* number of tickers that may be added: pending connections, and calls of queue pairs that are planned */
+#define SOFTRDMA_TICKERS_MAX 2
+
+/* bytes of a cache line: two engines write to none in common */
+#define SOFTRDMA_CACHE_LINE 64
+
+/* guarded by the lock, unless stated otherwise */
+struct softrdma_engine {
+	alignas(SOFTRDMA_CACHE_LINE) pthread_mutex_t lock;
+	int epoll_fd;
+	int wake_fd;
+	pthread_t thread;
+	const struct softrdma_engine_calls *calls; /* the thread has a copy, which a fork leaves */
+	bool running, stopping;
+	uint64_t spin_ns;
+	struct softrdma_watched *work, *work_last; /* objects that had more to do than one turn */
+	atomic_uint work_count;                    /* peeked at without the lock */
+	struct softrdma_watched *retired;          /* to be released after the current batch of events */
+	atomic_uint connections;                   /* how many it serves; no lock */
+
+	atomic_int timed[SOFTRDMA_BEATS];                       /* peeked at without the lock */
+	void (*tickers[SOFTRDMA_TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
+	uint64_t alarm_ns;                                      /* the earliest one; 0: none */
+
+	/* looks that pending sockets wait for: the last one that was asked for, and the last one that has ended; no lock */
+	atomic_uint look_asked, look_ended;
+	unsigned look_events; /* that the look under way has seen. The thread's own */
+
+	/*
+	 * The object from which the thread expects more input while it does not sleep (busy polling). To receive right
+	 * away costs less than to ask epoll first. The kernel still reports the input, so nothing is lost when this ends.
+	 * The thread's own, so without the lock.
+	 */
+	struct {
+		struct softrdma_watched *watched; /* referenced; NULL: none */
+		unsigned events;                  /* in a row, at most BUSY_AFTER */
+		unsigned turns;                   /* that are left of BUSY_TURNS */
+	} busy;
+};
+
+/* one that does not run */
+#define SOFTRDMA_NO_ENGINE \
+	{ \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 \
+	}
+
+/* The life of one engine: see engine.h. stop() tells its thread to end, which join() awaits. 0 or an errno value. */
+int softrdma_one_engine_open(struct softrdma_engine *engine);
+int softrdma_one_engine_run(struct softrdma_engine *engine, const char *name,
+	const struct softrdma_engine_calls *calls, uint64_t spin_ns);
+void softrdma_one_engine_stop(struct softrdma_engine *engine);
+void softrdma_one_engine_join(struct softrdma_engine *engine);
+void softrdma_one_engine_drain(struct softrdma_engine *engine);
+void softrdma_one_engine_close(struct softrdma_engine *engine);
+
+/* asks it for a look at all its objects that begins after this call; look_ended will be look_asked. Any lock. */
+void softrdma_one_engine_ask(struct softrdma_engine *engine);
+
+#endif /* SOFTRDMA_ONE_ENGINE_H */
