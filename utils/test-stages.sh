@@ -276,11 +276,12 @@ tsan_ctest()
 }
 
 # what has threads: the conformance scenarios, the unit tests, the tools, and what the manual says. CI runs the scenarios
-# in one process and over TLS only, and of the tools rpma-perf only. This sanitizer cannot follow children that begin
-# threads of their own (test_fork). test_link has no second thread, and would take a minute and a half of this stage.
+# in one process, with one progress thread and with four, and over TLS only, and of the tools rpma-perf only. This sanitizer
+# cannot follow children that begin threads of their own (test_fork). test_link has no second thread, and would take a
+# minute and a half of this stage.
 tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
 tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
-tsan_first='^(unit|regress|conformance-one)'
+tsan_first='^(unit|regress|conformance-(one|threads))'
 tsan_rest='^(conformance-tls$|tools/perf-local|surface-threads)'
 tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
 
