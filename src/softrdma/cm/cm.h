@@ -48,7 +48,6 @@ struct softrdma_channel {
 	pthread_mutex_t lock;
 	bool destroyed; /* by the application, which fetches no further events */
 	struct softrdma_event *first, *last;
-	struct softrdma_channel *next; /* in the list of those that are not destroyed */
 };
 
 enum softrdma_id_state {

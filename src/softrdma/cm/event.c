@@ -4,6 +4,7 @@
 /* event.c -- event channels of the connection manager, and the events in them */
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ softrdma_channel_is_inherited(const struct rdma_event_channel *channel, const ch
 }
 
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a channel's */
-static struct softrdma_channel *channels;
+/* those that are not destroyed, by their addresses: a tree of tsearch(3), because each of 10,000 connections has one */
+static void *channels;
 
 void
 softrdma_event_after_fork(void)
@@ -34,14 +36,28 @@ softrdma_event_after_fork(void)
 	channels_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* the link of the list that points to the channel, or the list's end. The list's lock is held. */
-static struct softrdma_channel **
-find_channel(const struct rdma_event_channel *channel)
+static int
+compare(const void *a, const void *b)
 {
-	struct softrdma_channel **at = &channels;
-	while (*at && &(*at)->channel != channel)
-		at = &(*at)->next;
-	return at;
+	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
+}
+
+/* false: no memory */
+static bool
+add_channel(struct softrdma_channel *channel)
+{
+	pthread_mutex_lock(&channels_lock);
+	const bool added = tsearch(&channel->channel, &channels, compare) != NULL;
+	pthread_mutex_unlock(&channels_lock);
+	return added;
+}
+
+static void
+remove_channel(struct softrdma_channel *channel)
+{
+	pthread_mutex_lock(&channels_lock);
+	(void)tdelete(&channel->channel, &channels, compare);
+	pthread_mutex_unlock(&channels_lock);
 }
 
 /*
@@ -52,10 +68,13 @@ find_channel(const struct rdma_event_channel *channel)
 static struct softrdma_channel *
 lock_channel(const struct rdma_event_channel *rdma_channel)
 {
+	struct softrdma_channel *channel = NULL;
 	pthread_mutex_lock(&channels_lock);
-	struct softrdma_channel *channel = *find_channel(rdma_channel);
-	if (channel)
+	struct rdma_event_channel *const *entry = tfind(rdma_channel, &channels, compare);
+	if (entry) {
+		channel = softrdma_channel_of(*entry);
 		pthread_mutex_lock(&channel->lock);
+	}
 	pthread_mutex_unlock(&channels_lock);
 	return channel;
 }
@@ -69,17 +88,21 @@ softrdma_rdma_create_event_channel(void)
 		return NULL;
 	channel->process = process;
 	channel->channel.fd = softrdma_notify_open();
-	if (channel->channel.fd < 0) {
-		free(channel);
-		return NULL;
-	}
+	if (channel->channel.fd < 0)
+		goto err_free;
 	pthread_mutex_init(&channel->lock, NULL);
 	atomic_init(&channel->refs, 1);
-	pthread_mutex_lock(&channels_lock);
-	channel->next = channels;
-	channels = channel;
-	pthread_mutex_unlock(&channels_lock);
+	if (!add_channel(channel))
+		goto err_close;
 	return &channel->channel;
+
+err_close:
+	pthread_mutex_destroy(&channel->lock);
+	close(channel->channel.fd);
+	errno = ENOMEM;
+err_free:
+	free(channel);
+	return NULL;
 }
 
 void
@@ -119,9 +142,7 @@ softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 	struct softrdma_channel *channel = softrdma_channel_of(rdma_channel);
 	if (softrdma_channel_is_inherited(rdma_channel, "rdma_destroy_event_channel"))
 		return;
-	pthread_mutex_lock(&channels_lock);
-	*find_channel(rdma_channel) = channel->next;
-	pthread_mutex_unlock(&channels_lock);
+	remove_channel(channel);
 	pthread_mutex_lock(&channel->lock);
 	channel->destroyed = true;
 	struct softrdma_event *events = channel->first;

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -119,6 +120,8 @@ strikes(const char *call)
 WRAP(void *, malloc, NULL, (size_t size), (size))
 WRAP(void *, calloc, NULL, (size_t n, size_t size), (n, size))
 WRAP(void *, realloc, NULL, (void *p, size_t size), (p, size))
+WRAP(void *, tsearch, NULL, (const void *key, void **root, int (*compare)(const void *, const void *)),
+	(key, root, compare))
 WRAP(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
 WRAP(int, bind, -1, (int fd, const struct sockaddr *addr, socklen_t len), (fd, addr, len))
 WRAP(int, listen, -1, (int fd, int backlog), (fd, backlog))

@@ -34,7 +34,7 @@ enum fail_whose { FAIL_MINE, FAIL_THEIRS, FAIL_ANY };
 
 /*
  * After `skip` successful calls of this name, `times` of them fail with the errno value. For getaddrinfo,
- * getnameinfo and pthread_create the value is the result; malloc, calloc and realloc return NULL; glob finds
+ * getnameinfo and pthread_create the value is the result; malloc, calloc, realloc and tsearch return NULL; glob finds
  * a file that does not exist.
  */
 void fail_call(enum fail_whose whose, const char *call, unsigned skip, unsigned times, int error);

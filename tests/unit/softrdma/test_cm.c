@@ -28,6 +28,42 @@ test_channel(void **state)
 	fail_call(FAIL_MINE, "eventfd", 0, 1, EMFILE);
 	assert_null(softrdma_rdma_create_event_channel());
 	assert_int_equal(errno, EMFILE);
+
+	int fds = count_fds();
+	fail_call(FAIL_MINE, "tsearch", 0, 1, ENOMEM);
+	assert_null(softrdma_rdma_create_event_channel());
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(count_fds(), fds);
+}
+
+/* each channel has its own events, and is found as long as it is there, however many there are */
+static void
+test_many_channels(void **state)
+{
+	(void)state;
+	enum { CHANNELS = 200 };
+	struct rdma_event_channel *channels[CHANNELS];
+	struct rdma_cm_id *ids[CHANNELS];
+	struct rdma_cm_event *event;
+	for (int i = 0; i < CHANNELS; i++) {
+		channels[i] = new_channel();
+		assert_int_equal(softrdma_rdma_create_id(channels[i], &ids[i], NULL, RDMA_PS_TCP), 0);
+	}
+	for (int i = 0; i < CHANNELS; i++) {
+		const int at = i * 77 % CHANNELS; /* in another order than they were made in */
+		struct sockaddr_in addr = loopback(1);
+		assert_int_equal(softrdma_rdma_resolve_addr(ids[at], NULL, (struct sockaddr *)&addr, 0), 0);
+		assert_int_equal(softrdma_rdma_get_cm_event(channels[at], &event), 0);
+		assert_ptr_equal(event->id, ids[at]);
+		softrdma_rdma_ack_cm_event(event);
+		softrdma_rdma_destroy_id(ids[at]);
+		softrdma_rdma_destroy_event_channel(channels[at]);
+		for (int j = 0; j <= i; j++) {
+			assert_int_equal(softrdma_rdma_get_cm_event(channels[j * 77 % CHANNELS], &event), -1);
+			assert_int_equal(errno, EBADF);
+		}
+	}
 }
 
 /* A thread may ask for another event after its channel was destroyed. The call must not touch the channel. */
@@ -625,6 +661,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_channel),
+		device_test(test_many_channels),
 		device_test(test_destroyed_channel),
 		device_test(test_waiting_for_an_event),
 		device_test(test_event_of_another_thread),
