@@ -78,6 +78,7 @@ struct softrdma_connection {
 
 	/* in the list of all connections (links.c); guarded by its lock */
 	struct softrdma_connection *next, *prev;
+	struct softrdma_connection *next_alike; /* in the list of those whose queue pair numbers are alike */
 	bool listed;
 };
 

@@ -5,19 +5,31 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "softrdma/base/fork.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/links.h"
 
+/* lists by which a queue pair is found: with 10,000 of them each has ten */
+#define QP_NUM_LISTS 1024
+
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_connection *links;
+static struct softrdma_connection *by_qp_num[QP_NUM_LISTS];
+
+static struct softrdma_connection **
+list_of(uint32_t qp_num)
+{
+	return &by_qp_num[qp_num % QP_NUM_LISTS];
+}
 
 void
 softrdma_links_after_fork(void)
 {
 	softrdma_fork_keep(links);
 	links = NULL;
+	memset(by_qp_num, 0, sizeof(by_qp_num));
 	links_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -32,6 +44,9 @@ softrdma_links_add(struct softrdma_link *link)
 	if (conn->next)
 		conn->next->prev = conn;
 	links = conn;
+	struct softrdma_connection **list = list_of(link->requester.qp_num);
+	conn->next_alike = *list;
+	*list = conn;
 	conn->listed = true;
 	pthread_mutex_unlock(&links_lock);
 }
@@ -47,6 +62,10 @@ softrdma_links_remove(struct softrdma_link *link)
 		links = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
+	struct softrdma_connection **at = list_of(link->requester.qp_num);
+	while (*at != conn)
+		at = &(*at)->next_alike;
+	*at = conn->next_alike;
 	conn->listed = false;
 	pthread_mutex_unlock(&links_lock);
 	softrdma_link_put(link);
@@ -57,7 +76,7 @@ softrdma_links_have_qp_num(uint32_t qp_num)
 {
 	bool have = false;
 	pthread_mutex_lock(&links_lock);
-	for (struct softrdma_connection *conn = links; conn && !have; conn = conn->next)
+	for (struct softrdma_connection *conn = *list_of(qp_num); conn && !have; conn = conn->next_alike)
 		have = conn->link.requester.qp_num == qp_num;
 	pthread_mutex_unlock(&links_lock);
 	return have;

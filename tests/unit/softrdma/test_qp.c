@@ -10,6 +10,8 @@
 #include "extended.h"
 #include "connected.h"
 
+#include "softrdma/engine/links.h"
+
 /* --- creating --- */
 
 static struct softrdma_qp *
@@ -136,6 +138,31 @@ test_numbers(void **state)
 	softrdma_set_env(&usual);
 	softrdma_qp_delete(first);
 	softrdma_qp_delete(second);
+}
+
+/* numbers whose lower bits are the same are found apart, whichever of them is given back */
+static void
+test_numbers_alike(void **state)
+{
+	(void)state;
+	enum { ALIKE = 3 };
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	struct softrdma_qp *qps[ALIKE];
+	for (int gone = 0; gone < ALIKE; gone++) {
+		for (unsigned i = 0; i < ALIKE; i++) {
+			qps[i] = softrdma_qp_new_by_hand(the_pd, &attr, i << 20 | 5, NULL);
+			assert_non_null(qps[i]);
+		}
+		assert_false(softrdma_links_have_qp_num(ALIKE << 20 | 5));
+		softrdma_qp_delete(qps[gone]);
+		for (int i = 0; i < ALIKE; i++)
+			assert_int_equal(softrdma_links_have_qp_num((uint32_t)i << 20 | 5), i != gone);
+		for (int i = 0; i < ALIKE; i++)
+			if (i != gone)
+				softrdma_qp_delete(qps[i]);
+		for (uint32_t i = 0; i < ALIKE; i++)
+			assert_false(softrdma_links_have_qp_num(i << 20 | 5));
+	}
 }
 
 /*
@@ -486,6 +513,7 @@ main(void)
 		device_test(test_create_arguments),
 		device_test(test_create_fails),
 		device_test(test_numbers),
+		device_test(test_numbers_alike),
 		device_test(test_uses),
 		device_test(test_not_connected),
 		device_test(test_send_arguments),
