@@ -4,6 +4,7 @@
 /* link.c -- one connection: the byte stream on one side, requester and responder of a queue pair on the other */
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,10 @@
 void
 softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link))
 {
+	const size_t gap = offsetof(struct softrdma_link, rx.stage);
+	const size_t rest = offsetof(struct softrdma_link, responder.first_waiting);
+	memset(link, 0, gap);
+	memset((char *)link + rest, 0, sizeof(*link) - rest);
 	pthread_mutex_init(&link->lock, NULL);
 	link->breach = "what is no frame of the protocol, or none that fits here";
 	atomic_init(&link->refs, 1);

@@ -51,9 +51,9 @@ struct softrdma_rx {
 	enum softrdma_rx_state state;
 	struct softrdma_frame frame;
 	struct softrdma_place place;
-	uint32_t done;       /* bytes of the frame's payload that have been handled */
-	uint32_t begin, end; /* of the bytes in the stage */
-	uint8_t stage[SOFTRDMA_STAGE_SIZE];
+	uint32_t done;                      /* bytes of the frame's payload that have been handled */
+	uint32_t begin, end;                /* of the bytes in the stage */
+	uint8_t stage[SOFTRDMA_STAGE_SIZE]; /* last, see struct softrdma_link */
 };
 
 struct softrdma_tx {
@@ -109,9 +109,13 @@ struct softrdma_link {
 	void *ops_arg;
 
 	struct softrdma_requester requester;
-	struct softrdma_responder responder;
 	uint32_t seq; /* the sequence number of this side's first request */
+	/*
+	 * The stage ends rx, and the ring of responses begins responder. Most connections use little of either, and what
+	 * was never written costs no memory: so these two are side by side, and nothing clears them.
+	 */
 	struct softrdma_rx rx;
+	struct softrdma_responder responder;
 	struct softrdma_tx tx;
 
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
@@ -123,7 +127,7 @@ struct softrdma_link {
 	const char *breach;                 /* if the peer breaks the protocol: what it sent; for the log */
 };
 
-/* initializes a link in zeroed memory, with one reference; delete() frees the memory. No lock. */
+/* initializes a link in any memory, with one reference; delete() frees the memory. No lock. */
 void softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link));
 /* any thread, any lock */
 void softrdma_link_get(struct softrdma_link *link);

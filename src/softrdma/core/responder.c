@@ -12,7 +12,8 @@ void
 softrdma_responder_init(struct softrdma_responder *resp, const struct ibv_pd *pd, struct softrdma_cq *cq,
 	struct softrdma_recv_queue *queue, bool queue_is_shared, uint32_t qp_num, struct softrdma_link *link)
 {
-	memset(resp, 0, sizeof(*resp));
+	const size_t from = offsetof(struct softrdma_responder, first_waiting);
+	memset((char *)resp + from, 0, sizeof(*resp) - from); /* not the ring: see struct softrdma_link */
 	resp->queue_is_shared = queue_is_shared;
 	resp->pd = pd;
 	resp->cq = cq;

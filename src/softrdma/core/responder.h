@@ -57,6 +57,9 @@ enum softrdma_responder_state {
 };
 
 struct softrdma_responder {
+	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring; first, see struct softrdma_link */
+	uint32_t first_waiting, count_waiting;
+
 	/* fixed */
 	const struct ibv_pd *pd;
 	struct softrdma_cq *cq;
@@ -70,9 +73,6 @@ struct softrdma_responder {
 	uint32_t expected;    /* the request that comes next, or is being received */
 	uint32_t responded;   /* all requests before this one have their responses */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
-
-	struct softrdma_response waiting[SOFTRDMA_RD_ATOM_MAX]; /* ring */
-	uint32_t first_waiting, count_waiting;
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
 

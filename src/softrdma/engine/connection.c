@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -663,9 +664,10 @@ delete_connection(struct softrdma_link *link)
 struct softrdma_link *
 softrdma_connection_new(void)
 {
-	struct softrdma_connection *conn = calloc(1, sizeof(*conn));
+	struct softrdma_connection *conn = malloc(sizeof(*conn));
 	if (conn == NULL)
 		return NULL;
+	memset((char *)conn + sizeof(conn->link), 0, sizeof(*conn) - sizeof(conn->link));
 	if (softrdma_fault_inject_new(&conn->fault_inject)) {
 		free(conn);
 		return NULL;

@@ -440,20 +440,21 @@ test_reset_fails(void **state)
 	struct hands h;
 	hands_init(&h, AF_INET);
 	hands_meet(&h);
-	for (unsigned skip = 0;; skip++) {
-		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
-		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
-		int ret = softrdma_ibv_modify_qp(h.a, &attr, IBV_QP_STATE);
-		if (fail_nothing() == 0) {
-			assert_int_equal(ret, 0);
-			assert_int_equal(skip, 3);
-			break;
-		}
-		assert_int_equal(ret, ENOMEM);
+	static const struct {
+		const char *call;
+		unsigned skip;
+	} faults[] = { { "malloc", 0 }, { "calloc", 0 }, { "calloc", 1 } };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		fail_call(FAIL_MINE, faults[i].call, faults[i].skip, 1, ENOMEM);
+		assert_int_equal(softrdma_ibv_modify_qp(h.a, &attr, IBV_QP_STATE), ENOMEM);
+		assert_int_equal(fail_nothing(), 1);
 		expect_state(h.a, IBV_QPS_ERR);
 	}
+	fail_call(FAIL_MINE, "calloc", 2, 1, ENOMEM); /* there are no others */
+	assert_int_equal(softrdma_ibv_modify_qp(h.a, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(fail_nothing(), 0);
 	expect_state(h.a, IBV_QPS_RESET);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	random_error = EIO; /* no random number for the first sequence number */
 	assert_int_equal(softrdma_ibv_modify_qp(h.a, &attr, IBV_QP_STATE), EIO);
 	random_error = 0;
