@@ -5,12 +5,22 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "err.h"
 #include "log.h"
+#include "timeout.h"
 
 #define SENTENCE_MAX 512
+#define LIMIT_TEXT_MAX 192
+
+/*
+ * A process without a free descriptor fails at each request that comes, and strangers can send any number. So one line
+ * is written in this time, in ns; rpma_errormsg() has the sentence of each failure.
+ */
+#define NO_DESCRIPTOR_LINE_NS UINT64_C(10000000000)
 
 #define ERRORS(X) \
 	X(0, "Success") \
@@ -67,17 +77,72 @@ rpmai_fail(int ret, const char *file, int line, const char *func, const char *fm
 	return ret;
 }
 
+/* ---- no descriptor left ---- */
+
+static bool
+is_no_descriptor(int errnum)
+{
+	return errnum == EMFILE || errnum == ENFILE;
+}
+
+/* writes what can be done about it, and returns the text */
+static const char *
+raise_the_limit(int errnum, char text[static LIMIT_TEXT_MAX])
+{
+	struct rlimit limit = { 0 };
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (errnum == EMFILE)
+		snprintf(text, LIMIT_TEXT_MAX,
+			"this process may have %llu descriptors, and each connection takes three or more: raise "
+			"the limit (ulimit -n, LimitNOFILE= of systemd)",
+			(unsigned long long)limit.rlim_cur);
+	else
+		snprintf(text, LIMIT_TEXT_MAX,
+			"this machine may have no more descriptors, and each connection takes three or more: "
+			"raise the limit (sysctl fs.file-max)");
+	return text;
+}
+
+/* true if the log has no line about it yet, or none for a while */
+static bool
+is_time_to_tell(void)
+{
+	static _Atomic uint64_t told_ns; /* 0: never */
+	const uint64_t now_ns = rpmai_timeout_now();
+	uint64_t before_ns = atomic_load(&told_ns);
+	if (before_ns && now_ns - before_ns < NO_DESCRIPTOR_LINE_NS)
+		return false;
+	return atomic_compare_exchange_strong(&told_ns, &before_ns, now_ns);
+}
+
+/* ---- failures of system calls and of the device ---- */
+
+static void keep_sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void
+keep_sentence(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(last_sentence, sizeof(last_sentence), fmt, ap);
+	va_end(ap);
+}
+
 int
 rpmai_fail_errno(int ret, int errnum, const char *file, int line, const char *func, const char *way_out,
 	const char *fmt, ...)
 {
-	char what[SENTENCE_MAX];
+	char what[SENTENCE_MAX], limit[LIMIT_TEXT_MAX];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
 
+	if (way_out == NULL && is_no_descriptor(errnum))
+		way_out = raise_the_limit(errnum, limit);
 	errno = errnum; /* for %m: strerror() is not thread-safe */
-	return rpmai_fail(ret, file, line, func, "%s failed: %m%s%s", what, way_out ? ": " : "",
-		way_out ? way_out : "");
+	keep_sentence("%s failed: %m%s%s", what, way_out ? ": " : "", way_out ? way_out : "");
+	if (!is_no_descriptor(errnum) || is_time_to_tell())
+		rpmai_log(RPMA_LOG_LEVEL_ERROR, file, line, func, "%s", last_sentence);
+	return ret;
 }

@@ -11,7 +11,8 @@
 /*
  * Writes to the log why the call fails, keeps the sentence for rpma_errormsg(), and returns ret. The function
  * that detects an error calls one of these, exactly once. rpmai_fail_errno adds the text of errnum and,
- * unless way_out is NULL, what can be done about it.
+ * unless way_out is NULL, what can be done about it. It knows the way out of EMFILE and ENFILE, and writes one
+ * line about these in ten seconds.
  */
 int rpmai_fail(int ret, const char *file, int line, const char *func, const char *fmt, ...)
 	__attribute__((cold, format(printf, 5, 6)));

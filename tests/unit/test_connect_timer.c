@@ -133,7 +133,7 @@ failures(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		mock.fail_call = table[i].call;
 		mock.fail_skip = table[i].skip;
-		mock.fail_errno = EMFILE;
+		mock.fail_errno = ENOMEM;
 		assert_fails(RPMA_E_PROVIDER, rpmai_connect_timer_new(channel, 5, &timer));
 		assert_non_null(strstr(mock.last_log, table[i].call));
 		assert_null(timer);

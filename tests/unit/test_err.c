@@ -4,6 +4,8 @@
 /* test_err.c -- texts of errors, and that each error is logged once */
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "err.h"
 #include "mock.h"
@@ -47,6 +49,60 @@ a_failure_is_logged_once(void **state)
 
 	assert_fails(RPMA_E_PROVIDER, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, ENOENT, "make one", "call()"));
 	assert_string_equal(mock.last_log, "call() failed: No such file or directory: make one\n");
+}
+
+/* ---- no descriptor left ---- */
+
+static uint64_t forward_s; /* by which the clock is ahead */
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int
+__wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	int ret = __real_clock_gettime(clock, ts);
+	ts->tv_sec += (time_t)forward_s;
+	return ret;
+}
+
+static int
+without_descriptors(int errnum)
+{
+	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "call()");
+}
+
+/* the sentence says which limit to raise, and to what it is set; a flood of failures has one line */
+static void
+no_descriptor_is_logged_once(void **state)
+{
+	(void)state;
+	struct rlimit limit;
+	char number[64];
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	snprintf(number, sizeof(number), "may have %llu descriptors", (unsigned long long)limit.rlim_cur);
+	for (int interval = 0; interval < 3; interval++) {
+		assert_fails(RPMA_E_PROVIDER, without_descriptors(EMFILE));
+		assert_non_null(strstr(mock.last_log, "call() failed: Too many open files: "));
+		assert_non_null(strstr(mock.last_log, number));
+		assert_non_null(strstr(mock.last_log, "ulimit -n, LimitNOFILE="));
+		const int errors = mock.logged[RPMA_LOG_LEVEL_ERROR];
+		for (int i = 0; i < 100; i++) {
+			rpmai_refuse(0, "");
+			forward_s += i == 50 ? 9 : 0;
+			assert_int_equal(without_descriptors(i % 2 ? EMFILE : ENFILE), RPMA_E_PROVIDER);
+			assert_non_null(strstr(rpma_errormsg(), i % 2 ? "ulimit -n" : "fs.file-max"));
+		}
+		assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], errors);
+		/* failures of another kind have a line each */
+		assert_fails(RPMA_E_PROVIDER, without_descriptors(ENOMEM));
+		assert_fails(RPMA_E_PROVIDER, without_descriptors(ENOMEM));
+		assert_null(strstr(mock.last_log, "descriptors"));
+		forward_s += 1;
+	}
+	/* a way out that the caller knows stays */
+	forward_s += 10;
+	assert_fails(RPMA_E_PROVIDER, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EMFILE, "close one", "call()"));
+	assert_string_equal(mock.last_log, "call() failed: Too many open files: close one\n");
 }
 
 static void
@@ -176,6 +232,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		rpma_test(texts),
 		rpma_test(a_failure_is_logged_once),
+		rpma_test(no_descriptor_is_logged_once),
 		rpma_test(the_first_error_is_kept),
 		rpma_test(each_thread_has_its_own),
 		rpma_test(only_failures_change_it),

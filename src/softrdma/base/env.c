@@ -137,14 +137,14 @@ softrdma_log_line(enum softrdma_log_level level, const char *file, int line, con
 static bool
 one_more(struct softrdma_log_limit *limit, unsigned *left_out)
 {
+	const unsigned most = limit->most ? limit->most : SOFTRDMA_LOG_LINES;
 	uint64_t now_ns = softrdma_now_ns();
 	uint64_t since_ns = atomic_load(&limit->since_ns);
 	/* if several threads find the interval over, one of them begins the next */
 	if (now_ns - since_ns >= (uint64_t)SOFTRDMA_LOG_INTERVAL_MS * SOFTRDMA_NS_PER_MS &&
 		atomic_compare_exchange_strong(&limit->since_ns, &since_ns, now_ns))
 		atomic_store(&limit->lines, 0);
-	bool room = atomic_load(&limit->lines) < SOFTRDMA_LOG_LINES &&
-		atomic_fetch_add(&limit->lines, 1) < SOFTRDMA_LOG_LINES;
+	bool room = atomic_load(&limit->lines) < most && atomic_fetch_add(&limit->lines, 1) < most;
 	if (room)
 		*left_out = atomic_exchange(&limit->left_out, 0);
 	else

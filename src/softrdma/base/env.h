@@ -40,17 +40,24 @@ void softrdma_log_line(enum softrdma_log_level level, const char *file, int line
 /*
  * Limits log lines that remote hosts can cause in any number. In an interval SOFTRDMA_LOG_LINES lines of one
  * kind are written. The first line of a later interval gives the number of lines left out. Each kind has a
- * static object, initialized with SOFTRDMA_LOG_LIMIT. Any thread.
+ * static object, initialized with SOFTRDMA_LOG_LIMIT; or with SOFTRDMA_LOG_ONCE, for one line in an interval. Any
+ * thread.
  */
 struct softrdma_log_limit {
 	/* no lock: a child forked while another thread writes a line must be able to write its own */
 	_Atomic uint64_t since_ns;
 	atomic_uint lines, left_out;
+	unsigned most; /* lines in an interval; 0: SOFTRDMA_LOG_LINES */
 };
 
 #define SOFTRDMA_LOG_LIMIT \
 	{ \
 		.since_ns = 0 \
+	}
+
+#define SOFTRDMA_LOG_ONCE \
+	{ \
+		.most = 1 \
 	}
 
 void softrdma_log_few(struct softrdma_log_limit *limit, enum softrdma_log_level level, const char *file,

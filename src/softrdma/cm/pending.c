@@ -68,7 +68,7 @@ static struct softrdma_log_limit turned_away = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit not_understood = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit too_late = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_log_limit not_trusted = SOFTRDMA_LOG_LIMIT;
-static struct softrdma_log_limit must_wait = SOFTRDMA_LOG_LIMIT;
+static struct softrdma_log_limit must_wait = SOFTRDMA_LOG_ONCE;
 
 static void tick(uint64_t now_ns);
 
@@ -420,6 +420,26 @@ set_try_again(struct softrdma_listener *listener, bool again)
 	listener->try_again = again;
 }
 
+/* accept(2) has failed, and can be tried again: says what is missing, and what to set */
+static void
+tell_that_they_wait(int error)
+{
+	struct rlimit files = { 0 };
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (error == EMFILE)
+		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
+			"incoming connections wait: this process may have %llu descriptors, and each connection "
+			"takes one here, or three with librpma: raise the limit (ulimit -n, LimitNOFILE= of "
+			"systemd)",
+			(unsigned long long)files.rlim_cur);
+	else if (error == ENFILE)
+		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
+			"incoming connections wait: this machine may have no more descriptors: raise the limit "
+			"(sysctl fs.file-max)");
+	else
+		SOFTRDMA_LOG_FEW(&must_wait, ERROR, "incoming connections wait: %s", strerror(error));
+}
+
 /* calls accept(2) once; false: nothing more to accept now */
 static bool
 accept_one(struct softrdma_listener *listener)
@@ -439,9 +459,7 @@ accept_one(struct softrdma_listener *listener)
 	case ENOMEM:
 		/* no new edge comes for connections that wait already */
 		if (!listener->try_again)
-			SOFTRDMA_LOG_FEW(&must_wait, ERROR,
-				"incoming connections wait: %s (raise the limit of open files)",
-				strerror(errno));
+			tell_that_they_wait(errno);
 		set_try_again(listener, true);
 		return false;
 	case EAGAIN:

@@ -114,6 +114,16 @@ test_few_log_lines(void **state)
 	SOFTRDMA_LOG_FEW(&limit, WARNING, "and again");
 	assert_true(log_has("and again\n"));
 
+	/* a kind of which one line is enough */
+	static struct softrdma_log_limit once = SOFTRDMA_LOG_ONCE;
+	for (int interval = 0; interval < 2; interval++) {
+		SOFTRDMA_LOG_FEW(&once, WARNING, "first of %d", interval);
+		SOFTRDMA_LOG_FEW(&once, WARNING, "second of %d", interval);
+		assert_true(log_has(interval ? "first of 1 (and 1 more like it)\n" : "first of 0\n"));
+		assert_false(log_has("second"));
+		clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS);
+	}
+
 	/* a truncated line has no room for the count */
 	for (int i = 0; i < SOFTRDMA_LOG_LINES; i++)
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "more");

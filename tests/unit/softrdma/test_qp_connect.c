@@ -1167,6 +1167,7 @@ test_doors_fail(void **state)
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct host host;
 		host_init(&host);
+		clock_forward_ms(SOFTRDMA_LOG_INTERVAL_MS); /* each has a line */
 		log_clear();
 		fail_call(FAIL_THEIRS, faults[i].call, faults[i].skip, 1, faults[i].error);
 		struct softrdma_cm_msg msg = good_msg(&host, SOFTRDMA_HANDSHAKE_JOIN);
