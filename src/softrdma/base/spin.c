@@ -11,7 +11,7 @@
 /* input comes soon if the last two came within this many times the duration of a spin */
 #define DENSE 4
 
-/* after so many spins in vain, the number of occasions that pass is not doubled again */
+/* spins in vain after which the number of occasions that pass is not doubled again */
 #define VAIN_MAX 6
 
 /* another thread has computed during a look that takes this time: the kernel's time slices are longer */
