@@ -60,6 +60,7 @@ struct softrdma_connection {
 	unsigned idle_polls;    /* polls without success in a row, while nothing came */
 	uint64_t own_again_ns;  /* before this time no poller owns it: the last one has let bytes wait ... */
 	uint64_t own_pause_ns;  /* ... for how long; 0: none has */
+	uint64_t kept_ns;       /* when a waiter left it, or polled since */
 
 	/* its flushes (flush_worker.c) */
 	size_t flushed_in_turn;   /* bytes that were made durable without a worker in this turn */

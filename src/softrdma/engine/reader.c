@@ -21,6 +21,8 @@
 /* how long no poller may own a socket that the last one has let wait; twice as long each time that it happens again */
 #define OWN_PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
 #define OWN_PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
+/* a waiter comes back late for a socket after this many times the duration of a spin */
+#define LATE 4
 
 /* sockets that pollers own; a hint for threads that are about to wait */
 static atomic_int owned;
@@ -51,6 +53,42 @@ set_checked(struct softrdma_connection *conn, bool checked)
 		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS,
 			checked ? 1 : -1);
 	conn->checked = checked;
+}
+
+/* --- readers that let input wait --- */
+
+/* true if bytes wait for a thread to receive them */
+static bool
+has_input(const struct softrdma_connection *conn)
+{
+	static const struct timespec no_time;
+	struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
+	return softrdma_stream_has_input(conn->stream) || ppoll(&pfd, 1, &no_time, NULL) > 0;
+}
+
+/*
+ * The poller has stopped and let bytes wait, or a waiter has not come back, or late. It may wait for something else now, such
+ * as the descriptor of its channel or a byte in its memory, or compute. A program that does so must not own the socket again
+ * and again.
+ */
+static void
+punish(struct softrdma_connection *conn, uint64_t now_ns)
+{
+	uint64_t pause_ns = conn->own_pause_ns ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
+	if (pause_ns > OWN_PAUSE_MAX_NS)
+		pause_ns = OWN_PAUSE_MAX_NS;
+	conn->own_pause_ns = pause_ns;
+	conn->own_again_ns = now_ns + pause_ns;
+}
+
+/* a waiter looks at a socket that it keeps: if it has done something else meanwhile, the peer's requests have waited for that */
+static void
+comes_back(struct softrdma_connection *conn)
+{
+	const uint64_t now_ns = softrdma_now_ns();
+	if (now_ns - conn->kept_ns > LATE * softrdma_engine_spin_ns() && has_input(conn))
+		punish(conn, now_ns);
+	conn->kept_ns = now_ns;
 }
 
 /* --- borrowers and pollers of one connection --- */
@@ -161,6 +199,8 @@ poll_connection(struct softrdma_connection *conn)
 	if (pthread_mutex_trylock(&link->lock) != 0)
 		return; /* another thread serves it */
 	if (conn->fd >= 0) {
+		if (conn->reader == SOFTRDMA_READER_ABSENT)
+			comes_back(conn);
 		conn->polls++;
 		conn->idle_polls = softrdma_connection_serve(conn) ? 0 : conn->idle_polls + 1;
 		if (may_own(conn))
@@ -208,6 +248,7 @@ borrow_again(struct softrdma_connection *conn)
 {
 	if (conn->reader != SOFTRDMA_READER_ABSENT)
 		return false;
+	comes_back(conn);
 	set_reader(conn, SOFTRDMA_READER_BORROWER);
 	return true;
 }
@@ -266,9 +307,11 @@ softrdma_reader_keep(struct softrdma_link *link)
 	pthread_mutex_lock(&link->lock);
 	/* what waits already must not wait for a beat; so must no poller that has done so before */
 	const bool waits = softrdma_connection_is_full(conn) || softrdma_stream_has_input(conn->stream);
-	if (conn->fd < 0 || waits || softrdma_now_ns() < conn->own_again_ns) {
+	const uint64_t now_ns = softrdma_now_ns();
+	if (conn->fd < 0 || waits || now_ns < conn->own_again_ns) {
 		softrdma_reader_return_locked(conn);
 	} else {
+		conn->kept_ns = now_ns;
 		set_reader(conn, SOFTRDMA_READER_ABSENT);
 		set_checked(conn, true);
 		conn->polls++;
@@ -288,29 +331,6 @@ softrdma_reader_about_to_wait(void)
 {
 	if (atomic_load_explicit(&owned, memory_order_relaxed) > 0)
 		softrdma_links_for_each(return_one, NULL);
-}
-
-/* true if bytes wait for a thread to receive them */
-static bool
-has_input(const struct softrdma_connection *conn)
-{
-	static const struct timespec no_time;
-	struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
-	return softrdma_stream_has_input(conn->stream) || ppoll(&pfd, 1, &no_time, NULL) > 0;
-}
-
-/*
- * The poller has stopped and let bytes wait, or a waiter has not come back. It may wait for something else now, such as the
- * descriptor of its channel or a byte in its memory. A program that does so must not own the socket again and again.
- */
-static void
-punish(struct softrdma_connection *conn, uint64_t now_ns)
-{
-	uint64_t pause_ns = conn->own_pause_ns ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
-	if (pause_ns > OWN_PAUSE_MAX_NS)
-		pause_ns = OWN_PAUSE_MAX_NS;
-	conn->own_pause_ns = pause_ns;
-	conn->own_again_ns = now_ns + pause_ns;
 }
 
 static void

@@ -296,6 +296,56 @@ test_keeps_the_sockets(void **state)
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
+/* moves the clock to a time at which a waiter that has kept its sockets comes back late */
+static void
+let_time_pass(void)
+{
+	clock_forward_ms(5000);
+}
+
+/* a thread that keeps its sockets and does something else has let the peer's requests wait: it may not keep them for a while */
+static void
+test_comes_back_late(void **state)
+{
+	(void)state;
+	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	struct softrdma_connection *conn = softrdma_connection_of(link_of(p.passive));
+	shut_gate();
+	write_and_wait(&p, 1);
+	write_and_wait(&p, 2);
+	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ABSENT);
+
+	/* nothing has come, or it is soon enough */
+	let_time_pass();
+	assert_true(softrdma_reader_borrow(&conn->link) >= 0);
+	softrdma_reader_keep(&conn->link);
+	post_write(p.active->qp, the_mr, 8, 3);
+	assert_true(softrdma_reader_borrow(&conn->link) >= 0);
+	assert_true(locked(&conn->link, conn->own_again_ns) == 0);
+
+	softrdma_reader_keep(&conn->link);
+	let_time_pass();
+	assert_true(softrdma_reader_borrow(&conn->link) >= 0);
+	assert_true(locked(&conn->link, conn->own_again_ns) > softrdma_now_ns());
+
+	/* the same for a thread that polls first */
+	locked(&conn->link, conn->own_again_ns = 0);
+	softrdma_reader_keep(&conn->link);
+	let_time_pass();
+	assert_int_equal(ibv_poll_cq(event_cq, 0, &wc), 0);
+	assert_true(locked(&conn->link, conn->own_again_ns) > softrdma_now_ns());
+	open_gate();
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1);
+	expect_wc(event_cq, 3);
+	pair_fini(&p);
+	channel_fini();
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
 /* what the socket did not take, or a flush holds up, the progress thread goes on with */
 static void
 test_keeps_no_busy_sockets(void **state)
@@ -594,6 +644,7 @@ main(void)
 		one_thread_test(test_needs_no_other_thread),
 		device_test(test_more_events_than_one),
 		device_test(test_keeps_the_sockets),
+		device_test(test_comes_back_late),
 		device_test(test_keeps_no_busy_sockets),
 		device_test(test_full_socket),
 		device_test(test_connection_ends),
