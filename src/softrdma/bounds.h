@@ -47,6 +47,8 @@
 #define SOFTRDMA_GATHER_FROM 4
 #define SOFTRDMA_GATHER_MAX SOFTRDMA_TX_FRAMES
 #define SOFTRDMA_GATHER_LENGTH 1024u
+/* how long they may wait, in ns: longer than a response takes on a local network, if a thread is there to receive it */
+#define SOFTRDMA_GATHER_NS 200000
 
 /* bytes in one system call: more would delay the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)

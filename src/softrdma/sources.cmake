@@ -38,6 +38,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/engines.c
 	softrdma/engine/fault_inject.c
 	softrdma/engine/flush_worker.c
+	softrdma/engine/gather.c
 	softrdma/engine/io.c
 	softrdma/engine/links.c
 	softrdma/engine/pending_sockets.c

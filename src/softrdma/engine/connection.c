@@ -23,6 +23,7 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
+#include "softrdma/engine/gather.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/samehost/direct.h"
@@ -358,6 +359,7 @@ void
 softrdma_connection_send(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
+	softrdma_gather_ends(conn);
 	if (link->shm_path)
 		complete_locally(conn);
 	limit_the_end(conn);
@@ -490,10 +492,7 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 		conn->hung_up = true;
 	turn.progress = conn->fd >= 0 && softrdma_connection_serve(conn);
 	conn->idle_polls = turn.progress ? 0 : conn->idle_polls; /* the poller would have had to be quicker */
-	/*
-	 * No input follows a FLUSH before it is made, and the worker that makes it may be waiting for this processor.
-	 * The same is true of a poller.
-	 */
+	/* no input follows a FLUSH before it is made; its worker, or a poller, may be waiting for this processor */
 	turn.may_follow = !is_polled(conn) && !conn->flush_running;
 	turn.alone = is_left_alone(conn) && turn.may_follow;
 	pthread_mutex_unlock(&conn->link.lock);

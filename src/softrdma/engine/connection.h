@@ -62,6 +62,10 @@ struct softrdma_connection {
 	uint64_t own_pause_ns;  /* ... for how long; 0: none has */
 	uint64_t kept_ns;       /* when a waiter left it, or polled since */
 
+	/* requests that wait in the ring for others (gather.c) */
+	uint64_t gathers_since_ns; /* since when; 0: none do */
+	uint64_t gather_again_ns;  /* before this time none do, because the last ones had to wait for long */
+
 	/* its flushes (flush_worker.c) */
 	size_t flushed_in_turn;   /* bytes that were made durable without a worker in this turn */
 	uint64_t second_flush_ns; /* when the second of these flushes began; 0: there was none */

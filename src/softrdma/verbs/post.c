@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/gather.h"
 #include "softrdma/verbs/post.h"
 
 int
@@ -162,7 +163,7 @@ void
 softrdma_post_ring(struct softrdma_link *link, uint32_t from)
 {
 	/* the shared-memory path completes requests without a response */
-	if (link->shm_path || !softrdma_requester_may_gather(&link->requester, from))
+	if (link->shm_path || !softrdma_gather_may(softrdma_connection_of(link), from))
 		softrdma_connection_send(link);
 }
 
