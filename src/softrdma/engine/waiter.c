@@ -18,6 +18,8 @@
 
 /* looks between two at the signals of the application, which are held meanwhile so that none is lost */
 #define LOOKS_PER_SIGNAL 64
+/* one that finds input counts for so many, because to serve it takes longer */
+#define LOOKS_OF_INPUT 16
 
 #define CHANNEL_AT 0
 #define LINKS_AT 1
@@ -112,15 +114,15 @@ look_at_links(struct waiter *waiter)
 	return progress;
 }
 
-/* waits for the channel or a borrowed socket: without a limit, or not at all; 0 or an errno value */
+/* waits for the channel or a borrowed socket; 0 or an errno value */
 static int
-wait_for_input(struct waiter *waiter, const struct timespec *limit)
+wait_for_input(struct waiter *waiter)
 {
-	for (unsigned i = 0; i < waiter->count && !limit; i++) {
+	for (unsigned i = 0; i < waiter->count; i++) {
 		if (waiter->pfds[LINKS_AT + i].fd >= 0)
 			softrdma_reader_sleeps(waiter->links[i]);
 	}
-	int ready = ppoll(waiter->pfds, LINKS_AT + waiter->count, limit, &waiter->signals);
+	int ready = ppoll(waiter->pfds, LINKS_AT + waiter->count, NULL, &waiter->signals);
 	if (ready < 0)
 		return errno;
 	if (ready > 0 && !waiter->pfds[CHANNEL_AT].revents && serve_links(waiter))
@@ -128,21 +130,32 @@ wait_for_input(struct waiter *waiter, const struct timespec *limit)
 	return 0;
 }
 
+/* lets the application handle signals that have come; EINTR if there were any. ppoll(2) does not if a descriptor is ready. */
+static int
+let_signals_in(const struct waiter *waiter)
+{
+	static const struct timespec no_time;
+	return ppoll(NULL, 0, &no_time, &waiter->signals) < 0 ? errno : 0;
+}
+
 /* waits until the channel has an event: looks for input while that pays (busy polling), and sleeps after that */
 static int
 wait_for_event(struct waiter *waiter)
 {
-	static const struct timespec no_time;
+	unsigned looks = 0;
 	int ret = 0;
-	for (unsigned looks = 1; ret == 0 && !softrdma_comp_channel_has_event(waiter->channel); looks++) {
-		if (!softrdma_spin_is_on(waiter->spin))
-			ret = wait_for_input(waiter, NULL);
-		else if (looks % LOOKS_PER_SIGNAL == 0)
-			ret = wait_for_input(waiter, &no_time);
-		else if (look_at_links(waiter))
+	while (ret == 0 && !softrdma_comp_channel_has_event(waiter->channel)) {
+		if (looks++ >= LOOKS_PER_SIGNAL) {
+			looks = 0;
+			ret = let_signals_in(waiter);
+		} else if (!softrdma_spin_is_on(waiter->spin)) {
+			ret = wait_for_input(waiter);
+		} else if (look_at_links(waiter)) {
+			looks += LOOKS_OF_INPUT;
 			note_input(waiter);
-		else if (softrdma_spin_goes_on(waiter->spin))
+		} else if (softrdma_spin_goes_on(waiter->spin)) {
 			softrdma_spin_give_way(waiter->spin);
+		}
 	}
 	/* another thread has raised the event */
 	if (ret == 0 && !waiter->has_input)
