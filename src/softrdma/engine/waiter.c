@@ -18,7 +18,7 @@
 
 /* looks between two at the signals of the application, which are held meanwhile so that none is lost */
 #define LOOKS_PER_SIGNAL 64
-/* one that finds input counts for so many, because to serve it takes longer */
+/* one that finds input counts for this many, because to serve it takes longer */
 #define LOOKS_OF_INPUT 16
 
 #define CHANNEL_AT 0

@@ -1293,26 +1293,29 @@ test_owner_leaves_input(void **state)
 	struct pair_of_ids p;
 	pair_init_depth(&p, WRITES);
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
-	uint64_t *words = (uint64_t *)(void *)the_mem;
-	uint64_t *last = (uint64_t *)(void *)(the_mem + 4096) + WRITES - 1;
+	uint64_t *from = (uint64_t *)(void *)the_mem;
+	uint64_t *to = (uint64_t *)(void *)(the_mem + MEM_SIZE / 2);
 	struct ibv_wc wc;
-	*last = 0;
+	*to = 0;
 	poll_until_owned(link);
 	for (unsigned i = 0; i < WRITES; i++) {
-		words[i] = i + 1;
-		struct ibv_sge sge = { .addr = (uintptr_t)&words[i], .length = 8, .lkey = the_mr->lkey };
+		*from = i + 1;
+		/* short ones would leave in one record */
+		struct ibv_sge sge = { .addr = (uintptr_t)from,
+			.length = SOFTRDMA_GATHER_LENGTH + 8,
+			.lkey = the_mr->lkey };
 		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
 			.sg_list = &sge,
 			.num_sge = 1,
 			.send_flags = i + 1 == WRITES ? IBV_SEND_SIGNALED : 0 },
 				   *bad;
-		wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096 + 8 * i;
+		wr.wr.rdma.remote_addr = (uintptr_t)to;
 		wr.wr.rdma.rkey = the_mr->rkey;
 		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
 	}
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	/* no thread polls from here on */
-	wait_until(__atomic_load_n(last, __ATOMIC_ACQUIRE) == WRITES);
+	wait_until(__atomic_load_n(to, __ATOMIC_ACQUIRE) == WRITES);
 	assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
 	pair_fini(&p);
 	unsetenv("SOFTRDMA_CRC");
