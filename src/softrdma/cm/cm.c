@@ -15,6 +15,7 @@
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/gather.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/qp.h"
@@ -216,6 +217,7 @@ softrdma_id_let_go(struct softrdma_id *id)
 		/* another id can still connect an external queue pair that is not connected */
 		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
 		if (link->qp && !stays) { /* else ibv_destroy_qp() has closed it */
+			softrdma_gather_no_longer(link);
 			softrdma_link_close(link);
 			softrdma_connection_send(link);
 		}
@@ -440,6 +442,7 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 			ret = 0;
 		if (ret == 0 && link->qp) {
 			bool up = link->state == SOFTRDMA_LINK_UP;
+			softrdma_gather_no_longer(link);
 			softrdma_link_close(link);
 			if (up)
 				softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);

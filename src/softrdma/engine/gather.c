@@ -39,3 +39,10 @@ softrdma_gather_ends(struct softrdma_connection *conn)
 		conn->gather_again_ns = now_ns + PAUSE * (now_ns - conn->gathers_since_ns);
 	conn->gathers_since_ns = 0;
 }
+
+void
+softrdma_gather_no_longer(struct softrdma_link *link)
+{
+	if (softrdma_connection_of(link)->gathers_since_ns)
+		softrdma_connection_send(link);
+}

@@ -21,5 +21,7 @@
 bool softrdma_gather_may(struct softrdma_connection *conn, uint32_t from);
 /* what waits is about to leave */
 void softrdma_gather_ends(struct softrdma_connection *conn);
+/* this side is about to end the connection: what waits leaves before, as it would have done without others to wait for */
+void softrdma_gather_no_longer(struct softrdma_link *link);
 
 #endif /* SOFTRDMA_GATHER_H */

@@ -11,6 +11,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/gather.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/verbs/post.h"
@@ -158,6 +159,7 @@ static void
 remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
 	pthread_mutex_lock(&link->lock);
+	softrdma_gather_no_longer(link);
 	softrdma_link_abandon(link);
 	softrdma_connection_send(link); /* DISCONNECT, if the socket takes it */
 	softrdma_connection_detach(link);

@@ -960,6 +960,37 @@ test_disconnect_without_answer(void **state)
 	raw_peer_fini(&p);
 }
 
+/* requests that wait for a response, to leave together with others, leave before this side ends the connection */
+static void
+test_disconnect_behind_gathered_requests(void **state)
+{
+	(void)state;
+	for (int destroys = 0; destroys < 2; destroys++) {
+		struct raw_peer p;
+		uint8_t frame[SOFTRDMA_FRAME_SIZE + 8];
+		raw_peer_init(&p);
+		for (unsigned i = 0; i < SOFTRDMA_GATHER_FROM + 2; i++)
+			post_write(p.id->qp, i, 8);
+		for (unsigned i = 0; i < SOFTRDMA_GATHER_FROM; i++)
+			raw_recv(p.fd, frame, sizeof(frame));
+		assert_false(readable(p.fd, 0));
+		if (destroys)
+			softrdma_rdma_destroy_qp(p.id);
+		else
+			assert_int_equal(softrdma_rdma_disconnect(p.id), 0);
+		for (unsigned i = 0; i < 2; i++) {
+			raw_recv(p.fd, frame, sizeof(frame));
+			struct softrdma_frame decoded;
+			assert_true(softrdma_frame_decode(frame, &decoded));
+			assert_int_equal(decoded.opcode, SOFTRDMA_OP_WRITE);
+		}
+		raw_expect_frame(p.fd, SOFTRDMA_OP_DISCONNECT, 0, 0);
+		for (unsigned i = 0; i < SOFTRDMA_GATHER_FROM + 2 && !destroys; i++)
+			assert_int_equal(next_wc().status, IBV_WC_WR_FLUSH_ERR);
+		raw_peer_fini(&p);
+	}
+}
+
 /* A peer that has sent DISCONNECT does not end its stream: the deadline closes the socket. The same after a wrong key. */
 static void
 test_disconnect_and_stay(void **state)
@@ -1994,6 +2025,7 @@ main(void)
 		one_thread_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
 		device_test(test_disconnect_without_answer),
+		device_test(test_disconnect_behind_gathered_requests),
 		device_test(test_disconnect_and_stay),
 		device_test(test_id_destroyed_and_peer_stays),
 		device_test(test_ready_after_disconnect),
