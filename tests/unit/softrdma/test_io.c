@@ -1324,16 +1324,18 @@ test_owner_leaves_input(void **state)
 	struct pair_of_ids p;
 	pair_init_depth(&p, WRITES);
 	struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
-	uint64_t *from = (uint64_t *)(void *)the_mem;
+	uint64_t *words = (uint64_t *)(void *)the_mem;
 	uint64_t *to = (uint64_t *)(void *)(the_mem + MEM_SIZE / 2);
+	const unsigned last =
+		SOFTRDMA_GATHER_LENGTH / sizeof(*to); /* the last word of a write, which is stored last */
 	struct ibv_wc wc;
-	*to = 0;
+	to[last] = 0;
 	poll_until_owned(link);
 	for (unsigned i = 0; i < WRITES; i++) {
-		*from = i + 1;
+		words[i + last] = i + 1;
 		/* short ones would leave in one record */
-		struct ibv_sge sge = { .addr = (uintptr_t)from,
-			.length = SOFTRDMA_GATHER_LENGTH + 8,
+		struct ibv_sge sge = { .addr = (uintptr_t)&words[i],
+			.length = SOFTRDMA_GATHER_LENGTH + sizeof(*to),
 			.lkey = the_mr->lkey };
 		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
 			.sg_list = &sge,
@@ -1346,7 +1348,7 @@ test_owner_leaves_input(void **state)
 	}
 	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	/* no thread polls from here on */
-	wait_until(__atomic_load_n(to, __ATOMIC_ACQUIRE) == WRITES);
+	wait_until(__atomic_load_n(&to[last], __ATOMIC_ACQUIRE) == WRITES);
 	assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
 	pair_fini(&p);
 	unsetenv("SOFTRDMA_CRC");
