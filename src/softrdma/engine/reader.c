@@ -21,6 +21,8 @@
 /* how long no poller may own a socket that the last one has let wait; twice as long each time that it happens again */
 #define OWN_PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
 #define OWN_PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
+/* if that has not happened for this time, the next pause is a short one */
+#define OWN_FORGIVEN_NS (10000 * SOFTRDMA_NS_PER_MS)
 /* a waiter comes back late for a socket after this many times the duration of a spin */
 #define LATE 4
 
@@ -74,7 +76,8 @@ has_input(const struct softrdma_connection *conn)
 static void
 punish(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	uint64_t pause_ns = conn->own_pause_ns ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
+	const bool again = conn->own_pause_ns && now_ns < conn->own_again_ns + OWN_FORGIVEN_NS;
+	uint64_t pause_ns = again ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
 	if (pause_ns > OWN_PAUSE_MAX_NS)
 		pause_ns = OWN_PAUSE_MAX_NS;
 	conn->own_pause_ns = pause_ns;
