@@ -97,8 +97,6 @@ bool softrdma_engine_has_queued(const struct softrdma_engine *engine);
 void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
 /* change things more (or fewer, if negative) are timed by this engine. Any lock but the engine's. */
 void softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change);
-/* true if something needs the beat of any engine. A hint; any thread, any lock. */
-bool softrdma_engine_is_timed(enum softrdma_beat beat);
 
 /* the alarm goes off at this time, or earlier if it was set so. Any lock but the engine's. */
 void softrdma_engine_alarm(uint64_t when_ns);

@@ -60,15 +60,6 @@ softrdma_engine_spin_ns(void)
 	return first->spin_ns;
 }
 
-bool
-softrdma_engine_is_timed(enum softrdma_beat beat)
-{
-	int timed = 0;
-	for (unsigned i = 0; i < count_engines(); i++)
-		timed += atomic_load_explicit(&engines[i].timed[beat], memory_order_relaxed);
-	return timed > 0;
-}
-
 /* --- which engine serves a connection --- */
 
 static struct softrdma_engine *

@@ -82,7 +82,7 @@ engines_end(struct softrdma_connection *conn, const void *arg)
 	(void)arg;
 	softrdma_direct_end(&conn->link);
 	softrdma_deadlines_move(conn, first);
-	if (conn->reader == SOFTRDMA_READER_POLLER) {
+	if (conn->checked) {
 		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS, -1);
 		softrdma_engine_timed(first, SOFTRDMA_BEAT_POLLERS, 1);
 	}

@@ -494,7 +494,6 @@ test_deadlines(void **state)
 	expect_no_event(l.channel);
 	pthread_mutex_unlock(&held->lock);
 	expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
-	wait_until(!softrdma_engine_is_timed(SOFTRDMA_BEAT_DEADLINES));
 	for (int i = 0; i < 3; i++)
 		peer_fini(&peers[i]);
 	listener_fini(&l);
@@ -514,7 +513,13 @@ static void
 poll_until_owned(const struct peer *peer)
 {
 	wait_until(polled_until_owned(peer));
-	assert_true(softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS));
+	assert_true(locked(&peer->conn->link, peer->conn->checked));
+}
+
+static bool
+is_with_its_engine(struct softrdma_connection *conn)
+{
+	return locked(&conn->link, conn->reader == SOFTRDMA_READER_ENGINE && !conn->checked);
 }
 
 /* the engine of a connection takes its socket back from a poller that has stopped, whichever engine it is */
@@ -533,54 +538,71 @@ test_pollers(void **state)
 	poll_until_owned(&peers[0]);
 	poll_until_owned(&peers[1]);
 	clock_go_on();
-	wait_until(!softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS));
 	for (int i = 0; i < 2; i++) {
+		wait_until(is_with_its_engine(peers[i].conn));
 		expect_alive(&peers[i]);
 		peer_fini(&peers[i]);
 	}
 	listener_fini(&l);
 }
 
+/* no thread reads the socket of the connection until the next beat */
+static void
+leave_socket(const struct peer *peer, enum softrdma_reader reader)
+{
+	struct softrdma_link *link = &peer->conn->link;
+	if (reader == SOFTRDMA_READER_POLLER) {
+		poll_until_owned(peer);
+		return;
+	}
+	assert_true(softrdma_reader_borrow(link) >= 0);
+	softrdma_reader_keep(link);
+	assert_int_equal(locked(link, peer->conn->reader), SOFTRDMA_READER_ABSENT);
+}
+
 /*
  * A queue pair outlives its id, and so the engines. When the device starts again with fewer of them, the first one looks at
- * the deadline of the connection, and at its poller.
+ * the deadline of the connection, and whether its reader has stopped.
  */
 static void
 test_connection_outlives_its_engine(void **state)
 {
 	(void)state;
-	struct listener l;
-	struct peer peers[2];
-	struct ibv_qp *qps[2];
-	set_threads(2);
-	listener_init(&l);
-	for (int i = 0; i < 2; i++) {
-		peer_init(&peers[i], &l);
-		qps[i] = peers[i].id->qp;
-	}
-	struct softrdma_connection *conn = peers[1].conn;
-	assert_ptr_not_equal(engine_of(&peers[1]), softrdma_engine_first());
-	clock_stop();
-	poll_until_owned(&peers[1]);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(softrdma_rdma_destroy_id(peers[i].id), 0);
-	listener_fini(&l);
-	assert_int_equal(count_threads(), 1);
-	assert_ptr_equal(engine_of(&peers[1]), softrdma_engine_first());
-	assert_true(conn->fd >= 0);
-	clock_go_on();
+	static const enum softrdma_reader readers[] = { SOFTRDMA_READER_POLLER, SOFTRDMA_READER_ABSENT };
+	for (size_t way = 0; way < sizeof(readers) / sizeof(readers[0]); way++) {
+		struct listener l;
+		struct peer peers[2];
+		struct ibv_qp *qps[2];
+		set_threads(2);
+		listener_init(&l);
+		for (int i = 0; i < 2; i++) {
+			peer_init(&peers[i], &l);
+			qps[i] = peers[i].id->qp;
+		}
+		struct softrdma_connection *conn = peers[1].conn;
+		assert_ptr_not_equal(engine_of(&peers[1]), softrdma_engine_first());
+		clock_stop();
+		leave_socket(&peers[1], readers[way]);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(softrdma_rdma_destroy_id(peers[i].id), 0);
+		listener_fini(&l);
+		assert_int_equal(count_threads(), 1);
+		assert_ptr_equal(engine_of(&peers[1]), softrdma_engine_first());
+		assert_true(conn->fd >= 0 && conn->checked);
+		clock_go_on();
 
-	set_threads(1);
-	listener_init(&l);
-	wait_until(!softrdma_engine_is_timed(SOFTRDMA_BEAT_POLLERS));
-	assert_true(locked(&conn->link, conn->fd) >= 0);
-	clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
-	wait_until(locked(&conn->link, conn->fd < 0));
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(softrdma_ibv_destroy_qp(qps[i]), 0);
-		close(peers[i].fd);
+		set_threads(1);
+		listener_init(&l);
+		wait_until(is_with_its_engine(conn));
+		assert_true(locked(&conn->link, conn->fd >= 0));
+		clock_forward_ms(SOFTRDMA_PEER_TIMEOUT_MS + 1);
+		wait_until(locked(&conn->link, conn->fd < 0));
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(softrdma_ibv_destroy_qp(qps[i]), 0);
+			close(peers[i].fd);
+		}
+		listener_fini(&l);
 	}
-	listener_fini(&l);
 }
 
 /* an object that has more to do when the engines end is not left in their lists */
