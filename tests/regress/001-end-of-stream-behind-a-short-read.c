@@ -48,7 +48,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		device_test(test_end_in_the_same_event),
+		one_thread_test(test_end_in_the_same_event),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }
