@@ -116,7 +116,8 @@ softrdma_fork_refuse(const char *call)
 	return ESTALE;
 }
 
-static const void *kept[KEPT_MAX];
+/* volatile: only tools read it, so a compiler would leave it out */
+static const void *volatile kept[KEPT_MAX];
 static unsigned kept_count;
 
 void
