@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/pause.h"
 #include "softrdma/base/spin.h"
 
 /* input comes soon if the last two came within this many times the duration of a spin */
@@ -46,12 +47,9 @@ rests(const struct softrdma_spin *spin, uint64_t now_ns)
 static void
 rest(struct softrdma_spin *spin, uint64_t now_ns)
 {
-	const bool again = spin->rest_ns && now_ns - spin->rest_until_ns < REST_MAX_NS;
-	uint64_t rest_ns = again ? 2 * spin->rest_ns : REST_MIN_NS;
-	if (rest_ns > REST_MAX_NS)
-		rest_ns = REST_MAX_NS;
-	spin->rest_ns = rest_ns;
-	spin->rest_until_ns = now_ns + rest_ns;
+	const bool again = now_ns - spin->rest_until_ns < REST_MAX_NS;
+	spin->rest_ns = softrdma_pause_next(again ? spin->rest_ns : 0, REST_MIN_NS, REST_MAX_NS);
+	spin->rest_until_ns = now_ns + spin->rest_ns;
 	softrdma_spin_end(spin);
 }
 

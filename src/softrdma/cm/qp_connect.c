@@ -15,6 +15,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/pause.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/active.h"
@@ -245,7 +246,8 @@ attempt_failed(struct softrdma_qp_connect *qpc, const char *why)
 			softrdma_address_name(&peer.any, name, sizeof(name)), why);
 	}
 	plan_attempt(qpc, qpc->pause_ms);
-	qpc->pause_ms = 2 * qpc->pause_ms < SOFTRDMA_PAUSE_MAX_MS ? 2 * qpc->pause_ms : SOFTRDMA_PAUSE_MAX_MS;
+	qpc->pause_ms =
+		(unsigned)softrdma_pause_next(qpc->pause_ms, SOFTRDMA_PAUSE_MIN_MS, SOFTRDMA_PAUSE_MAX_MS);
 }
 
 static void

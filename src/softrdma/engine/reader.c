@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/pause.h"
 #include "softrdma/bounds.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
@@ -76,12 +77,10 @@ has_input(const struct softrdma_connection *conn)
 static void
 punish(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	const bool again = conn->own_pause_ns && now_ns < conn->own_again_ns + OWN_FORGIVEN_NS;
-	uint64_t pause_ns = again ? 2 * conn->own_pause_ns : OWN_PAUSE_MIN_NS;
-	if (pause_ns > OWN_PAUSE_MAX_NS)
-		pause_ns = OWN_PAUSE_MAX_NS;
-	conn->own_pause_ns = pause_ns;
-	conn->own_again_ns = now_ns + pause_ns;
+	const bool again = now_ns < conn->own_again_ns + OWN_FORGIVEN_NS;
+	conn->own_pause_ns =
+		softrdma_pause_next(again ? conn->own_pause_ns : 0, OWN_PAUSE_MIN_NS, OWN_PAUSE_MAX_NS);
+	conn->own_again_ns = now_ns + conn->own_pause_ns;
 }
 
 /* a waiter looks at a socket that it keeps: if it has done something else meanwhile, the peer's requests have waited for that */
