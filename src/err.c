@@ -98,8 +98,8 @@ raise_the_limit(int errnum, char text[static LIMIT_TEXT_MAX])
 			(unsigned long long)limit.rlim_cur);
 	else
 		snprintf(text, LIMIT_TEXT_MAX,
-			"this machine may have no more descriptors, and each connection takes three or more: "
-			"raise the limit (sysctl fs.file-max)");
+			"this machine has reached its limit of descriptors, and each connection takes three or "
+			"more: raise the limit (sysctl fs.file-max)");
 	return text;
 }
 

@@ -429,13 +429,13 @@ tell_that_they_wait(int error)
 	if (error == EMFILE)
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
 			"incoming connections wait: this process may have %llu descriptors, and each connection "
-			"takes one here, or three with librpma: raise the limit (ulimit -n, LimitNOFILE= of "
+			"takes one, and others for its events: raise the limit (ulimit -n, LimitNOFILE= of "
 			"systemd)",
 			(unsigned long long)files.rlim_cur);
 	else if (error == ENFILE)
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
-			"incoming connections wait: this machine may have no more descriptors: raise the limit "
-			"(sysctl fs.file-max)");
+			"incoming connections wait: this machine has reached its limit of descriptors: raise the "
+			"limit (sysctl fs.file-max)");
 	else
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR, "incoming connections wait: %s", strerror(error));
 }
