@@ -32,6 +32,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/samehost/registry.c
 	softrdma/samehost/direct.c
 	softrdma/samehost/local_peer.c
+	softrdma/engine/beats.c
 	softrdma/engine/connection.c
 	softrdma/engine/deadlines.c
 	softrdma/engine/engine.c

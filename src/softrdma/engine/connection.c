@@ -225,15 +225,16 @@ static void
 update_rnr_timer(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	bool had = softrdma_timer_is_set(&conn->rnr_timer);
+	bool had = softrdma_deadline_is_set(&conn->rnr_timer);
 	bool waits = link->requester.waiting && conn->rnr_retry < RNR_RETRY_FOR_EVER;
 	if (waits == had && (!waits || conn->rnr_refusals == link->requester.refusals))
 		return;
 	conn->rnr_refusals = link->requester.refusals;
 	if (waits)
-		softrdma_timer_set(&conn->rnr_timer, (conn->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS);
+		softrdma_deadline_set(conn, &conn->rnr_timer,
+			(conn->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS);
 	else
-		softrdma_timer_clear(&conn->rnr_timer);
+		softrdma_deadline_clear(conn, &conn->rnr_timer);
 }
 
 /* limits how long requests wait for a peer that has not connected yet, or has gone while there were no requests */
@@ -241,13 +242,14 @@ static void
 update_absence_timer(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	bool had = softrdma_timer_is_set(&conn->absence_timer);
+	bool had = softrdma_deadline_is_set(&conn->absence_timer);
 	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
 	bool waits = conn->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
 	if (waits && !had)
-		softrdma_timer_set_ms(&conn->absence_timer, conn->absence_ms);
+		softrdma_deadline_set(conn, &conn->absence_timer,
+			(uint64_t)conn->absence_ms * SOFTRDMA_NS_PER_MS);
 	else if (!waits)
-		softrdma_timer_clear(&conn->absence_timer);
+		softrdma_deadline_clear(conn, &conn->absence_timer);
 }
 
 /* DISCONNECT has left or come: limits the time until the peer ends its stream, because until then it holds a descriptor */
@@ -256,8 +258,8 @@ limit_the_end(struct softrdma_connection *conn)
 {
 	const struct softrdma_link *link = &conn->link;
 	bool ends = link->state == SOFTRDMA_LINK_CLOSING || link->state == SOFTRDMA_LINK_DOWN;
-	if (ends && conn->fd >= 0 && !softrdma_timer_is_set(&conn->deadline))
-		softrdma_timer_set_ms(&conn->deadline, SOFTRDMA_PEER_TIMEOUT_MS);
+	if (ends && conn->fd >= 0 && !softrdma_deadline_is_set(&conn->deadline))
+		softrdma_connection_deadline(&conn->link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
 
 /*
@@ -511,6 +513,16 @@ release(struct softrdma_watched *watched)
 	softrdma_link_put(&connection_of_watched(watched)->link);
 }
 
+static void
+beat(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns)
+{
+	struct softrdma_connection *conn = connection_of_watched(watched);
+	if (beat == SOFTRDMA_BEAT_POLLERS)
+		softrdma_reader_check(conn, now_ns);
+	else
+		softrdma_deadlines_check(conn, now_ns);
+}
+
 /* --- the socket --- */
 
 static void
@@ -578,7 +590,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	conn->fd = fd;
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);
-	softrdma_deadlines_move(conn, softrdma_engine_join(&conn->watched));
+	softrdma_engine_join(&conn->watched);
 	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
 	if (epoll_ctl(epoll_of(conn), EPOLL_CTL_ADD, fd, &ev) != 0) {
 		ret = errno;
@@ -612,8 +624,8 @@ void
 softrdma_connection_detach(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
-	softrdma_timer_clear(&conn->deadline);
-	softrdma_timer_clear(&conn->rnr_timer);
+	softrdma_deadline_clear(conn, &conn->deadline);
+	softrdma_deadline_clear(conn, &conn->rnr_timer);
 	if (conn->fd < 0)
 		return;
 	softrdma_reader_leave(conn);
@@ -634,7 +646,11 @@ softrdma_connection_detach(struct softrdma_link *link)
 void
 softrdma_connection_deadline(struct softrdma_link *link, unsigned ms)
 {
-	softrdma_timer_set_ms(&softrdma_connection_of(link)->deadline, ms);
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	if (ms)
+		softrdma_deadline_set(conn, &conn->deadline, (uint64_t)ms * SOFTRDMA_NS_PER_MS);
+	else
+		softrdma_deadline_clear(conn, &conn->deadline);
 }
 
 void
@@ -675,6 +691,7 @@ softrdma_connection_new(void)
 	if (conn->fault_inject)
 		conn->link.tx.frames_max = 1; /* faults strike single frames */
 	conn->watched.turn = take_turn;
+	conn->watched.beat = beat;
 	conn->watched.hold = hold;
 	conn->watched.release = release;
 	conn->fd = -1;

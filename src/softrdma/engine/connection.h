@@ -17,7 +17,6 @@
 
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
-#include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
 #include "softrdma/wire/tls.h"
 
@@ -30,6 +29,11 @@ enum softrdma_reader {
 	SOFTRDMA_READER_POLLER,   /* a poller owns the socket (busy polling): epoll reports nothing */
 	SOFTRDMA_READER_BORROWER, /* a waiter or a worker: epoll reports room, for which the sender waits */
 	SOFTRDMA_READER_ABSENT, /* a waiter between two waits, which will borrow it again: as for a borrower */
+};
+
+/* a time at which something ends that the connection waits for (deadlines.c) */
+struct softrdma_deadline {
+	uint64_t when_ns; /* of softrdma_now_ns(); 0: none */
 };
 
 /* guarded by the link's lock, unless stated otherwise */
@@ -54,7 +58,6 @@ struct softrdma_connection {
 	bool wants_space;       /* true if room in a full socket is waited for (back-pressure) */
 	unsigned polls;         /* how often a poller has served it, or a waiter has left it ... */
 	unsigned polls_seen;    /* ... when the progress thread last looked whether that has stopped */
-	bool checked;           /* true if the progress thread looks at each beat of pollers */
 	unsigned polls_handled; /* ... when the progress thread last served it */
 	uint32_t posts_handled; /* the requester's head then: shows whether requests were posted since */
 	unsigned idle_polls;    /* polls without success in a row, while nothing came */
@@ -74,12 +77,12 @@ struct softrdma_connection {
 	struct softrdma_connection
 		*job_next; /* in the list of flushes that wait for a worker; guarded by the workers' lock */
 
-	struct softrdma_timer deadline; /* by then the peer must have sent READY, or ended its stream */
-	uint8_t rnr_retry;              /* how often the peer's RNR timer may expire; 7: without limit */
-	struct softrdma_timer rnr_timer;
+	struct softrdma_deadline deadline; /* by then the peer must have sent READY, or ended its stream */
+	uint8_t rnr_retry;                 /* how often the peer's RNR timer may expire; 7: without limit */
+	struct softrdma_deadline rnr_timer;
 	uint32_t rnr_refusals; /* the requester's refusals when the RNR timer was set */
 	unsigned absence_ms;   /* how long requests wait for a connection, in ms; 0: without limit */
-	struct softrdma_timer absence_timer;
+	struct softrdma_deadline absence_timer;
 
 	/* in the list of all connections (links.c); guarded by its lock */
 	struct softrdma_connection *next, *prev;

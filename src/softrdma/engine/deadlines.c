@@ -1,43 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* deadlines.c -- what happens when a deadline of a connection has passed */
+/* deadlines.c -- the deadlines of a connection, and what happens when one has passed */
+
+#include <pthread.h>
 
 #include "softrdma/base/env.h"
 #include "softrdma/engine/deadlines.h"
-#include "softrdma/engine/links.h"
+#include "softrdma/engine/engine.h"
+
+/* --- setting --- */
 
 static void
-look_at_deadlines(struct softrdma_connection *conn, const void *arg)
+set(struct softrdma_connection *conn, struct softrdma_deadline *deadline, uint64_t when_ns)
 {
-	struct softrdma_link *link = &conn->link;
-	const uint64_t now_ns = *(const uint64_t *)arg;
+	const bool was_set = softrdma_deadline_is_set(deadline);
+	deadline->when_ns = when_ns;
+	if (was_set == softrdma_deadline_is_set(deadline))
+		return;
+	softrdma_engine_needs_beat(&conn->watched, SOFTRDMA_BEAT_DEADLINES,
+		softrdma_deadline_is_set(&conn->deadline) || softrdma_deadline_is_set(&conn->rnr_timer) ||
+			softrdma_deadline_is_set(&conn->absence_timer));
+}
+
+void
+softrdma_deadline_set(struct softrdma_connection *conn, struct softrdma_deadline *deadline,
+	uint64_t from_now_ns)
+{
+	set(conn, deadline, softrdma_now_ns() + from_now_ns);
+}
+
+void
+softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_deadline *deadline)
+{
+	set(conn, deadline, 0);
+}
+
+/* --- the beat --- */
+
+static bool
+has_passed(const struct softrdma_deadline *deadline, uint64_t now_ns)
+{
+	return softrdma_deadline_is_set(deadline) && now_ns >= deadline->when_ns;
+}
+
+static void
+do_what_is_due(struct softrdma_connection *conn, uint64_t now_ns)
+{
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (softrdma_timer_has_expired(&conn->deadline, now_ns)) {
+	struct softrdma_link *link = &conn->link;
+	if (has_passed(&conn->deadline, now_ns)) {
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not respond in time: connection closed");
 		softrdma_connection_stream_ended(conn);
 	}
-	if (link->requester.waiting && softrdma_timer_has_expired(&conn->rnr_timer, now_ns)) {
+	if (link->requester.waiting && has_passed(&conn->rnr_timer, now_ns)) {
 		softrdma_requester_fail(&link->requester, IBV_WC_RNR_RETRY_EXC_ERR);
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 		softrdma_connection_send(link);
 	}
-	if (softrdma_timer_has_expired(&conn->absence_timer, now_ns)) {
+	if (has_passed(&conn->absence_timer, now_ns)) {
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 		softrdma_connection_send(link);
 	}
 }
 
 void
-softrdma_deadlines_tick(const struct softrdma_engine *engine, uint64_t now_ns)
+softrdma_deadlines_check(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	softrdma_links_each_of(engine, look_at_deadlines, &now_ns);
-}
-
-void
-softrdma_deadlines_move(struct softrdma_connection *conn, struct softrdma_engine *engine)
-{
-	softrdma_timer_move(&conn->deadline, engine);
-	softrdma_timer_move(&conn->rnr_timer, engine);
-	softrdma_timer_move(&conn->absence_timer, engine);
+	pthread_mutex_lock(&conn->link.lock);
+	do_what_is_due(conn, now_ns);
+	pthread_mutex_unlock(&conn->link.lock);
 }

@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* deadlines.h -- what happens when a deadline of a connection has passed; connection.c sets the deadlines */
+/* deadlines.h -- the deadlines of a connection, and what happens when one has passed; connection.c sets them */
 
 #ifndef SOFTRDMA_DEADLINES_H
 #define SOFTRDMA_DEADLINES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/engine.h"
 
-/* looks at the deadlines of the engine's connections, at the beat of deadlines. No lock held. */
-void softrdma_deadlines_tick(const struct softrdma_engine *engine, uint64_t now_ns);
-/* another engine looks at the deadlines of the connection from here on. The link's lock is held. */
-void softrdma_deadlines_move(struct softrdma_connection *conn, struct softrdma_engine *engine);
+/* The deadline is of this connection. The link's lock is held. */
+void softrdma_deadline_set(struct softrdma_connection *conn, struct softrdma_deadline *deadline,
+	uint64_t from_now_ns);
+void softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_deadline *deadline);
+
+static inline bool
+softrdma_deadline_is_set(const struct softrdma_deadline *deadline)
+{
+	return deadline->when_ns != 0;
+}
+
+/* does what is due, at the beat of deadlines. No lock held. */
+void softrdma_deadlines_check(struct softrdma_connection *conn, uint64_t now_ns);
 
 #endif /* SOFTRDMA_DEADLINES_H */

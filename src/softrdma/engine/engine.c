@@ -37,8 +37,8 @@ softrdma_engine_epoll(const struct softrdma_engine *engine)
 	return engine->epoll_fd;
 }
 
-static void
-wake_thread(const struct softrdma_engine *engine)
+void
+softrdma_one_engine_wake(const struct softrdma_engine *engine)
 {
 	const uint64_t one = 1;
 	while (write(engine->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
@@ -105,7 +105,7 @@ softrdma_engine_queue(struct softrdma_watched *watched)
 	}
 	pthread_mutex_unlock(&engine->lock);
 	if (wake)
-		wake_thread(engine);
+		softrdma_one_engine_wake(engine);
 }
 
 bool
@@ -196,21 +196,6 @@ softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns))
 }
 
 void
-softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change)
-{
-	if (change == 0)
-		return;
-	pthread_mutex_lock(&engine->lock);
-	/* below 0 if a log function has forked, and returned in the child to what the parent had timed */
-	const int sum = engine->timed[beat] + change;
-	const int timed = sum > 0 ? sum : 0;
-	atomic_store_explicit(&engine->timed[beat], timed, memory_order_relaxed);
-	pthread_mutex_unlock(&engine->lock);
-	if (change > 0 && timed == change)
-		wake_thread(engine);
-}
-
-void
 softrdma_engine_alarm(uint64_t when_ns)
 {
 	struct softrdma_engine *engine = softrdma_engine_first();
@@ -220,7 +205,7 @@ softrdma_engine_alarm(uint64_t when_ns)
 		engine->alarm_ns = when_ns;
 	pthread_mutex_unlock(&engine->lock);
 	if (earlier)
-		wake_thread(engine);
+		softrdma_one_engine_wake(engine);
 }
 
 /* connections that still wait for a time set the alarm again, and so wake this thread */
@@ -252,6 +237,16 @@ sooner(int timeout_ms, uint64_t when_ns, uint64_t now_ns)
 	return timeout_ms >= 0 && timeout_ms < ms ? timeout_ms : ms;
 }
 
+static void
+call_beats(struct softrdma_engine *engine, enum softrdma_beat beat, uint64_t now_ns)
+{
+	struct softrdma_watched *watched;
+	while ((watched = softrdma_beats_next(engine, beat, now_ns)) != NULL) {
+		watched->beat(watched, beat, now_ns);
+		watched->release(watched);
+	}
+}
+
 struct schedule {
 	uint64_t beat_ns[SOFTRDMA_BEATS]; /* times of the next beats */
 	struct softrdma_spin *spin;
@@ -273,7 +268,7 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 
 	const uint64_t now_ns = softrdma_now_ns();
 	int timeout_ms = -1;
-	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++) {
+	for (enum softrdma_beat beat = 0; beat < SOFTRDMA_BEATS; beat++) {
 		if (timed[beat] == 0)
 			continue;
 		if (timeout_ms < 0)
@@ -282,7 +277,7 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 			continue;
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
 		softrdma_spin_is_busy(schedule->spin);
-		calls->tick[beat](engine, now_ns);
+		call_beats(engine, beat, now_ns);
 		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < SOFTRDMA_TICKERS_MAX && tickers[i];
 			i++)
 			tickers[i](now_ns);
@@ -303,7 +298,7 @@ void
 softrdma_one_engine_ask(struct softrdma_engine *engine)
 {
 	atomic_fetch_add(&engine->look_asked, 1);
-	wake_thread(engine);
+	softrdma_one_engine_wake(engine);
 }
 
 /*
@@ -319,7 +314,7 @@ go_on_with_look(struct softrdma_engine *engine, unsigned asked, int count)
 		return;
 	engine->look_events = 0;
 	engine->look_ended = asked;
-	wake_thread(softrdma_engine_first());
+	softrdma_one_engine_wake(softrdma_engine_first());
 }
 
 /* --- the thread --- */
@@ -445,6 +440,8 @@ softrdma_one_engine_run(struct softrdma_engine *engine, const char *name,
 	engine->spin_ns = spin_ns;
 	engine->calls = calls;
 	engine->connections = engine->look_asked = engine->look_ended = engine->look_events = 0;
+	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
+		engine->on_beat[beat].begun_ns = 0;
 	engine->running = true;
 	engine->stopping = false;
 	ret = softrdma_thread_create(&engine->thread, name, run_thread, engine);
@@ -466,7 +463,7 @@ softrdma_one_engine_stop(struct softrdma_engine *engine)
 	pthread_mutex_lock(&engine->lock);
 	engine->stopping = true;
 	pthread_mutex_unlock(&engine->lock);
-	wake_thread(engine);
+	softrdma_one_engine_wake(engine);
 }
 
 void

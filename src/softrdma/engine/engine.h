@@ -10,6 +10,7 @@
  *
  *	handle()  when the object's descriptor has an event
  *	turn()    the same for a connection, and again while it has more to do than one turn
+ *	beat()    at each beat that a connection needs
  *
  * What else it calls is in struct softrdma_engine_calls.
  *
@@ -37,8 +38,6 @@ struct softrdma_engine_calls {
 	/* first and last; NULL: nothing */
 	void (*begin)(void);
 	void (*end)(void);
-	/* at each beat, while something of this engine needs it */
-	void (*tick[SOFTRDMA_BEATS])(const struct softrdma_engine *engine, uint64_t now_ns);
 	/* when the alarm goes off, which only the first engine has */
 	void (*ring)(uint64_t now_ns);
 	/*
@@ -72,7 +71,10 @@ struct softrdma_engine *softrdma_engine_of(const struct softrdma_watched *watche
  */
 struct softrdma_engine *softrdma_engine_join(struct softrdma_watched *watched);
 void softrdma_engine_part(const struct softrdma_watched *watched);
-/* no thread serves the object, or will do so before it joins again: it has no engine from here on */
+/*
+ * No thread serves the object, or will do so before it joins again. It has no engine from here on; the first one has the
+ * beats that it needs.
+ */
 void softrdma_engine_forget(struct softrdma_watched *watched);
 /* the epoll of all objects that the engine serves */
 int softrdma_engine_epoll(const struct softrdma_engine *engine);
@@ -95,7 +97,12 @@ bool softrdma_engine_has_queued(const struct softrdma_engine *engine);
  * nothing.
  */
 void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
-/* change things more (or fewer, if negative) are timed by this engine. Any lock but the engine's. */
+/*
+ * The object needs the beat from here on, or no longer: its engine calls its beat() then, from the next beat on. Nothing
+ * changes if that was so before. Under a lock of the object that join() and forget() are called under too.
+ */
+void softrdma_engine_needs_beat(struct softrdma_watched *watched, enum softrdma_beat beat, bool needs);
+/* change things more (or fewer, if negative) need the beat of this engine. Any lock but the engine's. */
 void softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change);
 
 /* the alarm goes off at this time, or earlier if it was set so. Any lock but the engine's. */

@@ -28,6 +28,7 @@ static struct softrdma_engine engines[SOFTRDMA_THREADS_MAX] = {
 };
 static struct softrdma_engine *const first = &engines[0];
 static atomic_uint engine_count = 1; /* of those that run, and the first */
+static unsigned life = 1;            /* changed by a fork only */
 
 static unsigned
 count_engines(void)
@@ -46,6 +47,13 @@ softrdma_engine_after_fork(void)
 		engines[i] = (struct softrdma_engine)SOFTRDMA_NO_ENGINE;
 	}
 	engine_count = 1;
+	life++;
+}
+
+unsigned
+softrdma_engines_life(void)
+{
+	return life;
 }
 
 struct softrdma_engine *
@@ -92,6 +100,7 @@ softrdma_engine_join(struct softrdma_watched *watched)
 	struct softrdma_engine *engine = engine_or_null(watched);
 	if (engine == NULL) {
 		engine = least_loaded();
+		softrdma_beats_move(watched, first, engine);
 		atomic_store_explicit(&watched->engine, engine, memory_order_relaxed);
 	}
 	atomic_fetch_add(&engine->connections, 1);
@@ -109,6 +118,7 @@ softrdma_engine_part(const struct softrdma_watched *watched)
 void
 softrdma_engine_forget(struct softrdma_watched *watched)
 {
+	softrdma_beats_move(watched, softrdma_engine_of(watched), first);
 	atomic_store_explicit(&watched->engine, NULL, memory_order_relaxed);
 }
 

@@ -9,13 +9,11 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
-#include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/samehost/registry.h"
@@ -34,19 +32,10 @@ softrdma_io_after_fork(void)
 static const struct softrdma_engine_calls calls_of_first = {
 	.begin = softrdma_registry_live,
 	.end = softrdma_registry_die,
-	.tick = {
-		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
-		[SOFTRDMA_BEAT_DEADLINES] = softrdma_deadlines_tick,
-	},
 	.ring = softrdma_fault_inject_alarm,
 	.before_sleep = softrdma_pending_sockets_pause,
 };
-static const struct softrdma_engine_calls calls_of_others = {
-	.tick = {
-		[SOFTRDMA_BEAT_POLLERS] = softrdma_readers_tick,
-		[SOFTRDMA_BEAT_DEADLINES] = softrdma_deadlines_tick,
-	},
-};
+static const struct softrdma_engine_calls calls_of_others;
 
 static int
 start(void)
@@ -73,19 +62,13 @@ err_close_engine:
 
 /*
  * A queue pair may outlive its id, and so the engines: then only the thread that destroys it still uses its link. When
- * engines start again, there may be fewer of them. So the first one counts what the connection waits for.
+ * engines start again, there may be fewer of them. So the first one has what the connection waits for.
  */
 static void
 engines_end(struct softrdma_connection *conn, const void *arg)
 {
-	struct softrdma_engine *first = softrdma_engine_first();
 	(void)arg;
 	softrdma_direct_end(&conn->link);
-	softrdma_deadlines_move(conn, first);
-	if (conn->checked) {
-		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS, -1);
-		softrdma_engine_timed(first, SOFTRDMA_BEAT_POLLERS, 1);
-	}
 	softrdma_engine_forget(&conn->watched);
 }
 

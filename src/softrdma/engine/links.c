@@ -82,58 +82,29 @@ softrdma_links_have_qp_num(uint32_t qp_num)
 	return have;
 }
 
-/* the first connection of the engine (NULL: of any) from this one on, referenced. The list's lock is held. */
-static struct softrdma_connection *
-find_from(struct softrdma_connection *conn, const struct softrdma_engine *engine)
-{
-	while (conn && engine && softrdma_engine_of(&conn->watched) != engine)
-		conn = conn->next;
-	if (conn)
-		softrdma_link_get(&conn->link);
-	return conn;
-}
-
 /*
  * The walk goes to the next connection only from one that is still listed. If that one has left the list meanwhile, the
  * walk starts over, so visit() may be called a second time.
  */
-static void
-visit_all(const struct softrdma_engine *engine, int (*take)(pthread_mutex_t *lock),
-	void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg)
+void
+softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg)
 {
 	pthread_mutex_lock(&links_lock);
-	struct softrdma_connection *conn = find_from(links, engine);
+	struct softrdma_connection *conn = links;
+	if (conn)
+		softrdma_link_get(&conn->link);
 	while (conn) {
 		pthread_mutex_unlock(&links_lock);
-		if (take(&conn->link.lock) == 0) {
-			visit(conn, arg);
-			pthread_mutex_unlock(&conn->link.lock);
-		}
+		pthread_mutex_lock(&conn->link.lock);
+		visit(conn, arg);
+		pthread_mutex_unlock(&conn->link.lock);
 		pthread_mutex_lock(&links_lock);
 
-		struct softrdma_connection *next = find_from(conn->listed ? conn->next : links, engine);
+		struct softrdma_connection *next = conn->listed ? conn->next : links;
+		if (next)
+			softrdma_link_get(&next->link);
 		softrdma_link_put(&conn->link);
 		conn = next;
 	}
 	pthread_mutex_unlock(&links_lock);
-}
-
-void
-softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg)
-{
-	visit_all(NULL, pthread_mutex_lock, visit, arg);
-}
-
-void
-softrdma_links_each_of(const struct softrdma_engine *engine,
-	void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg)
-{
-	visit_all(engine, pthread_mutex_lock, visit, arg);
-}
-
-void
-softrdma_links_try_each_of(const struct softrdma_engine *engine,
-	void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg)
-{
-	visit_all(engine, pthread_mutex_trylock, visit, arg);
 }

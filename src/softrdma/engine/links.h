@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/engine.h"
 
 /* put a new queue pair's link on the list, and take it off. No lock held. */
 void softrdma_links_add(struct softrdma_link *link);
@@ -20,15 +19,10 @@ void softrdma_links_remove(struct softrdma_link *link);
 bool softrdma_links_have_qp_num(uint32_t qp_num);
 
 /*
- * Calls visit() for each connection, with its link's lock held and the list's not. each_of() leaves out those of other
- * engines, and does not take their locks; try_each_of() also those whose lock is taken. visit() may be called twice for a
+ * Calls visit() for each connection, with its link's lock held and the list's not. It may be called twice for a
  * connection. No lock held.
  */
 void softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const void *arg),
 	const void *arg);
-void softrdma_links_each_of(const struct softrdma_engine *engine,
-	void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg);
-void softrdma_links_try_each_of(const struct softrdma_engine *engine,
-	void (*visit)(struct softrdma_connection *conn, const void *arg), const void *arg);
 
 #endif /* SOFTRDMA_LINKS_H */

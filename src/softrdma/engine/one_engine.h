@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* one_engine.h -- what an engine consists of: for engine.c and engines.c only; engine.h is for the others */
+/* one_engine.h -- what an engine consists of: for engine.c, engines.c and beats.c only; engine.h is for the others */
 
 #ifndef SOFTRDMA_ONE_ENGINE_H
 #define SOFTRDMA_ONE_ENGINE_H
@@ -34,7 +34,11 @@ struct softrdma_engine {
 	struct softrdma_watched *retired;          /* to be released after the current batch of events */
 	atomic_uint connections;                   /* how many it serves; no lock */
 
-	atomic_int timed[SOFTRDMA_BEATS];                       /* peeked at without the lock */
+	atomic_int timed[SOFTRDMA_BEATS]; /* how many things need the beat; peeked at without the lock */
+	struct {
+		struct softrdma_watched *first, *last; /* the objects among them; referenced */
+		uint64_t begun_ns;                     /* when the last beat began */
+	} on_beat[SOFTRDMA_BEATS];
 	void (*tickers[SOFTRDMA_TICKERS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
 	uint64_t alarm_ns;                                      /* the earliest one; 0: none */
 
@@ -68,6 +72,20 @@ void softrdma_one_engine_stop(struct softrdma_engine *engine);
 void softrdma_one_engine_join(struct softrdma_engine *engine);
 void softrdma_one_engine_drain(struct softrdma_engine *engine);
 void softrdma_one_engine_close(struct softrdma_engine *engine);
+/* its thread comes round again, if it sleeps. Any lock. */
+void softrdma_one_engine_wake(const struct softrdma_engine *engine);
+
+/*
+ * The objects that need a beat, and those that have to be called at the beat that began at now_ns: one of them, with a
+ * reference for the caller, and NULL if there is no other. On the engine's thread, without a lock.
+ */
+struct softrdma_watched *softrdma_beats_next(struct softrdma_engine *engine, enum softrdma_beat beat,
+	uint64_t now_ns);
+/* another engine calls the object at its beats. Under the object's lock. */
+void softrdma_beats_move(struct softrdma_watched *watched, struct softrdma_engine *from,
+	struct softrdma_engine *to);
+/* which life of the engines this is: a fork begins another one in the child */
+unsigned softrdma_engines_life(void);
 
 /* asks it for a look at all its objects that begins after this call; look_ended will be look_asked. Any lock. */
 void softrdma_one_engine_ask(struct softrdma_engine *engine);

@@ -52,10 +52,7 @@ set_reader(struct softrdma_connection *conn, enum softrdma_reader reader)
 static void
 set_checked(struct softrdma_connection *conn, bool checked)
 {
-	if (conn->checked != checked)
-		softrdma_engine_timed(softrdma_engine_of(&conn->watched), SOFTRDMA_BEAT_POLLERS,
-			checked ? 1 : -1);
-	conn->checked = checked;
+	softrdma_engine_needs_beat(&conn->watched, SOFTRDMA_BEAT_POLLERS, checked);
 }
 
 /* --- readers that let input wait --- */
@@ -336,9 +333,8 @@ softrdma_reader_about_to_wait(void)
 }
 
 static void
-look_after_poller(struct softrdma_connection *conn, const void *arg)
+look_after_poller(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	const uint64_t now_ns = *(const uint64_t *)arg;
 	if (conn->reader != SOFTRDMA_READER_POLLER && conn->reader != SOFTRDMA_READER_ABSENT)
 		return;
 	if (conn->polls != conn->polls_seen) {
@@ -350,9 +346,12 @@ look_after_poller(struct softrdma_connection *conn, const void *arg)
 	return_from_absent(conn);
 }
 
-/* a poller that still polls holds the lock nearly all the time, so links whose lock is taken are left out */
+/* a poller that still polls holds the lock nearly all the time, so a connection whose lock is taken is left out */
 void
-softrdma_readers_tick(const struct softrdma_engine *engine, uint64_t now_ns)
+softrdma_reader_check(struct softrdma_connection *conn, uint64_t now_ns)
 {
-	softrdma_links_try_each_of(engine, look_after_poller, &now_ns);
+	if (pthread_mutex_trylock(&conn->link.lock) != 0)
+		return;
+	look_after_poller(conn, now_ns);
+	pthread_mutex_unlock(&conn->link.lock);
 }

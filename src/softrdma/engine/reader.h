@@ -21,8 +21,8 @@
 #include "softrdma/core/cq.h"
 #include "softrdma/engine/connection.h"
 
-/* takes the engine's sockets back from pollers that have stopped, at the beat of pollers. No lock held. */
-void softrdma_readers_tick(const struct softrdma_engine *engine, uint64_t now_ns);
+/* takes the socket back from a reader that has stopped, at the beat of pollers. No lock held. */
+void softrdma_reader_check(struct softrdma_connection *conn, uint64_t now_ns);
 
 /* serves the connections of the queue, if no other thread does. No lock held. */
 void softrdma_reader_poll(struct softrdma_cq *cq);

@@ -7,25 +7,19 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/timer.h"
 
-static struct softrdma_engine *
-engine_of(const struct softrdma_timer *timer)
+static void
+set(struct softrdma_timer *timer, uint64_t when_ns)
 {
-	return timer->engine ? timer->engine : softrdma_engine_first();
-}
-
-void
-softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns)
-{
-	const bool was_set = softrdma_timer_is_set(timer);
-	timer->when_ns = softrdma_now_ns() + from_now_ns;
-	softrdma_engine_timed(engine_of(timer), SOFTRDMA_BEAT_DEADLINES, !was_set);
+	const int change = (when_ns != 0) - softrdma_timer_is_set(timer);
+	timer->when_ns = when_ns;
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, change);
 }
 
 void
 softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
 {
 	if (from_now_ms)
-		softrdma_timer_set(timer, (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
+		set(timer, softrdma_now_ns() + (uint64_t)from_now_ms * SOFTRDMA_NS_PER_MS);
 	else
 		softrdma_timer_clear(timer);
 }
@@ -33,18 +27,5 @@ softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms)
 void
 softrdma_timer_clear(struct softrdma_timer *timer)
 {
-	const bool was_set = softrdma_timer_is_set(timer);
-	timer->when_ns = 0;
-	softrdma_engine_timed(engine_of(timer), SOFTRDMA_BEAT_DEADLINES, -was_set);
-}
-
-void
-softrdma_timer_move(struct softrdma_timer *timer, struct softrdma_engine *engine)
-{
-	const bool is_set = softrdma_timer_is_set(timer);
-	if (engine == engine_of(timer))
-		return;
-	softrdma_engine_timed(engine_of(timer), SOFTRDMA_BEAT_DEADLINES, -is_set);
-	timer->engine = engine;
-	softrdma_engine_timed(engine, SOFTRDMA_BEAT_DEADLINES, is_set);
+	set(timer, 0);
 }

@@ -4,8 +4,9 @@
 /*
  * timer.h -- deadlines
  *
- * A timer is a time that a progress thread compares with the clock at each beat of deadlines. Its engine counts the
- * timers that are set, and beats only while there are any. A timer is guarded by the lock of what it belongs to.
+ * A timer is a time that the first progress thread compares with the clock at each beat of deadlines. Its engine counts
+ * the timers that are set, and beats only while there are any. A timer is guarded by the lock of what it belongs to.
+ * Connections have deadlines (deadlines.h) instead, each at the beat of its own engine.
  */
 
 #ifndef SOFTRDMA_TIMER_H
@@ -13,8 +14,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct softrdma_engine;
 
 /* the beats of a progress thread */
 enum softrdma_beat {
@@ -24,16 +23,12 @@ enum softrdma_beat {
 };
 
 struct softrdma_timer {
-	uint64_t when_ns;               /* of softrdma_now_ns(); 0: not set */
-	struct softrdma_engine *engine; /* that counts it; NULL: the first */
+	uint64_t when_ns; /* of softrdma_now_ns(); 0: not set */
 };
 
 /* Any lock but the engine's. */
-void softrdma_timer_set(struct softrdma_timer *timer, uint64_t from_now_ns);
 void softrdma_timer_set_ms(struct softrdma_timer *timer, unsigned from_now_ms); /* 0: clears it */
 void softrdma_timer_clear(struct softrdma_timer *timer);
-/* another engine counts it from here on */
-void softrdma_timer_move(struct softrdma_timer *timer, struct softrdma_engine *engine);
 
 static inline bool
 softrdma_timer_is_set(const struct softrdma_timer *timer)

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "softrdma/engine/timer.h"
+
 /* both directions and the end of the stream, edge-triggered */
 #define SOFTRDMA_WATCHED_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
@@ -23,12 +25,22 @@ struct softrdma_turn {
 	bool alone;      /* and this object may be polled: no other thread reads its socket or posts to it */
 };
 
+/* an object's place among those that need a beat; beats.c only */
+struct softrdma_on_beat {
+	struct softrdma_watched *next, *prev;
+	/* the life of the engines in which it was listed (a fork begins another one); 0: it is not. The object's lock too. */
+	unsigned listed_in;
+	uint64_t called_ns; /* the last beat at which it was called, or that had begun when it was listed */
+};
+
 /* a part of each watched object; no lock is held in its calls */
 struct softrdma_watched {
 	/* the descriptor has events (EPOLL*); on the progress thread. NULL for an object that has turns. */
 	void (*handle)(struct softrdma_watched *watched, uint32_t events);
 	/* the same with a result; events are 0 for a turn that no event has caused. NULL for others. */
 	struct softrdma_turn (*turn)(struct softrdma_watched *watched, uint32_t events);
+	/* the beat that the object needs has come; on the progress thread. NULL for an object that needs none. */
+	void (*beat)(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns);
 	/* take and drop a reference of the engine; any thread. An object without turns has only one, and no hold(). */
 	void (*hold)(struct softrdma_watched *watched);
 	void (*release)(struct softrdma_watched *watched);
@@ -38,6 +50,7 @@ struct softrdma_watched {
 	struct softrdma_watched *retired_next;
 	struct softrdma_watched *work_next;
 	bool queued; /* it waits for a turn; guarded by the engine's lock */
+	struct softrdma_on_beat on_beat[SOFTRDMA_BEATS]; /* guarded by the engine's lock */
 };
 
 #endif /* SOFTRDMA_WATCHED_H */

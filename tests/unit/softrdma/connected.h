@@ -43,6 +43,7 @@
 #include "softrdma/wire/crc.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/cm/handshake.h"
+#include "softrdma/engine/connection.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/verbs/qp.h"
 
@@ -151,6 +152,13 @@ log_has(const char *text)
 		pthread_mutex_unlock(&(link_)->lock); \
 		value_; \
 	})
+
+/* true if the progress thread looks at each beat whether the reader of the socket has stopped. The link's lock is held. */
+static inline bool
+is_checked(const struct softrdma_connection *conn)
+{
+	return conn->watched.on_beat[SOFTRDMA_BEAT_POLLERS].listed_in != 0;
+}
 
 /* --- common setup --- */
 

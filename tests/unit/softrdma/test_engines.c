@@ -8,6 +8,7 @@
 #include "softrdma/bounds.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
+#include "softrdma/engine/one_engine.h"
 #include "softrdma/engine/reader.h"
 
 #include <dirent.h>
@@ -499,6 +500,69 @@ test_deadlines(void **state)
 	listener_fini(&l);
 }
 
+static struct {
+	struct softrdma_watched watched;
+	atomic_int refs, beats;
+	pthread_t thread; /* that called the last beat */
+} object;
+
+static void
+hold_object(struct softrdma_watched *watched)
+{
+	assert_ptr_equal(watched, &object.watched);
+	object.refs++;
+}
+
+static void
+release_object(struct softrdma_watched *watched)
+{
+	assert_ptr_equal(watched, &object.watched);
+	object.refs--;
+}
+
+static void
+beat_of_object(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns)
+{
+	(void)now_ns;
+	assert_ptr_equal(watched, &object.watched);
+	assert_int_equal(beat, SOFTRDMA_BEAT_DEADLINES);
+	object.thread = pthread_self();
+	object.beats++;
+}
+
+static void
+expect_beat_by(const struct softrdma_engine *engine)
+{
+	object.beats = 0;
+	wait_until(object.beats > 1); /* one may have been under way */
+	assert_int_equal(object.thread, engine->thread);
+}
+
+/* what needed a beat before it had an engine has it from its engine */
+static void
+test_beats_before_an_engine(void **state)
+{
+	(void)state;
+	struct listener l;
+	struct peer peer;
+	set_threads(2);
+	listener_init(&l);
+	peer_init(&peer, &l);
+	object.watched = (struct softrdma_watched){ .beat = beat_of_object,
+		.hold = hold_object,
+		.release = release_object };
+	softrdma_engine_needs_beat(&object.watched, SOFTRDMA_BEAT_DEADLINES, true);
+	expect_beat_by(softrdma_engine_first());
+	const struct softrdma_engine *second = softrdma_engine_join(&object.watched);
+	assert_ptr_not_equal(second, softrdma_engine_first());
+	expect_beat_by(second);
+	softrdma_engine_needs_beat(&object.watched, SOFTRDMA_BEAT_DEADLINES, false);
+	softrdma_engine_part(&object.watched);
+	wait_until(object.refs == 0);
+	peer_fini(&peer);
+	listener_fini(&l);
+}
+
 static bool
 polled_until_owned(const struct peer *peer)
 {
@@ -513,13 +577,13 @@ static void
 poll_until_owned(const struct peer *peer)
 {
 	wait_until(polled_until_owned(peer));
-	assert_true(locked(&peer->conn->link, peer->conn->checked));
+	assert_true(locked(&peer->conn->link, is_checked(peer->conn)));
 }
 
 static bool
 is_with_its_engine(struct softrdma_connection *conn)
 {
-	return locked(&conn->link, conn->reader == SOFTRDMA_READER_ENGINE && !conn->checked);
+	return locked(&conn->link, conn->reader == SOFTRDMA_READER_ENGINE && !is_checked(conn));
 }
 
 /* the engine of a connection takes its socket back from a poller that has stopped, whichever engine it is */
@@ -588,7 +652,7 @@ test_connection_outlives_its_engine(void **state)
 		listener_fini(&l);
 		assert_int_equal(count_threads(), 1);
 		assert_ptr_equal(engine_of(&peers[1]), softrdma_engine_first());
-		assert_true(conn->fd >= 0 && conn->checked);
+		assert_true(conn->fd >= 0 && is_checked(conn));
 		clock_go_on();
 
 		set_threads(1);
@@ -731,6 +795,7 @@ main(void)
 		device_test(test_share_no_lock),
 		device_test(test_least_loaded),
 		device_test(test_deadlines),
+		device_test(test_beats_before_an_engine),
 		device_test(test_pollers),
 		device_test(test_connection_outlives_its_engine),
 		device_test(test_work_left_at_the_end),

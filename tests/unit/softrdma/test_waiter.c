@@ -263,14 +263,14 @@ test_keeps_the_sockets(void **state)
 	write_and_wait(&p, 1);
 	write_and_wait(&p, 2);
 	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ABSENT);
-	assert_true(locked(link_of(p.active), conn->checked));
+	assert_true(locked(link_of(p.active), is_checked(conn)));
 	write_and_wait(&p, 3);
 
 	/* another thread may wait in its place; while it sleeps, no beat looks at the socket */
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	wait_begin(&wait);
-	wait_until(
-		locked(link_of(p.active), !conn->checked) && reader_of(p.active) == SOFTRDMA_READER_BORROWER);
+	wait_until(locked(link_of(p.active), !is_checked(conn)) &&
+		reader_of(p.active) == SOFTRDMA_READER_BORROWER);
 	post_write(p.active->qp, the_mr, 8, 4);
 	wait_end(&wait);
 	expect_wc(event_cq, 4);
@@ -284,7 +284,7 @@ test_keeps_the_sockets(void **state)
 	expect_wc(event_cq, 7);
 	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
 	assert_true(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->own_again_ns > 0));
-	assert_false(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->checked));
+	assert_false(locked(link_of(p.passive), is_checked(softrdma_connection_of(link_of(p.passive)))));
 
 	/* a socket that is kept can be closed */
 	wait_until(softrdma_now_ns() >= locked(link_of(p.active), conn->own_again_ns));
