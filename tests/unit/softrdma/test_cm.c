@@ -600,7 +600,7 @@ test_all_ids_before_their_queue_pairs(void **state)
 		for (int i = 0; i < 8; i++)
 			(void)next_wc();
 
-		struct pair_of_ids other;
+		struct pair_of_ids other = { 0 };
 		if (restart)
 			pair_init(&other);
 		assert_int_equal(ibv_post_send(qps[0], &wr, &bad), 0);
