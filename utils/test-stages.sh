@@ -415,6 +415,35 @@ run_samples_of_streams()
 	stage 'torture and cut streams: samples with check sums and over TLS' run_ctest build/tests -R '^(torture|cuts)-sample-(crc|tls)$'
 }
 
+# combination <microseconds of spinning> <progress threads> <command that gives credentials for TLS...>: in the build and in
+# that of the thread sanitizer, what has threads and waits. The simulation has a wire of its own, without TLS.
+combination()
+{
+	local -x RPMA_DEVICE=soft SOFTRDMA_SPIN_US=$1 SOFTRDMA_THREADS=$2 TSAN_OPTIONS=halt_on_error=1
+	local scenarios='[!s]*|send-*|srq-*|smoke-[!ar]*|stopped-*|shared-*' status=0
+	shift 2
+	"$@" build/tests/tests/conformance/conformance --processes 2 --max-size 1048576 --only "$scenarios" || status=$?
+	"$@" build/tests/tests/torture/torture --sample 2 || status=$?
+	(($#)) || build/tests/tests/simulation/simulation --seeds 300 || status=$?
+	local -x TEST_DEADLINE_FACTOR=4
+	"$@" setarch -R build/tests-tsan/tests/conformance/conformance --processes 1 --max-size 65536 --only "$scenarios" ||
+		status=$?
+	return $status
+}
+
+run_combinations()
+{
+	local spin_us threads
+	for spin_us in 0 50; do
+		for threads in 1 4; do
+			stage "spinning for $spin_us us, $threads progress threads" measured "combination-$spin_us-$threads" \
+				'passed|failures|FAILED' combination $spin_us $threads
+			stage "the same over TLS" measured "combination-$spin_us-$threads-tls" 'passed|failures|FAILED' \
+				combination $spin_us $threads tests/lib/with-certificates --psk
+		done
+	done
+}
+
 run_fuzz()
 {
 	BUILD=$PWD/build/tests-sanitize measured fuzz ' runs, ' tests/fuzz/run "$@"

@@ -163,7 +163,7 @@ main(int argc, char **argv)
 {
 	parse(argc, argv);
 	/* nothing is gained by polling for more in a world without time, and it costs steps */
-	setenv("SOFTRDMA_SPIN_US", "0", 1);
+	setenv("SOFTRDMA_SPIN_US", "0", 0);
 	/* the same on each machine; with another number, each seed has another world */
 	setenv("SOFTRDMA_THREADS", "1", 0);
 	unsetenv("SOFTRDMA_FAULTS");

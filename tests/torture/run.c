@@ -209,7 +209,7 @@ child_main(const struct run *run, int log)
 	dup2(log, STDERR_FILENO);
 	setvbuf(stderr, NULL, _IONBF, 0);
 	/* a thread that polls makes a different number of calls in each run */
-	setenv("SOFTRDMA_SPIN_US", "0", 1);
+	setenv("SOFTRDMA_SPIN_US", "0", 0);
 	/* and so does another number of threads */
 	setenv("SOFTRDMA_THREADS", "1", 0);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
