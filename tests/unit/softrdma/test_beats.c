@@ -80,7 +80,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* the next one to be called has this index; -1: there is none */
+/* the object with this index is called next; -1: no other is */
 static void
 expect_next_of(struct softrdma_engine *engine, uint64_t now_ns, int index)
 {
