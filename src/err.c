@@ -59,9 +59,12 @@ rpma_errormsg(void)
 }
 
 int
-rpmai_refuse(int ret, const char *sentence)
+rpmai_refuse(int ret, const char *fmt, ...)
 {
-	snprintf(last_sentence, sizeof(last_sentence), "%s", sentence);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(last_sentence, sizeof(last_sentence), fmt, ap);
+	va_end(ap);
 	return ret;
 }
 

@@ -20,7 +20,7 @@ int rpmai_fail_errno(int ret, int errnum, const char *file, int line, const char
 	const char *fmt, ...) __attribute__((cold, format(printf, 7, 8)));
 
 /* the same for a call that a program may try without harm: only rpma_errormsg() tells the sentence */
-int rpmai_refuse(int ret, const char *sentence);
+int rpmai_refuse(int ret, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
 #define RPMAI_FAIL(ret, ...) rpmai_fail((ret), __FILE__, __LINE__, __func__, __VA_ARGS__)
 #define RPMAI_FAIL_ERRNO(ret, errnum, way_out, ...) \

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "err.h"
 #include "log.h"
 
 #define TEXT_MAX 1024 /* of one message; the rest is cut */
@@ -49,6 +50,7 @@ static _Atomic int thresholds[RPMA_LOG_THRESHOLD_MAX] = { RPMA_LOG_LEVEL_WARNING
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool environment_is_wrong; /* true until a message has reported it */
+static char wrong_level[32];             /* what the environment says then; not changed after that */
 
 /* a fork waits for a line that is being written: it looks at most this often, with this pause in ns */
 #define FORK_LOOKS 1000
@@ -167,6 +169,7 @@ read_environment(void)
 		atomic_store(&thresholds[RPMA_LOG_THRESHOLD], level);
 		atomic_store(&thresholds[RPMA_LOG_THRESHOLD_AUX], level);
 	} else {
+		snprintf(wrong_level, sizeof(wrong_level), "%s", text);
 		atomic_store(&environment_is_wrong, true);
 	}
 }
@@ -193,8 +196,9 @@ rpmai_log(enum rpma_log_level level, const char *file, int line, const char *fun
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
 		atomic_exchange(&environment_is_wrong, false))
 		RPMAI_LOG(WARNING,
-			"RPMA_LOG_LEVEL is ignored: it is neither disabled, fatal, error, warning, notice, "
-			"info, debug nor a number from -1 to 5");
+			"RPMA_LOG_LEVEL is \"%s\", which is ignored: set it to disabled, fatal, error, "
+			"warning, notice, info, debug or a number from -1 to 5",
+			wrong_level);
 
 	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD], memory_order_relaxed)) {
 		errno = saved_errno; /* for %m */
@@ -212,17 +216,30 @@ rpmai_log(enum rpma_log_level level, const char *file, int line, const char *fun
 	errno = saved_errno;
 }
 
-static bool
-is_threshold(enum rpma_log_threshold threshold)
+/*
+ * 0, or RPMA_E_INVAL with a sentence that is not logged: the caller may be the program's log function, which would then
+ * be called again
+ */
+static int
+check_threshold(enum rpma_log_threshold threshold)
 {
-	return threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX;
+	if (threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX)
+		return 0;
+	return rpmai_refuse(RPMA_E_INVAL, "threshold %d: give RPMA_LOG_THRESHOLD or RPMA_LOG_THRESHOLD_AUX",
+		(int)threshold);
 }
 
 int
 rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level level)
 {
-	if (!is_threshold(threshold) || (int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
-		return RPMA_E_INVAL;
+	int ret = check_threshold(threshold);
+	if (ret)
+		return ret;
+	if ((int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
+		return rpmai_refuse(RPMA_E_INVAL,
+			"log level %d: give RPMA_LOG_DISABLED, or a level from RPMA_LOG_LEVEL_FATAL to "
+			"RPMA_LOG_LEVEL_DEBUG",
+			(int)level);
 
 	/* read the environment first, so that the program's setting overrides it */
 	rpmai_log_prepare();
@@ -233,8 +250,11 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 int
 rpma_log_get_threshold(enum rpma_log_threshold threshold, enum rpma_log_level *level)
 {
-	if (!is_threshold(threshold) || level == NULL)
-		return RPMA_E_INVAL;
+	int ret = check_threshold(threshold);
+	if (ret)
+		return ret;
+	if (level == NULL)
+		return rpmai_refuse(RPMA_E_INVAL, "an argument is NULL that must not be");
 
 	rpmai_log_prepare();
 	*level = (enum rpma_log_level)atomic_load(&thresholds[threshold]);

@@ -87,7 +87,7 @@ no_descriptor_is_logged_once(void **state)
 		assert_non_null(strstr(mock.last_log, "ulimit -n, LimitNOFILE="));
 		const int errors = mock.logged[RPMA_LOG_LEVEL_ERROR];
 		for (int i = 0; i < 100; i++) {
-			rpmai_refuse(0, "");
+			rpmai_refuse(0, "%s", "");
 			forward_s += i == 50 ? 9 : 0;
 			assert_int_equal(without_descriptors(i % 2 ? EMFILE : ENFILE), RPMA_E_PROVIDER);
 			assert_non_null(strstr(rpma_errormsg(), i % 2 ? "ulimit -n" : "fs.file-max"));
@@ -185,7 +185,7 @@ refusals_have_a_sentence(void **state)
 		} else {
 			assert_int_equal(rpma_conn_get_compl_fd(conn, &fd), RPMA_E_NOT_SHARED_CHNL);
 			assert_non_null(strstr(rpma_errormsg(), "rpma_cq_wait"));
-			rpmai_refuse(0, "");
+			rpmai_refuse(0, "%s", "");
 			assert_int_equal(rpma_conn_wait(conn, 0, &cq, NULL), RPMA_E_NOT_SHARED_CHNL);
 			assert_non_null(strstr(rpma_errormsg(), "rpma_cq_wait"));
 		}
@@ -212,7 +212,7 @@ a_long_sentence(void **state)
 	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
 	assert_fails(RPMA_E_PROVIDER, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EIO, text, "%s", text));
 	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
-	assert_int_equal(rpmai_refuse(RPMA_E_INVAL, text), RPMA_E_INVAL);
+	assert_int_equal(rpmai_refuse(RPMA_E_INVAL, "%s", text), RPMA_E_INVAL);
 	assert_in_range(strlen(rpma_errormsg()), 100, sizeof(text) - 2);
 }
 

@@ -88,7 +88,11 @@ arguments(void **state)
 		}
 	}
 	assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, NULL), RPMA_E_INVAL);
+	assert_string_equal(rpma_errormsg(), "an argument is NULL that must not be");
 	assert_int_equal(rpma_log_get_threshold(RPMA_LOG_THRESHOLD_MAX, &level), RPMA_E_INVAL);
+	assert_non_null(strstr(rpma_errormsg(), "give RPMA_LOG_THRESHOLD or RPMA_LOG_THRESHOLD_AUX"));
+	assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, (enum rpma_log_level)99), RPMA_E_INVAL);
+	assert_non_null(strstr(rpma_errormsg(), "log level 99: give "));
 }
 
 static void
