@@ -69,8 +69,8 @@ resolve(const struct rdma_api *rdma, const char *addr, const char *port, int tim
 		goto err_freeaddrinfo;
 	}
 	if (rdma->resolve_addr(id, rai->ai_src_addr, rai->ai_dst_addr, timeout_ms)) {
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_addr()", addr,
-			port);
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out(errno),
+			"%s:%s: rdma_resolve_addr()", addr, port);
 		goto err_destroy_id;
 	}
 	if (rdma->resolve_route(id, timeout_ms)) {
@@ -270,7 +270,8 @@ connect_or_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_accept()");
 	} else {
 		if (rdma->connect(conn->id, &param))
-			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_connect()");
+			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
+				rpmai_info_way_out_of_start(rdma, errno), "rdma_connect()");
 	}
 	return 0;
 }

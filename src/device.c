@@ -70,7 +70,7 @@ first_device(const struct rdma_api *rdma, char reason[static INFO_REASON_MAX])
 }
 
 static struct ibv_context *
-context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum info_side side,
+context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum info_side side, int *errnum,
 	char reason[static INFO_REASON_MAX])
 {
 	struct rdma_cm_id *id;
@@ -86,6 +86,7 @@ context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum 
 		ret = rdma->resolve_addr(id, rai->ai_src_addr, rai->ai_dst_addr, RPMA_DEFAULT_TIMEOUT_MS);
 
 	struct ibv_context *ctx = ret ? NULL : id->verbs;
+	*errnum = ret ? errno : 0;
 	if (ret)
 		snprintf(reason, INFO_REASON_MAX, "%s() failed: %m",
 			side == INFO_PASSIVE ? "rdma_bind_addr" : "rdma_resolve_addr");
@@ -97,11 +98,16 @@ context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum 
 	return ctx;
 }
 
-/* returns NULL and writes the reason if the device has no such address */
+/*
+ * returns NULL and writes the reason if the device has no such address, and the errno value if the device itself has
+ * refused the address
+ */
 static struct ibv_context *
-find(const struct rdma_api *rdma, const char *addr, enum info_side side, char reason[static INFO_REASON_MAX])
+find(const struct rdma_api *rdma, const char *addr, enum info_side side, int *errnum,
+	char reason[static INFO_REASON_MAX])
 {
 	struct rdma_addrinfo *rai;
+	*errnum = 0;
 	if (!rpmai_info_get(rdma, addr, NULL, side, &rai, reason))
 		return NULL;
 
@@ -109,7 +115,7 @@ find(const struct rdma_api *rdma, const char *addr, enum info_side side, char re
 	if (side == INFO_PASSIVE && rdma->get_devices && rai->ai_src_addr && is_wildcard(rai->ai_src_addr))
 		ctx = first_device(rdma, reason);
 	else
-		ctx = context_of_address(rdma, rai, side, reason);
+		ctx = context_of_address(rdma, rai, side, errnum, reason);
 
 	rdma->freeaddrinfo(rai);
 	return ctx;
@@ -130,9 +136,18 @@ tell_fallback(const char *addr, const char *reason)
 	enum rpma_log_level level =
 		atomic_exchange(&last, hash) == hash ? RPMA_LOG_LEVEL_INFO : RPMA_LOG_LEVEL_WARNING;
 	rpmai_log(level, __FILE__, __LINE__, __func__,
-		"%s: no RDMA device can be used (%s), so this is the software device, RDMA over TCP; both "
-		"sides must use the same: RPMA_DEVICE=rdma makes this an error, =soft silences this warning",
-		addr, reason);
+		"%s: no RDMA device (%s), software device used: see RPMA_DEVICE in librpma(7)", addr, reason);
+}
+
+/* what a user can do if a device refuses the address with this errno value; 0: it did not come to that */
+static const char *
+way_out_of(const struct rdma_api *rdma, int errnum, enum info_side side)
+{
+	const char *of_settings = rpmai_info_way_out_of_start(rdma, errnum);
+	if (of_settings)
+		return of_settings;
+	return side == INFO_PASSIVE ? "give an address of this machine, as rpma-info lists them"
+				    : "check the name and the route";
 }
 
 int
@@ -143,11 +158,12 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 
 	enum info_side side = type == RPMA_UTIL_IBV_CONTEXT_LOCAL ? INFO_PASSIVE : INFO_ACTIVE;
 	struct ibv_context *ctx = NULL;
+	int errnum;
 	char core_reason[INFO_REASON_MAX];
 	char soft_reason[INFO_REASON_MAX];
 
 	if (choice != DEVICE_SOFT) {
-		ctx = find(core, addr, side, core_reason);
+		ctx = find(core, addr, side, &errnum, core_reason);
 		if (ctx == NULL && choice == DEVICE_RDMA)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
 				"%s: no RDMA device can be used (%s), and RPMA_DEVICE=rdma allows no other",
@@ -155,14 +171,18 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 	}
 
 	if (ctx == NULL) {
-		ctx = find(soft, addr, side, soft_reason);
+		ctx = find(soft, addr, side, &errnum, soft_reason);
 		if (ctx == NULL && choice == DEVICE_SOFT)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
-				"%s: the software device cannot use the address (%s)", addr, soft_reason);
+				"%s: the software device cannot use the address (%s): %s", addr, soft_reason,
+				way_out_of(soft, errnum, side));
+		if (ctx == NULL && !strcmp(core_reason, soft_reason))
+			return RPMAI_FAIL(RPMA_E_PROVIDER, "%s: no device can use the address (%s): %s", addr,
+				core_reason, way_out_of(soft, errnum, side));
 		if (ctx == NULL)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
-				"%s: no RDMA device (%s) nor the software device (%s) can use the address",
-				addr, core_reason, soft_reason);
+				"%s: no RDMA device (%s) nor the software device (%s) can use the address: %s",
+				addr, core_reason, soft_reason, way_out_of(soft, errnum, side));
 		if (choice == DEVICE_AUTO)
 			tell_fallback(addr, core_reason);
 	}

@@ -64,11 +64,13 @@ rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struc
 		goto err_destroy_id;
 	}
 	if (rdma->bind_addr(ep->id, rai->ai_src_addr)) {
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_bind_addr()", addr, port);
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out(errno),
+			"%s:%s: rdma_bind_addr()", addr, port);
 		goto err_freeaddrinfo;
 	}
 	if (rdma->listen(ep->id, BACKLOG)) {
-		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_listen()", addr, port);
+		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out_of_start(rdma, errno),
+			"%s:%s: rdma_listen()", addr, port);
 		goto err_freeaddrinfo;
 	}
 

@@ -6,8 +6,29 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "info.h"
+
+#define PORT_MAX 65535
+
+/* getaddrinfo() takes any number, and keeps its lowest 16 bits */
+static bool
+is_number_too_large(const char *port)
+{
+	char *end;
+	errno = 0;
+	long value = strtol(port, &end, 10);
+	return end > port && *end == '\0' && (errno || value < 0 || value > PORT_MAX);
+}
+
+static bool
+refuse_port(const char *port, char reason[static INFO_REASON_MAX])
+{
+	snprintf(reason, INFO_REASON_MAX,
+		"port \"%.32s\" is neither a number from 0 to %d nor the name of a service", port, PORT_MAX);
+	return false;
+}
 
 bool
 rpmai_info_get(const struct rdma_api *rdma, const char *addr, const char *port, enum info_side side,
@@ -19,14 +40,53 @@ rpmai_info_get(const struct rdma_api *rdma, const char *addr, const char *port, 
 		.ai_port_space = RDMA_PS_TCP,
 	};
 
+	if (port && is_number_too_large(port))
+		return refuse_port(port, reason);
 	errno = 0; /* rdma_getaddrinfo returns what getaddrinfo returned, which sets no errno */
 	int ret = rdma->getaddrinfo(addr, port, &hints, rai_ptr);
 	if (ret == 0)
 		return true;
 
+	if (errno == 0 && ret == EAI_SERVICE && port)
+		return refuse_port(port, reason);
 	if (errno)
 		snprintf(reason, INFO_REASON_MAX, "rdma_getaddrinfo() failed: %m");
 	else
 		snprintf(reason, INFO_REASON_MAX, "rdma_getaddrinfo() failed: %s", gai_strerror(ret));
 	return false;
+}
+
+const char *
+rpmai_info_way_out(int errnum)
+{
+	switch (errnum) {
+	case EADDRINUSE:
+		return "another program has the port: end it (ss -tlnp shows it), or take another port";
+	case EADDRNOTAVAIL:
+	case ENODEV:
+		return "give an address of this machine that a device has (rpma-info lists them)";
+	case EACCES:
+		return "ports below 1024 need a privilege: take another port";
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		return "this machine has no route to the address (ip route get)";
+	default:
+		return NULL;
+	}
+}
+
+const char *
+rpmai_info_way_out_of_start(const struct rdma_api *rdma, int errnum)
+{
+	switch (errnum) {
+	case EADDRINUSE:
+		return rpmai_info_way_out(errnum);
+	case EINVAL:
+	case ENOENT:
+	case EACCES:
+	case EOPNOTSUPP: /* of TLS or of SOFTRDMA_FAULTS, about which the device itself writes a line */
+		return rdma->is_soft ? "the line before this one in the log has the reason" : NULL;
+	default:
+		return NULL;
+	}
 }

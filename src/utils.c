@@ -22,9 +22,10 @@ rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type typ
 			(int)type);
 
 	enum device_choice choice;
-	if (!rpmai_device_parse_choice(secure_getenv("RPMA_DEVICE"), &choice))
-		return RPMAI_FAIL(RPMA_E_INVAL,
-			"RPMA_DEVICE is not auto, rdma or soft: set it to one of these");
+	const char *device = secure_getenv("RPMA_DEVICE");
+	if (!rpmai_device_parse_choice(device, &choice))
+		return RPMAI_FAIL(RPMA_E_INVAL, "RPMA_DEVICE is \"%.64s\": set it to auto, rdma or soft",
+			device);
 
 	return rpmai_device_find(&rpmai_rdma_core, rpmai_rdma_soft(), choice, addr, type, ibv_ctx_ptr);
 }

@@ -64,10 +64,8 @@ peer_new_by_addr(const char *addr, enum rpma_util_ibv_context_type type, struct 
 	struct ibv_context *ibv_ctx;
 
 	int ret = checked("rpma_utils_get_ibv_context", rpma_utils_get_ibv_context(addr, type, &ibv_ctx));
-	if (ret) {
-		fprintf(stderr, "no device for the address %s\n", addr);
+	if (ret)
 		return ret;
-	}
 
 	ret = checked("rpma_peer_new", rpma_peer_new(ibv_ctx, peer));
 	if (ret == 0 && device)

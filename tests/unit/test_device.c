@@ -3,6 +3,8 @@
 
 /* test_device.c -- the device that an address belongs to */
 
+#include <netdb.h>
+
 #include "device.h"
 #include "mock.h"
 
@@ -102,6 +104,7 @@ every_reason_to_fall_back_is_told_once(void **state)
 		assert_non_null(strstr(mock.last_log, "192.0.2.7"));
 		assert_non_null(strstr(mock.last_log, "No such device"));
 		assert_non_null(strstr(mock.last_log, "RPMA_DEVICE"));
+		assert_in_range(strlen(mock.last_log), 1, 130);
 		assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], i + 1);
 		assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 0);
 	}
@@ -121,8 +124,18 @@ a_choice_is_kept(void **state)
 	assert_non_null(strstr(mock.last_log, "RPMA_DEVICE=rdma"));
 	soft_works = false;
 	assert_null(find(DEVICE_SOFT, "192.0.2.1", RPMA_UTIL_IBV_CONTEXT_REMOTE));
+	assert_non_null(strstr(mock.last_log, "check the name and the route"));
 	assert_null(find(DEVICE_AUTO, "192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL));
-	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 3);
+	assert_non_null(strstr(mock.last_log, "nor the software device"));
+	assert_non_null(strstr(mock.last_log, "give an address of this machine"));
+
+	/* a reason that is the same for both devices is said once */
+	mock.fail_getaddrinfo = EAI_NONAME;
+	assert_null(find(DEVICE_AUTO, "no.such.name", RPMA_UTIL_IBV_CONTEXT_LOCAL));
+	assert_non_null(strstr(mock.last_log,
+		"no.such.name: no device can use the address (rdma_getaddrinfo() failed: Name or service not "
+		"known): "));
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 4);
 	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], 0);
 }
 

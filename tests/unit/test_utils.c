@@ -33,6 +33,7 @@ a_wrong_choice_is_an_error(void **state)
 	setenv("RPMA_DEVICE", "hardware", 1);
 	assert_fails(RPMA_E_INVAL,
 		rpma_utils_get_ibv_context("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx));
+	assert_string_equal(rpma_errormsg(), "RPMA_DEVICE is \"hardware\": set it to auto, rdma or soft");
 	unsetenv("RPMA_DEVICE");
 	assert_null(ctx);
 }
