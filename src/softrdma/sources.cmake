@@ -8,6 +8,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/source.c
 	softrdma/base/spin.c
 	softrdma/base/thread.c
+	softrdma/base/variables.c
 	softrdma/wire/credentials.c
 	softrdma/wire/cm_msg.c
 	softrdma/wire/records.c

@@ -71,8 +71,12 @@ part refs doc/manuals/*.md | sed 's/^.* \(.*\) \(.*\)$/\1(\2)/' | sort -u >"$dir
 complain 'a reference to a page that is not there' "$(comm -23 "$dir/refs" "$dir/targets")"
 complain 'a page of others that nothing refers to' "$(comm -13 "$dir/refs" <(printf '%s\n' "${others[@]}" | sort -u))"
 
-# environment: the variables that the sources read, and those that ENVIRONMENT explains
-grep -rhoE '(secure_getenv|softrdma_setting)\("[A-Z_]+"' src | sed 's/^.*"\(.*\)"$/\1/' | sort -u >"$dir/asked"
+# environment: the variables that the sources read, and those that ENVIRONMENT explains. Those of the device are in its list,
+# with that of softrdma-run, which has a page of its own.
+{
+	grep -rhoE 'secure_getenv\("[A-Z_]+"' src | sed 's/^.*"\(.*\)"$/\1/'
+	sed -n 's/^\t{ "\(SOFTRDMA_[A-Z_]*\)", 0 },$/\1/p' src/softrdma/base/variables.c | grep -vx SOFTRDMA_LIBRARY
+} | sort -u >"$dir/asked"
 awk '/^# / { inside = /^# ENVIRONMENT$/ } inside' doc/manuals/librpma.7.md doc/manuals/softrdma.7.md |
 	sed -n 's/^\*\*\([A-Z_]*\)\*\*$/\1/p' | sort -u >"$dir/explained"
 diff -u --label 'variables in src' --label 'ENVIRONMENT of the manuals' "$dir/asked" "$dir/explained" || failed=true

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* env.c -- what the device uses from outside (clock, random, log) and its settings from the environment */
+/* env.c -- what the device uses from outside: clock, random numbers, log */
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -92,24 +91,6 @@ unsigned
 softrdma_refused_patience_ms(void)
 {
 	return env.refused_patience_ms;
-}
-
-uint64_t
-softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def)
-{
-	const char *text = secure_getenv(name);
-	if (text == NULL || *text == '\0')
-		return def;
-
-	char *end;
-	errno = 0;
-	unsigned long long value = strtoull(text, &end, 10);
-	if (errno || *end != '\0' || *text == '-' || value < min || value > max) {
-		SOFTRDMA_LOG(WARNING, "%s is no number from %llu to %llu; using %llu", name,
-			(unsigned long long)min, (unsigned long long)max, (unsigned long long)def);
-		return def;
-	}
-	return value;
 }
 
 static void

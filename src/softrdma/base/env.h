@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* env.h -- what the device uses from outside (clock, random, log) and its settings from the environment */
+/* env.h -- what the device uses from outside: clock, random numbers, log */
 
 #ifndef SOFTRDMA_ENV_H
 #define SOFTRDMA_ENV_H
@@ -24,12 +24,6 @@ const char *softrdma_refused_hint(void);
 
 /* how long a client retries a refused connection, in milliseconds; 0: it does not */
 unsigned softrdma_refused_patience_ms(void);
-
-/*
- * a number in [min, max] from the environment (secure_getenv); def if the variable is not set or is empty, and
- * def with a WARNING if it has any other value
- */
-uint64_t softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def);
 
 void softrdma_log_line(enum softrdma_log_level level, const char *file, int line, const char *func,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));

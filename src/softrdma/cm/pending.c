@@ -17,6 +17,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/pending.h"
 #include "softrdma/engine/engine.h"

@@ -14,6 +14,7 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/persist/mapping.h"
 

@@ -9,6 +9,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
 #include "softrdma/engine/one_engine.h"
 

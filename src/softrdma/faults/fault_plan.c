@@ -13,6 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
 #include "softrdma/faults/fault_plan.h"
 
@@ -128,7 +129,8 @@ read_setting(const char *setting)
 		text = file;
 	}
 	if (ret) {
-		SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS: the file cannot be read: %s", strerror(ret));
+		SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS: the file %s cannot be read: %s", setting + 1,
+			strerror(ret));
 		return ret == ENOMEM ? ENOMEM : EINVAL;
 	}
 	assert(text); /* the file's, if there is one */
@@ -150,8 +152,8 @@ softrdma_fault_plan_read(void)
 {
 	int ret = 0;
 	pthread_mutex_lock(&lock);
-	const char *setting = secure_getenv("SOFTRDMA_FAULTS");
-	if (setting && *setting) {
+	const char *setting = softrdma_variable("SOFTRDMA_FAULTS");
+	if (setting) {
 		ret = read_setting(setting);
 	} else {
 		softrdma_fault_plan_put(in_force);

@@ -13,6 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/samehost/registry.h"
 

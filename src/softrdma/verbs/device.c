@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/core/recv_queue.h"
@@ -202,6 +203,8 @@ make_context(void)
 	struct device_context *made = contexts ? malloc(sizeof(*made)) : &first_context;
 	if (made == NULL)
 		return NULL;
+	if (contexts == NULL)
+		softrdma_variables_check();
 	made->verbs = new_context;
 	made->of_parent = contexts;
 	contexts = made;

@@ -13,6 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/wire/stream.h"
@@ -168,8 +169,8 @@ softrdma_cm_msg_wish(int fd, const struct softrdma_tls *tls)
 	if (tls)
 		return 0;
 	const bool wanted = !stays_here(fd);
-	const char *text = secure_getenv("SOFTRDMA_CRC");
-	if (text == NULL || *text == '\0')
+	const char *text = softrdma_variable("SOFTRDMA_CRC");
+	if (text == NULL)
 		return wanted;
 	const bool set = strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
 	/* softrdma_setting() warns of any other value */

@@ -204,17 +204,29 @@ same(const char *left, const char *right)
 static int
 check_variables(const char *const paths[static VARIABLES])
 {
-	bool any = paths[CERT] || paths[KEY] || paths[CA];
-	bool all = paths[CERT] && paths[KEY] && paths[CA];
-	if (any && paths[PSK]) {
+	static const char *const names[] = {
+		[CERT] = "SOFTRDMA_TLS_CERT",
+		[KEY] = "SOFTRDMA_TLS_KEY",
+		[CA] = "SOFTRDMA_TLS_CA",
+	};
+	const char *present = NULL, *missing = NULL; /* of the three for certificates */
+	for (int i = CERT; i <= CA; i++) {
+		if (paths[i])
+			present = names[i];
+		else
+			missing = names[i];
+	}
+	if (present && paths[PSK]) {
 		SOFTRDMA_LOG(ERROR,
-			"TLS: SOFTRDMA_TLS_PSK is for connections without certificates, but there is a variable "
-			"for those as well");
+			"TLS: both %s and SOFTRDMA_TLS_PSK are set: use either certificates or a pre-shared key",
+			present);
 		return EINVAL;
 	}
-	if (any && !all) {
+	if (present && missing) {
 		SOFTRDMA_LOG(ERROR,
-			"TLS: of SOFTRDMA_TLS_CERT, SOFTRDMA_TLS_KEY and SOFTRDMA_TLS_CA all must be set, or none");
+			"TLS: %s is not set, but %s is: set SOFTRDMA_TLS_CERT, SOFTRDMA_TLS_KEY and "
+			"SOFTRDMA_TLS_CA, or none of them",
+			missing, present);
 		return EINVAL;
 	}
 	return 0;

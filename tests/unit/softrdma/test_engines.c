@@ -281,7 +281,10 @@ test_wrong_numbers(void **state)
 		log_clear();
 		setenv("SOFTRDMA_THREADS", wrong[i], 1);
 		expect_threads(2);
-		assert_true(log_has("SOFTRDMA_THREADS is no number from 1 to 8; using 2"));
+		char line[80];
+		snprintf(line, sizeof(line),
+			"SOFTRDMA_THREADS is \"%s\", which is no number from 1 to 8: 2 is used", wrong[i]);
+		assert_true(log_has(line));
 	}
 	processors = 1;
 }

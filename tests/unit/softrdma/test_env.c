@@ -2,15 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * test_env.c -- clock, random numbers, log and settings: the device's own, and those that an embedder
- * supplies
+ * test_env.c -- clock, random numbers and log: the device's own, and those that an embedder supplies
  */
 
 #include "connected.h"
 
 #include "softrdma/base/env.h"
-
-#define NAME "SOFTRDMA_TEST_SETTING"
 
 /* these tests come first, because what an embedder has supplied cannot be removed */
 
@@ -133,38 +130,6 @@ test_few_log_lines(void **state)
 	assert_int_equal(strlen(log_text), 511 + 1);
 }
 
-static void
-test_setting(void **state)
-{
-	(void)state;
-	static const struct {
-		const char *text;
-		uint64_t value;
-	} cases[] = {
-		{ "10", 10 },
-		{ "15", 15 },
-		{ "20", 20 },
-		{ "", 12 },
-		{ "9", 12 },
-		{ "21", 12 },
-		{ "x", 12 },
-		{ "15x", 12 },
-		{ "-15", 12 },
-		{ "-18446744073709551601", 12 },
-		{ "99999999999999999999", 12 },
-	};
-	unsetenv(NAME);
-	assert_int_equal(softrdma_setting(NAME, 10, 20, 12), 12);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		log_clear();
-		setenv(NAME, cases[i].text, 1);
-		assert_int_equal(softrdma_setting(NAME, 10, 20, 12), cases[i].value);
-		bool told = cases[i].value == 12 && *cases[i].text;
-		assert_int_equal(log_has(NAME " is no number from 10 to 20; using 12"), told);
-	}
-	unsetenv(NAME);
-}
-
 #ifdef WRAPS_ATFORK
 static bool no_memory_for_forks;
 
@@ -212,7 +177,6 @@ main(void)
 		device_test(test_embedder),
 		device_test(test_log_line),
 		device_test(test_few_log_lines),
-		device_test(test_setting),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown_device);
 }
