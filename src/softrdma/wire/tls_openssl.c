@@ -19,6 +19,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/wire/stream.h"
 #include "softrdma/wire/tls.h"
+#include "softrdma/wire/tls_reasons.h"
 #include "softrdma/wire/tls_stream.h"
 
 /* the first byte of the device's own messages ("SRDM"), with which no record of TLS begins */
@@ -402,14 +403,14 @@ softrdma_tls_delete(struct softrdma_tls *tls)
 	free(tls);
 }
 
-/* the reason of a failure; prefers the result of verifying the certificate, which says more */
+/* the reason of a failure, with the way out if credentials are its cause */
 static const char *
 reason_of(const struct softrdma_tls *tls)
 {
-	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+	const unsigned long error = ERR_peek_error();
+	if (ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 		return "";
-	long result = SSL_get_verify_result(tls->ssl);
-	return result == X509_V_OK ? reason() : X509_verify_cert_error_string(result);
+	return softrdma_tls_reason(psk_of(tls->ssl)->len > 0, error, SSL_get_verify_result(tls->ssl));
 }
 
 /*

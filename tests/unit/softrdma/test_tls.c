@@ -239,6 +239,10 @@ test_psk(void **state)
 	ends_fini(&e);
 }
 
+#define PEER_OF_OTHER_CA "the peer's certificate is of a CA that this side does not trust"
+#define OWN_OF_OTHER_CA "the peer does not trust the CA of this side's certificate"
+#define KEYS_DIFFER "the pre-shared keys of the two sides differ: give both the same file"
+
 /* A side that is not trusted, or does not trust, is refused. In TLS 1.3 the active side learns of it last. */
 static void
 test_not_trusted(void **state)
@@ -248,17 +252,20 @@ test_not_trusted(void **state)
 		void (*active)(void), (*passive)(void);
 		const char *passive_why, *active_why;
 	} cases[] = {
-		{ stranger, node, "unable to get local issuer certificate", "tlsv1 alert unknown ca" },
-		{ node, stranger, "tlsv1 alert unknown ca", "unable to get local issuer certificate" },
-		{ node, trusts_strangers, "self-signed certificate in certificate chain",
-			"tlsv1 alert unknown ca" },
-		{ expired, node, "certificate has expired", "sslv3 alert certificate expired" },
-		{ node, expired, "sslv3 alert certificate expired", "certificate has expired" },
-		{ same_psk, node, "tlsv1 alert unknown ca", "self-signed certificate in certificate chain" },
-		{ node, same_psk, NULL, NULL },
-		{ same_psk, other_psk, NULL, NULL },
-		{ other_psk, same_psk, NULL, NULL },
-		{ same_psk, other_name, NULL, NULL },
+		{ stranger, node, PEER_OF_OTHER_CA, OWN_OF_OTHER_CA },
+		{ node, stranger, OWN_OF_OTHER_CA, PEER_OF_OTHER_CA },
+		{ node, trusts_strangers, PEER_OF_OTHER_CA, OWN_OF_OTHER_CA },
+		{ expired, node,
+			"the peer's certificate has expired:", "this side's certificate has expired" },
+		{ node, expired, "this side's certificate has expired",
+			"the peer's certificate has expired:" },
+		{ same_psk, node, OWN_OF_OTHER_CA,
+			"the peer uses certificates, and this side a pre-shared key" },
+		{ node, same_psk, "have different identities, or the peer uses certificates",
+			"the peer uses a pre-shared key, and this side certificates" },
+		{ same_psk, other_psk, KEYS_DIFFER, KEYS_DIFFER },
+		{ other_psk, same_psk, KEYS_DIFFER, KEYS_DIFFER },
+		{ same_psk, other_name, "have different identities", "have different identities" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ends e;
@@ -269,13 +276,10 @@ test_not_trusted(void **state)
 			expect_end(&e.active, -1);
 		else
 			assert_int_equal(e.active.error, ECONNRESET);
-		const char *why = softrdma_tls_why(e.passive.tls);
-		assert_string_not_equal(why, "");
-		assert_string_not_equal(softrdma_tls_why(e.active.tls), "");
-		if (cases[i].active_why)
-			assert_string_equal(softrdma_tls_why(e.active.tls), cases[i].active_why);
-		if (cases[i].passive_why)
-			assert_string_equal(why, cases[i].passive_why);
+		const char *active_why = softrdma_tls_why(e.active.tls);
+		const char *passive_why = softrdma_tls_why(e.passive.tls);
+		if (!strstr(active_why, cases[i].active_why) || !strstr(passive_why, cases[i].passive_why))
+			fail_msg("case %zu: \"%s\" and \"%s\"", i, active_why, passive_why);
 		/* no data can be sent or received after that */
 		uint8_t byte = 0;
 		assert_int_equal(softrdma_tls_send(e.passive.tls, &byte, 1), -1);
@@ -1359,12 +1363,11 @@ test_rejected(void **state)
 		"does not use TLS, as it must here");
 	expect_rejected(node, nothing, -EPROTO, "it has ended the connection, and may not use TLS",
 		"speaks TLS, which this listener was given no credentials for");
-	expect_rejected(stranger, node, -EPROTO, "tlsv1 alert unknown ca",
-		"unable to get local issuer certificate");
-	expect_rejected(node, stranger, -EPROTO, "unable to get local issuer certificate",
-		"tlsv1 alert unknown ca");
-	expect_rejected(expired, node, -EPROTO, "alert certificate expired", "certificate has expired");
-	expect_rejected(same_psk, other_psk, -EPROTO, "no TLS with 127.0.0.1:", "no TLS with 127.0.0.1:");
+	expect_rejected(stranger, node, -EPROTO, OWN_OF_OTHER_CA, PEER_OF_OTHER_CA);
+	expect_rejected(node, stranger, -EPROTO, PEER_OF_OTHER_CA, OWN_OF_OTHER_CA);
+	expect_rejected(expired, node, -EPROTO, "this side's certificate has expired",
+		"the peer's certificate has expired");
+	expect_rejected(same_psk, other_psk, -EPROTO, KEYS_DIFFER, KEYS_DIFFER);
 }
 
 /* if the credentials in the environment are unusable, calls fail instead of going on without them */
