@@ -127,11 +127,13 @@ socket_failed(struct softrdma_handshaker *hand, int error)
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (error == ECONNREFUSED) {
-		SOFTRDMA_LOG(WARNING, "no software device listens at %s%s%s", server,
-			*softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
+		SOFTRDMA_LOG(WARNING,
+			"no software device listens at %s: start the server, or check address and port%s%s",
+			server, *softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
 		attempt_failed(hand, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER, NULL);
 	} else {
-		SOFTRDMA_LOG(WARNING, "%s cannot be reached: %s", server, strerror(error));
+		SOFTRDMA_LOG(WARNING, "%s cannot be reached: %s: check the address, the route and firewalls",
+			server, strerror(error));
 		attempt_failed(hand, RDMA_CM_EVENT_UNREACHABLE, -error, NULL);
 	}
 }
@@ -162,6 +164,19 @@ connect_again(struct softrdma_handshaker *hand)
 		not_connected(hand, error);
 }
 
+/* connected, and the request was sent: the server's program or another kind of server lets it wait */
+static void
+no_reply(struct softrdma_handshaker *hand)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	SOFTRDMA_LOG(WARNING,
+		"%s has neither accepted nor rejected the connection within %u s: does a program of librpma "
+		"listen there, and take its requests?",
+		softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
+		SOFTRDMA_CONNECT_TIMEOUT_MS / 1000);
+	attempt_failed(hand, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+}
+
 static void
 no_reply_of_ours(struct softrdma_handshaker *hand, const char *what)
 {
@@ -176,7 +191,9 @@ static void
 no_reply_of_this_version(struct softrdma_handshaker *hand)
 {
 	char what[128];
-	snprintf(what, sizeof(what), "speaks version %u of the protocol of the software device, not %u",
+	snprintf(what, sizeof(what),
+		"speaks version %u of the protocol of the software device, not %u: install one version on both "
+		"sides",
 		(unsigned)hand->pending.msg.peer.version, (unsigned)SOFTRDMA_WIRE_VERSION);
 	no_reply_of_ours(hand, what);
 }
@@ -196,7 +213,7 @@ not_trusted(struct softrdma_handshaker *hand)
 	const char *why = softrdma_tls_why(hand->pending.tls);
 	SOFTRDMA_LOG(ERROR, "no TLS with %s: %s",
 		softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
-		*why ? why : "it has ended the connection, and may not use TLS");
+		*why ? why : "it has ended the connection, and may not use TLS, which both sides must");
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
 }
 
@@ -229,7 +246,7 @@ step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failu
 		socket_failed(hand, errnum);
 		return;
 	case SOFTRDMA_ACTIVE_NO_TLS:
-		no_reply_of_ours(hand, "does not use TLS, as this side must");
+		no_reply_of_ours(hand, "does not use TLS, as this side must: give both sides credentials");
 		return;
 	case SOFTRDMA_ACTIVE_NOT_TRUSTED:
 		not_trusted(hand);
@@ -306,14 +323,18 @@ rejected(struct softrdma_handshaker *hand)
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_VERSION)
-		SOFTRDMA_LOG(ERROR, "%s speaks another version of the protocol than %u", server,
-			SOFTRDMA_WIRE_VERSION);
+		SOFTRDMA_LOG(ERROR,
+			"%s speaks another version of the protocol than %u: install one version on both sides",
+			server, SOFTRDMA_WIRE_VERSION);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_DAMAGED)
 		SOFTRDMA_LOG(ERROR, "%s got a request that was damaged on its way: try again", server);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_BUSY)
-		SOFTRDMA_LOG(WARNING, "%s has too many requests pending", server);
+		SOFTRDMA_LOG(WARNING,
+			"%s has too many requests pending: try again, or see SOFTRDMA_MAX_PENDING", server);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_PLAIN)
-		SOFTRDMA_LOG(ERROR, "%s speaks TLS only, and this side has no credentials for it", server);
+		SOFTRDMA_LOG(ERROR,
+			"%s speaks TLS only, and this side has no credentials for it: see TLS in softrdma(7)",
+			server);
 	attempt_failed(hand, RDMA_CM_EVENT_REJECTED, hand->pending.msg.peer.reason, &hand->pending.msg.peer);
 }
 
@@ -641,6 +662,8 @@ expired(struct softrdma_pending *pending)
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
 	if (hand->role == REFUSED)
 		connect_again(hand);
+	else if (pending->step == SOFTRDMA_ACTIVE_AWAITING_REPLY)
+		no_reply(hand);
 	else
 		socket_failed(hand, ETIMEDOUT);
 }

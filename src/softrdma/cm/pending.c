@@ -298,11 +298,14 @@ void
 softrdma_pending_not_understood(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	bool tls = softrdma_cm_msg_is_tls(&pending->msg);
-	SOFTRDMA_LOG_FEW(&not_understood, WARNING, "%s %s: connection closed",
-		softrdma_peer_name(pending->fd, name, sizeof(name)),
-		tls ? "speaks TLS, which this listener was given no credentials for"
-		    : "does not speak the protocol of the software device");
+	const char *peer = softrdma_peer_name(pending->fd, name, sizeof(name));
+	if (softrdma_cm_msg_is_tls(&pending->msg))
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"%s speaks TLS, which this listener was given no credentials for: connection closed",
+			peer);
+	else
+		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
+			"%s does not speak the protocol of the software device: connection closed", peer);
 	softrdma_pending_end(pending);
 }
 
