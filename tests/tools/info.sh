@@ -32,9 +32,22 @@ is 'all(.addresses[]; (.why_no_rdma_device | length) > 0 or .auto_takes != null)
 
 expect 0 "" "$info" --json --remote 127.0.0.1
 is '(.addresses | length) == 1 and .addresses[0].is_remote'
-expect 0 "" "$info" --json --address 192.0.2.77
+# the variable is not set, so no reason speaks of it
+unset RPMA_DEVICE
+expect 0 "" "$info" --json
+grep -q 'RPMA_DEVICE=' "$work/out" && fail "it speaks of RPMA_DEVICE: $(grep -m 1 'RPMA_DEVICE=' "$work/out")"
+expect 0 "" "$info"
+grep -q 'RPMA_DEVICE=rdma' "$work/out" && fail "it speaks of RPMA_DEVICE: $(grep -m 1 'RPMA_DEVICE=' "$work/out")"
+# the address is in front already, so no reason repeats it
+# shellcheck disable=SC2016 # jq's own variable
+is 'all(.addresses[]; .address as $a | (.why_no_rdma_device // "") | contains($a + ":") | not)' <("$info" --json)
+export RPMA_DEVICE=soft
+
+# what the command line names and no device can use is a failure, and is printed as well
+expect 1 "no device can use the address 192.0.2.77: rdma_bind_addr() failed:" "$info" --json --address 192.0.2.77
 is '.addresses | length == 1 and .[0].auto_takes == null and (.[0].why_not_software_device | length) > 0'
-expect 0 "" "$info" --json --address no.such.name.invalid
+expect 1 "no device can use the address no.such.name.invalid: rdma_getaddrinfo() failed:" "$info" --json \
+	--address no.such.name.invalid
 is '.addresses[0].auto_takes == null'
 
 # in a directory on a disk, msync makes data durable; nothing is left behind
@@ -52,11 +65,15 @@ sum=$(sha256sum <"$work/file")
 expect 0 "" "$info" --json --path "$work/file"
 is '.path.store_granularity == "page"'
 [[ $(sha256sum <"$work/file") == "$sum" ]] || fail "the file was changed"
-expect 0 "" "$info" --json --path "$work/none"
+expect 1 "nothing can be found out about memory at $work/none: No such file or directory" "$info" --json \
+	--path "$work/none"
 is '.path.store_granularity == "unknown" and (.path.reason | test("No such file")) and .path.devices == []'
 if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
 	expect 0 "" "$info" --json --path /dev/shm
-	is '.path.is_in_memory'
+	is '.path.is_in_memory and (.path.meaning | test("in RAM")) and (.path.meaning | test("msync") | not)'
+	expect 0 "" "$info" --path /dev/shm
+	[[ $(grep -c 'in RAM' "$work/out") == 1 ]] || fail "not once: $(grep 'in RAM' "$work/out")"
+	grep -q msync "$work/out" && fail "msync cannot make that durable: $(grep -m 1 msync "$work/out")"
 fi
 
 # text output, for people

@@ -11,6 +11,22 @@
 
 #include "info.h"
 
+/*
+ * The library's sentence is for a program that has asked for one kind of device: it repeats the address, and speaks of
+ * RPMA_DEVICE. The reason itself is in parentheses.
+ */
+static void
+keep_reason(char reason[static INFO_TEXT_MAX])
+{
+	const char *sentence = rpma_errormsg();
+	const char *begin = strchr(sentence, '(');
+	const char *end = strrchr(sentence, ')');
+	if (begin && end && begin < end)
+		snprintf(reason, INFO_TEXT_MAX, "%.*s", (int)(end - begin - 1), begin + 1);
+	else
+		snprintf(reason, INFO_TEXT_MAX, "%s", sentence);
+}
+
 /* asks the library as a program would, so the reason is the real one */
 static void
 choose(const char *address, bool is_remote, const char *which, struct info_choice *choice)
@@ -20,7 +36,7 @@ choose(const char *address, bool is_remote, const char *which, struct info_choic
 	if (setenv("RPMA_DEVICE", which, 1))
 		snprintf(choice->why_not, sizeof(choice->why_not), "the environment cannot be changed");
 	else if (rpma_utils_get_ibv_context(address, type, &choice->context))
-		snprintf(choice->why_not, sizeof(choice->why_not), "%s", rpma_errormsg());
+		keep_reason(choice->why_not);
 }
 
 void
@@ -56,6 +72,12 @@ info_find_addresses(struct info *info)
 			ifa->ifa_name);
 	}
 	freeifaddrs(list);
+}
+
+bool
+info_is_usable(const struct info_address *address)
+{
+	return address->rdma.context || address->soft.context;
 }
 
 const struct info_choice *

@@ -95,8 +95,10 @@ void info_find_path(struct info *info, const char *text);
 const char *info_device_name(const struct info *info, const struct ibv_context *context);
 /* the choice of "auto": the RDMA device if the address has one, else the software device */
 const struct info_choice *info_auto_choice(const struct info_address *address);
-/* a sentence about what a granularity means for direct write; NULL if it is unknown */
-const char *info_granularity_meaning(enum info_granularity granularity);
+/* true if any device can use the address */
+bool info_is_usable(const struct info_address *address);
+/* a sentence about what memory of the path is good for; NULL if its granularity is unknown */
+const char *info_path_meaning(const struct info_path *path);
 const char *info_granularity_name(enum info_granularity granularity);
 /* a sentence about the memlock limit; NULL if it is unknown */
 const char *info_memlock_meaning(const struct info_memlock *memlock);

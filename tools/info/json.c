@@ -81,8 +81,8 @@ path_object(const struct info *info)
 	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:s?, s:s?, s:o}", "path", p->path, "file_system",
 		p->file_system, "mount_point", p->mount_point, "is_in_memory", p->is_in_memory, "is_dax",
 		p->is_dax, "store_granularity", info_granularity_name(p->granularity), "meaning",
-		info_granularity_meaning(p->granularity), "reason",
-		p->granularity == GRANULARITY_UNKNOWN ? p->why_not : NULL, "devices", flushes);
+		info_path_meaning(p), "reason", p->granularity == GRANULARITY_UNKNOWN ? p->why_not : NULL,
+		"devices", flushes);
 }
 
 bool

@@ -24,7 +24,8 @@ static const char help[] =
 	"  --json             for programs\n"
 	"  --help, --version\n"
 	"\n"
-	"Exit status: 0 done; 1 nothing could be found out, or not be written; 2 wrong command line.\n";
+	"Exit status: 0 done; 1 no device can use the ADDRESS, or memory of the PATH cannot be mapped, or the result\n"
+	"cannot be written; 2 wrong command line.\n";
 
 struct options {
 	const char *address;
@@ -83,6 +84,27 @@ parse(int argc, char *argv[], struct options *options)
 	return optind < argc ? usage(" is one argument too many", argv[optind]) : -1;
 }
 
+/* true if what the command line names can be used; else says what cannot, because the findings do not stand out */
+static bool
+is_as_asked(const struct info *info, const struct options *options)
+{
+	bool good = true;
+	for (int i = 0; (options->address || options->remote) && i < info->address_count; i++) {
+		const struct info_address *address = &info->addresses[i];
+		if (info_is_usable(address))
+			continue;
+		fprintf(stderr, "rpma-info: no device can use the address %s: %s\n", address->text,
+			address->soft.why_not);
+		good = false;
+	}
+	if (options->path && info->path.granularity == GRANULARITY_UNKNOWN) {
+		fprintf(stderr, "rpma-info: nothing can be found out about memory at %s: %s\n", options->path,
+			info->path.why_not);
+		good = false;
+	}
+	return good;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -125,6 +147,7 @@ main(int argc, char *argv[])
 		fprintf(stderr, "rpma-info: the result cannot be written\n");
 		good = false;
 	}
+	good = is_as_asked(info, &options) && good;
 	free(kept);
 	free(info);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;

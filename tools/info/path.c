@@ -244,9 +244,12 @@ info_granularity_name(enum info_granularity granularity)
 }
 
 const char *
-info_granularity_meaning(enum info_granularity granularity)
+info_path_meaning(const struct info_path *path)
 {
-	switch (granularity) {
+	if (path->is_in_memory && path->granularity != GRANULARITY_UNKNOWN)
+		return "a file system in RAM: its content survives processes, but neither a power failure nor a "
+		       "restart of the machine; keep data in a file on a disk or on persistent memory";
+	switch (path->granularity) {
 	case GRANULARITY_BYTE:
 		return "the platform saves the processor's caches when the power fails (eADR): what is visible is "
 		       "durable, and direct write to persistent memory may be declared";

@@ -89,14 +89,12 @@ print_path(const struct info *info)
 	printf("\nMemory at %s\n", path->path);
 	printf("  file system:          %s%s%s, DAX: %s\n", path->file_system,
 		path->mount_point[0] ? " at " : "", path->mount_point, yes(path->is_dax));
-	if (path->is_in_memory)
-		printf("                        it is in memory: its content survives processes, but not a power failure\n");
 	printf("  store granularity:    %s\n", info_granularity_name(path->granularity));
 	if (path->granularity == GRANULARITY_UNKNOWN) {
 		printf("                        %s\n", path->why_not);
 		return;
 	}
-	printf("                        %s\n", info_granularity_meaning(path->granularity));
+	printf("                        %s\n", info_path_meaning(path));
 	for (int i = 0; i < info->device_count; i++)
 		printf("  flush to persistence, %s: %s%s%s\n", info->devices[i].name, yes(path->can_flush[i]),
 			path->can_flush[i] ? "" : ": ", path->flush_why_not[i]);
