@@ -198,7 +198,7 @@ run_ctest()
 # Which tests are run first: those of the library and the device by themselves. The rest: whole programs, hostile peers,
 # disks, large payloads. The samples of torture have stages of their own.
 of_the_rest='large|slow|integration|review'
-first=(-L '^(unit|regress|fuzz|simulation|conformance|surface|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
+first=(-L '^(unit|regress|fuzz|simulation|conformance|surface|preload|tools|mistakes)$' -LE "^(torture|$of_the_rest)\$")
 rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
 # forms of the scenarios one for each way that bytes take: plain, TLS, another process's memory; records are in the rest.
@@ -206,7 +206,7 @@ rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
 first_sanitized=(-L '^(unit|regress|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
 	-E "$not_sanitized|^conformance-crc\$")
-rest_sanitized=(-L '^(surface|preload|tools|slow|integration|review|conformance)$' -LE '^(torture|large)$'
+rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|conformance)$' -LE '^(torture|large)$'
 	-E "$not_sanitized|^conformance-(one-process|tls|same-host-2)\$|^preload-original\$|^integration/kills\$")
 
 # variant <name> <more of its name> <folder> <cmake arguments, one word> <ctest arguments...>: builds and tests one
