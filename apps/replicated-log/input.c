@@ -17,7 +17,10 @@ input_init(struct input *in, int fd, size_t record_size)
 {
 	size_t capacity = record_size > CAPACITY_MIN ? record_size : CAPACITY_MIN;
 
-	*in = (struct input){ .fd = fd, .record_size = record_size, .capacity = capacity };
+	*in = (struct input){ .fd = fd,
+		.record_size = record_size,
+		.read_max = SIZE_MAX,
+		.capacity = capacity };
 	in->buf = malloc(capacity);
 	return in->buf != NULL;
 }
@@ -66,7 +69,8 @@ input_fill(struct input *in)
 	if (make_room(in))
 		return -1;
 
-	ssize_t n = read(in->fd, in->buf + in->end, in->capacity - in->end);
+	size_t room = in->capacity - in->end;
+	ssize_t n = read(in->fd, in->buf + in->end, room < in->read_max ? room : in->read_max);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n < 0) {

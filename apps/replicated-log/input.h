@@ -17,6 +17,7 @@
 struct input {
 	int fd;
 	size_t record_size; /* 0: records are lines */
+	size_t read_max;    /* most bytes of one read; input_init() sets no limit */
 	uint8_t *buf;
 	size_t capacity;
 	size_t begin; /* the bytes read but not returned yet are [begin, end) */

@@ -22,11 +22,11 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "figure.h"
 #include "input.h"
-#include "latency.h"
 #include "numbers.h"
 
-/* limits on records that are not acknowledged: in bytes, and in reads of the input (batches) */
+/* limits on records that are not acknowledged: in bytes (without --window), and in reads of the input (batches) */
 #define WINDOW_BYTES ((size_t)8 << 20)
 #define BATCHES_MAX 1024
 
@@ -36,7 +36,8 @@ struct options {
 	const char *replicas;
 	const char *ack_path;
 	uint64_t record_size; /* 0: records are lines */
-	int timeout_ms;       /* -1: no limit */
+	size_t window;  /* bytes that may be read before the records in front of them are acknowledged */
+	int timeout_ms; /* -1: no limit */
 	bool resume;
 	bool trust_empty;
 };
@@ -47,12 +48,14 @@ struct batch {
 	uint64_t records;
 	uint64_t bytes;
 	int64_t read_ns;
+	int64_t alone_ms; /* total time without a majority when the batch was read */
 };
 
 struct writer {
 	struct cluster cluster;
 	struct input input;
 	struct log_scan known; /* --resume: the records that the input must begin with */
+	size_t window;
 	bool resume;
 	bool full;
 	struct batch batches[BATCHES_MAX]; /* a ring of the batches that are not acknowledged yet */
@@ -61,7 +64,9 @@ struct writer {
 	struct batch last; /* the newest batch, acknowledged or not */
 	struct batch acknowledged;
 	struct batch recovered;
-	struct latency latency;
+	/* from reading a record to its acknowledgement, in ns: with a majority all the time, and with an outage */
+	struct histogram latency;
+	struct histogram outage;
 	int ack_fd;
 	int64_t start_ns;
 	int64_t progress_ns; /* time when the progress was last shown */
@@ -120,8 +125,8 @@ acknowledge(struct writer *w, size_t commit)
 	while (w->count && w->batches[w->first].end <= commit) {
 		const struct batch *b = &w->batches[w->first];
 		if (b->read_ns)
-			latency_add(&w->latency, (uint64_t)(now - b->read_ns),
-				b->records - w->acknowledged.records);
+			histogram_add_many(w->alone_ms == b->alone_ms ? &w->latency : &w->outage,
+				(uint64_t)(now - b->read_ns), b->records - w->acknowledged.records);
 		w->acknowledged = *b;
 		w->first = (w->first + 1) % BATCHES_MAX;
 		w->count--;
@@ -182,6 +187,7 @@ append_records(struct writer *w)
 
 	batch.end = w->cluster.head;
 	batch.read_ns = now_ns();
+	batch.alone_ms = w->alone_ms;
 	add_batch(w, &batch);
 	cluster_publish(&w->cluster);
 
@@ -194,7 +200,7 @@ wants_input(const struct writer *w, size_t commit)
 	/* before a majority has joined, commit is at the beginning of the log */
 	size_t waiting = w->cluster.head - (w->acknowledged.end > commit ? w->acknowledged.end : commit);
 
-	return !w->full && !interrupted && !w->input.eof && w->count < BATCHES_MAX && waiting < WINDOW_BYTES;
+	return !w->full && !interrupted && !w->input.eof && w->count < BATCHES_MAX && waiting < w->window;
 }
 
 /* waits for input (if wanted), for an acknowledgement, or for a moment; then reads the input */
@@ -278,6 +284,24 @@ replicate_input(struct writer *w, const struct options *options)
 	return 0;
 }
 
+/* of records that were read and acknowledged while there was a majority, then of the others */
+static void
+print_latencies(const struct writer *w)
+{
+	char p50[FIGURE_TEXT_MAX];
+	char p99[FIGURE_TEXT_MAX];
+	char longest[FIGURE_TEXT_MAX];
+
+	figure_quantile_text(&w->latency, 0.5, p50);
+	figure_quantile_text(&w->latency, 0.99, p99);
+	figure_quantile_text(&w->outage, 1, longest);
+	printf("latency p50: %s us\n", p50);
+	printf("latency p99: %s us\n", p99);
+	printf("latency samples: %" PRIu64 "\n", w->latency.count);
+	printf("records that waited for a majority: %" PRIu64 "\n", w->outage.count);
+	printf("their longest wait: %s us\n", longest);
+}
+
 static void
 print_summary(const struct writer *w)
 {
@@ -291,8 +315,7 @@ print_summary(const struct writer *w)
 	printf("seconds without a majority: %.3f\n", (double)w->alone_ms / 1e3);
 	printf("records/s: %.0f\n", (double)records / seconds);
 	printf("MB/s: %.1f\n", (double)bytes / 1e6 / seconds);
-	printf("latency p50: %.1f us\n", (double)latency_permille(&w->latency, 500) / 1e3);
-	printf("latency p99: %.1f us\n", (double)latency_permille(&w->latency, 990) / 1e3);
+	print_latencies(w);
 }
 
 /* acknowledges the recovered log again, as soon as a majority has all of it */
@@ -308,6 +331,7 @@ begin(struct writer *w, const struct options *options)
 	};
 	tell("log %012" PRIx64 ", epoch %" PRIu64 ": %" PRIu64 " records, %" PRIu64 " bytes recovered",
 		c->log_id, c->epoch, w->recovered.records, w->recovered.bytes);
+	w->window = options->window;
 	w->resume = options->resume;
 	log_scan_init(&w->known, c->image, c->recovered_end);
 	add_batch(w, &w->recovered);
@@ -348,6 +372,7 @@ usage(const char *name)
 		"usage: %s [options] <addr:port>[,<addr:port>...]\n"
 		"  Appends standard input to the log on these replicas: name all of them. IPv6: [::1]:port\n"
 		"  -b, --bytes N      a record is N bytes instead of a line\n"
+		"  -w, --window N     read at most N bytes before the first of them is acknowledged (8M)\n"
 		"  -t, --timeout S    give up after S seconds without a majority (default: wait for ever)\n"
 		"  -a, --ack-file F   keep in the file F how many records and bytes are acknowledged\n"
 		"  -r, --resume       the input is that of a run which was cut off: skip what the log has\n"
@@ -361,6 +386,7 @@ parse_options(int argc, char *argv[], struct options *options)
 {
 	static const struct option longs[] = {
 		{ "bytes", required_argument, NULL, 'b' },
+		{ "window", required_argument, NULL, 'w' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "ack-file", required_argument, NULL, 'a' },
 		{ "resume", no_argument, NULL, 'r' },
@@ -370,9 +396,11 @@ parse_options(int argc, char *argv[], struct options *options)
 	uint64_t number;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "b:t:a:r", longs, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "b:w:t:a:r", longs, NULL)) != -1) {
 		if (opt == 'b' && parse_size(optarg, LOG_PAYLOAD_MAX, &number) && number)
 			options->record_size = number;
+		else if (opt == 'w' && parse_size(optarg, LOG_PAYLOAD_MAX, &number) && number)
+			options->window = (size_t)number;
 		else if (opt == 't' && parse_number(optarg, INT_MAX / 1000, &number))
 			options->timeout_ms = (int)number * 1000;
 		else if (opt == 'a')
@@ -416,6 +444,8 @@ open_files(struct writer *w, const struct options *options)
 		fprintf(stderr, "no memory for the input\n");
 		return -1;
 	}
+	/* a read takes no more than the window, or one record if that is larger */
+	w->input.read_max = options->window > options->record_size ? options->window : options->record_size;
 	w->ack_fd = -1;
 	if (options->ack_path == NULL)
 		return 0;
@@ -430,7 +460,7 @@ int
 main(int argc, char *argv[])
 {
 	static struct writer w; /* too large for a stack */
-	struct options options = { .timeout_ms = -1 };
+	struct options options = { .window = WINDOW_BYTES, .timeout_ms = -1 };
 
 	if (!parse_options(argc, argv, &options))
 		return usage(argv[0]);

@@ -247,6 +247,17 @@ expect_told(unsigned i, const char *what)
 		fail_msg("not said of replica %u: %s; but: %s", i, what, last_words);
 }
 
+/* the number that the writer that has ended printed after this text */
+static unsigned long
+number_said(const char *text)
+{
+	const char *at = strstr(last_words, text);
+
+	if (at == NULL)
+		fail_msg("not said: %s; but: %s", text, last_words);
+	return strtoul(at + strlen(text), NULL, 10);
+}
+
 static void
 write_log(const char *input, const char *options)
 {
@@ -390,6 +401,29 @@ records_of_fixed_size(void **state)
 	expect_logs(REPLICA);
 }
 
+/* the next record is read after this one is acknowledged; a percentile is shown if there are enough records for it */
+static void
+records_one_at_a_time(void **state)
+{
+	static const unsigned long counts[] = { 50, 300 };
+	char bytes[4 * 300];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)('a' + i % 26);
+	start_replicas();
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		write_file("input", bytes, 4 * counts[i]);
+		write_log("input", i == 0 ? "-b 4 --window 1" : "-b 4 -w 1");
+		/* the first one may wait for a majority to join */
+		unsigned long waited = number_said("records that waited for a majority: ");
+		assert_in_range(waited, 0, 1);
+		assert_int_equal(number_said("latency samples: ") + waited, counts[i]);
+		assert_int_equal(strstr(last_words, "latency p99: - us\n") != NULL, counts[i] < 100);
+		assert_null(strstr(last_words, "latency p50: - us\n"));
+	}
+}
+
 static void
 ipv6(void **state)
 {
@@ -473,6 +507,10 @@ the_writer_waits_for_a_majority(void **state)
 	expect_end(&writer, 0);
 	write_file("input", "one\ntwo\n", 8);
 	expect_logs("input");
+	/* the outage is no part of the latencies */
+	unsigned long waited = number_said("records that waited for a majority: ");
+	assert_in_range(waited, 1, 2); /* the first one may have waited for a majority to join */
+	assert_int_equal(number_said("latency samples: "), 2 - waited);
 }
 
 static void
@@ -808,6 +846,7 @@ main(int argc, char *argv[])
 	const struct CMUnitTest tests[] = {
 		TEST(lines_reach_all_replicas),
 		TEST(a_second_run_appends),
+		TEST(records_one_at_a_time),
 		TEST(records_of_fixed_size),
 		TEST(ipv6),
 		TEST(a_replica_dies_and_comes_back),

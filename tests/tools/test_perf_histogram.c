@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_perf_histogram.c -- quantiles of known values */
+/* test_perf_histogram.c -- quantiles of known values, and figures as text */
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "histogram.h"
+#include "figure.h"
 
 static struct histogram h;
 
@@ -91,6 +92,77 @@ merging_adds(void **state)
 	assert_true(histogram_mean(&h) == 14);
 }
 
+static void
+many_at_once(void **state)
+{
+	(void)state;
+	static struct histogram other;
+	memset(&other, 0, sizeof(other));
+	for (int i = 0; i < 1000; i++)
+		histogram_add(&other, 77);
+	histogram_add_many(&h, 77, 1000);
+	histogram_add_many(&h, UINT64_MAX, 0);
+	assert_memory_equal(&h, &other, sizeof(h));
+	/* the sum of values of any size does not wrap */
+	histogram_add_many(&h, UINT64_MAX, 1000000);
+	assert_true(histogram_mean(&h) > (double)UINT64_MAX / 2);
+}
+
+/* a quantile is known from the count on at which a value above it is expected */
+static void
+counts_that_support_a_quantile(void **state)
+{
+	(void)state;
+	static const struct {
+		double part;
+		uint64_t count;
+	} cases[] = { { 0.5, 2 }, { 0.9, 10 }, { 0.99, 100 }, { 0.999, 1000 }, { 0.9999, 10000 }, { 1, 1 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(&h, 0, sizeof(h));
+		histogram_add_many(&h, 5, cases[i].count - 1);
+		assert_false(histogram_supports(&h, cases[i].part));
+		histogram_add(&h, 5);
+		assert_true(histogram_supports(&h, cases[i].part));
+	}
+}
+
+static void
+check_text(double value, const char *expected)
+{
+	char text[FIGURE_TEXT_MAX];
+	figure_text(value, text);
+	assert_string_equal(text, expected);
+}
+
+/* three significant digits, rounded, without an exponent */
+static void
+three_digits(void **state)
+{
+	(void)state;
+	check_text(8126.46, "8130");
+	check_text(0.012345, "0.0123");
+	check_text(1, "1.00");
+	check_text(12.345, "12.3");
+	check_text(9.996, "10.0");
+	check_text(99.96, "100");
+	check_text(999.6, "1000");
+	check_text(123456789, "123000000");
+	check_text(0, "0");
+	check_text(1e-20, "0.000000000000");
+	check_text(NAN, "-");
+	check_text(INFINITY, "-");
+
+	char text[FIGURE_TEXT_MAX];
+	histogram_add_many(&h, 63, 99);
+	figure_quantile_text(&h, 0.99, text);
+	assert_string_equal(text, "-");
+	histogram_add(&h, 2345678);
+	figure_quantile_text(&h, 0.99, text);
+	assert_string_equal(text, "0.0630");
+	figure_quantile_text(&h, 1, text);
+	assert_string_equal(text, "2350");
+}
+
 int
 main(void)
 {
@@ -100,6 +172,9 @@ main(void)
 		cmocka_unit_test_setup(error_is_bounded, empty),
 		cmocka_unit_test_setup(largest_is_exact, empty),
 		cmocka_unit_test_setup(merging_adds, empty),
+		cmocka_unit_test_setup(many_at_once, empty),
+		cmocka_unit_test_setup(counts_that_support_a_quantile, empty),
+		cmocka_unit_test_setup(three_digits, empty),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,13 +36,21 @@ upper_end(size_t bucket)
 }
 
 void
-histogram_add(struct histogram *h, uint64_t value)
+histogram_add_many(struct histogram *h, uint64_t value, uint64_t count)
 {
-	h->count++;
-	h->sum += value;
+	if (count == 0)
+		return;
+	h->count += count;
+	h->sum += (double)value * (double)count;
 	if (value > h->max)
 		h->max = value;
-	h->buckets[bucket_of(value)]++;
+	h->buckets[bucket_of(value)] += count;
+}
+
+void
+histogram_add(struct histogram *h, uint64_t value)
+{
+	histogram_add_many(h, value, 1);
 }
 
 void
@@ -54,6 +62,16 @@ histogram_merge(struct histogram *h, const struct histogram *from)
 		h->max = from->max;
 	for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
 		h->buckets[i] += from->buckets[i];
+}
+
+bool
+histogram_supports(const struct histogram *h, double part)
+{
+	assert(part >= 0 && part <= 1);
+	if (part >= 1)
+		return h->count > 0;
+	/* 1 - 0.9 is a little less than 0.1 */
+	return (double)h->count * (1 - part) >= 1 - 1e-9;
 }
 
 uint64_t
@@ -75,5 +93,5 @@ histogram_quantile(const struct histogram *h, double part)
 double
 histogram_mean(const struct histogram *h)
 {
-	return h->count ? (double)h->sum / (double)h->count : 0;
+	return h->count ? h->sum / (double)h->count : 0;
 }
