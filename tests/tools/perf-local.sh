@@ -52,9 +52,9 @@ expect 0 "" "$perf" local --op write --count 10 --json
 is '.results[0].load | has("rate") and .rate == null'
 expect 0 "" "$perf" local --rate 1000 --count 10 --report "$work/paced.html"
 grep -q '1000 operations per second due on each connection' "$work/paced.html" || fail "the page does not have the rate"
-grep -q ', 1000 operations/s due on each connection; ' "$work/out" || fail "the table does not have the rate"
+grep -q ', 1000 operations per second due on each connection; ' "$work/out" || fail "the table does not have the rate"
 expect 0 "" "$perf" local --rate 1000.25 --count 10 --csv
-[[ $(sed -n '1s/.*,//p;2s/.*,//p' "$work/out") == $'rate\n1000.25' ]] || fail "CSV does not have the rate"
+[[ $(cut -d, -f27 "$work/out") == $'rate\n1000.25' ]] || fail "CSV does not have the rate"
 # an operation that takes 400 ms delays those that are due meanwhile, and their latencies say so; without a rate it is
 # the only one
 stall=(env RPMA_LOG_LEVEL=error SOFTRDMA_FAULTS=delay=400ms@100)
@@ -101,18 +101,42 @@ is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
 
 # a line for each result, with as many fields as the first line
 expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
-awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 27 }' "$work/out" || fail "not CSV"
+awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 28 }' "$work/out" || fail "not CSV"
+# percentiles that ten latencies do not support are empty, and those they do support are not: p50 to max
+expect 0 "" "$perf" local --op read --count 10 --csv
+[[ $(sed -n 2p "$work/out" | cut -d, -f17-21) =~ ^[0-9.]+,[0-9.]+,,,[0-9.]+$ ]] || fail "CSV: $(cat "$work/out")"
+[[ $(cut -d, -f28 "$work/out") == $'latencies\n10' ]] || fail "CSV: $(cat "$work/out")"
+
+# in the table, figures have three digits, and a percentile without enough latencies is "-"
 expect 0 "" "$perf" local --size 64,128 --count 10
 (($(grep -c '^write ' "$work/out") == 2)) || fail "the table has not 2 rows"
+[[ $(head -n 1 "$work/out") == "rpma-perf local --size 64,128 --count 10" ]] || fail "the table does not have the command"
+figure='(0|[0-9]\.[0-9][0-9]|[0-9]{2}\.[0-9]|[0-9]{3}|[0-9]{3}0+|0\.0*[1-9][0-9][0-9])'
+grep -qxE "write +64( +$figure){2} \|( +$figure){2} +- +- +$figure +10 \|( +$figure){2}" "$work/out" ||
+	fail "not figures as they should be: $(cat "$work/out")"
+grep -q ': 1 connection, 1 thread, 1 operation in flight on each connection; \|; 1 connection, 1 thread, 1 operation in flight' \
+	"$work/out" || fail "not singular: $(cat "$work/out")"
+expect 0 "" "$perf" local --connections 2 --threads 2 --depth 3 --batch 2 --signal-every 2 --pieces 2 --count 12
+grep -qF '2 connections, 2 threads, 3 operations in flight on each connection, posted in batches of 2, one operation of 2 asks' \
+	"$work/out" || fail "not plural: $(cat "$work/out")"
 
-# the page loads nothing from elsewhere
-expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$work/page.html"
-for text in '<!DOCTYPE html>' '</html>' '4k' 'throughput' 'latency' 'initiator: poll, target: pause' 'Waiting'; do
-	grep -qF "$text" "$work/page.html" || fail "the page has no \"$text\""
+# the page loads nothing from elsewhere; the command is quoted as a shell needs it
+page=$work/"a page's.html"
+expect 0 "" "$perf" local --op write,read --size 64:4k --count 200 --report "$page"
+for text in '<!DOCTYPE html>' '</html>' '4k' 'Throughput for each size' 'Latency that 99 % do not exceed' \
+	'initiator: poll, target: pause' 'Waiting' '1 connection, 1 thread, 1 operation in flight' '<td>200</td>' \
+	"<pre>rpma-perf local --op write,read --size 64:4k --count 200 --report '$work/a page'\\''s.html'</pre>"; do
+	grep -qF -- "$text" "$page" || fail "the page has no \"$text\""
 done
-(($(grep -c '<svg' "$work/page.html") == 5 && $(grep -c '</svg>' "$work/page.html") == 5)) || fail "not 5 charts"
-(($(grep -c '<polyline' "$work/page.html") == 10)) || fail "not 10 lines"
-! grep -qiE 'https?:|src=|href=|@import|url\(|<script|nan|inf' "$work/page.html" || fail "the page needs something else"
+(($(grep -c '<svg' "$page") == 5 && $(grep -c '</svg>' "$page") == 5)) || fail "not 5 charts"
+(($(grep -c '<polyline' "$page") == 10)) || fail "not 10 lines"
+! grep -qiE 'https?:|src=|href=|@import|url\(|<script|>-?nan|[^a-z]inf[^a-z]' "$page" || fail "the page needs something else"
+# with ten latencies the chart of p99 is left out, and so is its figure
+expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$page"
+(($(grep -c '<svg' "$page") == 4 && $(grep -c '<polyline' "$page") == 8)) || fail "not 4 charts with 8 lines"
+! grep -q 'p99), for each size' "$page" || fail "p99 of 10 latencies is drawn"
+(($(grep -c '<td>-</td><td>-</td>' "$page") == 14)) || fail "p99 and p99.9 of 10 latencies are shown"
+
 expect 1 "$work/none/page.html" "$perf" local --count 10 --report "$work/none/page.html"
 
 # persistent flushes: refused unless the memory is persistent

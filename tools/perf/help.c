@@ -56,7 +56,8 @@ static const char help[] =
 	"  --help, --version\n"
 	"\n"
 	"A latency is the time from posting, with --rate from when it was due, to the completion being seen. MB are 10^6\n"
-	"bytes of payload. CPU is the time of all threads of the process, the device's own included.\n"
+	"bytes of payload. CPU is the time of all threads of the process, the device's own included. A percentile is shown if\n"
+	"there are enough latencies for it: 2 for p50, 10 for p90, 100 for p99, 1,000 for p99.9.\n"
 	"\n"
 	"Exit status: 0 done; 1 it did not work (device, connection, operation, the other side has gone); 2 wrong\n"
 	"command line; 3 wrong data was found by --verify.\n";

@@ -456,6 +456,57 @@ take_way(int argc, char *argv[])
 	return argv[optind++];
 }
 
+/* ---- the command line as text ---- */
+
+struct text {
+	char *at;
+	size_t left; /* room, with one byte for the end of the text */
+};
+
+static void
+put(struct text *text, char c)
+{
+	if (text->left > 1) {
+		*text->at++ = c;
+		text->left--;
+	}
+	*text->at = '\0';
+}
+
+/* in quotes unless all of its characters mean themselves; the report is shown on terminals, so as printable ASCII */
+static void
+put_word(struct text *text, const char *word)
+{
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
+	const bool is_plain = *word != '\0' && word[strspn(word, plain)] == '\0';
+	if (!is_plain)
+		put(text, '\'');
+	for (; *word; word++) {
+		if (*word == '\'') { /* ends the quotes, and begins them again */
+			put(text, '\'');
+			put(text, '\\');
+			put(text, '\'');
+		}
+		put(text, (char)(*word >= ' ' && *word <= '~' ? *word : '?'));
+	}
+	if (!is_plain)
+		put(text, '\'');
+}
+
+static void
+put_command(struct options *o, int argc, char *argv[])
+{
+	struct text text = { o->command, sizeof(o->command) };
+	put_word(&text, "rpma-perf");
+	for (int i = 1; i < argc; i++) {
+		put(&text, ' ');
+		put_word(&text, argv[i]);
+	}
+	if (text.left == 1)
+		memcpy(o->command + sizeof(o->command) - 4, "...", 4);
+}
+
 bool
 options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX])
 {
@@ -480,6 +531,7 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 		.warm_up_s = 0.2,
 		.duration_s = 1,
 	};
+	put_command(o, argc, argv); /* getopt_long changes the order of the arguments */
 
 	static const int arguments[] = {
 		[VALUE_NONE] = no_argument,

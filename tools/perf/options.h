@@ -10,11 +10,14 @@
 #include "why.h"
 
 #define OPTIONS_SIZES_MAX 64
+#define OPTIONS_COMMAND_MAX 4096
 
 enum mode { MODE_SERVER, MODE_CLIENT, MODE_LOCAL, MODE_HELP, MODE_VERSION };
 enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
 
 struct options {
+	/* the command line, quoted as a shell needs it, in printable ASCII; the end of a long one is left out */
+	char command[OPTIONS_COMMAND_MAX];
 	enum mode mode;
 	const char *addr;
 	const char *port; /* port of the control connection */

@@ -4,18 +4,30 @@
 /* report_csv.c -- the results as CSV */
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "op.h"
 #include "result.h"
 #include "waits.h"
 
+/* an empty field if there are too few latencies for it */
+static void
+print_quantile(const struct result *r, double part)
+{
+	double us = result_quantile_us(r, part);
+	if (isnan(us))
+		putchar(',');
+	else
+		printf("%.3f,", us);
+}
+
 void
 report_csv(const struct results *results)
 {
 	printf("op,flush_type,size,connections,threads,depth,batch,signal_every,inline,pieces,wait,ops,seconds,"
 	       "ops_per_s,mb_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us,cpu_us_per_op,target_cpu_us_per_op,"
-	       "verified,wrong,target_waits,rate\n");
+	       "verified,wrong,target_waits,rate,latencies\n");
 	for (int i = 0; i < results->count; i++) {
 		const struct result *r = &results->list[i];
 		const struct load *l = &r->load;
@@ -24,12 +36,15 @@ report_csv(const struct results *results)
 		printf("%s,%s,%" PRIu64 ",%u,%u,%u,%u,%u,%u,%u,%s,", kind->name, kind->flushes ? type : "",
 			l->size, l->connections, l->threads, l->depth, l->batch, l->signal_every,
 			l->inline_size, l->pieces, way_name(l->wait));
-		printf("%" PRIu64 ",%.6f,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.4f,%.4f,%d,%" PRIu64
-		       ",%s,%.9g\n",
-			r->ops, r->seconds, result_ops_per_second(r), result_mb_per_second(r),
-			histogram_mean(&r->latency) / 1e3, result_quantile_us(r, 0.5),
-			result_quantile_us(r, 0.9), result_quantile_us(r, 0.99), result_quantile_us(r, 0.999),
-			result_quantile_us(r, 1), result_cpu_us(r, r->cpu), result_cpu_us(r, r->target_cpu),
-			l->verify, r->wrong, way_name(l->target_waits), l->rate);
+		printf("%" PRIu64 ",%.6f,%.1f,%.3f,%.3f,", r->ops, r->seconds, result_ops_per_second(r),
+			result_mb_per_second(r), histogram_mean(&r->latency) / 1e3);
+		print_quantile(r, 0.5);
+		print_quantile(r, 0.9);
+		print_quantile(r, 0.99);
+		print_quantile(r, 0.999);
+		print_quantile(r, 1);
+		printf("%.4f,%.4f,%d,%" PRIu64 ",%s,%.9g,%" PRIu64 "\n", result_cpu_us(r, r->cpu),
+			result_cpu_us(r, r->target_cpu), l->verify, r->wrong, way_name(l->target_waits),
+			l->rate, r->latency.count);
 	}
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "figure.h"
 #include "numbers.h"
 #include "op.h"
 #include "result.h"
@@ -16,8 +17,10 @@ static const char style[] =
 	"body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}"
 	"table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
 	"td:first-child,th:first-child{text-align:left}"
-	".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(26em,1fr));gap:1em}"
-	"svg{font:12px sans-serif;border:1px solid #ddd}.grid{stroke:#e4e4e4}.wrong{color:#b00}";
+	".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26em,100%),1fr));gap:1em}"
+	"svg{font:12px sans-serif;border:1px solid #ddd}.grid{stroke:#e4e4e4}.wrong{color:#b00}"
+	".wide{overflow-x:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
+	".conditions td{text-align:left}";
 
 static void
 size_mark(double x, char *text, size_t len)
@@ -47,10 +50,12 @@ print_pair(FILE *out, const char *name, const char *text)
 static void
 print_conditions(FILE *out, const struct results *results)
 {
-	const struct load *l = &results->options->load;
-	char text[512];
-	fputs("<h2>Conditions</h2>\n<table>\n", out);
-	snprintf(text, sizeof(text), "%ld cores of %s", results->machine.cores, results->machine.processor);
+	char text[RESULT_LOAD_TEXT_MAX];
+	fputs("<pre>", out);
+	svg_text(out, results->options->command);
+	fputs("</pre>\n<h2>Conditions</h2>\n<table class=\"conditions\">\n", out);
+	snprintf(text, sizeof(text), "%ld core%s of %s", results->machine.cores,
+		results->machine.cores == 1 ? "" : "s", results->machine.processor);
 	print_pair(out, "Machine", text);
 	print_pair(out, "Kernel", results->machine.kernel);
 	print_pair(out, "Date", results->machine.date);
@@ -58,42 +63,51 @@ print_conditions(FILE *out, const struct results *results)
 		results->is_soft ? " (the software device: RDMA over TCP)" : "");
 	print_pair(out, "Device", text);
 	print_pair(out, "Target memory", results->memory);
-	snprintf(text, sizeof(text),
-		"%u connections, %u threads, %u in flight each, batches of %u, every %u. operation completes, inline up "
-		"to %u bytes, %u pieces%s",
-		l->connections, l->threads, l->depth, l->batch, l->signal_every, l->inline_size, l->pieces,
-		l->verify ? ", data verified (which takes time)" : "");
+	result_load_text(&results->options->load, text);
 	print_pair(out, "Load", text);
-	if (l->rate > 0) {
-		snprintf(text, sizeof(text), "%.9g operations per second due on each connection", l->rate);
-		print_pair(out, "Pace", text);
-	}
 	result_waits_text(results, text);
 	print_pair(out, "Waiting", text);
 	fputs("</table>\n", out);
 }
 
 static void
+print_figure(FILE *out, double value)
+{
+	char text[FIGURE_TEXT_MAX];
+	figure_text(value, text);
+	fprintf(out, "<td>%s</td>", text);
+}
+
+static void
 print_table(FILE *out, const struct results *results)
 {
-	fputs("<h2>Figures</h2>\n<table>\n<tr><th>operation</th><th>size</th><th>ops/s</th><th>MB/s</th><th>p50 us</th>"
-	      "<th>p90 us</th><th>p99 us</th><th>p99.9 us</th><th>max us</th><th>CPU us/op</th>"
-	      "<th>target CPU us/op</th></tr>\n",
+	fputs("<h2>Figures</h2>\n<div class=\"wide\"><table>\n<tr><th>operation</th><th>size</th><th>ops/s</th><th>MB/s</th>"
+	      "<th>p50 us</th><th>p90 us</th><th>p99 us</th><th>p99.9 us</th><th>max us</th><th>latencies</th>"
+	      "<th>CPU us/op</th><th>target CPU us/op</th></tr>\n",
 		out);
 	for (int i = 0; i < results->count; i++) {
 		const struct result *r = &results->list[i];
 		char op[CONTROL_TEXT_MAX], size[SIZE_TEXT_MAX];
 		result_op_text(&r->load, op);
 		size_text(r->load.size, size);
-		fprintf(out,
-			"<tr><td>%s%s</td><td>%s</td><td>%.0f</td><td>%.2f</td><td>%.2f</td><td>%.2f</td><td>%.2f</td>"
-			"<td>%.2f</td><td>%.2f</td><td>%.2f</td><td>%.2f</td></tr>\n",
-			op, r->wrong ? " <b class=\"wrong\">wrong data</b>" : "", size,
-			result_ops_per_second(r), result_mb_per_second(r), result_quantile_us(r, 0.5),
-			result_quantile_us(r, 0.9), result_quantile_us(r, 0.99), result_quantile_us(r, 0.999),
-			result_quantile_us(r, 1), result_cpu_us(r, r->cpu), result_cpu_us(r, r->target_cpu));
+		fprintf(out, "<tr><td>%s%s</td><td>%s</td>", op,
+			r->wrong ? " <b class=\"wrong\">wrong data</b>" : "", size);
+		print_figure(out, result_ops_per_second(r));
+		print_figure(out, result_mb_per_second(r));
+		print_figure(out, result_quantile_us(r, 0.5));
+		print_figure(out, result_quantile_us(r, 0.9));
+		print_figure(out, result_quantile_us(r, 0.99));
+		print_figure(out, result_quantile_us(r, 0.999));
+		print_figure(out, result_quantile_us(r, 1));
+		fprintf(out, "<td>%" PRIu64 "</td>", r->latency.count);
+		print_figure(out, result_cpu_us(r, r->cpu));
+		print_figure(out, result_cpu_us(r, r->target_cpu));
+		fputs("</tr>\n", out);
 	}
-	fputs("</table>\n", out);
+	fputs("</table></div>\n<p>p99 is the latency that 99 % of the operations do not exceed, and likewise the others. It is "
+	      "at most 1.6 % above the true value. The largest latency is exact. A percentile is shown if a larger latency is "
+	      "expected: p50 needs 2 latencies, p90 10, p99 100, and p99.9 1,000. MB are 10^6 bytes of payload.</p>\n",
+		out);
 }
 
 /* ---- charts ---- */
@@ -137,6 +151,9 @@ draw_against_size(FILE *out, const struct results *results, const char *title, c
 			if (r->load.op != op ||
 				(points > 0 && (double)r->load.size <= curves->x[i][points - 1]))
 				continue;
+			/* a percentile is left out if there are too few latencies for it */
+			if (isnan(figure(r)))
+				continue;
 			curves->x[i][points] = (double)r->load.size;
 			curves->y[i][points++] = figure(r);
 		}
@@ -148,7 +165,7 @@ draw_against_size(FILE *out, const struct results *results, const char *title, c
 		svg_draw(out, &chart);
 }
 
-/* draws the distribution of latencies, of the first result of each operation */
+/* draws the distribution of latencies, of the first size of each operation, as far as the latencies support it */
 static void
 draw_quantiles(FILE *out, const struct results *results)
 {
@@ -156,9 +173,9 @@ draw_quantiles(FILE *out, const struct results *results)
 	double x[SVG_SERIES_MAX][POINTS], y[SVG_SERIES_MAX][POINTS];
 	char names[SVG_SERIES_MAX][SIZE_TEXT_MAX + CONTROL_TEXT_MAX + 2];
 	struct svg_chart chart = {
-		.title = "latency at which part of the operations is over",
-		.x_label = "part of the operations",
-		.y_label = "us",
+		.title = "Latency that a share of the operations does not exceed",
+		.x_label = "share of the operations",
+		.y_label = "latency in us",
 		.x_is_log = true,
 		.y_is_log = true,
 		.x_text = quantile_mark,
@@ -171,15 +188,44 @@ draw_quantiles(FILE *out, const struct results *results)
 		if (has[r->load.op])
 			continue;
 		has[r->load.op] = true;
-		for (int j = 0; j < POINTS; j++) {
-			x[n][j] = pow(2, j + 1);
-			y[n][j] = result_quantile_us(r, 1 - 1 / x[n][j]);
+		int points = 0;
+		for (; points < POINTS; points++) {
+			x[n][points] = pow(2, points + 1);
+			y[n][points] = result_quantile_us(r, 1 - 1 / x[n][points]);
+			if (isnan(y[n][points]))
+				break;
 		}
+		if (points < 2)
+			continue;
 		size_text(r->load.size, size);
 		snprintf(names[n], sizeof(names[n]), "%s %s", op_kinds[r->load.op].name, size);
-		chart.series[chart.count++] = (struct svg_series){ names[n], POINTS, x[n], y[n] };
+		chart.series[chart.count++] = (struct svg_series){ names[n], points, x[n], y[n] };
 	}
-	svg_draw(out, &chart);
+	if (chart.count > 0)
+		svg_draw(out, &chart);
+}
+
+static void
+print_page(FILE *out, const struct results *results, struct curves *curves)
+{
+	fprintf(out,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+		"content=\"width=device-width\"><title>rpma-perf</title><style>%s</style></head>\n<body>\n"
+		"<h1>rpma-perf</h1>\n",
+		style);
+	print_conditions(out, results);
+	print_table(out, results);
+	fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", out);
+	draw_against_size(out, results, "Throughput for each size of operation", "MB/s", result_mb_per_second,
+		curves);
+	draw_against_size(out, results, "Operations per second for each size of operation",
+		"operations per second", result_ops_per_second, curves);
+	draw_against_size(out, results, "Median latency (p50) for each size of operation", "latency in us",
+		p50, curves);
+	draw_against_size(out, results, "Latency that 99 % do not exceed (p99), for each size of operation",
+		"latency in us", p99, curves);
+	draw_quantiles(out, results);
+	fprintf(out, "</div>\n<p>rpma-perf %s</p>\n</body>\n</html>\n", RPMA_PERF_VERSION);
 }
 
 bool
@@ -195,19 +241,7 @@ report_html(const struct results *results, const char *path, char why[static WHY
 		return false;
 	}
 
-	fprintf(out,
-		"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>rpma-perf</title>"
-		"<style>%s</style></head>\n<body>\n<h1>rpma-perf</h1>\n",
-		style);
-	print_conditions(out, results);
-	print_table(out, results);
-	fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", out);
-	draw_against_size(out, results, "throughput", "MB/s", result_mb_per_second, curves);
-	draw_against_size(out, results, "rate", "operations per second", result_ops_per_second, curves);
-	draw_against_size(out, results, "latency, median", "us", p50, curves);
-	draw_against_size(out, results, "latency, 99 %", "us", p99, curves);
-	draw_quantiles(out, results);
-	fprintf(out, "</div>\n<p>rpma-perf %s</p>\n</body>\n</html>\n", RPMA_PERF_VERSION);
+	print_page(out, results, curves);
 	free(curves);
 
 	bool good = !ferror(out);

@@ -3,6 +3,8 @@
 
 /* report_json.c -- the results as JSON */
 
+#include <math.h>
+
 #include <jansson.h>
 
 #include "op.h"
@@ -32,13 +34,20 @@ load_object(const struct load *l)
 		way_name(l->target_waits), "verify", l->verify);
 }
 
+/* null if the value is not known */
+static json_t *
+real(double value)
+{
+	return isnan(value) ? json_null() : json_real(value);
+}
+
 static json_t *
 latency_object(const struct result *r)
 {
-	return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "count", (json_int_t)r->latency.count, "mean",
-		histogram_mean(&r->latency) / 1e3, "p50", result_quantile_us(r, 0.5), "p90",
-		result_quantile_us(r, 0.9), "p99", result_quantile_us(r, 0.99), "p99.9",
-		result_quantile_us(r, 0.999), "max", result_quantile_us(r, 1));
+	return json_pack("{s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "count", (json_int_t)r->latency.count, "mean",
+		histogram_mean(&r->latency) / 1e3, "p50", real(result_quantile_us(r, 0.5)), "p90",
+		real(result_quantile_us(r, 0.9)), "p99", real(result_quantile_us(r, 0.99)), "p99.9",
+		real(result_quantile_us(r, 0.999)), "max", real(result_quantile_us(r, 1)));
 }
 
 static json_t *
@@ -63,9 +72,10 @@ report_json(const struct results *results)
 	}
 	if (list == NULL)
 		return false;
-	json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:b, s:s, s:o}", "program", "rpma-perf", "version",
-		RPMA_PERF_VERSION, "machine", machine_object(results), "device", results->device,
-		"is_software_device", results->is_soft, "target_memory", results->memory, "results", list);
+	json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:s, s:b, s:s, s:o}", "program", "rpma-perf",
+		"version", RPMA_PERF_VERSION, "command", results->options->command, "machine",
+		machine_object(results), "device", results->device, "is_software_device", results->is_soft,
+		"target_memory", results->memory, "results", list);
 	if (root == NULL)
 		return false;
 	bool good = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;

@@ -3,7 +3,10 @@
 
 /* result.c -- the results of a measurement */
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "op.h"
 #include "result.h"
@@ -30,6 +33,8 @@ result_cpu_us(const struct result *result, struct cpu_time cpu)
 double
 result_quantile_us(const struct result *result, double part)
 {
+	if (!histogram_supports(&result->latency, part))
+		return NAN;
 	return (double)histogram_quantile(&result->latency, part) / 1e3;
 }
 
@@ -39,6 +44,44 @@ result_op_text(const struct load *load, char text[static CONTROL_TEXT_MAX])
 	const char *type = load->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? " persistent" : " visibility";
 	snprintf(text, CONTROL_TEXT_MAX, "%s%s", op_kinds[load->op].name,
 		op_kinds[load->op].flushes ? type : "");
+}
+
+static void __attribute__((format(printf, 2, 3)))
+append(char text[static RESULT_LOAD_TEXT_MAX], const char *format, ...)
+{
+	size_t len = strlen(text);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text + len, RESULT_LOAD_TEXT_MAX - len, format, args);
+	va_end(args);
+}
+
+static const char *
+plural(double number)
+{
+	return number == 1 ? "" : "s";
+}
+
+void
+result_load_text(const struct load *l, char text[static RESULT_LOAD_TEXT_MAX])
+{
+	text[0] = '\0';
+	append(text, "%u connection%s, %u thread%s, %u operation%s in flight on each connection",
+		l->connections, plural(l->connections), l->threads, plural(l->threads), l->depth,
+		plural(l->depth));
+	if (l->batch > 1)
+		append(text, ", posted in batches of %u", l->batch);
+	if (l->signal_every > 1)
+		append(text, ", one operation of %u asks for a completion", l->signal_every);
+	if (l->inline_size > 0)
+		append(text, ", inline up to %u byte%s", l->inline_size, plural(l->inline_size));
+	if (l->pieces > 1)
+		append(text, ", %u pieces of local memory each", l->pieces);
+	if (l->rate > 0)
+		append(text, ", %.9g operation%s per second due on each connection", l->rate,
+			plural(l->rate));
+	if (l->verify)
+		append(text, ", data verified, which takes time: no figures to compare");
 }
 
 void

@@ -12,6 +12,8 @@
 #include "machine.h"
 #include "options.h"
 
+#define RESULT_LOAD_TEXT_MAX 512
+
 /* the result of one step */
 struct result {
 	struct load load;
@@ -40,10 +42,13 @@ double result_ops_per_second(const struct result *result);
 double result_mb_per_second(const struct result *result);
 /* microseconds of processor time per operation, for all threads of the process */
 double result_cpu_us(const struct result *result, struct cpu_time cpu);
+/* microseconds; NAN if there are too few latencies for this part (histogram_supports) */
 double result_quantile_us(const struct result *result, double part);
 /* "write", or "write_flush persistent" */
 void result_op_text(const struct load *load, char text[static CONTROL_TEXT_MAX]);
 
+/* "2 connections, 1 thread, 1 operation in flight on each connection", and the options that are not the default */
+void result_load_text(const struct load *load, char text[static RESULT_LOAD_TEXT_MAX]);
 /* how both sides wait: "initiator: poll, target: pause" */
 void result_waits_text(const struct results *results, char text[static CONTROL_TEXT_MAX]);
 
