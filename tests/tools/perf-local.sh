@@ -137,7 +137,42 @@ expect 0 "" "$perf" local --op write,read --size 64:4k --count 10 --report "$pag
 ! grep -q 'p99), for each size' "$page" || fail "p99 of 10 latencies is drawn"
 (($(grep -c '<td>-</td><td>-</td>' "$page") == 14)) || fail "p99 and p99.9 of 10 latencies are shown"
 
-expect 1 "$work/none/page.html" "$perf" local --count 10 --report "$work/none/page.html"
+# bad_path <text> <path>: it is found before anything is measured
+bad_path()
+{
+	expect 1 "$1" "$perf" local --duration 1000 --report "$2"
+	[[ ! -s $work/out ]] || fail "it has measured, although the report cannot go to $2"
+}
+bad_path "$work/none/page.html" "$work/none/page.html"
+bad_path "is a folder" "$work"
+bad_path "cannot be written" /proc/page.html
+mkdir "$work/locked"
+touch "$work/locked/page.html"
+chmod 555 "$work/locked"
+if ! touch "$work/locked/new" 2>/dev/null; then
+	bad_path "cannot be written" "$work/locked/new"
+	bad_path "cannot be written" "$work/locked/page.html"
+else
+	echo "not tried: a folder without the right to write, which this user has everywhere"
+fi
+rm -rf "$work/locked"
+status=0
+"$perf" local --duration 1000 >&- 2>"$work/err" || status=$?
+if ((status != 1)) || ! grep -q "standard output" "$work/err"; then
+	fail "closed standard output: $status, $(cat "$work/err")"
+fi
+# an existing report is there until the new one is whole, with its mode, and through a symbolic link
+echo old >"$work/old.html"
+chmod 640 "$work/old.html"
+ln -s old.html "$work/link.html"
+expect 1 "max-memory" "$perf" local --max-memory 1 --report "$work/link.html"
+[[ $(cat "$work/old.html") == old ]] || fail "a report was lost although nothing was measured"
+expect 0 "" "$perf" local --count 10 --report "$work/link.html"
+grep -q '</html>' "$work/old.html" || fail "the report is not where the link points to"
+[[ $(stat -c %a "$work/old.html") == 640 && -L $work/link.html ]] || fail "the report has another mode, or the link is gone"
+[[ -z $(find "$work" -name '*.new') ]] || fail "left behind: $(ls "$work")"
+expect 0 "" "$perf" local --count 10 --report /dev/null
+expect 1 "/dev/full" "$perf" local --count 10 --report /dev/full
 
 # persistent flushes: refused unless the memory is persistent
 expect 1 "cannot be flushed to persistence" "$perf" local --op write_flush --flush-type persistent "${short[@]}"
@@ -160,3 +195,9 @@ expect 0 "" "$perf" local --memory "$work/file" --overwrite --count 10
 [[ -e $work/file ]] || fail "somebody's file was removed"
 expect 1 "has 8192 bytes" "$perf" local --memory "$work/file" --overwrite --size 16k --count 10
 expect 1 "--max-memory is 1024" "$perf" local --max-memory 1k --size 4k
+# memory that cannot be used is found when the server starts, and said once
+for mode in server local; do
+	expect 1 "$work/none" "$perf" $mode 127.0.0.1 --memory "$work/none/file"
+	expect 1 "content would be lost" "$perf" $mode 127.0.0.1 --memory "$work/file"
+	(($(wc -l <"$work/err") == 1)) || fail "said more than once: $(cat "$work/err")"
+done

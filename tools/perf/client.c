@@ -20,6 +20,7 @@
 #include "initiator.h"
 #include "numbers.h"
 #include "op.h"
+#include "output.h"
 #include "result.h"
 #include "server.h"
 #include "worker.h"
@@ -308,6 +309,11 @@ client_run(const struct options *options, const char *port)
 	char why[WHY_MAX];
 	machine_describe(&client.results.machine);
 
+	/* what cannot be reported is not measured */
+	if (!output_check_standard(why) || (options->report && !output_check(options->report, why))) {
+		fprintf(stderr, "rpma-perf: %s\n", why);
+		return EXIT_FAILURE;
+	}
 	/* the finished steps are reported even if a later step fails */
 	bool good = open_device(&client, why) && say_hello(&client, port, why) && run_steps(&client, why);
 	int status = EXIT_SUCCESS;
@@ -389,15 +395,16 @@ client_run_local(const struct options *options)
 	close(ready[1]);
 
 	int status = EXIT_FAILURE, child_status = 0;
-	if (read_port(ready[0], port))
+	const bool is_up = read_port(ready[0], port); /* else the server has said why it ends */
+	if (is_up)
 		status = client_run(options, port);
-	else
-		fprintf(stderr, "rpma-perf: the server could not be started\n");
 	close(ready[0]);
-	if (status == EXIT_FAILURE)
+	if (is_up && status == EXIT_FAILURE)
 		(void)kill(child, SIGTERM); /* it may be waiting for a client that never comes */
 	if (waitpid(child, &child_status, 0) == child && status == EXIT_SUCCESS &&
 		(!WIFEXITED(child_status) || WEXITSTATUS(child_status)))
 		status = EXIT_FAILURE;
+	if (!is_up && WIFSIGNALED(child_status))
+		fprintf(stderr, "rpma-perf: the server was killed by signal %d\n", WTERMSIG(child_status));
 	return status;
 }

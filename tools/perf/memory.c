@@ -142,3 +142,12 @@ memory_close(struct memory *memory)
 	}
 	*memory = (struct memory){ .fd = -1 };
 }
+
+bool
+memory_check(const char *where, bool overwrite, char why[static WHY_MAX])
+{
+	struct memory memory = { .fd = -1 };
+	bool good = strcmp(where, MEMORY_DRAM) == 0 || open_file(&memory, where, overwrite, 1, why);
+	memory_close(&memory);
+	return good;
+}

@@ -37,5 +37,7 @@ struct memory {
 bool memory_open(struct memory *memory, const char *where, bool overwrite, size_t size,
 	char why[static WHY_MAX]);
 void memory_close(struct memory *memory);
+/* true if memory_open() could open it now; nothing is changed */
+bool memory_check(const char *where, bool overwrite, char why[static WHY_MAX]);
 
 #endif /* PERF_MEMORY_H */

@@ -10,6 +10,7 @@
 #include "figure.h"
 #include "numbers.h"
 #include "op.h"
+#include "output.h"
 #include "result.h"
 #include "svg.h"
 
@@ -231,20 +232,18 @@ print_page(FILE *out, const struct results *results, struct curves *curves)
 bool
 report_html(const struct results *results, const char *path, char why[static WHY_MAX])
 {
+	char *page = NULL;
+	size_t len = 0;
 	struct curves *curves = calloc(1, sizeof(*curves));
-	if (curves == NULL)
-		return why_say(why, "out of memory");
-	FILE *out = fopen(path, "we");
-	if (out == NULL) {
-		why_say(why, "%s: %m", path);
-		free(curves);
-		return false;
+	FILE *out = curves ? open_memstream(&page, &len) : NULL;
+	bool good = out != NULL;
+	if (good) {
+		print_page(out, results, curves);
+		good = !ferror(out);
+		good = fclose(out) == 0 && good;
 	}
-
-	print_page(out, results, curves);
+	good = good ? output_write(path, page, len, why) : why_say(why, "out of memory");
+	free(page);
 	free(curves);
-
-	bool good = !ferror(out);
-	good = fclose(out) == 0 && good;
-	return good ? true : why_say(why, "writing %s: %m", path);
+	return good;
 }

@@ -71,6 +71,9 @@ server_open(struct server *server, const struct options *options, char why[stati
 {
 	struct ibv_context *device;
 	*server = (struct server){ .options = options, .listener = -1 };
+	/* else each client would be told the same */
+	if (!memory_check(options->memory, options->overwrite, why))
+		return false;
 	if (rpma_utils_get_ibv_context(options->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) ||
 		rpma_peer_new(device, &server->peer))
 		return why_rpma(why, options->addr);
