@@ -121,6 +121,7 @@ for how in "" --wait "--wait fd --target-waits cq_wait" "--op send --wait cq_wai
 	wait "$client" || status=$?
 	((status == 1)) || fail "the client ends with $status"
 	grep -qE "rpma-perf: .*(has gone|failed)" "$work/err" || fail "the client says \"$(cat "$work/err")\""
+	! grep -q "rdma_disconnect" "$work/err" || fail "a false alarm: $(cat "$work/err")"
 	serve 127.0.0.1
 done
 

@@ -241,6 +241,7 @@ connect_lane(struct lane *lane, const char *addr, const struct control_ready *re
 	if (event != RPMA_CONN_ESTABLISHED)
 		return why_say(why, "connecting to %s port %s: %s", addr, port,
 			rpma_utils_conn_event_2str(event));
+	lane->is_established = true;
 	if (!take_target(lane, why))
 		return false;
 	if (rpma_conn_get_cq(lane->conn, &lane->cq) || rpma_cq_get_fd(lane->cq, &lane->cq_fd))
@@ -286,7 +287,8 @@ void
 initiator_disconnect(const struct initiator *initiator)
 {
 	for (uint32_t i = 0; i < initiator->load.connections; i++)
-		(void)rpma_conn_disconnect(initiator->lanes[i].conn);
+		if (initiator->lanes[i].is_established)
+			(void)rpma_conn_disconnect(initiator->lanes[i].conn);
 }
 
 void
@@ -294,10 +296,9 @@ initiator_close(struct initiator *initiator)
 {
 	for (uint32_t i = 0; initiator->lanes && i < initiator->load.connections; i++) {
 		struct lane *lane = &initiator->lanes[i];
-		if (lane->conn) {
+		if (lane->is_established)
 			(void)rpma_conn_disconnect(lane->conn);
-			(void)rpma_conn_delete(&lane->conn);
-		}
+		(void)rpma_conn_delete(&lane->conn);
 		(void)rpma_mr_remote_delete(&lane->dst);
 		free(lane->since);
 	}

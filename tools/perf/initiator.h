@@ -18,6 +18,7 @@ struct lane {
 	struct initiator *initiator;
 	uint32_t index;
 	struct rpma_conn *conn;
+	bool is_established; /* a connection that was refused has nothing to disconnect */
 	struct rpma_cq *cq;
 	struct rpma_mr_remote *dst;
 	int cq_fd;

@@ -180,6 +180,7 @@ accept_one(struct target *target, uint32_t index, struct rpma_conn_req *req,
 		return why_rpma(why, "accepting a connection");
 	if (event != RPMA_CONN_ESTABLISHED)
 		return why_say(why, "accepting a connection: %s", rpma_utils_conn_event_2str(event));
+	conn->is_established = true;
 	target->connected++;
 	return true;
 }
@@ -275,7 +276,7 @@ void
 target_disconnect(const struct target *target)
 {
 	for (uint32_t i = 0; i < target->load.connections; i++)
-		if (target->conns[i].conn)
+		if (target->conns[i].is_established)
 			(void)rpma_conn_disconnect(target->conns[i].conn);
 }
 
@@ -283,10 +284,9 @@ void
 target_close(struct target *target)
 {
 	for (uint32_t i = 0; target->conns && i < target->load.connections; i++) {
-		if (target->conns[i].conn) {
+		if (target->conns[i].is_established)
 			(void)rpma_conn_disconnect(target->conns[i].conn);
-			(void)rpma_conn_delete(&target->conns[i].conn);
-		}
+		(void)rpma_conn_delete(&target->conns[i].conn);
 	}
 	free(target->conns);
 	(void)rpma_mr_dereg(&target->mr);

@@ -23,6 +23,7 @@ struct target_ticket {
 /* a connection of the target */
 struct target_conn {
 	struct rpma_conn *conn;
+	bool is_established;
 	struct rpma_cq *cq;
 	int cq_fd;
 	atomic_uint_fast64_t received; /* messages; only its receiver writes it */
