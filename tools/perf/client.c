@@ -222,7 +222,7 @@ open_device(struct client *client, char why[static WHY_MAX])
 	int is_soft = 0;
 	if (rpma_utils_get_ibv_context(client->options->addr, RPMA_UTIL_IBV_CONTEXT_REMOTE, &device) ||
 		rpma_utils_ibv_context_is_soft(device, &is_soft) || rpma_peer_new(device, &client->peer))
-		return why_rpma(why, client->options->addr);
+		return why_say(why, "%s", rpma_errormsg());
 	client->results.is_soft = is_soft != 0;
 	snprintf(client->results.device, sizeof(client->results.device), "%.200s", device->device->name);
 	return true;

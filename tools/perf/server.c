@@ -45,6 +45,13 @@ guess_port(const char *addr, uint16_t *port, char why[static WHY_MAX])
 	return true;
 }
 
+/* true if another program has taken the port since it was guessed; any other failure would only be repeated */
+static bool
+port_was_taken(void)
+{
+	return strstr(rpma_errormsg(), strerror(EADDRINUSE)) != NULL;
+}
+
 static bool
 listen_for_data(struct server *server, char why[static WHY_MAX])
 {
@@ -62,6 +69,8 @@ listen_for_data(struct server *server, char why[static WHY_MAX])
 		snprintf(port, sizeof(port), "%u", server->data_port);
 		if (rpma_ep_listen(server->peer, options->addr, port, &server->ep) == 0)
 			return true;
+		if (!port_was_taken())
+			break;
 	}
 	return why_rpma(why, "listening for RDMA connections");
 }
@@ -76,7 +85,7 @@ server_open(struct server *server, const struct options *options, char why[stati
 		return false;
 	if (rpma_utils_get_ibv_context(options->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &device) ||
 		rpma_peer_new(device, &server->peer))
-		return why_rpma(why, options->addr);
+		return why_say(why, "%s", rpma_errormsg());
 	return listen_for_data(server, why) &&
 		control_listen(options->addr, options->port, &server->listener, &server->port, why);
 }
