@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# perf-network.sh <rpma-perf> -- client and server, runs that end badly, and messages that make no sense
+# perf-network.sh <rpma-perf> <perf_peer> -- client and server, runs that end badly, and messages that make no sense
 
 cd "$(dirname "$0")"
 here=$PWD
 cd "$OLDPWD"
 . "$here/common.sh"
-perf=$1
+perf=$1 false_server=$2
 
 # serve <address> [option...]: starts a server; sets $server and $port
 serve()
@@ -37,8 +37,8 @@ for op in write send; do
 	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op $op --count 10
 done
 
-# bytes <byte...>, as \xNN: sends them to the server, and reads its answer until it closes the connection
-bytes()
+# send <text>: sends it to the server as it is, and reads its answer until it closes the connection
+send()
 {
 	exec 3<>"/dev/tcp/127.0.0.1/$port"
 	# the server may close before it has read all of them
@@ -46,45 +46,76 @@ bytes()
 	timeout 30 cat <&3 >"$work/answer" 2>/dev/null || true
 	exec 3>&-
 }
-hello='RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
-setup='RPPF\x02\x00\x02\x00\x28\x00\x00\x00'
-zeros='\x00\x00\x00\x00'
-# operation, flush type, size (64 bit), depth, signal-every, connections, threads, target's way of waiting, verify
-write='\x00\x00\x00\x00'$zeros'\x40\x00\x00\x00'$zeros
-one='\x01\x00\x00\x00'
+hello='{"type":"hello","version":3}\n'
+# setup [<key>:<value>...]: a message, with other values than the usual ones
+setup()
+{
+	jq -nc '{ type: "setup", op: "write", flush_type: "visibility", size: 64, depth: 1, signal_every: 1, connections: 1,
+		threads: 1, target_waits: "poll", verify: false } + ($ARGS.positional | map(split(":") | { (.[0]): (.[1] | fromjson) }) | add)' \
+		--args "$@"
+}
 refused()
 {
 	: >"$work/server.err"
-	bytes "$2"
-	until_true "the server says \"$1\"" grep -qF "$1" "$work/server.err"
+	send "$2"
+	until_true "the server says \"$1\"" grep -qF -- "$1" "$work/server.err"
 	kill -0 "$server" || fail "the server has ended"
 }
 refused "no rpma-perf" 'GET / HTTP/1.1\r\n\r\n'
 refused "no rpma-perf" '\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff'
-refused "speaks version 1" 'RPPF\x01\x00\x01\x00\x00\x00\x00\x00'
-refused "4294967295 bytes" 'RPPF\x02\x00\x01\x00\xff\xff\xff\xff'
-refused "type 2 where type 1 was expected" "$setup$write$one$one$one$one$zeros$zeros"
-refused "type 65535 where type 1" 'RPPF\x02\x00\xff\xff\x00\x00\x00\x00'
-refused "too long" 'RPPF\x02\x00\x01\x00\x01\x00\x00\x00x'
+refused "no rpma-perf" '{}\n'
+refused "nested too deeply" '{"type":[[[[[[[[]]]]]]]]}\n'
+refused 'sent "setup" where "hello" was expected' "$(setup)\n"
 # the same form is decoded if its values are allowed: only the memory is too much
-refused "max-memory is" "$hello$setup$zeros$zeros\x00\x00\x00\x40$zeros\x02\x00\x00\x00$one$one$one$zeros$zeros"
-refused "values that are not allowed" "${hello}RPPF\x02\x00\x02\x00\x00\x00\x00\x00"
-refused "values that are not allowed" "$hello$setup\xff\xff\xff\xff$zeros\x40$zeros\x00\x00\x00$one$one$one$one$zeros$zeros"
-refused "values that are not allowed" "$hello$setup$write$zeros$one$one$one$zeros$zeros" # no depth
-refused "values that are not allowed" "$hello$setup$write$one$zeros$one$one$zeros$zeros" # never signaled
-refused "values that are not allowed" "$hello$setup$write$one$one\xff\xff\xff\xff$one$zeros$zeros"
-refused "values that are not allowed" "$hello$setup$write$one$one$one\x02\x00\x00\x00$zeros$zeros" # more threads than connections
-refused "values that are not allowed" "$hello$setup$write$one$one$one$one\x04\x00\x00\x00$zeros" # no such way
-refused "values that are not allowed" "$hello$setup\x02${write#????}$one$one$one$one\x03\x00\x00\x00$zeros" # send, and pause
-refused "values that are not allowed" "$hello$setup$write$one$one$one$one$zeros\x02\x00\x00\x00"
+refused "max-memory is" "$hello$(setup size:1073741824 depth:2)\n"
+refused '"depth" is 0' "$hello$(setup depth:0)\n"
+refused '"signal_every" is 0' "$hello$(setup signal_every:0)\n"
+refused '"connections" is 5000' "$hello$(setup connections:5000)\n"
+refused "2 threads are more than 1 connections" "$hello$(setup threads:2)\n"
+refused '"target_waits" is not known' "$hello$(setup 'target_waits:"nap"')\n"
+refused "pauses" "$hello$(setup 'op:"send"' 'target_waits:"pause"')\n"
+refused '"verify" is neither' "$hello$(setup verify:2)\n"
 # the client gets the reason as well
-grep -q "values that are not allowed" "$work/answer" || fail "the client is not told why"
+grep -q '^{"type":"error","sentence":".*neither' "$work/answer" || fail "the client is not told why: $(cat "$work/answer")"
+# programs of other versions: both sides say it; the binary messages of version 2 get one of their kind, of version 3
+refused "versions 3 and 4 of the control protocol" '{"type":"hello","version":4,"more":{}}\n'
+grep -q '^{"type":"error","sentence":"versions 3 and 4' "$work/answer" || fail "the client is not told: $(cat "$work/answer")"
+refused "versions 3 and 2 of the control protocol" 'RPPF\x02\x00\x01\x00\x00\x00\x00\x00'
+[[ $(head -c 12 "$work/answer" | od -An -tx1) == " 52 50 50 46 03 00 08 00 00 00 00 00" ]] ||
+	fail "an old client is not told: $(od -c "$work/answer")"
 # half a message, then the connection is closed
 : >"$work/server.err"
 exec 3<>"/dev/tcp/127.0.0.1/$port"
-printf 'RPPF\x02' >&3
+printf '{"type":' >&3
 exec 3>&-
 until_true "the server notices" grep -q "has gone" "$work/server.err"
+
+# peer <argument...>: starts a false server; sets $peer and $peer_port
+peer()
+{
+	: >"$work/peer.out"
+	"$false_server" "$@" >"$work/peer.out" &
+	peer=$!
+	started+=("$peer")
+	until_true "the other side listens" grep -q '^port' "$work/peer.out"
+	peer_port=$(sed -n 's/^port //p' "$work/peer.out")
+}
+# the server's machine does not answer at all, or the server does not: both end, and say it
+peer full
+expect 1 "no answer within 10 seconds; does a firewall" "$perf" client 127.0.0.1 --port "$peer_port"
+kill -9 "$peer"
+peer lines
+expect 1 "has not answered in time" "$perf" client 127.0.0.1 --port "$peer_port"
+peer lines '{"type":"hello","version":4}'
+expect 1 "versions 3 and 4 of the control protocol" "$perf" client 127.0.0.1 --port "$peer_port"
+peer lines $'RPPF\x01\x01' # an argument cannot have a byte of 0
+expect 1 "versions 3 and 257" "$perf" client 127.0.0.1 --port "$peer_port"
+# a connection that is refused has nothing to disconnect: no error but the one
+ready='{"type":"ready","token":"0123456789abcdef","port":PORT,"memory":"DRAM"}'
+peer lines '{"type":"hello","version":3}' "${ready/PORT/1}"
+expect 1 "connecting to" "$perf" client 127.0.0.1 --port "$peer_port"
+! grep -q "rdma_disconnect" "$work/err" || fail "a false alarm: $(cat "$work/err")"
+
 # more memory than the server offers
 expect 1 "--max-memory is 1073741824" "$perf" client 127.0.0.1 --port "$port" --size 1g --connections 2 --count 1
 # the server still serves clients afterwards

@@ -27,7 +27,7 @@
 
 #define LOOK_MS 20              /* interval at which the phases are checked */
 #define PROGRESS_MS 250         /* interval at which the progress line changes */
-#define RESULT_TIMEOUT_MS 60000 /* time for the server to verify */
+#define RESULT_TIMEOUT_MS 60000 /* time for the server to make memory, or to verify */
 
 struct client {
 	const struct options *options;
@@ -85,12 +85,8 @@ watch(struct client *client, struct run *run, double seconds, const char *what, 
 		struct pollfd pfd = { .fd = client->fd, .events = POLLIN };
 		if (poll(&pfd, 1, timeout_ms) > 0) {
 			struct control_message msg;
-			if (control_receive(client->fd, CONTROL_ERROR, CONTROL_PATIENCE_MS, &msg, NULL,
-				    why)) {
-				char sentence[CONTROL_TEXT_MAX];
-				(void)control_get_sentence(&msg, sentence);
-				why_say(why, "the server says: %s", sentence);
-			}
+			if (control_receive(client->fd, CONTROL_ERROR, CONTROL_PATIENCE_MS, &msg, NULL, why))
+				why_say(why, "the server says: %s", msg.sentence);
 			return false;
 		}
 	}
@@ -102,8 +98,7 @@ static bool
 drive(struct client *client, struct run *run, struct result *result, char why[static WHY_MAX])
 {
 	const struct options *options = client->options;
-	struct control_message msg;
-	control_begin(&msg, CONTROL_MARK);
+	const struct control_message msg = { .type = CONTROL_MARK };
 
 	bool good = watch(client, run, options->warm_up_s, "warming up", why) &&
 		control_send(client->fd, &msg, why);
@@ -145,23 +140,18 @@ static bool
 finish(struct client *client, const struct initiator *initiator, struct result *result,
 	char why[static WHY_MAX])
 {
-	struct control_message msg;
-	struct control_result answer;
-	uint64_t counts[LOAD_CONNECTIONS_MAX];
+	struct control_message msg = { .type = CONTROL_FINISH };
+	msg.counts.count = initiator->load.connections;
 	for (uint32_t i = 0; i < initiator->load.connections; i++)
-		counts[i] = initiator->lanes[i].posted;
-	control_begin(&msg, CONTROL_FINISH);
-	control_put_counts(&msg, counts, initiator->load.connections);
+		msg.counts.posted[i] = initiator->lanes[i].posted;
 	if (!control_send(client->fd, &msg, why) ||
 		!control_receive(client->fd, CONTROL_RESULT, RESULT_TIMEOUT_MS, &msg, NULL, why))
 		return false;
-	if (!control_get_result(&msg, &answer))
-		return why_say(why,
-			"the server's result cannot be decoded: use the same version on both sides");
-	result->target_cpu = answer.cpu;
-	if (answer.wrong && result->wrong == 0)
-		snprintf(result->first_wrong, sizeof(result->first_wrong), "%s", answer.first_wrong);
-	result->wrong += answer.wrong;
+	const struct control_result *answer = &msg.result;
+	result->target_cpu = answer->cpu;
+	if (answer->wrong && result->wrong == 0)
+		snprintf(result->first_wrong, sizeof(result->first_wrong), "%s", answer->first_wrong);
+	result->wrong += answer->wrong;
 	return true;
 }
 
@@ -181,19 +171,14 @@ measure(struct client *client, struct initiator *initiator, struct result *resul
 static bool
 run_step(struct client *client, const struct load *load, struct result *result, char why[static WHY_MAX])
 {
-	struct control_message msg;
-	struct control_ready ready;
+	struct control_message msg = { .type = CONTROL_SETUP, .load = *load };
 	struct initiator initiator;
 
 	result->load = *load;
-	control_begin(&msg, CONTROL_SETUP);
-	control_put_load(&msg, load);
 	if (!control_send(client->fd, &msg, why) ||
 		!control_receive(client->fd, CONTROL_READY, RESULT_TIMEOUT_MS, &msg, NULL, why))
 		return false;
-	if (!control_get_ready(&msg, &ready))
-		return why_say(why,
-			"the server's answer cannot be decoded: use the same version on both sides");
+	const struct control_ready ready = msg.ready;
 	snprintf(client->results.memory, sizeof(client->results.memory), "%s", ready.memory);
 	if (!initiator_open(&initiator, load, client->peer, client->options->addr, &ready, why))
 		return false;
@@ -208,9 +193,8 @@ run_step(struct client *client, const struct load *load, struct result *result, 
 static bool
 say_hello(struct client *client, const char *port, char why[static WHY_MAX])
 {
-	struct control_message msg;
-	control_begin(&msg, CONTROL_HELLO);
-	return control_connect(client->options->addr, port, &client->fd, why) &&
+	struct control_message msg = { .type = CONTROL_HELLO, .version = CONTROL_VERSION };
+	return control_connect(client->options->addr, port, CONTROL_PATIENCE_MS, &client->fd, why) &&
 		control_send(client->fd, &msg, why) &&
 		control_receive(client->fd, CONTROL_HELLO, CONTROL_PATIENCE_MS, &msg, NULL, why);
 }

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define LOAD_SIZE_MAX ((uint64_t)1 << 30)
 #define LOAD_DEPTH_MAX 8192       /* write+flush takes two entries of a send queue, which has at most 32768 */
@@ -62,6 +63,21 @@ struct load {
 	enum way target_waits; /* of the target's threads */
 	bool verify;
 };
+
+/* as users and messages write it */
+static inline const char *
+load_flush_name(enum rpma_flush_type type)
+{
+	return type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistent" : "visibility";
+}
+
+/* false if no type has this name */
+static inline bool
+load_flush_parse(const char *name, enum rpma_flush_type *type)
+{
+	*type = strcmp(name, "persistent") == 0 ? RPMA_FLUSH_TYPE_PERSISTENT : RPMA_FLUSH_TYPE_VISIBILITY;
+	return strcmp(name, load_flush_name(*type)) == 0;
+}
 
 /* bytes from one slot of the target to the next */
 static inline uint64_t

@@ -71,13 +71,9 @@ take_size(struct options *o, const char *text, char why[static WHY_MAX])
 static bool
 take_flush_type(struct options *o, const char *text, char why[static WHY_MAX])
 {
-	if (strcmp(text, "persistent") == 0)
-		o->load.flush_type = RPMA_FLUSH_TYPE_PERSISTENT;
-	else if (strcmp(text, "visibility") == 0)
-		o->load.flush_type = RPMA_FLUSH_TYPE_VISIBILITY;
-	else
-		return wrong_value("flush-type", "\"persistent\" or \"visibility\"", why);
-	return true;
+	return load_flush_parse(text, &o->load.flush_type)
+		? true
+		: wrong_value("flush-type", "\"persistent\" or \"visibility\"", why);
 }
 
 static bool

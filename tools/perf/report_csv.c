@@ -32,10 +32,10 @@ report_csv(const struct results *results)
 		const struct result *r = &results->list[i];
 		const struct load *l = &r->load;
 		const struct op_kind *kind = &op_kinds[l->op];
-		const char *type = l->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistent" : "visibility";
-		printf("%s,%s,%" PRIu64 ",%u,%u,%u,%u,%u,%u,%u,%s,", kind->name, kind->flushes ? type : "",
-			l->size, l->connections, l->threads, l->depth, l->batch, l->signal_every,
-			l->inline_size, l->pieces, way_name(l->wait));
+		printf("%s,%s,%" PRIu64 ",%u,%u,%u,%u,%u,%u,%u,%s,", kind->name,
+			kind->flushes ? load_flush_name(l->flush_type) : "", l->size, l->connections,
+			l->threads, l->depth, l->batch, l->signal_every, l->inline_size, l->pieces,
+			way_name(l->wait));
 		printf("%" PRIu64 ",%.6f,%.1f,%.3f,%.3f,", r->ops, r->seconds, result_ops_per_second(r),
 			result_mb_per_second(r), histogram_mean(&r->latency) / 1e3);
 		print_quantile(r, 0.5);

@@ -23,13 +23,12 @@ static json_t *
 load_object(const struct load *l)
 {
 	const struct op_kind *kind = &op_kinds[l->op];
-	const char *type = l->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? "persistent" : "visibility";
 	json_t *rate = l->rate > 0 ? json_real(l->rate) : json_null();
 	return json_pack("{s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:b}", "op",
-		kind->name, "flush_type", kind->flushes ? type : NULL, "size", (json_int_t)l->size,
-		"connections", (json_int_t)l->connections, "threads", (json_int_t)l->threads, "depth",
-		(json_int_t)l->depth, "batch", (json_int_t)l->batch, "signal_every",
-		(json_int_t)l->signal_every, "inline", (json_int_t)l->inline_size, "pieces",
+		kind->name, "flush_type", kind->flushes ? load_flush_name(l->flush_type) : NULL, "size",
+		(json_int_t)l->size, "connections", (json_int_t)l->connections, "threads",
+		(json_int_t)l->threads, "depth", (json_int_t)l->depth, "batch", (json_int_t)l->batch,
+		"signal_every", (json_int_t)l->signal_every, "inline", (json_int_t)l->inline_size, "pieces",
 		(json_int_t)l->pieces, "rate", rate, "wait", way_name(l->wait), "target_waits",
 		way_name(l->target_waits), "verify", l->verify);
 }

@@ -41,9 +41,9 @@ result_quantile_us(const struct result *result, double part)
 void
 result_op_text(const struct load *load, char text[static CONTROL_TEXT_MAX])
 {
-	const char *type = load->flush_type == RPMA_FLUSH_TYPE_PERSISTENT ? " persistent" : " visibility";
-	snprintf(text, CONTROL_TEXT_MAX, "%s%s", op_kinds[load->op].name,
-		op_kinds[load->op].flushes ? type : "");
+	const struct op_kind *kind = &op_kinds[load->op];
+	snprintf(text, CONTROL_TEXT_MAX, "%s%s%s", kind->name, kind->flushes ? " " : "",
+		kind->flushes ? load_flush_name(load->flush_type) : "");
 }
 
 static void __attribute__((format(printf, 2, 3)))

@@ -129,70 +129,60 @@ await(int fd, struct receivers *receivers, enum control_type type, struct contro
 	return control_receive(fd, type, -1, msg, NULL, why);
 }
 
-/* runs a step from GO to RESULT */
+/* runs a step from go to result; msg becomes result */
 static bool
-measure(struct target *target, int fd, struct control_message *msg, uint64_t *posted,
-	char why[static WHY_MAX])
+measure(struct target *target, int fd, struct control_message *msg, char why[static WHY_MAX])
 {
 	struct receivers *receivers;
 	if (!receivers_start(target, &receivers, why))
 		return false;
 
 	struct control_result result = { 0 };
-	control_begin(msg, CONTROL_GO);
+	*msg = (struct control_message){ .type = CONTROL_GO };
 	bool good = control_send(fd, msg, why) && await(fd, receivers, CONTROL_MARK, msg, why);
 	struct cpu_time begin = cpu_now();
 	good = good && await(fd, receivers, CONTROL_FINISH, msg, why);
 	result.cpu = cpu_since(begin);
-	if (good && !control_get_counts(msg, posted, target->load.connections))
-		good = why_say(why,
-			"the client's counts cannot be decoded: use the same version on both sides");
+	if (good && msg->counts.count != target->load.connections)
+		good = why_say(why, "the client counts the operations of %u connections, and has %u",
+			msg->counts.count, target->load.connections);
 	if (!good) {
 		char ignored[WHY_MAX];
 		(void)receivers_end(receivers, NULL, ignored);
 		return false;
 	}
-	if (!receivers_end(receivers, posted, why))
+	if (!receivers_end(receivers, msg->counts.posted, why))
 		return false;
 
-	result.wrong = count_wrong(target, posted);
+	result.wrong = count_wrong(target, msg->counts.posted);
 	if (result.wrong)
 		snprintf(result.first_wrong, sizeof(result.first_wrong), "%s", target->first_wrong);
-	control_begin(msg, CONTROL_RESULT);
-	control_put_result(msg, &result);
+	*msg = (struct control_message){ .type = CONTROL_RESULT, .result = result };
 	return control_send(fd, msg, why);
 }
 
-/* runs a step; msg holds SETUP */
+/* runs a step; msg holds setup */
 static bool
 serve_step(struct server *server, int fd, struct control_message *msg, char why[static WHY_MAX])
 {
 	const struct options *options = server->options;
-	struct load load;
+	const struct load load = msg->load;
 	struct target target;
-	if (!control_get_load(msg, &load))
-		return why_say(why,
-			"the client's request has values that are not allowed: use the same version on both sides");
 	if (!target_open(&target, &load, server->peer, options->memory, options->overwrite,
 		    options->max_memory, why))
 		return false;
 
-	struct control_ready ready = { .token = target.token, .port = server->data_port };
+	*msg = (struct control_message){ .type = CONTROL_READY };
+	msg->ready.token = target.token;
+	msg->ready.port = server->data_port;
 	if (target.memory.is_file)
-		snprintf(ready.memory, sizeof(ready.memory), "file, store granularity: %s",
+		snprintf(msg->ready.memory, sizeof(msg->ready.memory), "file, store granularity: %s",
 			target.memory.granularity);
 	else
-		snprintf(ready.memory, sizeof(ready.memory), "DRAM");
-	uint64_t *posted = calloc(load.connections, sizeof(*posted));
-	bool good = posted ? true : why_say(why, "out of memory");
-	if (good) {
-		control_begin(msg, CONTROL_READY);
-		control_put_ready(msg, &ready);
-		good = control_send(fd, msg, why) &&
-			target_accept(&target, server->ep, options->direct_write, fd, why) &&
-			measure(&target, fd, msg, posted, why);
-	}
-	free(posted);
+		snprintf(msg->ready.memory, sizeof(msg->ready.memory), "DRAM");
+	bool good = control_send(fd, msg, why) &&
+		target_accept(&target, server->ep, options->direct_write, fd, why) &&
+		measure(&target, fd, msg, why);
 	target_close(&target);
 	return good;
 }
@@ -206,9 +196,7 @@ serve_client(struct server *server, int fd, char why[static WHY_MAX])
 	bool is_closed;
 	if (!control_receive(fd, CONTROL_HELLO, CONTROL_PATIENCE_MS, &msg, NULL, why))
 		return false;
-	if (msg.len > 0)
-		return why_say(why, "the client's greeting is too long");
-	control_begin(&msg, CONTROL_HELLO);
+	msg = (struct control_message){ .type = CONTROL_HELLO, .version = CONTROL_VERSION };
 	if (!control_send(fd, &msg, why))
 		return false;
 	for (;;) {
@@ -217,17 +205,6 @@ serve_client(struct server *server, int fd, char why[static WHY_MAX])
 		if (!serve_step(server, fd, &msg, why))
 			return false;
 	}
-}
-
-/* tells the client the reason, if it still listens */
-static void
-tell_client(int fd, const char *sentence)
-{
-	struct control_message msg;
-	char ignored[WHY_MAX];
-	control_begin(&msg, CONTROL_ERROR);
-	control_put_sentence(&msg, sentence);
-	(void)control_send(fd, &msg, ignored);
 }
 
 int
@@ -260,7 +237,7 @@ server_run(const struct options *options, int ready_fd)
 		if (!good) {
 			if (ready_fd < 0) /* else the client is the same program, which prints it */
 				fprintf(stderr, "rpma-perf server: %s: %s\n", client, why);
-			tell_client(fd, why);
+			control_refuse(fd, why);
 		}
 		close(fd);
 	} while (!options->once);
