@@ -101,11 +101,11 @@ is '[.results[].load.size] == [64, 128, 256, 512, 1024, 3000]'
 
 # a line for each result, with as many fields as the first line
 expect 0 "" "$perf" local --op read,write+flush --size 64,128 --count 10 --csv
-awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 28 }' "$work/out" || fail "not CSV"
+awk -F, 'NR == 1 { n = NF } NF != n { bad = 1 } END { exit bad || NR != 5 || n != 29 }' "$work/out" || fail "not CSV"
 # percentiles that ten latencies do not support are empty, and those they do support are not: p50 to max
 expect 0 "" "$perf" local --op read --count 10 --csv
 [[ $(sed -n 2p "$work/out" | cut -d, -f17-21) =~ ^[0-9.]+,[0-9.]+,,,[0-9.]+$ ]] || fail "CSV: $(cat "$work/out")"
-[[ $(cut -d, -f28 "$work/out") == $'latencies\n10' ]] || fail "CSV: $(cat "$work/out")"
+[[ $(cut -d, -f28-29 "$work/out") == $'latencies,target_clients\n10,1' ]] || fail "CSV: $(cat "$work/out")"
 
 # in the table, figures have three digits, and a percentile without enough latencies is "-"
 expect 0 "" "$perf" local --size 64,128 --count 10

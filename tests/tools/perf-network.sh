@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# perf-network.sh <rpma-perf> <perf_peer> -- client and server, runs that end badly, and messages that make no sense
+# perf-network.sh <rpma-perf> <perf_peer> -- client and server, several clients, runs that end badly, and messages that
+# make no sense
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -115,6 +116,15 @@ ready='{"type":"ready","token":"0123456789abcdef","port":PORT,"memory":"DRAM"}'
 peer lines '{"type":"hello","version":3}' "${ready/PORT/1}"
 expect 1 "connecting to" "$perf" client 127.0.0.1 --port "$peer_port"
 ! grep -q "rdma_disconnect" "$work/err" || fail "a false alarm: $(cat "$work/err")"
+data_port=$(sed -n 's/.* RDMA on port //p' "$work/server.out")
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf '%b' "$hello$(setup)\n" >&3
+until_true "the server is ready" grep -q '"ready"' <(timeout 5 head -n 2 <&3)
+# the server waits for connections now, and refuses this one, which has another token
+peer lines '{"type":"hello","version":3}' "${ready/PORT/$data_port}"
+expect 1 "connecting to 127.0.0.1 port $data_port" "$perf" client 127.0.0.1 --port "$peer_port"
+exec 3>&-
+! grep -q "rdma_disconnect" "$work/err" || fail "a false alarm: $(cat "$work/err")"
 
 # more memory than the server offers
 expect 1 "--max-memory is 1073741824" "$perf" client 127.0.0.1 --port "$port" --size 1g --connections 2 --count 1
@@ -138,6 +148,70 @@ ended()
 {
 	! grep -qs '^State:[[:space:]]*[^Z]' /proc/"$1"/status
 }
+
+# two clients at once: this one begins and ends while the other one measures
+serve 127.0.0.1 --max-memory 1m
+"$perf" client 127.0.0.1 --port "$port" --op send --size 64k --depth 8 --duration 1000 >"$work/long.out" 2>"$work/long.err" &
+long=$!
+started+=("$long")
+until_true "the client measures" measuring "$long"
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op write,send,ping-pong --connections 2 --count 300 --verify --json
+is "$sane"
+is 'all(.results[]; .target_clients == 2 and .target_cpu_us_per_op == null)'
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --count 10
+grep -q "^The server had other clients at the same time" "$work/out" || fail "no word about the other client: $(cat "$work/out")"
+# the memory is for all of them
+expect 1 "other clients have 524288, and --max-memory is 1048576" "$perf" client 127.0.0.1 --port "$port" --size 512k \
+	--depth 2 --count 10
+kill -0 "$long" || fail "the other client has ended: $(cat "$work/long.err")"
+kill -9 "$long"
+until_true "the server notices" grep -q "has gone" "$work/server.err"
+# alone again
+until_true "no thread is left" not_receiving "$server"
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --count 10 --json
+is '.results[0] | .target_clients == 1 and .target_cpu_us_per_op >= 0'
+# many at once, each of which has its own data
+clients=()
+for i in 1 2 3 4 5 6; do
+	"$perf" client 127.0.0.1 --port "$port" --op write,send,cas --connections 3 --threads 2 --count 500 --verify --json \
+		>"$work/many$i.out" 2>"$work/many$i.err" &
+	clients+=($!)
+	started+=($!)
+done
+for i in 1 2 3 4 5 6; do
+	wait "${clients[i - 1]}" || fail "client $i of 6: $(cat "$work/many$i.err")"
+	is "$sane" "$work/many$i.out"
+done
+# a client that comes later counts as well
+"$perf" client 127.0.0.1 --port "$port" --duration 3 --json >"$work/long.out" 2>"$work/long.err" &
+long=$!
+started+=("$long")
+until_true "the client measures" measuring "$long"
+while ! ended "$long"; do
+	expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op write,send --count 100
+done
+wait "$long" || fail "the client ends with $?: $(cat "$work/long.err")"
+is '.results[0] | .target_clients == 2 and .target_cpu_us_per_op == null' "$work/long.out"
+kill -9 "$server"
+# a file is for one client, and a folder has a file for each
+printf 'lost%.0s' {1..2048} >"$work/file"
+mkdir "$work/folder"
+for memory in "$work/file" "$work/folder"; do
+	RPMA_LOG_LEVEL=error serve 127.0.0.1 --memory "$memory" --overwrite
+	"$perf" client 127.0.0.1 --port "$port" --duration 1000 >"$work/long.out" 2>"$work/long.err" &
+	long=$!
+	started+=("$long")
+	until_true "the client measures" measuring "$long"
+	if [[ -d $memory ]]; then
+		expect 0 "" "$perf" client 127.0.0.1 --port "$port" --count 10 --verify
+	else
+		expect 1 "another client uses $memory" "$perf" client 127.0.0.1 --port "$port" --count 10
+	fi
+	kill -9 "$long"
+	until_true "the server notices" grep -q "has gone" "$work/server.err"
+	kill -9 "$server"
+done
+serve 127.0.0.1
 
 # the server is killed in the middle of a run
 for how in "" --wait "--wait fd --target-waits cq_wait" "--op send --wait cq_wait --target-waits cq_wait"; do

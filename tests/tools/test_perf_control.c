@@ -121,12 +121,15 @@ others_go_through(void **state)
 	assert_string_equal(received.ready.memory, "DRAM");
 
 	/* terminals interpret some bytes, and some are no UTF-8 */
-	msg = (struct control_message){ .type = CONTROL_RESULT,
-		.result = { .cpu = { 1, 2 }, .wrong = 4, .first_wrong = "a\033[31mb\n\377\"\\" } };
+	msg = (struct control_message){
+		.type = CONTROL_RESULT,
+		.result = { .cpu = { 1, 2 }, .clients = 3, .wrong = 4, .first_wrong = "a\033[31mb\n\377\"\\" }
+	};
 	encoded(&msg, line);
 	assert_true(decode(line));
 	assert_int_equal(received.result.cpu.user_us, 1);
 	assert_int_equal(received.result.cpu.system_us, 2);
+	assert_int_equal(received.result.clients, 3);
 	assert_int_equal(received.result.wrong, 4);
 	assert_string_equal(received.result.first_wrong, "a?[31mb??\"\\");
 

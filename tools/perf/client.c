@@ -25,9 +25,10 @@
 #include "server.h"
 #include "worker.h"
 
-#define LOOK_MS 20              /* interval at which the phases are checked */
-#define PROGRESS_MS 250         /* interval at which the progress line changes */
-#define RESULT_TIMEOUT_MS 60000 /* time for the server to make memory, or to verify */
+#define LOOK_MS 20      /* interval at which the phases are checked */
+#define PROGRESS_MS 250 /* interval at which the progress line changes */
+#define RESULT_TIMEOUT_MS \
+	60000 /* time for the server to make memory, to verify, and to see to other clients */
 
 struct client {
 	const struct options *options;
@@ -149,6 +150,7 @@ finish(struct client *client, const struct initiator *initiator, struct result *
 		return false;
 	const struct control_result *answer = &msg.result;
 	result->target_cpu = answer->cpu;
+	result->target_clients = answer->clients;
 	if (answer->wrong && result->wrong == 0)
 		snprintf(result->first_wrong, sizeof(result->first_wrong), "%s", answer->first_wrong);
 	result->wrong += answer->wrong;

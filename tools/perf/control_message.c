@@ -71,6 +71,7 @@ static const struct field {
 	{ CONTROL_FINISH, "posted", FORM_COUNTS, AT(counts), 0, INT64_MAX },
 	{ CONTROL_RESULT, "cpu_user_us", FORM_U64, AT(result.cpu.user_us), 0, INT64_MAX },
 	{ CONTROL_RESULT, "cpu_system_us", FORM_U64, AT(result.cpu.system_us), 0, INT64_MAX },
+	{ CONTROL_RESULT, "clients", FORM_U32, AT(result.clients), 1, UINT16_MAX },
 	{ CONTROL_RESULT, "wrong", FORM_U64, AT(result.wrong), 0, INT64_MAX },
 	{ CONTROL_RESULT, "first_wrong", FORM_TEXT, AT(result.first_wrong), 0, 0 },
 	{ CONTROL_ERROR, "sentence", FORM_TEXT, AT(sentence), 0, 0 },

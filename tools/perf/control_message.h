@@ -64,6 +64,7 @@ struct control_counts {
 
 struct control_result {
 	struct cpu_time cpu; /* of the server's process, from mark to finish */
+	uint32_t clients;    /* the most clients that the server had at once meanwhile, with this one */
 	uint64_t wrong;      /* operations with wrong data */
 	char first_wrong[CONTROL_TEXT_MAX];
 };

@@ -93,6 +93,13 @@ load_target_share(const struct load *load)
 	return load_target_stride(load) * load->depth * (load->op == OP_PING_PONG ? 2 : 1);
 }
 
+/* bytes of the target's memory: at most 2 * 2^30 * 2^13 * 2^12, so it cannot wrap */
+static inline uint64_t
+load_target_size(const struct load *load)
+{
+	return load_target_share(load) * load->connections;
+}
+
 /* number of the last posted operation that used the slot; the slot was used if slot < posted */
 static inline uint64_t
 load_last_in_slot(const struct load *load, uint64_t posted, uint64_t slot)

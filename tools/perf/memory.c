@@ -144,6 +144,13 @@ memory_close(struct memory *memory)
 }
 
 bool
+memory_can_be_shared(const char *where)
+{
+	struct stat st;
+	return strcmp(where, MEMORY_DRAM) == 0 || (stat(where, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+bool
 memory_check(const char *where, bool overwrite, char why[static WHY_MAX])
 {
 	struct memory memory = { .fd = -1 };

@@ -37,6 +37,8 @@ struct memory {
 bool memory_open(struct memory *memory, const char *where, bool overwrite, size_t size,
 	char why[static WHY_MAX]);
 void memory_close(struct memory *memory);
+/* true if several can be open at once, each with memory of its own: false for a file or a device */
+bool memory_can_be_shared(const char *where);
 /* true if memory_open() could open it now; nothing is changed */
 bool memory_check(const char *where, bool overwrite, char why[static WHY_MAX]);
 

@@ -102,13 +102,15 @@ print_table(FILE *out, const struct results *results)
 		print_figure(out, result_quantile_us(r, 1));
 		fprintf(out, "<td>%" PRIu64 "</td>", r->latency.count);
 		print_figure(out, result_cpu_us(r, r->cpu));
-		print_figure(out, result_cpu_us(r, r->target_cpu));
+		print_figure(out, result_target_cpu_us(r));
 		fputs("</tr>\n", out);
 	}
 	fputs("</table></div>\n<p>p99 is the latency that 99 % of the operations do not exceed, and likewise the others. It is "
 	      "at most 1.6 % above the true value. The largest latency is exact. A percentile is shown if a larger latency is "
 	      "expected: p50 needs 2 latencies, p90 10, p99 100, and p99.9 1,000. MB are 10^6 bytes of payload.</p>\n",
 		out);
+	if (result_most_clients(results) > 1)
+		fprintf(out, "<p>%s</p>\n", result_clients_note);
 }
 
 /* ---- charts ---- */

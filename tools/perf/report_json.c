@@ -52,11 +52,11 @@ latency_object(const struct result *r)
 static json_t *
 result_object(const struct result *r)
 {
-	return json_pack("{s:o, s:I, s:f, s:f, s:f, s:o, s:f, s:f, s:I}", "load", load_object(&r->load),
+	return json_pack("{s:o, s:I, s:f, s:f, s:f, s:o, s:f, s:o, s:I, s:I}", "load", load_object(&r->load),
 		"ops", (json_int_t)r->ops, "seconds", r->seconds, "ops_per_s", result_ops_per_second(r),
 		"mb_per_s", result_mb_per_second(r), "latency_us", latency_object(r), "cpu_us_per_op",
-		result_cpu_us(r, r->cpu), "target_cpu_us_per_op", result_cpu_us(r, r->target_cpu), "wrong",
-		(json_int_t)r->wrong);
+		result_cpu_us(r, r->cpu), "target_cpu_us_per_op", real(result_target_cpu_us(r)),
+		"target_clients", (json_int_t)r->target_clients, "wrong", (json_int_t)r->wrong);
 }
 
 bool

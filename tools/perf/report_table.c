@@ -54,7 +54,9 @@ report_table(const struct results *results)
 		print_figure(9, result_quantile_us(r, 1));
 		printf(" %11" PRIu64 " |", r->latency.count);
 		print_figure(8, result_cpu_us(r, r->cpu));
-		print_figure(8, result_cpu_us(r, r->target_cpu));
+		print_figure(8, result_target_cpu_us(r));
 		putchar('\n');
 	}
+	if (result_most_clients(results) > 1)
+		printf("%s\n", result_clients_note);
 }

@@ -31,6 +31,12 @@ result_cpu_us(const struct result *result, struct cpu_time cpu)
 }
 
 double
+result_target_cpu_us(const struct result *result)
+{
+	return result->target_clients == 1 ? result_cpu_us(result, result->target_cpu) : NAN;
+}
+
+double
 result_quantile_us(const struct result *result, double part)
 {
 	if (!histogram_supports(&result->latency, part))
@@ -102,3 +108,17 @@ result_waits_text(const struct results *results, char text[static CONTROL_TEXT_M
 		separator = " or ";
 	}
 }
+
+uint32_t
+result_most_clients(const struct results *results)
+{
+	uint32_t most = 0;
+	for (int i = 0; i < results->count; i++)
+		if (results->list[i].target_clients > most)
+			most = results->list[i].target_clients;
+	return most;
+}
+
+const char result_clients_note[] =
+	"The server had other clients at the same time. These figures are of this client alone: add the rates of all. "
+	"The processor time of the target is that of all clients, so it is not shown.";

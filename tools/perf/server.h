@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* server.h -- the target: serves one client after the other */
+/* server.h -- the target: serves several clients at once */
 
 #ifndef PERF_SERVER_H
 #define PERF_SERVER_H

@@ -51,18 +51,13 @@ register_memory(struct target *target, struct rpma_peer *peer, char why[static W
 
 bool
 target_open(struct target *target, const struct load *load, struct rpma_peer *peer, const char *memory,
-	bool overwrite, uint64_t max_memory, char why[static WHY_MAX])
+	bool overwrite, char why[static WHY_MAX])
 {
 	*target = (struct target){ .load = *load, .memory.fd = -1 };
 
-	/* at most 2 * 2^30 * 2^13 * 2^12, so it cannot wrap */
-	uint64_t size = load_target_share(load) * load->connections;
-	if (size > max_memory)
-		return why_say(why, "%" PRIu64 " bytes of memory are asked for, and --max-memory is %" PRIu64,
-			size, max_memory);
 	if (getrandom(&target->token, sizeof(target->token), 0) != (ssize_t)sizeof(target->token))
 		return why_say(why, "random numbers: %m");
-	if (!memory_open(&target->memory, memory, overwrite, size, why))
+	if (!memory_open(&target->memory, memory, overwrite, load_target_size(load), why))
 		return false;
 	if (op_kinds[load->op].reads_target)
 		fill(target);

@@ -44,7 +44,7 @@ struct target {
 
 /* makes registered memory with the content that the load needs. False: nothing is left behind. */
 bool target_open(struct target *target, const struct load *load, struct rpma_peer *peer, const char *memory,
-	bool overwrite, uint64_t max_memory, char why[static WHY_MAX]);
+	bool overwrite, char why[static WHY_MAX]);
 
 /* accepts all connections of the step; gives up when the control connection ends, or after a timeout */
 bool target_accept(struct target *target, struct rpma_ep *ep, bool direct_write, int control_fd,
