@@ -452,7 +452,7 @@ run_fuzz()
 # the decoders are through with all that they have in a second; the stream finds its way by chance
 run_fuzz_sample()
 {
-	stage 'fuzzing: decoders' run_fuzz --seconds 2 mr_descriptor peer_cfg private_data handshake frame
+	stage 'fuzzing: decoders' run_fuzz --seconds 2 mr_descriptor peer_cfg private_data handshake frame control_line
 	stage 'fuzzing: the listener' run_fuzz --seconds 5 listener
 	stage 'fuzzing: the stream' run_fuzz --seconds 20 stream
 }

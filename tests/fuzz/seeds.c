@@ -464,6 +464,36 @@ streams_to_the_requester(void)
 	stream("closed-between-requests");
 }
 
+/* ---- the control protocol of rpma-perf ---- */
+
+static void
+control_lines(void)
+{
+	static const struct {
+		const char *name;
+		const char *line;
+	} lines[] = {
+		{ "hello", "{\"type\":\"hello\",\"version\":3}" },
+		{ "hello-later", "{\"type\":\"hello\",\"version\":4,\"more\":[1]}" },
+		{ "setup",
+			"{\"type\":\"setup\",\"op\":\"send\",\"flush_type\":\"persistent\",\"size\":4096,\"depth\":16,"
+			"\"signal_every\":8,\"connections\":3,\"threads\":2,\"target_waits\":\"cq_wait\",\"verify\":true}" },
+		{ "ready",
+			"{\"type\":\"ready\",\"token\":\"fedcba9876543210\",\"port\":7471,\"memory\":\"DRAM\"}" },
+		{ "go", "{\"type\":\"go\"}" },
+		{ "mark", "{\"type\":\"mark\"}" },
+		{ "finish", "{\"type\":\"finish\",\"posted\":[0,1,9223372036854775807]}" },
+		{ "result",
+			"{\"type\":\"result\",\"cpu_user_us\":1,\"cpu_system_us\":2,\"clients\":3,\"wrong\":0,"
+			"\"first_wrong\":\"\"}" },
+		{ "error", "{\"type\":\"error\",\"sentence\":\"a \\\"word\\\" \\u00e9 {[\"}" },
+		{ "old", "RPPF\002\001\001\001" },
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		seed("control_line", lines[i].name, lines[i].line, strlen(lines[i].line));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -479,5 +509,6 @@ main(int argc, char **argv)
 	streams_to_the_responder();
 	streams_about_rights();
 	streams_to_the_requester();
+	control_lines();
 	return EXIT_SUCCESS;
 }
