@@ -12,6 +12,7 @@ function(add_gpspm prefix completions)
 	find_program(PROTOC_C NAMES protoc-c)
 	if(NOT EXAMPLE_PROTOBUF_C_FOUND OR NOT PROTOC_C)
 		message(STATUS "${prefix} is left out: libprotobuf-c-dev and protobuf-c-compiler are not installed")
+		add_example_test(MISSING "it was built without protobuf-c")
 		return()
 	endif()
 
@@ -32,4 +33,5 @@ function(add_gpspm prefix completions)
 			COMMON ${completions} connection.c exchange.c greeting.c numbers.c persistent.c text.c
 			LIBS ${prefix}-messages PkgConfig::EXAMPLE_LIBPMEM2)
 	endforeach()
+	add_example_test(SCRIPT ../common/test_greeting.sh gpspm)
 endfunction()

@@ -4,11 +4,13 @@
 # CMake code shared by the examples. As part of the project they use the library that is being built. An example built
 # alone,
 #	cmake -S examples/05-flush-to-persistent -B build
-# uses the installed library, found by its CMake package or by pkg-config.
+# uses the installed library, found by its CMake package or by pkg-config. ctest then runs its tests.
 
 include_guard(GLOBAL)
 
 find_package(PkgConfig REQUIRED)
+enable_testing()
+set(EXAMPLES_COMMON_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "folder of what the examples share")
 
 # example_needs(<prefix> <module of pkg-config> <package of Debian>): the target PkgConfig::<prefix>
 function(example_needs prefix module package)
@@ -45,13 +47,13 @@ endif()
 # the target is <prefix>-<program>, the file in the build directory is <program>
 function(add_example program)
 	cmake_parse_arguments(EXAMPLE "" "PREFIX" "SOURCES;COMMON;LIBS" ${ARGN})
-	list(TRANSFORM EXAMPLE_COMMON PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+	list(TRANSFORM EXAMPLE_COMMON PREPEND ${EXAMPLES_COMMON_DIR}/)
 	set(target ${EXAMPLE_PREFIX}-${program})
 	add_executable(${target} ${EXAMPLE_SOURCES} ${EXAMPLE_COMMON})
 	set_target_properties(${target} PROPERTIES OUTPUT_NAME ${program})
 	target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
 	target_compile_options(${target} PRIVATE -UNDEBUG) # assertions stay on in every build type
-	target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+	target_include_directories(${target} PRIVATE ${EXAMPLES_COMMON_DIR})
 	target_link_libraries(${target} PRIVATE librpma::rpma PkgConfig::EXAMPLE_LIBIBVERBS ${EXAMPLE_LIBS})
 endfunction()
 
@@ -69,4 +71,48 @@ function(add_example_pair prefix)
 			COMMON ${PAIR_COMMON}
 			LIBS ${PAIR_LIBS})
 	endforeach()
+endfunction()
+
+# add_example_test([NAME <suffix>] [IPV6] [SERVER <arguments>] [CLIENT <arguments>] [SERVER_SAYS <lines>]
+#	[CLIENT_SAYS <lines>] [SCRIPT <file> [<arguments>]])
+# a test of ctest, example-<folder>[-<suffix>]: server and client run once, with these arguments after address and port, and
+# print exactly these lines; or the script runs them. IPV6: the same over ::1. common/run-example has the rest.
+# add_example_test(MISSING <what the build lacked>): it is skipped, and says why
+function(add_example_test)
+	cmake_parse_arguments(TEST "IPV6" "NAME;MISSING" "SERVER;CLIENT;SERVER_SAYS;CLIENT_SAYS;SCRIPT" ${ARGN})
+	get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+	set(name example-${name})
+	if(TEST_NAME)
+		string(APPEND name -${TEST_NAME})
+	endif()
+	if(TEST_MISSING)
+		add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${TEST_MISSING}")
+		set_tests_properties(${name} PROPERTIES LABELS integration SKIP_REGULAR_EXPRESSION "^SKIPPED")
+		return()
+	endif()
+	set(arguments ${CMAKE_CURRENT_BINARY_DIR})
+	foreach(kind SERVER CLIENT SERVER_SAYS CLIENT_SAYS)
+		string(TOLOWER --${kind} option)
+		string(REPLACE _ - option ${option})
+		foreach(value IN LISTS TEST_${kind})
+			list(APPEND arguments ${option} "${value}")
+		endforeach()
+	endforeach()
+	if(TEST_SCRIPT)
+		list(POP_FRONT TEST_SCRIPT script)
+		list(APPEND arguments --script ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${TEST_SCRIPT})
+	endif()
+
+	set(names ${name})
+	if(TEST_IPV6)
+		list(APPEND names ${name}-ipv6)
+	endif()
+	foreach(test ${names})
+		add_test(NAME ${test} COMMAND ${EXAMPLES_COMMON_DIR}/run-example ${arguments}
+			WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+		set_tests_properties(${test} PROPERTIES LABELS integration TIMEOUT 400 SKIP_RETURN_CODE 77)
+	endforeach()
+	if(TEST_IPV6)
+		set_tests_properties(${name}-ipv6 PROPERTIES ENVIRONMENT EXAMPLE_ADDRESS=::1)
+	endif()
 endfunction()
