@@ -182,9 +182,10 @@ int rpma_peer_get_caps(const struct rpma_peer *peer, uint32_t *caps);
 /*
  * Software device: sets TLS for the connections of this peer, instead of the settings of the environment
  * (softrdma(7)). The three files are in PEM: a certificate, its key, the CA whose certificates are trusted.
- * The other side needs the same kinds of files. Call it before rpma_ep_listen and rpma_conn_req_new, which
- * use the files given last. RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_NOSUPP (the device has no TLS),
- * RPMA_E_PROVIDER (a file cannot be used)
+ * The other side needs the same kinds of files. Call it before rpma_ep_listen and rpma_conn_req_new. A later
+ * call replaces the credentials for all connections that begin after it, also for those of endpoints that
+ * have listened since an earlier call. The files are read in the call. RPMA_E_INVAL, RPMA_E_NOMEM,
+ * RPMA_E_NOSUPP (the device has no TLS), RPMA_E_PROVIDER (a file cannot be used)
  */
 int rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key_file,
 	const char *ca_file);

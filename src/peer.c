@@ -166,14 +166,13 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
-	if (rdma->credentials_new == NULL)
+	if (rdma->credentials_load == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "TLS is for the software device only");
 
-	struct softrdma_credentials *credentials;
-	int errnum = rdma->credentials_new(cert_file, key_file, ca_file, &credentials);
+	int errnum = rdma->credentials_load(cert_file, key_file, ca_file, &peer->credentials);
 	switch (errnum) {
 	case 0:
-		break;
+		return 0;
 	case ENOMEM:
 		return RPMAI_FAIL_NOMEM();
 	case EOPNOTSUPP:
@@ -182,11 +181,6 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 			"the previous line of the log names the file", "credentials for TLS");
 	}
-
-	if (peer->credentials)
-		rdma->credentials_put(peer->credentials);
-	peer->credentials = credentials;
-	return 0;
 }
 
 void

@@ -79,10 +79,11 @@ struct rdma_api {
 	uint64_t (*crc_errors)(struct ibv_qp *qp);
 
 	/*
-	 * Loads TLS credentials from PEM files, for ids that neither listen nor connect yet. The code that
-	 * made the credentials also puts them. NULL if the device has no TLS. errnum.
+	 * Loads TLS credentials from PEM files, for ids that neither listen nor connect yet. If *credentials is
+	 * not NULL, replaces its contents, for connections that begin from then on, also on listening ids. The code
+	 * that made the credentials also puts them. NULL if the device has no TLS. errnum.
 	 */
-	int (*credentials_new)(const char *cert_file, const char *key_file, const char *ca_file,
+	int (*credentials_load)(const char *cert_file, const char *key_file, const char *ca_file,
 		struct softrdma_credentials **credentials);
 	void (*credentials_put)(struct softrdma_credentials *credentials);
 	void (*set_credentials)(struct rdma_cm_id *id, struct softrdma_credentials *credentials);

@@ -36,7 +36,7 @@ static const struct rdma_api rdma_soft = {
 	.pads_private_data = false,
 
 	.is_inherited = softrdma_is_inherited,
-	.credentials_new = softrdma_credentials_new,
+	.credentials_load = softrdma_credentials_load,
 	.credentials_put = softrdma_credentials_put,
 	.set_credentials = softrdma_rdma_set_credentials,
 

@@ -130,10 +130,12 @@ void softrdma_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr
 /*
  * Makes credentials for TLS from files in PEM: a certificate (and those that lead to the CA), its key, and the CA
  * whose certificates are trusted. Both sides need credentials. An id without credentials uses those of the
- * environment. 0, or an errno value (EOPNOTSUPP in a build without TLS); a log line gives the reason.
+ * environment. If *credentials is not NULL, it gets these contents: ids that have it, also those that listen, use them
+ * for each connection that begins from then on. 0, or an errno value (EOPNOTSUPP in a build without TLS), and
+ * *credentials is as it was; a log line gives the reason. Any thread.
  */
 struct softrdma_credentials;
-int softrdma_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
+int softrdma_credentials_load(const char *cert_file, const char *key_file, const char *ca_file,
 	struct softrdma_credentials **credentials);
 /* releases the caller's reference; ids that use the credentials hold their own. credentials may be NULL. */
 void softrdma_credentials_put(struct softrdma_credentials *credentials);

@@ -316,6 +316,35 @@ meeting_initiator(struct role *r)
 	forget(key);
 }
 
+/* the endpoint goes on listening when its peer gets other credentials, and uses those from then on */
+static void
+renewed_target(struct role *r)
+{
+	open_with_tls(r);
+	(void)show(r, &node);
+	role_listen(r);
+	ctl_expect(r, "refused");
+	CHECK_OK(set_tls(r->peer, &suspicious));
+	ctl_put(r, "strangers are trusted");
+	work_target(r);
+}
+
+static void
+renewed_initiator(struct role *r)
+{
+	struct rpma_conn *conn;
+
+	open_with_tls(r);
+	role_listen(r);
+	(void)show(r, &stranger);
+	conn = conn_request(r, NULL, NULL);
+	expect_event(conn, RPMA_CONN_REJECTED);
+	conn_delete(&conn);
+	ctl_put(r, "refused");
+	ctl_expect(r, "strangers are trusted");
+	work_initiator(r);
+}
+
 static const struct meeting certificates = { &node, NULL };
 static const struct meeting same_key = { &has_key, NULL };
 static const struct meeting wrong_certificate = { &node, &stranger };
@@ -335,6 +364,7 @@ static const struct scenario list[] = {
 	{ "tls-key-for-certificate", meeting_target, meeting_initiator, 0, SOFT_ONLY, &key_for_certificate },
 	{ "tls-certificate-for-key", meeting_target, meeting_initiator, 0, SOFT_ONLY, &certificate_for_key },
 	{ "tls-plain-initiator", meeting_target, meeting_initiator, 0, SOFT_ONLY, &plain_initiator },
+	{ "tls-renewed-certificate", renewed_target, renewed_initiator, 0, SOFT_ONLY, NULL },
 	{ "tls-plain-target", meeting_target, meeting_initiator, 0, SOFT_ONLY, &plain_target },
 };
 

@@ -508,12 +508,12 @@ m_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst
 }
 
 static int
-m_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
+m_credentials_load(const char *cert_file, const char *key_file, const char *ca_file,
 	struct softrdma_credentials **credentials)
 {
 	assert_true(cert_file && key_file && ca_file);
-	int ret = errnum("credentials_new");
-	if (ret == 0) {
+	int ret = errnum("credentials_load");
+	if (ret == 0 && *credentials == NULL) {
 		mock.live++;
 		*credentials = (struct softrdma_credentials *)(void *)&mock.credentials;
 	}
@@ -897,7 +897,7 @@ static const struct rdma_api working = {
 	.bind_addr = m_bind_addr,
 	.resolve_addr = m_resolve_addr,
 	.resolve_route = m_resolve_route,
-	.credentials_new = m_credentials_new,
+	.credentials_load = m_credentials_load,
 	.credentials_put = m_credentials_put,
 	.set_credentials = m_set_credentials,
 	.create_qp_ex = m_create_qp_ex,

@@ -80,7 +80,7 @@ credentials(void **state)
 		int errnum, ret;
 	} table[] = { { EACCES, RPMA_E_PROVIDER }, { ENOMEM, RPMA_E_NOMEM }, { EOPNOTSUPP, RPMA_E_NOSUPP } };
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		mock.fail_call = "credentials_new";
+		mock.fail_call = "credentials_load";
 		mock.fail_skip = 0;
 		mock.fail_errno = table[i].errnum;
 		assert_fails(table[i].ret, rpma_peer_set_tls(peer, "cert", "key", "ca"));
@@ -88,7 +88,7 @@ credentials(void **state)
 	}
 	mock.fail_call = NULL;
 
-	/* credentials for objects made from the peer; each reference is released once */
+	/* credentials for objects made from the peer; a second call replaces what they are */
 	struct rpma_ep *ep = NULL;
 	struct rpma_conn_req *req = NULL;
 	assert_ok(rpma_peer_set_tls(peer, "cert", "key", "ca"));
@@ -99,10 +99,11 @@ credentials(void **state)
 	assert_ok(rpma_conn_req_delete(&req));
 	assert_ok(rpma_ep_shutdown(&ep));
 	assert_ok(rpma_peer_delete(&peer));
-	assert_int_equal(mock_count("credentials_put"), 2);
+	assert_int_equal(mock_count("credentials_load"), 5);
+	assert_int_equal(mock_count("credentials_put"), 1);
 
 	/* a device without TLS */
-	mock_rdma.credentials_new = NULL;
+	mock_rdma.credentials_load = NULL;
 	peer = mock_peer();
 	assert_fails(RPMA_E_NOSUPP, rpma_peer_set_tls(peer, "cert", "key", "ca"));
 	assert_ok(rpma_peer_delete(&peer));

@@ -78,9 +78,9 @@ go_on_with_tls(struct softrdma_pending *pending)
 }
 
 static void
-begin_tls(struct softrdma_pending *pending, const struct softrdma_credentials *credentials)
+begin_tls(struct softrdma_pending *pending, struct softrdma_credentials *credentials)
 {
-	int error = softrdma_tls_new(credentials->context, pending->fd, true, &pending->tls);
+	int error = softrdma_credentials_start_tls(credentials, pending->fd, true, &pending->tls);
 	if (error) {
 		fail_by_errno(pending, SOFTRDMA_ACTIVE_NOT_SENT, error);
 		return;
@@ -103,7 +103,7 @@ finish_connecting(struct softrdma_pending *pending)
 	}
 	if (!ops->connected(pending))
 		return;
-	const struct softrdma_credentials *credentials = ops->credentials(pending);
+	struct softrdma_credentials *credentials = ops->credentials(pending);
 	if (credentials)
 		begin_tls(pending, credentials);
 	else

@@ -51,7 +51,7 @@ struct softrdma_active_ops {
 	/* TCP is connected. False: the connection ends here, because the owner has taken the socket */
 	bool (*connected)(struct softrdma_pending *pending);
 	/* for TLS; NULL: plain. Asked when TLS would begin, because an application may set them until then. */
-	const struct softrdma_credentials *(*credentials)(const struct softrdma_pending *pending);
+	struct softrdma_credentials *(*credentials)(const struct softrdma_pending *pending);
 	/* pending.msg is the peer's reply, of any type */
 	void (*replied)(struct softrdma_pending *pending);
 	/* errnum: of NOT_CONNECTED and NOT_SENT, else 0. The owner ends the connection, or connects the socket again. */

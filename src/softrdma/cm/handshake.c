@@ -57,7 +57,7 @@ static struct softrdma_log_limit rejected_by_fault = SOFTRDMA_LOG_LIMIT;
 static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
 static bool connected(struct softrdma_pending *pending);
-static const struct softrdma_credentials *credentials_of_request(const struct softrdma_pending *pending);
+static struct softrdma_credentials *credentials_of_request(const struct softrdma_pending *pending);
 static void replied(struct softrdma_pending *pending);
 static void step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum);
 
@@ -227,7 +227,7 @@ connected(struct softrdma_pending *pending)
 	return true;
 }
 
-static const struct softrdma_credentials *
+static struct softrdma_credentials *
 credentials_of_request(const struct softrdma_pending *pending)
 {
 	const struct softrdma_handshaker *hand = (const struct softrdma_handshaker *)pending;

@@ -35,7 +35,7 @@ struct softrdma_listener {
 	struct softrdma_watched watched; /* first: the progress thread finds the listener by it */
 	const struct softrdma_pending_kind *kind;
 	int fd; /* -1: closed */
-	const struct softrdma_credentials *credentials;
+	struct softrdma_credentials *credentials;
 	void *owner;
 	bool try_again; /* true if connections are left that accept(2) could not take: the ticker tries again */
 	struct softrdma_listener *next, *prev;
@@ -405,8 +405,8 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 	pending->source = source;
 	pending->rank = rank;
 	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
-	const struct softrdma_credentials *credentials = listener->credentials;
-	ret = credentials ? softrdma_tls_new(credentials->context, fd, false, &pending->tls) : 0;
+	struct softrdma_credentials *credentials = listener->credentials;
+	ret = credentials ? softrdma_credentials_start_tls(credentials, fd, false, &pending->tls) : 0;
 	if (ret) {
 		drop(ret);
 		softrdma_pending_end(pending);
@@ -503,7 +503,7 @@ handle_listener(struct softrdma_watched *watched, uint32_t events)
 
 int
 softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
-	const struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr)
+	struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr)
 {
 	struct softrdma_listener *listener = calloc(1, sizeof(*listener));
 	if (listener == NULL)

@@ -101,7 +101,7 @@ void softrdma_pending_not_understood(struct softrdma_pending *pending);
  * the caller's.
  */
 int softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
-	const struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr);
+	struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr);
 /*
  * rejects its connections that are still silent. It may be called while one of its connections makes
  * progress.

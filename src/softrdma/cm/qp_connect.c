@@ -66,7 +66,7 @@ static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);
 static void forget(struct softrdma_pending *pending);
 static bool connected(struct softrdma_pending *pending);
-static const struct softrdma_credentials *credentials_of_attempt(const struct softrdma_pending *pending);
+static struct softrdma_credentials *credentials_of_attempt(const struct softrdma_pending *pending);
 static void replied(struct softrdma_pending *pending);
 static void step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failure, int errnum);
 static void look_at_pauses(uint64_t now_ns);
@@ -315,7 +315,7 @@ connected(struct softrdma_pending *pending)
 	return false;
 }
 
-static const struct softrdma_credentials *
+static struct softrdma_credentials *
 credentials_of_attempt(const struct softrdma_pending *pending)
 {
 	const struct softrdma_qp_attempt *attempt = (const struct softrdma_qp_attempt *)pending;

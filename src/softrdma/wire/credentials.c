@@ -21,10 +21,27 @@
 
 enum variable { CERT, KEY, CA, PSK };
 
-/* the variables when they were last read, and the credentials made from them */
+/* files that cannot be used are tried again after this time, in ns, or when one of them changes */
+#define TRY_AGAIN_NS UINT64_C(10000000000)
+
+/* a file when it was last looked at; after each change of its content or its mode the stamp is another one */
+struct stamp {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec changed;
+};
+
+/* the files that the environment names */
+struct softrdma_credential_files {
+	char *paths[VARIABLES]; /* NULL: the variable is not set */
+	struct stamp stamps[VARIABLES];
+	uint64_t try_again_ns; /* 0: what the files had when they were last read is in use */
+};
+
+/* the credentials of the variables as they were last seen */
 static struct {
 	pthread_mutex_t lock;
-	char *paths[VARIABLES];
 	struct softrdma_credentials *credentials; /* NULL: none are configured, or they could not be read */
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -34,10 +51,6 @@ softrdma_credentials_after_fork(void)
 {
 	softrdma_fork_keep(known.credentials);
 	known.credentials = NULL;
-	for (int i = 0; i < VARIABLES; i++) {
-		softrdma_fork_keep(known.paths[i]);
-		known.paths[i] = NULL;
-	}
 	known.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -132,47 +145,72 @@ read_psk(const char *path, struct softrdma_tls_psk *psk)
 
 /* --- credentials --- */
 
-/* makes credentials that own the context, if ret is 0; 0, ret or ENOMEM */
 static int
-new_credentials(int ret, struct softrdma_tls_context *context, struct softrdma_credentials **credentials)
+context_of_files(const char *cert_file, const char *key_file, const char *ca_file,
+	struct softrdma_tls_context **context)
 {
-	if (ret)
-		return ret;
-	struct softrdma_credentials *made = calloc(1, sizeof(*made));
-	if (made == NULL) {
-		softrdma_tls_context_delete(context);
-		return ENOMEM;
-	}
-	atomic_init(&made->refs, 1);
-	made->context = context;
-	*credentials = made;
-	return 0;
-}
-
-int
-softrdma_credentials_new(const char *cert_file, const char *key_file, const char *ca_file,
-	struct softrdma_credentials **credentials)
-{
-	struct softrdma_tls_context *context = NULL;
 	int ret;
 	FILE *key = open_secret(key_file, &ret);
 	if (key == NULL)
 		return ret;
 	fclose(key);
-	ret = softrdma_tls_context_of_files(cert_file, key_file, ca_file, &context);
-	return new_credentials(ret, context, credentials);
+	return softrdma_tls_context_of_files(cert_file, key_file, ca_file, context);
 }
 
 static int
-credentials_of_psk(const char *path, struct softrdma_credentials **credentials)
+context_of_psk(const char *path, struct softrdma_tls_context **context)
 {
 	struct softrdma_tls_psk psk = { .len = 0 };
-	struct softrdma_tls_context *context = NULL;
 	int ret = read_psk(path, &psk);
 	if (ret == 0)
-		ret = softrdma_tls_context_of_psk(&psk, &context);
+		ret = softrdma_tls_context_of_psk(&psk, context);
 	explicit_bzero(&psk, sizeof(psk));
-	return new_credentials(ret, context, credentials);
+	return ret;
+}
+
+/* makes credentials that own the context and the files; NULL: no memory */
+static struct softrdma_credentials *
+new_credentials(struct softrdma_tls_context *context, struct softrdma_credential_files *files)
+{
+	struct softrdma_credentials *credentials = calloc(1, sizeof(*credentials));
+	if (credentials == NULL)
+		return NULL;
+	atomic_init(&credentials->refs, 1);
+	pthread_mutex_init(&credentials->lock, NULL);
+	credentials->context = context;
+	credentials->files = files;
+	return credentials;
+}
+
+/* the caller holds the lock of the credentials; connections that use the old context keep it */
+static void
+set_context(struct softrdma_credentials *credentials, struct softrdma_tls_context *context)
+{
+	softrdma_tls_context_delete(credentials->context);
+	credentials->context = context;
+}
+
+int
+softrdma_credentials_load(const char *cert_file, const char *key_file, const char *ca_file,
+	struct softrdma_credentials **credentials)
+{
+	struct softrdma_tls_context *context;
+	int ret = context_of_files(cert_file, key_file, ca_file, &context);
+	if (ret)
+		return ret;
+	if (*credentials) {
+		pthread_mutex_lock(&(*credentials)->lock);
+		set_context(*credentials, context);
+		pthread_mutex_unlock(&(*credentials)->lock);
+		return 0;
+	}
+	struct softrdma_credentials *made = new_credentials(context, NULL);
+	if (made == NULL) {
+		softrdma_tls_context_delete(context);
+		return ENOMEM;
+	}
+	*credentials = made;
+	return 0;
 }
 
 struct softrdma_credentials *
@@ -183,13 +221,95 @@ softrdma_credentials_get(struct softrdma_credentials *credentials)
 	return credentials;
 }
 
+static void
+delete_files(struct softrdma_credential_files *files)
+{
+	if (files == NULL)
+		return;
+	for (int i = 0; i < VARIABLES; i++)
+		free(files->paths[i]);
+	free(files);
+}
+
 void
 softrdma_credentials_put(struct softrdma_credentials *credentials)
 {
 	if (credentials == NULL || atomic_fetch_sub(&credentials->refs, 1) > 1)
 		return;
 	softrdma_tls_context_delete(credentials->context);
+	delete_files(credentials->files);
+	pthread_mutex_destroy(&credentials->lock);
 	free(credentials);
+}
+
+/* --- files that change --- */
+
+/* true if the file is another one than the stamp says; a file that is not there counts as unchanged */
+static bool
+update_stamp(const char *path, struct stamp *stamp)
+{
+	struct stat st;
+	if (path == NULL || stat(path, &st) != 0)
+		return false;
+	const struct stamp now = { .dev = st.st_dev,
+		.ino = st.st_ino,
+		.size = st.st_size,
+		.changed = st.st_ctim };
+	bool same = now.dev == stamp->dev && now.ino == stamp->ino && now.size == stamp->size &&
+		now.changed.tv_sec == stamp->changed.tv_sec && now.changed.tv_nsec == stamp->changed.tv_nsec;
+	*stamp = now;
+	return !same;
+}
+
+/* 0, or an errno value; a log line gives the reason */
+static int
+read_files(struct softrdma_credential_files *files, struct softrdma_tls_context **context)
+{
+	/* before the files are read: a change in between is seen at the next look */
+	for (int i = 0; i < VARIABLES; i++)
+		update_stamp(files->paths[i], &files->stamps[i]);
+	if (files->paths[PSK])
+		return context_of_psk(files->paths[PSK], context);
+	return context_of_files(files->paths[CERT], files->paths[KEY], files->paths[CA], context);
+}
+
+/*
+ * Reads the files again if one of them has changed. A certificate and its key are two files, so for a moment
+ * they may not belong together: until all files can be used, what was read before stays. The caller holds the
+ * lock of the credentials.
+ */
+static void
+follow_files(struct softrdma_credentials *credentials)
+{
+	struct softrdma_credential_files *files = credentials->files;
+	if (files == NULL)
+		return;
+	bool changed = files->try_again_ns && softrdma_now_ns() >= files->try_again_ns;
+	for (int i = 0; i < VARIABLES; i++)
+		changed = update_stamp(files->paths[i], &files->stamps[i]) || changed;
+	if (!changed)
+		return;
+	struct softrdma_tls_context *context;
+	if (read_files(files, &context)) {
+		files->try_again_ns = softrdma_now_ns() + TRY_AGAIN_NS;
+		SOFTRDMA_LOG(WARNING,
+			"TLS: files have changed and cannot be used: new connections use what was read before");
+		return;
+	}
+	files->try_again_ns = 0;
+	set_context(credentials, context);
+	SOFTRDMA_LOG(NOTICE, "TLS: files have changed: new connections use what is in them now");
+}
+
+int
+softrdma_credentials_start_tls(struct softrdma_credentials *credentials, int fd, bool active,
+	struct softrdma_tls **tls)
+{
+	pthread_mutex_lock(&credentials->lock);
+	follow_files(credentials);
+	int ret = softrdma_tls_new(credentials->context, fd, active, tls);
+	pthread_mutex_unlock(&credentials->lock);
+	return ret;
 }
 
 /* --- the environment --- */
@@ -242,33 +362,41 @@ keep_copy(char **copy, const char *text)
 	return *copy != NULL;
 }
 
-/* the caller holds the lock, and known is empty; 0 or an errno value */
+/* makes credentials of the files; 0 or an errno value */
 static int
-read_files(const char *const paths[static VARIABLES])
+credentials_of(const char *const paths[static VARIABLES], struct softrdma_credentials **credentials)
 {
-	int ret = check_variables(paths);
-	if (ret)
-		return ret;
+	struct softrdma_credential_files *files = calloc(1, sizeof(*files));
+	if (files == NULL)
+		return ENOMEM;
+	int ret = ENOMEM;
 	for (int i = 0; i < VARIABLES; i++) {
-		if (paths[i] && !keep_copy(&known.paths[i], paths[i]))
-			return ENOMEM;
+		if (paths[i] && !keep_copy(&files->paths[i], paths[i]))
+			goto err_delete_files;
 	}
-	if (paths[PSK])
-		return credentials_of_psk(paths[PSK], &known.credentials);
-	if (paths[CERT])
-		return softrdma_credentials_new(paths[CERT], paths[KEY], paths[CA], &known.credentials);
-	return 0;
+	struct softrdma_tls_context *context;
+	ret = read_files(files, &context);
+	if (ret)
+		goto err_delete_files;
+	*credentials = new_credentials(context, files);
+	if (*credentials)
+		return 0;
+	ret = ENOMEM;
+	softrdma_tls_context_delete(context);
+err_delete_files:
+	delete_files(files);
+	return ret;
 }
 
-static void
-forget(void)
+/* true if the known credentials, or the lack of them, are those of the variables */
+static bool
+are_known(const char *const paths[static VARIABLES])
 {
-	softrdma_credentials_put(known.credentials);
-	known.credentials = NULL;
 	for (int i = 0; i < VARIABLES; i++) {
-		free(known.paths[i]);
-		known.paths[i] = NULL;
+		if (!same(paths[i], known.credentials ? known.credentials->files->paths[i] : NULL))
+			return false;
 	}
+	return true;
 }
 
 int
@@ -281,18 +409,19 @@ softrdma_credentials_of_environment(struct softrdma_credentials **credentials)
 		[PSK] = secure_getenv("SOFTRDMA_TLS_PSK"),
 	};
 	int ret = 0;
-	bool unchanged = true;
-	pthread_mutex_lock(&known.lock);
+	bool any = false;
 	for (int i = 0; i < VARIABLES; i++) {
 		if (paths[i] && *paths[i] == '\0')
 			paths[i] = NULL;
-		unchanged = unchanged && same(paths[i], known.paths[i]);
+		any = any || paths[i];
 	}
-	if (!unchanged) {
-		forget();
-		ret = read_files(paths);
-		if (ret)
-			forget(); /* so that the next call tries again */
+	pthread_mutex_lock(&known.lock);
+	if (!are_known(paths)) {
+		softrdma_credentials_put(known.credentials);
+		known.credentials = NULL; /* if what follows fails, the next call tries again */
+		ret = check_variables(paths);
+		if (ret == 0 && any)
+			ret = credentials_of(paths, &known.credentials);
 	}
 	*credentials = softrdma_credentials_get(known.credentials);
 	pthread_mutex_unlock(&known.lock);

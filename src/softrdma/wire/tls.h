@@ -27,7 +27,7 @@
 
 struct softrdma_tls; /* of one connection */
 struct softrdma_stream;
-struct softrdma_tls_context; /* shared by connections with the same credentials; any thread */
+struct softrdma_tls_context; /* shared by connections with the same credentials, which keep it; any thread */
 
 /* a pre-shared key and its name */
 struct softrdma_tls_psk {

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +27,14 @@
 #define FIRST_OF_CM_MSG 'S'
 
 struct softrdma_tls_context {
+	atomic_uint refs; /* of its maker and of connections, whose handshakes look at the key */
 	SSL_CTX *ctx;
 	struct softrdma_tls_psk psk; /* if the context is not for certificates */
 };
 
 struct softrdma_tls {
 	struct softrdma_stream stream; /* first */
+	struct softrdma_tls_context *context;
 	SSL *ssl;
 	int fd;
 	bool heard;            /* the first byte has arrived */
@@ -233,6 +236,7 @@ new_context(struct softrdma_tls_context **context_ptr)
 		free(context);
 		return ENOMEM;
 	}
+	atomic_init(&context->refs, 1);
 	context->ctx = ctx;
 	SSL_CTX_set_app_data(ctx, context);
 	SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
@@ -356,6 +360,8 @@ softrdma_tls_context_of_psk(const struct softrdma_tls_psk *psk, struct softrdma_
 void
 softrdma_tls_context_delete(struct softrdma_tls_context *context)
 {
+	if (atomic_fetch_sub(&context->refs, 1) > 1)
+		return;
 	SSL_CTX_free(context->ctx);
 	explicit_bzero(&context->psk, sizeof(context->psk));
 	free(context);
@@ -369,6 +375,8 @@ softrdma_tls_new(struct softrdma_tls_context *context, int fd, bool active, stru
 	struct softrdma_tls *tls = calloc(1, sizeof(*tls));
 	if (tls == NULL)
 		return ENOMEM;
+	atomic_fetch_add(&context->refs, 1);
+	tls->context = context;
 	tls->fd = fd;
 	tls->wakes_at = 1;
 	tls->why = "";
@@ -399,6 +407,7 @@ softrdma_tls_delete(struct softrdma_tls *tls)
 	if (tls == NULL)
 		return;
 	SSL_free(tls->ssl);
+	softrdma_tls_context_delete(tls->context);
 	explicit_bzero(tls->record, sizeof(tls->record));
 	free(tls);
 }

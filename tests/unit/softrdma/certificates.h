@@ -130,6 +130,20 @@ certificates_fini(void)
 	assert_int_equal(system(command), 0); /* the test chose the name, so it needs no quoting */
 }
 
+/* puts a copy of one file in the place of another, at once, as programs that renew certificates do */
+static inline void
+replace_file(const char *from, const char *to, const char *suffix)
+{
+	char bytes[4096];
+	FILE *file = fopen(file_path(from, suffix), "r");
+	assert_non_null(file);
+	size_t len = fread(bytes, 1, sizeof(bytes), file);
+	assert_true(feof(file));
+	fclose(file);
+	write_file("next", 0600, bytes, len);
+	assert_int_equal(rename(file_path("next", ""), file_path(to, suffix)), 0);
+}
+
 /* sets the certificate and key that the process uses from here on, and the CA that it trusts; NULL: none */
 static inline void
 use_certificates(const char *cert, const char *key, const char *ca)

@@ -7,6 +7,7 @@
 
 #include "certificates.h"
 #include "softrdma/wire/credentials.h"
+#include "softrdma/wire/tls.h"
 
 static int
 look(struct softrdma_credentials **credentials)
@@ -205,15 +206,138 @@ test_psk(void **state)
 	expect_refused(ENOENT, "cannot be read: No such file or directory");
 }
 
+/* looks at the files as the next connection does; true if it begins with other contents than the one before */
+static bool
+is_renewed(struct softrdma_credentials *credentials)
+{
+	const struct softrdma_tls_context *before = credentials->context;
+	struct softrdma_tls *tls;
+	log_clear();
+	assert_int_equal(softrdma_credentials_start_tls(credentials, 0, true, &tls), 0);
+	softrdma_tls_delete(tls);
+	return credentials->context != before;
+}
+
+static void
+expect_renewed(struct softrdma_credentials *credentials)
+{
+	assert_true(is_renewed(credentials));
+	assert_true(log_has("new connections use what is in them now"));
+	assert_false(is_renewed(credentials));
+	assert_int_equal(log_worst, 0);
+}
+
+/* a line says it once, and not at each connection */
+static void
+expect_unusable(struct softrdma_credentials *credentials, const char *why)
+{
+	assert_false(is_renewed(credentials));
+	assert_true(log_has(why));
+	assert_true(log_has("new connections use what was read before"));
+	assert_false(is_renewed(credentials));
+	assert_int_equal(log_worst, 0);
+}
+
+static void
+test_renewed(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials, *again;
+	replace_file("node", "renewed", ".pem");
+	replace_file("node", "renewed", ".key");
+	use_certificates("renewed", "renewed", "ca");
+	assert_int_equal(look(&credentials), 0);
+	assert_false(is_renewed(credentials));
+
+	/* between the two files */
+	replace_file("stranger", "renewed", ".pem");
+	expect_unusable(credentials, "no key of the certificate in");
+	replace_file("stranger", "renewed", ".key");
+	expect_renewed(credentials);
+
+	assert_int_equal(chmod(file_path("renewed", ".key"), 0604), 0);
+	expect_unusable(credentials, "is a secret, and everybody may use it");
+	assert_int_equal(chmod(file_path("renewed", ".key"), 0600), 0);
+	expect_renewed(credentials);
+
+	/* what was read stays, as without the look */
+	assert_int_equal(unlink(file_path("renewed", ".key")), 0);
+	assert_false(is_renewed(credentials));
+	assert_int_equal(log_worst, 0);
+	assert_int_equal(look(&again), 0);
+	assert_ptr_equal(credentials, again);
+	softrdma_credentials_put(again);
+
+	/* under other variables, connections of the old ones still follow their files */
+	use_psk("psk");
+	assert_int_equal(look(&again), 0);
+	assert_ptr_not_equal(credentials, again);
+	replace_file("node", "renewed", ".pem");
+	replace_file("node", "renewed", ".key");
+	expect_renewed(credentials);
+	assert_false(is_renewed(again));
+	softrdma_credentials_put(credentials);
+	softrdma_credentials_put(again);
+}
+
+static void
+test_renewed_psk(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials;
+	replace_file("psk", "renewed-psk", "");
+	use_psk("renewed-psk");
+	assert_int_equal(look(&credentials), 0);
+	assert_false(is_renewed(credentials));
+	write_file("renewed-psk", 0600, "cluster:", 8);
+	expect_unusable(credentials, "is not one line identity:key");
+	replace_file("other-psk", "renewed-psk", "");
+	expect_renewed(credentials);
+	/* the context of a connection that goes on is not freed with it */
+	struct softrdma_tls *tls;
+	assert_int_equal(softrdma_credentials_start_tls(credentials, 0, true, &tls), 0);
+	replace_file("psk", "renewed-psk", "");
+	expect_renewed(credentials);
+	softrdma_credentials_put(credentials);
+	use_certificates(NULL, NULL, NULL);
+	assert_int_equal(look(&credentials), 0);
+	softrdma_tls_delete(tls);
+}
+
+/* those of a program change by a call, and not with the files, which may be gone by then */
+static void
+test_loaded_again(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials = NULL;
+	replace_file("node", "given", ".pem");
+	replace_file("node", "given", ".key");
+	const char *cert = file_path("given", ".pem"), *key = file_path("given", ".key");
+	const char *ca = file_path("ca", ".pem");
+	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), 0);
+	replace_file("stranger", "given", ".pem");
+	assert_false(is_renewed(credentials));
+	assert_int_equal(log_worst, 0);
+	struct softrdma_credentials *same = credentials;
+	const struct softrdma_tls_context *before = credentials->context;
+	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), EINVAL);
+	assert_ptr_equal(credentials->context, before);
+	replace_file("stranger", "given", ".key");
+	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), 0);
+	assert_ptr_equal(credentials, same);
+	assert_ptr_not_equal(credentials->context, before);
+	softrdma_credentials_put(credentials);
+}
+
 static void
 test_no_memory(void **state)
 {
 	(void)state;
 	struct softrdma_credentials *credentials;
 	for (int psk = 0; psk < 2; psk++) {
-		const char *calls[] = { "malloc", "calloc", "calloc" };
-		const unsigned skip[] = { 0, 0, 1 };
-		for (int i = 0; i < 3; i++) {
+		const char *calls[] = { "malloc", "calloc", "calloc", "calloc" };
+		const unsigned skip[] = { 0, 0, 1, 2 };
+		for (int i = 0; i < 4; i++) {
 			use_certificates(NULL, NULL, NULL);
 			assert_int_equal(look(&credentials), 0);
 			if (psk)
@@ -254,6 +378,9 @@ main(void)
 		device_test(test_open_secrets),
 		device_test(test_passphrase),
 		device_test(test_psk),
+		device_test(test_renewed),
+		device_test(test_renewed_psk),
+		device_test(test_loaded_again),
 		device_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, setup_files, teardown_files);

@@ -198,6 +198,25 @@ same_psk(void)
 	use_psk("psk");
 }
 
+/* a connection that has begun keeps its credentials, when the side has others by now, or none */
+static void
+test_credentials_end_first(void **state)
+{
+	(void)state;
+	struct ends e;
+	struct softrdma_credentials *none;
+	ends_init(&e, same_psk, same_psk);
+	softrdma_credentials_put(e.active.credentials);
+	softrdma_credentials_put(e.passive.credentials);
+	e.active.credentials = e.passive.credentials = NULL;
+	use_certificates(NULL, NULL, NULL);
+	assert_int_equal(softrdma_credentials_of_environment(&none), 0);
+	assert_null(none);
+	ends_agree(&e);
+	expect_both_ways(&e);
+	ends_fini(&e);
+}
+
 static void
 other_psk(void)
 {
@@ -1422,13 +1441,72 @@ test_warning(void **state)
 	use_certificates(NULL, NULL, NULL);
 }
 
+/* a client with a certificate that the listener trusts from now on; the test answers its request */
+static void
+expect_welcome(const struct listener *l)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l->addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	struct rdma_cm_id *request = expect_event(l->channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(softrdma_rdma_reject(request, NULL, 0), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_CONSUMER);
+	destroy(request);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
+static void
+expect_unwelcome(const struct listener *l)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_active(channel, &l->addr);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, -EPROTO);
+	expect_no_event(l->channel);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+}
+
+/* a listener goes by what its files have when a client comes, and a connection that is there goes on */
+static void
+test_renewed(void **state)
+{
+	(void)state;
+	struct listener l;
+	replace_file("ca", "trusted", ".pem");
+	use_certificates("node", "node", "trusted");
+	listener_init(&l);
+	node();
+	expect_welcome(&l);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *waiting = new_active(channel, &l.addr);
+	assert_int_equal(softrdma_rdma_connect(waiting, NULL), 0);
+	struct rdma_cm_id *request = expect_event(l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	stranger();
+	expect_unwelcome(&l);
+	replace_file("other-ca", "trusted", ".pem");
+	expect_welcome(&l);
+	node();
+	expect_unwelcome(&l);
+
+	assert_int_equal(softrdma_rdma_reject(request, NULL, 0), 0);
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_CONSUMER);
+	destroy(request);
+	destroy(waiting);
+	softrdma_rdma_destroy_event_channel(channel);
+	listener_fini(&l);
+	use_certificates(NULL, NULL, NULL);
+}
+
 /* an id's own credentials have priority over the environment */
 static void
 test_of_an_id(void **state)
 {
 	(void)state;
-	struct softrdma_credentials *credentials;
-	assert_int_equal(softrdma_credentials_new(file_path("node", ".pem"), file_path("node", ".key"),
+	struct softrdma_credentials *credentials = NULL;
+	assert_int_equal(softrdma_credentials_load(file_path("node", ".pem"), file_path("node", ".key"),
 				 file_path("ca", ".pem"), &credentials),
 		0);
 	struct listener l;
@@ -1884,6 +1962,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_trusted),
+		device_test(test_credentials_end_first),
 		device_test(test_psk),
 		device_test(test_not_trusted),
 		device_test(test_cut),
@@ -1908,6 +1987,7 @@ main(void)
 		device_test(test_end_without_room),
 		device_test(test_rejected),
 		device_test(test_bad_settings),
+		device_test(test_renewed),
 		device_test(test_of_an_id),
 		device_test(test_warning),
 		device_test(test_hostile),
