@@ -119,7 +119,8 @@ local function box_table(tbl)
   for _, body in ipairs(tbl.bodies) do
     for _, row in ipairs(body.body) do
       for i, cell in ipairs(cells_of(row)) do
-        if i > 1 and labels[i] and labels[i] ~= '' then
+        -- the second of two columns explains itself
+        if #labels > 2 and labels[i] and labels[i] ~= '' then
           cell.attr.attributes['data-label'] = labels[i]
         end
         if #pandoc.utils.stringify(cell.contents) > LONG_CELL then
