@@ -25,7 +25,7 @@ test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
-analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind)
+analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
 # to make the project's own packages, in a system of their own
 packaging_packages=(dpkg-dev lintian mmdebstrap)
