@@ -282,7 +282,7 @@ tsan_ctest()
 tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
 tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
 tsan_first='^(unit|regress|conformance-(one|threads))'
-tsan_rest='^(conformance-tls$|tools/perf-local|surface-threads)'
+tsan_rest='^(conformance-tls$|tools/perf-(local|network)|surface-threads)'
 tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
 
 # run_tsan <more of its name> <regular expression of its tests> <ctest arguments...>

@@ -11,6 +11,11 @@ cd "$OLDPWD"
 . "$here/common.sh"
 perf=$1 false_server=$2
 
+# servers are killed, so their status does not tell what a sanitizer has found
+for name in ASAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS; do
+	export "$name=${!name:+${!name}:}log_path=$work/sanitizer"
+done
+
 # serve <address> [option...]: starts a server; sets $server and $port
 serve()
 {
@@ -261,3 +266,9 @@ expect 1 "listening on 127.0.0.1 port $port" "$perf" server 127.0.0.1 --port "$p
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
 expect 1 "no server can be reached" "$perf" client 127.0.0.1 --port "$port"
+
+reports=("$work"/sanitizer.*)
+[[ ! -e ${reports[0]} ]] || {
+	cat "${reports[@]}"
+	fail "a sanitizer has found something"
+}

@@ -55,31 +55,34 @@ static bool
 open_draft(struct draft *draft, const char *path, const struct stat *st, char why[static WHY_MAX])
 {
 	const bool exists = st->st_mode != 0;
-	*draft = (struct draft){ .fd = -1, .target = exists ? realpath(path, NULL) : strdup(path) };
-	if (draft->target == NULL) {
+	char *target = exists ? realpath(path, NULL) : strdup(path), *name = NULL;
+	if (target == NULL) {
 		why_say(why, "%s: %m", path);
 		return false;
 	}
-	if (asprintf(&draft->path, "%s.%d.new", draft->target, getpid()) < 0) {
-		draft->path = NULL;
+	if (asprintf(&name, "%s.%d.new", target, getpid()) < 0) {
+		name = NULL;
 		why_say(why, "out of memory");
-		goto err_close;
+		goto err_free;
 	}
-	draft->fd = open(draft->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (draft->fd < 0) {
-		why_say(why, "%s cannot be written: making %s: %m", path, draft->path);
-		free(draft->path); /* a file of that name is not ours */
-		draft->path = NULL;
-		goto err_close;
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		why_say(why, "%s cannot be written: no new file can be made in its folder: %m", path);
+		goto err_free;
 	}
-	if (exists && fchmod(draft->fd, st->st_mode & 0777)) {
-		why_say(why, "%s cannot be written: the mode of %s: %m", path, draft->path);
-		goto err_close;
+	if (exists && fchmod(fd, st->st_mode & 0777)) {
+		why_say(why, "%s cannot be written: the mode of the new file: %m", path);
+		goto err_remove;
 	}
+	*draft = (struct draft){ fd, target, name };
 	return true;
 
-err_close:
-	close_draft(draft);
+err_remove:
+	close(fd);
+	(void)unlink(name);
+err_free:
+	free(name);
+	free(target);
 	return false;
 }
 

@@ -37,7 +37,7 @@ report_table(const struct results *results)
 	print_head(results);
 	printf("%-24s %6s %11s %8s | %-58s | %s\n", "", "", "", "", "latency in us", "CPU us/op");
 	printf("%-24s %6s %11s %8s | %9s %8s %8s %8s %9s %11s | %8s %8s\n", "operation", "size", "ops/s",
-		"MB/s", "p50", "p90", "p99", "p99.9", "max", "of", "here", "target");
+		"MB/s", "p50", "p90", "p99", "p99.9", "max", "latencies", "here", "target");
 	for (int i = 0; i < results->count; i++) {
 		const struct result *r = &results->list[i];
 		char op[CONTROL_TEXT_MAX], size[SIZE_TEXT_MAX];
