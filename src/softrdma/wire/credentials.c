@@ -194,7 +194,7 @@ int
 softrdma_credentials_load(const char *cert_file, const char *key_file, const char *ca_file,
 	struct softrdma_credentials **credentials)
 {
-	struct softrdma_tls_context *context;
+	struct softrdma_tls_context *context = NULL;
 	int ret = context_of_files(cert_file, key_file, ca_file, &context);
 	if (ret)
 		return ret;
@@ -289,7 +289,7 @@ follow_files(struct softrdma_credentials *credentials)
 		changed = update_stamp(files->paths[i], &files->stamps[i]) || changed;
 	if (!changed)
 		return;
-	struct softrdma_tls_context *context;
+	struct softrdma_tls_context *context = NULL;
 	if (read_files(files, &context)) {
 		files->try_again_ns = softrdma_now_ns() + TRY_AGAIN_NS;
 		SOFTRDMA_LOG(WARNING,
@@ -374,7 +374,7 @@ credentials_of(const char *const paths[static VARIABLES], struct softrdma_creden
 		if (paths[i] && !keep_copy(&files->paths[i], paths[i]))
 			goto err_delete_files;
 	}
-	struct softrdma_tls_context *context;
+	struct softrdma_tls_context *context = NULL;
 	ret = read_files(files, &context);
 	if (ret)
 		goto err_delete_files;
