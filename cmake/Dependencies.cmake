@@ -14,11 +14,26 @@ find_package(Threads REQUIRED)
 # rdma-core numbers its libraries 1.<abi>.<release>: 44 is Debian 12's
 pkg_check_modules(LIBIBVERBS IMPORTED_TARGET libibverbs>=1.14.44)
 pkg_check_modules(LIBRDMACM IMPORTED_TARGET librdmacm>=1.3.44)
-pkg_check_modules(LIBPMEM2 IMPORTED_TARGET libpmem2)
-if(NOT LIBIBVERBS_FOUND OR NOT LIBRDMACM_FOUND OR NOT LIBPMEM2_FOUND)
+if(NOT LIBIBVERBS_FOUND OR NOT LIBRDMACM_FOUND)
 	message(FATAL_ERROR "A library is missing, or too old (see above). On Debian or Ubuntu:\n"
-		"  apt-get install libibverbs-dev librdmacm-dev libpmem2-dev\n"
-		"elsewhere: rdma-core 44 or later and libpmem2, with what is needed to build with them.")
+		"  apt-get install libibverbs-dev librdmacm-dev\n"
+		"elsewhere: rdma-core 44 or later, with what is needed to build with it.")
+endif()
+
+# Writes back the processor's caches, for mappings with MAP_SYNC and DAX devices. A build loses that only by an explicit
+# choice, because such memory then cannot be made durable.
+option(WITH_PMEM "durability of MAP_SYNC mappings and DAX devices, with libpmem2" ON)
+set(HAVE_PMEM2 OFF)
+set(PMEM_LIBS)
+if(WITH_PMEM)
+	pkg_check_modules(LIBPMEM2 IMPORTED_TARGET libpmem2)
+	if(NOT LIBPMEM2_FOUND)
+		message(FATAL_ERROR "libpmem2 is missing. On Debian or Ubuntu:\n"
+			"  apt-get install libpmem2-dev\n"
+			"Without it: -DWITH_PMEM=OFF. Then mappings with MAP_SYNC and DAX devices are refused for persistence.")
+	endif()
+	set(HAVE_PMEM2 ON)
+	set(PMEM_LIBS PkgConfig::LIBPMEM2)
 endif()
 
 # encryption and authentication of the software device; without it whoever asks for these is refused

@@ -111,6 +111,10 @@ file(WRITE ${PROJECT_BINARY_DIR}/deb/softrdma/shlibs
 set(CPACK_DEBIAN_LIBSOFTRDMA0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/softrdma/shlibs
 	${PROJECT_BINARY_DIR}/deb/triggers)
 # the static library needs what the shared one has with it
+if(HAVE_PMEM2)
+	set(deb_pmem_dev ", libpmem2-dev")
+	set(rpm_pmem_dev ", libpmem2-devel")
+endif()
 if(HAVE_OPENSSL)
 	set(deb_tls_dev ", libssl-dev")
 	set(rpm_tls_dev ", openssl-devel")
@@ -120,7 +124,7 @@ if(HAVE_ISAL)
 	set(rpm_crc_dev ", pkgconfig(libisal)")
 endif()
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_DEPENDS
-	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev, libpmem2-dev${deb_tls_dev}${deb_crc_dev}")
+	"librpma0 (= ${deb_version}), libibverbs-dev, librdmacm-dev${deb_pmem_dev}${deb_tls_dev}${deb_crc_dev}")
 set(CPACK_DEBIAN_LIBRPMA-DEV_PACKAGE_SUGGESTS "librpma-doc")
 set(CPACK_DEBIAN_LIBRPMA-DOC_PACKAGE_ARCHITECTURE all)
 # where programs are packed dpkg-shlibdeps looks for the library, on a machine that may have none, or that of the original:
@@ -151,7 +155,7 @@ set(CPACK_RPM_LIBRPMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ld
 set(CPACK_RPM_LIBSOFTRDMA0_POST_INSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBSOFTRDMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmake/ldconfig.sh)
 set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
-	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel, libpmem2-devel${rpm_tls_dev}${rpm_crc_dev}")
+	"librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel${rpm_pmem_dev}${rpm_tls_dev}${rpm_crc_dev}")
 set(CPACK_RPM_LIBRPMA-UTILS_PACKAGE_REQUIRES "librpma = ${PROJECT_VERSION}-${LIBRPMA_PACKAGE_REVISION}")
 set(CPACK_RPM_LIBRPMA-DOC_PACKAGE_ARCHITECTURE noarch)
 # folders that packages of the system own

@@ -15,7 +15,6 @@ set(SOFTRDMA_SOURCES
 	softrdma/wire/wire.c
 	softrdma/persist/mapping.c
 	softrdma/persist/persist.c
-	softrdma/persist/persist_dax.c
 	softrdma/persist/persist_description.c
 	softrdma/persist/persist_file.c
 	softrdma/persist/persist_find.c
@@ -69,6 +68,11 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/qp_listener.c
 	softrdma/cm/qp_connect.c
 )
+if(HAVE_PMEM2)
+	list(APPEND SOFTRDMA_SOURCES softrdma/persist/persist_dax.c)
+else()
+	list(APPEND SOFTRDMA_SOURCES softrdma/persist/persist_dax_none.c)
+endif()
 if(HAVE_ISAL)
 	list(APPEND SOFTRDMA_SOURCES softrdma/wire/crc_isal.c)
 else()

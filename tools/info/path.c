@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libpmem2.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "file_map.h"
 #include "info.h"
 
 #define PROBE_SIZE ((off_t)2 << 20) /* a huge page: the largest alignment of a device or file system on DAX */
@@ -21,8 +21,7 @@
 struct probe {
 	int fd;
 	char *created;
-	struct pmem2_source *source;
-	struct pmem2_map *map;
+	struct file_map map;
 };
 
 /*
@@ -132,38 +131,24 @@ probe_open(struct probe *probe, struct info_path *path)
 static bool
 probe_map(struct probe *probe, struct info_path *path)
 {
-	struct pmem2_config *config = NULL;
-	bool good = pmem2_config_new(&config) == 0 &&
-		pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE) == 0 &&
-		pmem2_source_from_fd(&probe->source, probe->fd) == 0 &&
-		pmem2_map_new(&probe->map, config, probe->source) == 0;
-	if (!good)
-		snprintf(path->why_not, sizeof(path->why_not), "libpmem2 cannot map it: %.400s",
-			pmem2_errormsg());
-	pmem2_config_delete(&config);
-	if (!good)
+	static const enum info_granularity granularities[] = {
+		[FILE_GRANULARITY_BYTE] = GRANULARITY_BYTE,
+		[FILE_GRANULARITY_CACHE_LINE] = GRANULARITY_CACHE_LINE,
+		[FILE_GRANULARITY_PAGE] = GRANULARITY_PAGE,
+	};
+	char reason[401];
+	if (!file_map_open(&probe->map, probe->fd, 0, reason, sizeof(reason))) {
+		snprintf(path->why_not, sizeof(path->why_not), "it cannot be mapped: %s", reason);
 		return false;
-
-	switch (pmem2_map_get_store_granularity(probe->map)) {
-	case PMEM2_GRANULARITY_BYTE:
-		path->granularity = GRANULARITY_BYTE;
-		break;
-	case PMEM2_GRANULARITY_CACHE_LINE:
-		path->granularity = GRANULARITY_CACHE_LINE;
-		break;
-	default:
-		path->granularity = GRANULARITY_PAGE;
 	}
+	path->granularity = granularities[probe->map.granularity];
 	return true;
 }
 
 static void
 probe_close(struct probe *probe)
 {
-	if (probe->map)
-		(void)pmem2_map_delete(&probe->map);
-	if (probe->source)
-		(void)pmem2_source_delete(&probe->source);
+	file_map_close(&probe->map);
 	if (probe->fd >= 0)
 		close(probe->fd);
 	if (probe->created) {
@@ -200,10 +185,10 @@ try_flush(const struct probe *probe, const struct info_device *device, bool *can
 		return;
 	}
 	/* one page is enough for the test and fits into small limits */
-	size_t size = pmem2_map_get_size(probe->map);
+	size_t size = probe->map.size;
 	size = size < 4096 ? size : 4096;
 	if (rpma_peer_new(device->context, &peer) ||
-		rpma_mr_reg(peer, pmem2_map_get_address(probe->map), size,
+		rpma_mr_reg(peer, probe->map.ptr, size,
 			RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC |
 				RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT,
 			&mr))

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libpmem2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,41 +69,21 @@ open_file(struct memory *memory, const char *where, bool overwrite, size_t size,
 			   : why_say(why, "%zu bytes of %s: %s", size, memory->created, strerror(errnum));
 }
 
-/* libpmem2 maps each kind as it needs: with MAP_SYNC, aligned, a device DAX */
 static bool
 map_file(struct memory *memory, const char *where, size_t size, char why[static WHY_MAX])
 {
-	struct pmem2_config *config = NULL;
-	size_t length = 0;
-	bool good = pmem2_config_new(&config) == 0 &&
-		pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE) == 0 &&
-		pmem2_source_from_fd(&memory->source, memory->fd) == 0 &&
-		pmem2_source_size(memory->source, &length) == 0;
-	if (good && length < size) {
-		why_say(why, "%s has %zu bytes, and %zu are needed", where, length, size);
-		pmem2_config_delete(&config);
-		return false;
-	}
-	good = good && pmem2_map_new(&memory->map, config, memory->source) == 0;
-	if (!good)
-		why_say(why, "mapping %s: %s", where, pmem2_errormsg());
-	pmem2_config_delete(&config);
-	if (!good)
-		return false;
-
-	memory->ptr = pmem2_map_get_address(memory->map);
+	static const char *const names[] = {
+		[FILE_GRANULARITY_BYTE] = "byte",
+		[FILE_GRANULARITY_CACHE_LINE] = "cache line",
+		[FILE_GRANULARITY_PAGE] = "page",
+	};
+	char reason[WHY_MAX];
+	if (!file_map_open(&memory->map, memory->fd, size, reason, sizeof(reason)))
+		return why_say(why, "mapping %s: %s", where, reason);
+	memory->ptr = memory->map.ptr;
 	memory->size = size;
 	memory->is_file = true;
-	switch (pmem2_map_get_store_granularity(memory->map)) {
-	case PMEM2_GRANULARITY_BYTE:
-		memory->granularity = "byte";
-		break;
-	case PMEM2_GRANULARITY_CACHE_LINE:
-		memory->granularity = "cache line";
-		break;
-	default:
-		memory->granularity = "page";
-	}
+	memory->granularity = names[memory->map.granularity];
 	return true;
 }
 
@@ -128,12 +107,10 @@ memory_open(struct memory *memory, const char *where, bool overwrite, size_t siz
 void
 memory_close(struct memory *memory)
 {
-	if (memory->map)
-		(void)pmem2_map_delete(&memory->map);
+	if (memory->map.ptr)
+		file_map_close(&memory->map);
 	else if (memory->ptr)
 		munmap(memory->ptr, memory->size);
-	if (memory->source)
-		(void)pmem2_source_delete(&memory->source);
 	if (memory->fd >= 0)
 		close(memory->fd);
 	if (memory->created) {

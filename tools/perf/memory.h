@@ -10,23 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "file_map.h"
 #include "why.h"
 
 #define MEMORY_DRAM "dram"
-
-struct pmem2_map;
-struct pmem2_source;
 
 struct memory {
 	uint8_t *ptr;
 	size_t size;
 	bool is_file;            /* true if it is a file, so it may be durable */
-	const char *granularity; /* of stores, as libpmem2 reports it; NULL if it is not a file */
+	const char *granularity; /* of stores; NULL if it is not a file */
 	/* for closing it */
 	int fd;
 	char *created; /* path of a file created for this, to be removed at the end; or NULL */
-	struct pmem2_source *source;
-	struct pmem2_map *map;
+	struct file_map map;
 };
 
 /*

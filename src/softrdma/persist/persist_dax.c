@@ -69,35 +69,35 @@ platform_has_eadr(void)
 
 /* libpmem2 has error codes of its own below the negative errno values */
 static int
-pmem2_error(int ret)
+pmem2_error(const char *name, int ret)
 {
-	SOFTRDMA_LOG(ERROR, "libpmem2 gives no persist function: %s", pmem2_errormsg());
+	SOFTRDMA_LOG(ERROR, "libpmem2 gives no persist function for %s: %s", name, pmem2_errormsg());
 	return ret > PMEM2_E_UNKNOWN ? -ret : ENOTSUP;
 }
 
 static int
-ask(void *page, size_t page_size)
+ask(const char *name, void *page, size_t page_size)
 {
 	struct pmem2_source *src;
 	int ret = pmem2_source_from_anon(&src, page_size);
 	if (ret)
-		return pmem2_error(ret);
+		return pmem2_error(name, ret);
 	ret = pmem2_map_from_existing(&map, src, page, page_size,
 		platform_has_eadr() ? PMEM2_GRANULARITY_BYTE : PMEM2_GRANULARITY_CACHE_LINE);
 	if (ret)
-		ret = pmem2_error(ret);
+		ret = pmem2_error(name, ret);
 	pmem2_source_delete(&src);
 	return ret;
 }
 
 static int
-init(void)
+init(const char *name)
 {
 	size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 	void *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return errno;
-	int ret = ask(page, page_size);
+	int ret = ask(name, page, page_size);
 	if (ret)
 		munmap(page, page_size);
 	else
@@ -106,10 +106,10 @@ init(void)
 }
 
 int
-softrdma_dax_init(void)
+softrdma_dax_init(const char *name)
 {
 	pthread_mutex_lock(&init_lock);
-	int ret = atomic_load(&persist) ? 0 : init();
+	int ret = atomic_load(&persist) ? 0 : init(name);
 	pthread_mutex_unlock(&init_lock);
 	return ret;
 }

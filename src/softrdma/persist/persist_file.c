@@ -214,7 +214,7 @@ static int
 prepare(struct softrdma_file *file, const struct softrdma_area *area, const char *name, uint64_t end_offset)
 {
 	if (file->kind == SOFTRDMA_KIND_DAX)
-		return softrdma_dax_init();
+		return softrdma_dax_init(name);
 	if (file->kind == SOFTRDMA_KIND_DISK)
 		return open_description(file, area, name, end_offset);
 	return 0;

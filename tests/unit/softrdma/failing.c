@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <libpmem2.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,6 +29,7 @@
 #include <unistd.h>
 
 #include "failing.h"
+#include "failing_wrap.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -80,8 +80,7 @@ has_failed(unsigned times)
 	return struck;
 }
 
-/* Returns 0 if the call must be made. Otherwise the call fails with this value, which is in errno too. */
-static int
+int
 strikes(const char *call)
 {
 	int saved_errno = errno, error = 0;
@@ -105,17 +104,6 @@ strikes(const char *call)
 	errno = error > 0 ? error : saved_errno;
 	return error;
 }
-
-/* for the calls with a simple wrapper: prototypes, and the results of a failure */
-#define WRAP(type, name, failed, params, args) \
-	type __real_##name params; \
-	type __wrap_##name params; \
-	type __wrap_##name params \
-	{ \
-		int error = strikes(#name); \
-		(void)error; \
-		return error ? (failed) : __real_##name args; \
-	}
 
 WRAP(void *, malloc, NULL, (size_t size), (size))
 WRAP(void *, calloc, NULL, (size_t n, size_t size), (n, size))
@@ -192,12 +180,6 @@ __wrap_mremap(void *addr, size_t old_len, size_t new_len, int flags, ...)
 {
 	return strikes("mremap") ? MAP_FAILED : __real_mremap(addr, old_len, new_len, flags);
 }
-
-WRAP(int, pmem2_source_from_anon, error, (struct pmem2_source * *src, size_t size), (src, size))
-WRAP(int, pmem2_map_from_existing, error,
-	(struct pmem2_map * *map, const struct pmem2_source *src, void *addr, size_t len,
-		enum pmem2_granularity granularity),
-	(map, src, addr, len, granularity))
 
 int __real_fstat(int fd, struct stat *st);
 int __wrap_fstat(int fd, struct stat *st);

@@ -873,10 +873,17 @@ test_out_of_memory(void **state)
 
 /* a file on DAX, mapped with MAP_SYNC: no msync(), and missing pages are never accessed */
 
+/* false if this is a build without libpmem2; then test_dax_refused() shows what it does with such memory */
+static bool
+has_dax(void)
+{
+	return softrdma_dax_init("a file") != EOPNOTSUPP;
+}
+
 static int
 setup_dax(void **state)
 {
-	dax = true;
+	dax = has_dax();
 	return setup_region(state);
 }
 
@@ -887,11 +894,32 @@ teardown_dax(void **state)
 	return teardown_region(state);
 }
 
+/* such memory is not taken for that of a disk */
+static void
+test_dax_refused(void **state)
+{
+	struct region *r = *state;
+	if (has_dax() || !r->disk)
+		skip();
+	dax = true;
+	int before = warnings;
+	refuse(r->mem, PAGE);
+	refuse(r->mem, PAGE);
+	assert_int_equal(warnings, before + 2);
+
+	/* the same file, mapped without MAP_SYNC */
+	dax = false;
+	struct softrdma_persist *disk;
+	assert_int_equal(softrdma_persist_new(r->mem, PAGE, &disk), 0);
+	assert_int_equal(softrdma_persist_flush(disk, r->mem, PAGE), 0);
+	softrdma_persist_delete(disk);
+}
+
 static void
 test_dax_flush(void **state)
 {
 	struct region *r = *state;
-	if (!r->disk)
+	if (!dax || !r->disk)
 		skip();
 	msync_error = EIO; /* msync() must not be called */
 	assert_int_equal(softrdma_persist_may_block(r->persist, PAGES(8)), 0);
@@ -911,6 +939,8 @@ static void
 test_dax_truncated(void **state)
 {
 	struct region *r = *state;
+	if (!dax)
+		skip();
 	assert_int_equal(truncate(r->path, (off_t)PAGE), 0);
 	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGE), 0);
 	assert_broken(r, ENXIO);
@@ -920,6 +950,8 @@ static void
 test_dax_unmapped(void **state)
 {
 	struct region *r = *state;
+	if (!dax)
+		skip();
 	munmap(r->mem + PAGE, PAGE);
 	assert_broken(r, r->disk ? EFAULT : ENOMEM);
 }
@@ -928,7 +960,7 @@ static void
 test_dax_unreadable(void **state)
 {
 	struct region *r = *state;
-	if (!r->disk)
+	if (!dax || !r->disk)
 		skip();
 	assert_int_equal(mprotect(r->mem + PAGE, PAGE, PROT_NONE), 0);
 	assert_broken(r, EACCES);
@@ -999,8 +1031,10 @@ test_dax(void **state)
 {
 	(void)state;
 	static char mem[100000];
-	assert_int_equal(softrdma_dax_init(), 0);
-	assert_int_equal(softrdma_dax_init(), 0);
+	if (!has_dax())
+		skip();
+	assert_int_equal(softrdma_dax_init("a file"), 0);
+	assert_int_equal(softrdma_dax_init("a file"), 0);
 	memset(mem, 1, sizeof(mem));
 	softrdma_dax_flush(mem + 3, sizeof(mem) - 5);
 	softrdma_dax_flush(mem, 1);
@@ -1103,6 +1137,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_record_locks_survive, setup_region, teardown_region),
 		cmocka_unit_test_setup_teardown(test_no_proc, setup_region, teardown_region),
 		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test_setup_teardown(test_dax_refused, setup_region, teardown_region),
 		cmocka_unit_test_setup_teardown(test_dax_flush, setup_dax, teardown_dax),
 		cmocka_unit_test_setup_teardown(test_dax_truncated, setup_dax, teardown_dax),
 		cmocka_unit_test_setup_teardown(test_dax_unmapped, setup_dax, teardown_dax),
