@@ -22,6 +22,8 @@ budget()
 	case $1 in
 	packages*) seconds=600 ;;
 	'build: gcc') seconds=300 ;;
+	'build: gcc, without'*) seconds=240 ;;
+	'tests: gcc, without'*) seconds=60 ;;
 	'build: clang, address'*) seconds=450 ;;
 	'build: clang, thread'*) seconds=240 ;;
 	'tests: gcc') seconds=300 ;;
@@ -248,6 +250,14 @@ rest_of_release()
 run_release_rest()
 {
 	stage 'tests: gcc, the rest' rest_of_release
+}
+
+# What a build may leave out: whatever needs it is refused with a reason. Most objects of the tests come from the cache.
+run_without()
+{
+	variant gcc ', without libpmem2, OpenSSL and ISA-L' build/tests-without \
+		'-DCMAKE_C_COMPILER=gcc -DWITH_PMEM=OFF -DWITH_TLS=OFF -DWITH_ISAL=OFF -DBUILD_DOC=OFF -DTEST_PARTS=unit/softrdma;tools;surface' \
+		-R '^(unit-softrdma-test_(crc|persist.*|tls_none)|surface-(consumer|needed-.*|static-.*)|tools/info)$'
 }
 
 # sanitize <name> <more of its name> <folder> <cmake arguments> <ctest arguments...>
