@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# how C is compiled: language, warnings, sanitizers, hardening
+# how C is compiled: language, warnings, sanitizers; Hardening.cmake has the rest
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -27,6 +27,4 @@ if(SANITIZE)
 	if(sanitizers MATCHES "undefined")
 		add_compile_options(-fno-sanitize-recover=undefined)
 	endif()
-else()
-	add_link_options(-Wl,-z,relro,-z,now)
 endif()
