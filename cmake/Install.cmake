@@ -3,7 +3,7 @@
 
 # header, libraries, librpma.pc, the CMake package, and the way back
 #
-# Components: runtime, devel, doc, utils, softrdma; others may follow. packages.cmake makes packages of them.
+# Components: runtime, common, devel, doc, utils, softrdma, softrdma_run; others may follow. packages.cmake makes packages of them.
 
 include(CMakePackageConfigHelpers)
 
@@ -17,7 +17,7 @@ install(TARGETS rpma rpma_static EXPORT librpma-targets
 	INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # only ever loaded by name, so there is nothing to link with
 install(TARGETS softrdma LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT softrdma NAMELINK_SKIP)
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/utils/softrdma-run DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT softrdma)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/utils/softrdma-run DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT softrdma_run)
 install(EXPORT librpma-targets NAMESPACE librpma:: DESTINATION ${LIBRPMA_CMAKE_DIR}
 	COMPONENT devel)
 

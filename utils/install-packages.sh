@@ -27,8 +27,8 @@ test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
-# to make the project's own packages, in a system of their own
-packaging_packages=(dpkg-dev lintian mmdebstrap)
+# to make the project's own packages, and to try them in a system of their own
+packaging_packages=(debhelper dpkg-dev file lintian mmdebstrap pandoc rpm)
 
 # for the RDMA lab: an emulator, and what makes the systems that run in it
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)

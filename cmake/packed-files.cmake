@@ -3,6 +3,19 @@
 
 # run by CPack before it packs what was installed into its folders, one for each package
 
+file(GLOB packages LIST_DIRECTORIES ON ${CPACK_TEMPORARY_DIRECTORY}/*)
+
+# CPack strips programs and shared libraries only
+if(CPACK_LIBRPMA_STRIP)
+	foreach(package ${packages})
+		file(GLOB_RECURSE archives ${package}/usr/*.a)
+		foreach(archive ${archives})
+			execute_process(COMMAND ${CPACK_LIBRPMA_STRIP} --strip-debug --enable-deterministic-archives ${archive}
+				COMMAND_ERROR_IS_FATAL ANY)
+		endforeach()
+	endforeach()
+endif()
+
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
 	return()
 endif()
@@ -16,7 +29,6 @@ function(compress)
 	endif()
 endfunction()
 
-file(GLOB packages LIST_DIRECTORIES ON ${CPACK_TEMPORARY_DIRECTORY}/*)
 foreach(package ${packages})
 	if(NOT IS_DIRECTORY ${package}/usr)
 		continue()
@@ -27,23 +39,14 @@ foreach(package ${packages})
 	file(COPY_FILE ${CPACK_LIBRPMA_CHANGELOG_DEBIAN} ${doc}/changelog.Debian)
 	file(REMOVE ${doc}/CHANGELOG.md)
 	file(COPY_FILE ${CPACK_LIBRPMA_SOURCE_DIR}/CHANGELOG.md ${doc}/changelog)
-	file(READ ${CPACK_LIBRPMA_SOURCE_DIR}/LICENSE license)
-	string(REGEX REPLACE "\n\n" "\n.\n" license "${license}")
-	string(REGEX REPLACE "\n$" "" license "${license}")
-	string(REGEX REPLACE "^Copyright[^\n]*\n\\.?\n?" "" license "${license}")
-	string(REPLACE "\n" "\n " license "${license}")
-	file(WRITE ${doc}/copyright "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
-Upstream-Name: librpma
-
-Files: *
-Copyright: the librpma authors
-License: BSD-3-clause
-
-License: BSD-3-clause
- ${license}
-")
+	file(COPY_FILE ${CPACK_LIBRPMA_SOURCE_DIR}/debian/copyright ${doc}/copyright)
 	file(CHMOD ${doc}/copyright ${doc}/changelog ${doc}/changelog.Debian
 		PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 	file(GLOB_RECURSE pages ${package}/usr/share/man/*)
 	compress(${doc}/changelog ${doc}/changelog.Debian ${pages})
+	# the text that README.md refers to
+	if(EXISTS ${doc}/LICENSE)
+		file(REMOVE ${doc}/LICENSE)
+		file(CREATE_LINK copyright ${doc}/LICENSE SYMBOLIC)
+	endif()
 endforeach()
