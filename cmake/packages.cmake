@@ -17,8 +17,8 @@
 #	softrdma		libsoftrdma0	libsoftrdma
 #	softrdma_run		softrdma-run	softrdma-run
 #
-# A component that installs nothing makes no package. One that is not in the table is an error. debian/rules
-# reads the table from packages.list in the build folder: "component .deb .rpm" in each line.
+# A component that installs nothing makes no package. One that is not in the table is an error. debian/rules and
+# packaging/librpma.spec read the table from packages.list in the build folder: "component .deb .rpm" in each line.
 
 # a part of another project is packaged by that one
 if(NOT IN_TREE)

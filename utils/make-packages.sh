@@ -2,7 +2,7 @@
 # Copyright the librpma authors
 # shellcheck shell=bash
 
-# make-packages.sh -- makes the packages in each way that there is: by CPack and by debian/; to be
+# make-packages.sh -- makes the packages in each way that there is: by CPack, by debian/, by packaging/librpma.spec; to be
 # sourced, in the folder of the project
 #
 # The packages have the time of the sources: SOURCE_DATE_EPOCH, or that of the last commit.
@@ -57,4 +57,18 @@ make_by_debian()
 		--mtime="@$SOURCE_DATE_EPOCH" -caf "$1/librpma_$version.orig.tar.gz" "librpma-$version"
 	(cd "$1/librpma-$version" && DEB_BUILD_OPTIONS="nocheck parallel=$jobs" DEB_BUILD_PROFILES=nocheck \
 		dpkg-buildpackage -us -uc)
+}
+
+# make_by_spec <folder>: .rpm and .src.rpm below it
+make_by_spec()
+{
+	local folder
+	rm -rf "$1"
+	mkdir -p "$1/SOURCES"
+	folder=$(rpmspec -q --srpm --qf '%{name}-%{version}' packaging/librpma.spec | tr '~' -)
+	copy_sources "$1/$folder"
+	tar -C "$1" -caf "$1/SOURCES/$folder.tar.gz" "$folder"
+	rm -rf "${1:?}/$folder"
+	# rpm does not know the packages of Debian
+	rpmbuild -ba --nodeps --define "_topdir $(realpath "$1")" packaging/librpma.spec
 }
