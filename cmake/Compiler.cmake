@@ -17,7 +17,18 @@ add_compile_options(-UNDEBUG)
 
 if(DEVELOPER_WARNINGS)
 	add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
-		-Wpointer-arith -Wformat=2 -Werror)
+		-Wpointer-arith -Wformat=2 -Wdate-time -Werror)
+endif()
+
+# Two builds of the same sources give the same files, wherever they are: no paths of this machine in code, debugging
+# information or search paths of libraries (utils/check-packages compares two builds). gdb finds the sources if it is
+# started in their folder. Debug builds and those for the sanitizers have full paths, for tools that open the files.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-ffile-prefix-map=/from=to HAVE_FILE_PREFIX_MAP)
+if(HAVE_FILE_PREFIX_MAP AND NOT SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+	# the last one that fits counts, and the build may be a folder of the sources
+	add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
 endif()
 
 if(SANITIZE)

@@ -49,4 +49,10 @@ foreach(package ${packages})
 		file(REMOVE ${doc}/LICENSE)
 		file(CREATE_LINK copyright ${doc}/LICENSE SYMBOLIC)
 	endif()
+	# the time of the sources, as dpkg-deb does it; not that of this run
+	if(DEFINED ENV{SOURCE_DATE_EPOCH})
+		execute_process(COMMAND find ${package} -newermt @$ENV{SOURCE_DATE_EPOCH}
+			-exec touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} {} +
+			COMMAND_ERROR_IS_FATAL ANY)
+	endif()
 endforeach()
