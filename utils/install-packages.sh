@@ -21,6 +21,9 @@ test_packages=(ccache clang libclang-rt-dev llvm libcmocka-dev librpma-dev libpr
 # programs of others that run on the software device (tests/preload)
 test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 
+# what shows the protocol of the software device by tools/wireshark (tests/wireshark)
+test_packages+=(tshark)
+
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* ledger.c -- which messages and frames have left, as the device's own decoder reads them */
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "ledger.h"
+#include "softrdma/wire/records.h"
+
+#define TLS_CONTENT_MIN 20
+#define TLS_CONTENT_MAX 23
+
+/* by opcode, and after those by the type of a handshake message */
+#define HANDSHAKE_AT 64
+#define KINDS (HANDSHAKE_AT + 8)
+
+static const char *const names[KINDS] = {
+	[SOFTRDMA_OP_SEND] = "SEND",
+	[SOFTRDMA_OP_WRITE] = "WRITE",
+	[SOFTRDMA_OP_READ] = "READ",
+	[SOFTRDMA_OP_ATOMIC_WRITE] = "ATOMIC_WRITE",
+	[SOFTRDMA_OP_COMPARE_SWAP] = "COMPARE_SWAP",
+	[SOFTRDMA_OP_FETCH_ADD] = "FETCH_ADD",
+	[SOFTRDMA_OP_FLUSH] = "FLUSH",
+	[SOFTRDMA_OP_RESYNC] = "RESYNC",
+	[SOFTRDMA_OP_ACK] = "ACK",
+	[SOFTRDMA_OP_READ_RESPONSE] = "READ_RESPONSE",
+	[SOFTRDMA_OP_ATOMIC_RESPONSE] = "ATOMIC_RESPONSE",
+	[SOFTRDMA_OP_NAK] = "NAK",
+	[SOFTRDMA_OP_RNR] = "RNR",
+	[SOFTRDMA_OP_RNR_READY] = "RNR_READY",
+	[SOFTRDMA_OP_READY] = "READY",
+	[SOFTRDMA_OP_DISCONNECT] = "DISCONNECT",
+	[SOFTRDMA_OP_SHM_OFFER] = "SHM_OFFER",
+	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_CONNECT] = "CONNECT",
+	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_ACCEPT] = "ACCEPT",
+	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_REJECT] = "REJECT",
+	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_JOIN] = "JOIN",
+};
+
+static atomic_uint counts[KINDS];
+
+static void
+write_line(const struct ledger_stream *stream, unsigned kind, uint32_t seq, uint32_t length, FILE *lines)
+{
+	fprintf(lines, "%u %u %s %u %u\n", stream->from, stream->to, names[kind], seq, length);
+	atomic_fetch_add(&counts[kind], 1);
+}
+
+/* a header is complete: a message or a frame */
+static void
+header_complete(struct ledger_stream *stream, bool *records, FILE *lines)
+{
+	struct softrdma_handshake hs;
+	struct softrdma_frame frame;
+	if (softrdma_handshake_decode(stream->header, &hs) == SOFTRDMA_HANDSHAKE_OK) {
+		stream->payload_left = hs.private_len;
+		if (hs.type == SOFTRDMA_HANDSHAKE_ACCEPT)
+			*records = hs.records != 0;
+		write_line(stream, HANDSHAKE_AT + hs.type, hs.seq, hs.private_len, lines);
+	} else if (softrdma_frame_decode(stream->header, &frame)) {
+		stream->payload_left = frame.length;
+		write_line(stream, frame.opcode, frame.seq, frame.length, lines);
+	} else {
+		stream->opaque = true;
+	}
+}
+
+/* bytes of messages and frames */
+static void
+take_frames(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+{
+	while (len > 0 && !stream->opaque) {
+		size_t n = stream->payload_left;
+		if (n > 0) {
+			n = n < len ? n : len;
+			stream->payload_left -= n;
+		} else {
+			n = sizeof(stream->header) - stream->header_len;
+			n = n < len ? n : len;
+			memcpy(stream->header + stream->header_len, bytes, n);
+			stream->header_len += n;
+			if (stream->header_len == sizeof(stream->header)) {
+				stream->header_len = 0;
+				header_complete(stream, records, lines);
+			}
+		}
+		bytes += n;
+		len -= n;
+	}
+}
+
+static uint32_t
+little_endian(const uint8_t *at)
+{
+	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static void
+take_records(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+{
+	while (len > 0 && !stream->opaque) {
+		size_t n = stream->record_left;
+		if (n > 0) {
+			n = n < len ? n : len;
+			stream->record_left -= n;
+			take_frames(stream, records, bytes, n, lines);
+		} else {
+			n = SOFTRDMA_RECORD_HEADER - stream->record_header_len;
+			n = n < len ? n : len;
+			memcpy(stream->record_header + stream->record_header_len, bytes, n);
+			stream->record_header_len += n;
+			if (stream->record_header_len == SOFTRDMA_RECORD_HEADER) {
+				stream->record_header_len = 0;
+				stream->record_left = little_endian(stream->record_header);
+			}
+		}
+		bytes += n;
+		len -= n;
+	}
+}
+
+void
+ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+{
+	/* a frame never begins with such an opcode and these flags */
+	if (stream->header_len == 0 && stream->payload_left == 0 && !*records && len > 1 &&
+		bytes[0] >= TLS_CONTENT_MIN && bytes[0] <= TLS_CONTENT_MAX && bytes[1] == 3)
+		stream->opaque = true;
+	if (*records)
+		take_records(stream, records, bytes, len, lines);
+	else
+		take_frames(stream, records, bytes, len, lines);
+}
+
+bool
+ledger_has(const char *name)
+{
+	for (unsigned kind = 0; kind < KINDS; kind++) {
+		if (names[kind] && strcmp(names[kind], name) == 0)
+			return atomic_load(&counts[kind]) > 0;
+	}
+	return false;
+}
+
+unsigned
+ledger_missing(const char *const *wanted)
+{
+	unsigned missing = 0;
+	for (; *wanted; wanted++) {
+		if (!ledger_has(*wanted)) {
+			fprintf(stderr, "no %s has left\n", *wanted);
+			missing++;
+		}
+	}
+	return missing;
+}
