@@ -4,6 +4,7 @@
 # what the library stands on, and what the verbs headers of this machine have
 
 include(CheckCSourceCompiles)
+include(CheckIncludeFile)
 include(CheckSymbolExists)
 include(CMakePushCheckState)
 
@@ -61,6 +62,18 @@ if(WITH_ISAL)
 		set(CRC_LIBS PkgConfig::ISAL)
 	else()
 		message(STATUS "no ISA-L (libisal-dev): the software device computes check sums slowly")
+	endif()
+endif()
+
+# probes for tracers: only a header, which adds nothing that runs
+option(WITH_USDT "probes for bpftrace and other tracers, by sys/sdt.h" ON)
+set(HAVE_SDT OFF)
+if(WITH_USDT)
+	check_include_file(sys/sdt.h HAVE_SYS_SDT_H)
+	if(HAVE_SYS_SDT_H)
+		set(HAVE_SDT ON)
+	else()
+		message(STATUS "no sys/sdt.h (systemtap-sdt-dev): no probes for tracers")
 	endif()
 endif()
 

@@ -61,6 +61,7 @@ rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 	/* copied from src before the call returns, so src needs no registration */
 	ret = rpmai_op_add_inline(conn, &req, src, ATOMIC_SIZE);
 	assert(ret == 0); /* the inline size is at least this for every connection */
+	rpmai_op_trace(conn, &req, ATOMIC_SIZE);
 	return count_atomic(conn, rpmai_post(conn, &req, 1, flags));
 }
 
@@ -86,6 +87,7 @@ rpma_write_atomic(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst
 	ret = rpmai_op_add_local(conn, &req, src, src_offset, ATOMIC_SIZE);
 	if (ret)
 		return ret;
+	rpmai_op_trace(conn, &req, ATOMIC_SIZE);
 	return count_atomic(conn, rpmai_op_post(conn, &req, flags));
 }
 
@@ -124,6 +126,7 @@ post_fetching(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rp
 	req.wr.wr.atomic.rkey = dst->desc.rkey;
 	req.wr.wr.atomic.compare_add = compare_add;
 	req.wr.wr.atomic.swap = swap;
+	rpmai_op_trace(conn, &req, ATOMIC_SIZE);
 	return count_atomic(conn, rpmai_op_post(conn, &req, flags));
 }
 

@@ -25,6 +25,7 @@
 #include "flush.h"
 #include "inherited.h"
 #include "log.h"
+#include "softrdma/base/usdt.h"
 #include "timeout.h"
 #include "write_flush.h"
 
@@ -386,6 +387,7 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (event == RPMA_CONN_ESTABLISHED)
 		shorten_rnr_pause(conn);
 
+	USDT(librpma, event, conn->qp_num, (int)event, status);
 	if (rdma->ack_cm_event(cm_event))
 		return rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));

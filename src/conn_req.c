@@ -202,6 +202,7 @@ end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 	int ret = 0;
 	struct rpma_conn *conn = req->conn;
 	if (req->is_passive) {
+		USDT(librpma, refuse, conn->qp_num);
 		if (rpmai_private_data_reject(conn->peer->rdma, conn->id, reason)) {
 			/* the kernel's connection manager says this when the client has given up */
 			if (errno == EINVAL)
@@ -265,6 +266,7 @@ connect_or_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data
 		if (ret)
 			return ret;
 	}
+	USDT(librpma, connect, conn->qp_num, req->is_passive);
 	if (req->is_passive) {
 		if (rdma->accept(conn->id, &param))
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_accept()");

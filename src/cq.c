@@ -20,6 +20,7 @@
 #include "cq.h"
 #include "err.h"
 #include "inherited.h"
+#include "softrdma/base/usdt.h"
 #include "write_flush.h"
 
 #define ACK_BATCH 64
@@ -302,8 +303,11 @@ count_completions(struct rpma_cq *cq, const struct ibv_wc *wc, int count)
 {
 	unsigned any = IBV_WC_SUCCESS;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
 		any |= wc[i].status;
+		USDT(librpma, complete, wc[i].qp_num, wc[i].wr_id, (int)wc[i].opcode, wc[i].byte_len,
+			(int)wc[i].status);
+	}
 	rpmai_stats_add(&cq->stats.completions, (uint64_t)count);
 	if (any == IBV_WC_SUCCESS)
 		return;

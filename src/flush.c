@@ -95,6 +95,7 @@ rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset
 	ret = rpmai_flush_prepare(conn, &req, dst, dst_offset, len, type, flags, op_context);
 	if (ret)
 		return ret;
+	rpmai_op_trace(conn, &req, len);
 	ret = rpmai_post(conn, &req, 1, flags);
 	if (ret)
 		return ret;

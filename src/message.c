@@ -12,6 +12,7 @@
 ALWAYS_INLINE int
 post_message(struct rpma_conn *conn, struct work_request *req, size_t len, int flags)
 {
+	rpmai_op_trace(conn, req, len);
 	int ret = rpmai_op_post(conn, req, flags);
 	if (ret == 0) {
 		rpmai_stats_add(&conn->stats.sends, 1);

@@ -146,6 +146,7 @@ rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t of
 	if (ret)
 		return ret;
 
+	USDT(librpma, post_receive, conn->qp_num, wr.wr_id, len);
 	struct ibv_recv_wr *bad_wr;
 	ret = rpmai_op_posted("ibv_post_recv()", ibv_post_recv(conn->id->qp, &wr, &bad_wr));
 	if (ret == 0)

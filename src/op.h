@@ -18,6 +18,7 @@
 #include "conn.h"
 #include "mr.h"
 #include "post.h"
+#include "softrdma/base/usdt.h"
 
 /* for the few functions between a call of the program and its post, which have many arguments */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -154,6 +155,13 @@ rpmai_op_add_inline(const struct rpma_conn *conn, struct work_request *req, cons
 bool rpmai_op_queue_is_full(int errnum) __attribute__((cold));
 /* turns the result of a verbs call that posts into 0, or into RPMA_E_PROVIDER with a sentence */
 int rpmai_op_posted(const char *call, int errnum) __attribute__((cold));
+
+/* for tracers: a request for len bytes is about to be posted */
+ALWAYS_INLINE void
+rpmai_op_trace(const struct rpma_conn *conn, const struct work_request *req, size_t len)
+{
+	USDT(librpma, post, conn->qp_num, req->wr.wr_id, (int)req->wr.opcode, len);
+}
 
 /* as rpmai_post of one plain verbs request; goes straight to the device if no posts are held back */
 static inline int

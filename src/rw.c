@@ -41,6 +41,7 @@ post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma
 		return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions, give 0 as offsets and length");
 	req->wr.wr.rdma.remote_addr = 0;
 	req->wr.wr.rdma.rkey = 0;
+	rpmai_op_trace(conn, req, len);
 	return rpmai_op_post(conn, req, flags);
 }
 
@@ -58,6 +59,7 @@ post_transfer(struct rpma_conn *conn, struct work_request *req, const struct rpm
 	ret = rpmai_op_add_remote(req, remote, remote_offset, len);
 	if (ret)
 		return ret;
+	rpmai_op_trace(conn, req, len);
 	return rpmai_op_post(conn, req, flags);
 }
 
@@ -128,6 +130,7 @@ post_sges(struct rpma_conn *conn, struct work_request *req, const struct rpma_mr
 	ret = rpmai_op_add_remote(req, remote, remote_offset, *len);
 	if (ret)
 		return ret;
+	rpmai_op_trace(conn, req, *len);
 	return rpmai_op_post(conn, req, flags);
 }
 
@@ -190,6 +193,7 @@ write_inline(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpm
 	ret = rpmai_op_add_remote(&req, dst, dst_offset, len);
 	if (ret)
 		return ret;
+	rpmai_op_trace(conn, &req, len);
 	return count_write(conn, rpmai_op_post(conn, &req, flags), len);
 }
 

@@ -114,6 +114,7 @@ rpma_srq_recv(struct rpma_srq *srq, struct rpma_mr_local *dst, size_t offset, si
 	if (ret)
 		return ret;
 
+	USDT(librpma, post_receive, 0, wr.wr_id, len);
 	struct ibv_recv_wr *bad_wr;
 	return rpmai_op_posted("ibv_post_srq_recv()", ibv_post_srq_recv(srq->ibv_srq, &wr, &bad_wr));
 }

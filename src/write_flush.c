@@ -138,6 +138,8 @@ rpma_write_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_
 	/* until both are posted, because the flush may complete earlier; a FLUSH is never posted without its write */
 	atomic_store(&part->is_alone, (int)reqs[1].wr.opcode != RPMAI_WR_FLUSH);
 	reqs[0].wr.wr_id = (uintptr_t)part;
+	rpmai_op_trace(conn, &reqs[0], len);
+	rpmai_op_trace(conn, &reqs[1], len);
 	ret = rpmai_post_locked(conn, reqs, 2, flags, &taken);
 	if (taken == 2)
 		atomic_store(&part->is_alone, false);

@@ -24,6 +24,9 @@ test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 # what shows the protocol of the software device by tools/wireshark (tests/wireshark)
 test_packages+=(tshark)
 
+# probes for tracers, which a build without it leaves out
+test_packages+=(systemtap-sdt-dev)
+
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* batch.c -- the bytes of a batch: what of it has left, and a copy of it for streams that cannot send memory itself */
+/*
+ * batch.c -- the bytes of a batch: what of it has left, a copy of it for streams that cannot send memory itself, and memory
+ * that is not there
+ */
 
 #include <assert.h>
 #include <string.h>
@@ -41,4 +44,14 @@ softrdma_link_tx_done(struct softrdma_link *link, size_t len)
 		len -= iov->iov_len;
 		tx->first++;
 	}
+}
+
+void
+softrdma_link_tx_fault(struct softrdma_link *link)
+{
+	const struct softrdma_tx *tx = &link->tx;
+	bool asking = false;
+	for (unsigned i = tx->first; i < tx->count; i++)
+		asking = asking || (tx->mr[i] && softrdma_opcode_is_request(tx->opcode[i]));
+	softrdma_link_fail(link, asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/usdt.h"
 #include "softrdma/core/link.h"
 
 void
@@ -475,6 +476,7 @@ header_from_stage(struct softrdma_link *link, bool *bad)
 	if (*bad)
 		return false;
 	rx->begin += SOFTRDMA_FRAME_SIZE;
+	USDT(softrdma, receive, link->requester.qp_num, rx->frame.opcode, rx->frame.seq, rx->frame.length);
 	link->frames_received++;
 	*bad = !begin_frame(link);
 	return !*bad;
@@ -610,10 +612,12 @@ next_last_frame(struct softrdma_link *link, struct softrdma_outgoing *out)
 }
 
 static size_t
-append_frame(struct softrdma_tx *tx, const struct softrdma_outgoing *out)
+append_frame(struct softrdma_link *link, const struct softrdma_outgoing *out)
 {
+	struct softrdma_tx *tx = &link->tx;
 	unsigned frame = tx->frames++;
 	unsigned at = tx->count;
+	USDT(softrdma, send, link->requester.qp_num, out->frame.opcode, out->frame.seq, out->frame.length);
 	softrdma_frame_encode(&out->frame, tx->headers[frame]);
 	tx->iov[at].iov_base = tx->headers[frame];
 	tx->iov[at].iov_len = SOFTRDMA_FRAME_SIZE;
@@ -662,15 +666,15 @@ gather(struct softrdma_link *link)
 		if (next_control_frame(link, &out) || softrdma_responder_next(&link->responder, &out)) {
 			/* a peer that makes memory durable does not read responses either */
 			link->requester.behind_flush |= link->requester.flushes > 0;
-			bytes += append_frame(tx, &out);
+			bytes += append_frame(link, &out);
 			more = true;
 		}
 		if (has_room(tx, bytes) && softrdma_requester_next(&link->requester, &out)) {
-			bytes += append_frame(tx, &out);
+			bytes += append_frame(link, &out);
 			more = true;
 		}
 		if (!more && next_last_frame(link, &out))
-			bytes += append_frame(tx, &out);
+			bytes += append_frame(link, &out);
 	}
 }
 
@@ -685,14 +689,4 @@ softrdma_link_tx_fill(struct softrdma_link *link)
 	if (fail_together(link) && tx->first == tx->count)
 		gather(link);
 	return tx->first < tx->count;
-}
-
-void
-softrdma_link_tx_fault(struct softrdma_link *link)
-{
-	const struct softrdma_tx *tx = &link->tx;
-	bool asking = false;
-	for (unsigned i = tx->first; i < tx->count; i++)
-		asking = asking || (tx->mr[i] && softrdma_opcode_is_request(tx->opcode[i]));
-	softrdma_link_fail(link, asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
 }

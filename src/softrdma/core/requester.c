@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/base/usdt.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/requester.h"
 
@@ -105,6 +106,8 @@ uint32_t
 softrdma_requester_commit(struct softrdma_requester *req)
 {
 	assert(req->head - req->tail < req->capacity);
+	const struct softrdma_send *send = send_at(req, req->head);
+	USDT(softrdma, post, req->qp_num, req->head, send->wr_id, send->opcode, send->length);
 	return req->head++;
 }
 
@@ -194,6 +197,7 @@ complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 {
 	assert(req->tail != req->head);
 	struct softrdma_send *send = send_at(req, req->tail);
+	USDT(softrdma, complete, req->qp_num, req->tail, send->wr_id, send->opcode, send->length, (int)status);
 	if ((int32_t)(req->tail - req->tx) < 0)
 		count_outstanding(req, send, -1);
 	else

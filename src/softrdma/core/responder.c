@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "softrdma/base/usdt.h"
 #include "softrdma/core/responder.h"
 
 void
@@ -70,6 +71,7 @@ complete_recv(struct softrdma_responder *resp, uint64_t wr_id, const struct ibv_
 	struct ibv_wc wc = *what;
 	wc.wr_id = wr_id;
 	wc.qp_num = resp->qp_num;
+	USDT(softrdma, complete_receive, wc.qp_num, wc.wr_id, wc.byte_len, (int)wc.status);
 	if (!softrdma_cq_push(resp->cq, &wc, solicited))
 		resp->overrun = true;
 }
@@ -88,6 +90,7 @@ send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
 	resp->nak = (uint8_t)nak;
 	resp->nak_seq = seq;
 	resp->nak_due = true;
+	USDT(softrdma, refuse, resp->qp_num, seq, (int)nak);
 }
 
 /* tells a requester that waits that no response will come (on hardware its retries run out) */
@@ -579,6 +582,7 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		uint8_t nak = next_waiting(resp, out);
 		if (nak == 0)
 			return true;
+		USDT(softrdma, refuse, resp->qp_num, resp->waiting[resp->first_waiting].seq, (int)nak);
 		/* no later request has a response, so this NAK replaces that of a request refused since */
 		resp->nak = nak;
 		resp->nak_seq = resp->waiting[resp->first_waiting].seq;

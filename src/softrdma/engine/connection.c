@@ -18,6 +18,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
+#include "softrdma/base/usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
@@ -525,22 +526,6 @@ beat(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns)
 
 /* --- the socket --- */
 
-static void
-set_socket_options(int fd)
-{
-	const int one = 1;
-	const int idle_s = SOFTRDMA_PEER_TIMEOUT_MS / 2000;
-	const int interval_s = 2;
-	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
-	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
-	/* errors are ignored: these only detect a vanished peer sooner. pending.c has set TCP_NODELAY before the handshake. */
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-}
-
 /* now, because the kernel forgets the address when the peer resets the connection */
 static void
 remember_peer(struct softrdma_connection *conn, int fd)
@@ -585,7 +570,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		softrdma_fork_close(fd);
 		return ret;
 	}
-	set_socket_options(fd);
+	softrdma_deadlines_of_socket(fd);
 	remember_peer(conn, fd);
 	conn->fd = fd;
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
@@ -601,6 +586,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
 	}
+	USDT(softrdma, connect, link->requester.qp_num, fd, conn->encrypted);
 	/* the shared-memory path is for peers that are trusted, so not with TLS; and faults need frames */
 	if (conn->fault_inject)
 		softrdma_fault_inject_attached(conn);
@@ -631,6 +617,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	softrdma_reader_leave(conn);
 	softrdma_direct_end(link);
 	int fd = conn->fd;
+	USDT(softrdma, disconnect, link->requester.qp_num, fd);
 	conn->fd = -1;
 	drop_stream(conn);
 	link->tx.first = link->tx.count = 0;

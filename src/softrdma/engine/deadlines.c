@@ -3,7 +3,10 @@
 
 /* deadlines.c -- the deadlines of a connection, and what happens when one has passed */
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "softrdma/base/env.h"
 #include "softrdma/engine/deadlines.h"
@@ -70,4 +73,20 @@ softrdma_deadlines_check(struct softrdma_connection *conn, uint64_t now_ns)
 	pthread_mutex_lock(&conn->link.lock);
 	do_what_is_due(conn, now_ns);
 	pthread_mutex_unlock(&conn->link.lock);
+}
+
+void
+softrdma_deadlines_of_socket(int fd)
+{
+	const int one = 1;
+	const int idle_s = SOFTRDMA_PEER_TIMEOUT_MS / 2000;
+	const int interval_s = 2;
+	const int probes = (SOFTRDMA_PEER_TIMEOUT_MS / 1000 - idle_s) / interval_s;
+	const unsigned timeout_ms = SOFTRDMA_PEER_TIMEOUT_MS;
+	/* errors are ignored: these only detect a vanished peer sooner. pending.c has set TCP_NODELAY before the handshake. */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }

@@ -22,6 +22,9 @@ softrdma_deadline_is_set(const struct softrdma_deadline *deadline)
 	return deadline->when_ns != 0;
 }
 
+/* asks the kernel to look for a peer that has vanished from a new connection */
+void softrdma_deadlines_of_socket(int fd);
+
 /* does what is due, at the beat of deadlines. No lock held. */
 void softrdma_deadlines_check(struct softrdma_connection *conn, uint64_t now_ns);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
@@ -18,12 +19,22 @@
 
 /* makes the range durable, or lets an injected fault fail it; 0 or an errno value */
 static int
-make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
+flush_or_fail(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
 	size_t len)
 {
 	if (conn->fault_inject && conn->fault_inject->flush_fails)
 		return EIO;
 	return softrdma_persist_flush(persist, addr, len);
+}
+
+static int
+make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
+	size_t len)
+{
+	USDT(softrdma, flush_begin, conn->link.requester.qp_num, len);
+	const int error = flush_or_fail(conn, persist, addr, len);
+	USDT(softrdma, flush_end, conn->link.requester.qp_num, len, error);
+	return error;
 }
 
 /* makes the range durable and goes on receiving; releases the link's lock while the medium is busy */

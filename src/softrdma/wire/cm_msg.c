@@ -13,6 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/base/usdt.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/crc.h"
@@ -67,6 +68,7 @@ softrdma_cm_msg_reject(int fd, struct softrdma_tls *tls, enum softrdma_reject_re
 {
 	struct softrdma_cm_msg msg;
 	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_REJECT, .reason = (uint16_t)reason };
+	USDT(softrdma, reject, fd, (int)reason);
 	softrdma_cm_msg_encode(&msg, &hs, private_data, private_len);
 	softrdma_cm_msg_send(fd, tls, &msg);
 }
