@@ -190,6 +190,45 @@ int rpma_peer_get_caps(const struct rpma_peer *peer, uint32_t *caps);
 int rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key_file,
 	const char *ca_file);
 
+#define RPMA_FLUSH_TIMES 24
+
+/* what a peer's connections have counted since it was made, also those that are deleted */
+struct rpma_peer_stats {
+	uint64_t size; /* of this structure in bytes; later versions add members at its end */
+	/* connections that are established now, and that have been; requests that the program has refused */
+	uint64_t connections_now, connections, refused_connections;
+	/* operations that this side has posted, as in struct rpma_conn_stats */
+	uint64_t reads, writes, atomics, flushes, sends, recvs;
+	uint64_t bytes_read, bytes_written, bytes_sent;
+	uint64_t completions, completion_errors;
+	/*
+	 * Software device: operations that the device has executed for other sides, without the program. RDMA hardware
+	 * counts them elsewhere, and they are 0 here.
+	 */
+	uint64_t served_reads, served_writes, served_atomics, served_flushes, served_sends;
+	uint64_t served_bytes_read, served_bytes_written, served_bytes_sent;
+	/*
+	 * Software device: operations of other sides that it has refused. Invalid ones are too long, not aligned, too
+	 * many, or not allowed; of others the key, the range or the right was wrong; and others failed, for example
+	 * flushes whose file could not be written.
+	 */
+	uint64_t refused_invalid, refused_access, refused_failed;
+	uint64_t crc_errors; /* software device: how often incoming data was damaged */
+	/*
+	 * Software device: how long it took to make memory durable for other sides, in all, and how often it took less
+	 * than 2^i us and not less than half of that. The last one also counts all that took longer.
+	 */
+	uint64_t flush_ns;
+	uint64_t flush_times[RPMA_FLUSH_TIMES];
+};
+
+/*
+ * Fills in the counters. Before the call, the caller sets stats->size to sizeof(struct rpma_peer_stats). The call
+ * sets it to the number of bytes that it filled, and zeroes the counters that the library does not know. It looks at
+ * all connections of the peer; counting itself takes no lock in the data path. RPMA_E_INVAL (also: size < 8)
+ */
+int rpma_peer_get_stats(struct rpma_peer *peer, struct rpma_peer_stats *stats);
+
 struct rpma_conn; /* a connection, from the moment its request is sent or accepted */
 
 /*

@@ -387,6 +387,8 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (event == RPMA_CONN_ESTABLISHED)
 		shorten_rnr_pause(conn);
 
+	if (event == RPMA_CONN_ESTABLISHED)
+		atomic_store(&conn->stats.established, 1);
 	USDT(librpma, event, conn->qp_num, (int)event, status);
 	if (rdma->ack_cm_event(cm_event))
 		return rpmai_first_error(ret,

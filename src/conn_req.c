@@ -202,6 +202,7 @@ end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 	int ret = 0;
 	struct rpma_conn *conn = req->conn;
 	if (req->is_passive) {
+		rpmai_stats_add(&conn->peer->refused_connections, 1);
 		USDT(librpma, refuse, conn->qp_num);
 		if (rpmai_private_data_reject(conn->peer->rdma, conn->id, reason)) {
 			/* the kernel's connection manager says this when the client has given up */

@@ -14,6 +14,7 @@
 struct conn_table {
 	pthread_rwlock_t lock;
 	void *root;
+	struct rpma_peer_stats past; /* of connections that were removed, but for those that are there now */
 };
 
 static int
@@ -33,6 +34,7 @@ rpmai_conn_table_new(struct conn_table **table_ptr)
 
 	pthread_rwlock_init(&table->lock, NULL);
 	table->root = NULL;
+	table->past = (struct rpma_peer_stats){ 0 };
 	*table_ptr = table;
 	return 0;
 }
@@ -67,8 +69,30 @@ rpmai_conn_table_remove(struct conn_table *table, const struct rpma_conn *conn)
 {
 	pthread_rwlock_wrlock(&table->lock);
 	struct rpma_conn **entry = tfind(conn, &table->root, compare);
-	if (entry && *entry == conn)
+	if (entry && *entry == conn) {
 		(void)tdelete(conn, &table->root, compare);
+		rpmai_stats_add_conn(conn, &table->past);
+		table->past.connections_now = 0;
+	}
+	pthread_rwlock_unlock(&table->lock);
+}
+
+static void
+add_node(const void *node, VISIT visit, void *sum)
+{
+	const struct rpma_conn *const *entry = node;
+	if (visit == preorder || visit == leaf) /* once for each */
+		rpmai_stats_add_conn(*entry, sum);
+}
+
+void
+rpmai_conn_table_sum(struct conn_table *table, struct rpma_peer_stats *sum)
+{
+	pthread_rwlock_rdlock(&table->lock);
+	const uint64_t size = sum->size;
+	*sum = table->past;
+	sum->size = size;
+	twalk_r(table->root, add_node, sum);
 	pthread_rwlock_unlock(&table->lock);
 }
 

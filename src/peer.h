@@ -8,6 +8,7 @@
 
 #include "public.h"
 #include "rdma.h"
+#include "stats.h"
 #include "users.h"
 
 struct conn_table;
@@ -29,6 +30,7 @@ struct rpma_peer {
 	bool is_iwarp;            /* true if the destination of an RDMA READ needs the remote write right */
 	struct conn_table *conns; /* the connections made from the peer */
 	struct softrdma_credentials *credentials; /* NULL: the device uses its own */
+	counter refused_connections;              /* requests that the program has refused */
 	struct users pd_users; /* in the domain: regions, requests, connections, shared receive queues */
 	atomic_uint refs;      /* references to the structure: one from the domain, one from each endpoint */
 };

@@ -43,6 +43,19 @@
 
 struct softrdma_credentials; /* known to the device only */
 
+#define RPMAI_FLUSH_TIMES 24
+
+/* what a device has counted in a protection domain that the library cannot see; made of uint64_t only */
+struct rdma_served {
+	uint64_t reads, writes, atomics, flushes, sends; /* executed for other sides */
+	uint64_t bytes_read, bytes_written, bytes_sent;
+	uint64_t refused_invalid, refused_access, refused_failed; /* requests of other sides */
+	uint64_t crc_errors;
+	uint64_t flush_ns; /* how long it took to make memory durable for other sides */
+	uint64_t flush_times
+		[RPMAI_FLUSH_TIMES]; /* how often less than 2^i us, and not less than half of that */
+};
+
 struct rdma_api {
 	/* ---- properties of the device ---- */
 
@@ -77,6 +90,12 @@ struct rdma_api {
 
 	/* number of arrivals that were damaged on the way; NULL if the device does not count them */
 	uint64_t (*crc_errors)(struct ibv_qp *qp);
+
+	/*
+	 * What the domain's queue pairs have counted, also those that are destroyed. NULL if the device does not count
+	 * it for one domain.
+	 */
+	void (*get_served)(struct ibv_pd *pd, struct rdma_served *served);
 
 	/*
 	 * Loads TLS credentials from PEM files, for ids that neither listen nor connect yet. If *credentials is

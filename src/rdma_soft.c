@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "log.h"
 #include "rdma.h"
@@ -24,6 +25,32 @@ static_assert(RPMAI_WC_FLUSH == SOFTRDMA_WC_FLUSH, "one ABI");
 static_assert(RPMAI_WC_ATOMIC_WRITE == SOFTRDMA_WC_ATOMIC_WRITE, "one ABI");
 static_assert((int)RPMA_LOG_LEVEL_ERROR == SOFTRDMA_LOG_ERROR, "one scale of levels");
 static_assert((int)RPMA_LOG_LEVEL_DEBUG == SOFTRDMA_LOG_DEBUG, "one scale of levels");
+
+static_assert(RPMAI_FLUSH_TIMES == SOFTRDMA_STATS_FLUSH_TIMES, "one histogram");
+
+static void
+get_served(struct ibv_pd *pd, struct rdma_served *served)
+{
+	struct softrdma_stats stats;
+	softrdma_get_stats(pd, &stats);
+	const struct softrdma_stats_side *side = &stats.served;
+	*served = (struct rdma_served){
+		.reads = side->operations[SOFTRDMA_STATS_READ],
+		.writes = side->operations[SOFTRDMA_STATS_WRITE],
+		.atomics = side->operations[SOFTRDMA_STATS_ATOMIC],
+		.flushes = side->operations[SOFTRDMA_STATS_FLUSH],
+		.sends = side->operations[SOFTRDMA_STATS_SEND],
+		.bytes_read = side->bytes[SOFTRDMA_STATS_READ],
+		.bytes_written = side->bytes[SOFTRDMA_STATS_WRITE],
+		.bytes_sent = side->bytes[SOFTRDMA_STATS_SEND],
+		.refused_invalid = side->refused[SOFTRDMA_STATS_INVALID],
+		.refused_access = side->refused[SOFTRDMA_STATS_ACCESS],
+		.refused_failed = side->refused[SOFTRDMA_STATS_OPERATION],
+		.crc_errors = stats.crc_errors,
+		.flush_ns = stats.flush_ns,
+	};
+	memcpy(served->flush_times, stats.flush_times, sizeof(served->flush_times));
+}
 
 static const struct rdma_api rdma_soft = {
 	.name = "softrdma",
@@ -80,6 +107,7 @@ static const struct rdma_api rdma_soft = {
 	.destroy_srq = softrdma_ibv_destroy_srq,
 	.qp_to_qp_ex = softrdma_ibv_qp_to_qp_ex,
 	.crc_errors = softrdma_crc_errors,
+	.get_served = get_served,
 
 	.wr_flush = softrdma_wr_flush,
 };

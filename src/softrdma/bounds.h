@@ -133,6 +133,9 @@
  */
 #define SOFTRDMA_FAILED_FILES_MAX 256
 
+/* addresses of listeners with statistics of their own, and one account for all others: programs listen at a few */
+#define SOFTRDMA_ACCOUNTS_MAX 64u
+
 /* GIDs of the port: an index has one byte, and programs query all of them */
 #define SOFTRDMA_GIDS_MAX 64
 

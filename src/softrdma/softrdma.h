@@ -115,6 +115,48 @@ int softrdma_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr
 int softrdma_ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr);
 
+/* kinds of operations; an atomic write is an atomic */
+enum softrdma_stats_operation {
+	SOFTRDMA_STATS_SEND,
+	SOFTRDMA_STATS_WRITE,
+	SOFTRDMA_STATS_READ,
+	SOFTRDMA_STATS_ATOMIC,
+	SOFTRDMA_STATS_FLUSH,
+	SOFTRDMA_STATS_OPERATIONS,
+};
+
+/* reasons for which a responder refuses a request */
+enum softrdma_stats_refusal {
+	SOFTRDMA_STATS_INVALID, /* longer than the receive, not aligned, too many reads, a kind that is not allowed */
+	SOFTRDMA_STATS_ACCESS,    /* wrong key, range or right */
+	SOFTRDMA_STATS_OPERATION, /* a flush failed, or memory vanished */
+	SOFTRDMA_STATS_GONE,      /* the queue pair was in error already */
+	SOFTRDMA_STATS_REFUSALS,
+};
+
+/* times of flushes: times[i] counts those that took less than 2^i us and not less than 2^(i-1); the last one also all longer */
+#define SOFTRDMA_STATS_FLUSH_TIMES 24
+
+/* what queue pairs have counted; made of uint64_t only */
+struct softrdma_stats {
+	uint64_t connections; /* made so far */
+	uint64_t connections_ended;
+	uint64_t crc_errors; /* arrivals that were damaged on the way */
+	/* requests that this side has issued and that have succeeded, and requests of peers that it has served */
+	struct softrdma_stats_side {
+		uint64_t operations[SOFTRDMA_STATS_OPERATIONS];
+		uint64_t bytes[SOFTRDMA_STATS_OPERATIONS]; /* payload; of a flush those of its range */
+		uint64_t refused[SOFTRDMA_STATS_REFUSALS]; /* by the peer, and by this side */
+	} issued, served;
+	uint64_t failed; /* requests of this side with another status than success */
+	/* how long it took to make memory of this side durable for peers */
+	uint64_t flush_ns;
+	uint64_t flush_times[SOFTRDMA_STATS_FLUSH_TIMES];
+};
+
+/* what all queue pairs of a protection domain have counted, also those that are destroyed. Any thread. */
+void softrdma_get_stats(struct ibv_pd *pd, struct softrdma_stats *stats);
+
 /*
  * Forgets the port's GIDs; the next open of the device makes new ones. To be called after the last user has closed
  * the device. Queue pairs that still exist are not affected.

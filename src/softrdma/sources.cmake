@@ -32,6 +32,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/samehost/registry.c
 	softrdma/samehost/direct.c
 	softrdma/samehost/local_peer.c
+	softrdma/engine/accounts.c
 	softrdma/engine/beats.c
 	softrdma/engine/connection.c
 	softrdma/engine/deadlines.c
@@ -44,6 +45,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/links.c
 	softrdma/engine/pending_sockets.c
 	softrdma/engine/reader.c
+	softrdma/engine/stats_file.c
 	softrdma/engine/timer.c
 	softrdma/engine/waiter.c
 	softrdma/engine/workers.c

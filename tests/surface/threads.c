@@ -314,10 +314,12 @@ look(void)
 	struct rpma_conn_private_data pdata;
 	struct rpma_conn *found;
 	struct rpma_conn_stats stats = { .size = sizeof(stats) };
+	struct rpma_peer_stats peer_stats = { .size = sizeof(peer_stats) };
 	struct rpma_cq *cq;
 	uint32_t qp_num, caps;
 	int fd;
 	ZERO(rpma_conn_get_stats(conn, &stats));
+	ZERO(rpma_peer_get_stats(w.plain.client.peer, &peer_stats));
 	TRUE(stats.size == sizeof(stats));
 	ZERO(rpma_peer_get_caps(w.plain.client.peer, &caps));
 	TRUE(caps & RPMA_CAP_SOFT);
@@ -628,7 +630,7 @@ static const struct {
 	{ "look", look, ROUNDS, SAFE,
 		"rpma_conn_get_event_fd rpma_conn_get_private_data rpma_conn_get_qp_num rpma_conn_get_cq "
 		"rpma_conn_get_rcq rpma_conn_get_compl_fd rpma_conn_get_completion_fd rpma_cq_get_fd "
-		"rpma_conn_get_stats rpma_peer_get_caps rpma_peer_find_conn" },
+		"rpma_conn_get_stats rpma_peer_get_stats rpma_peer_get_caps rpma_peer_find_conn" },
 	{ "post", post, ROUNDS, SAFE,
 		"rpma_write rpma_read rpma_atomic_write rpma_write_atomic rpma_flush rpma_cq_get_wc" },
 	{ "post_more", post_more, ROUNDS, SAFE,

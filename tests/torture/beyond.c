@@ -405,6 +405,7 @@ static bool
 do_ask(struct world *w)
 {
 	struct rpma_conn_stats stats = { .size = sizeof(stats) };
+	struct rpma_peer_stats peer_stats = { .size = sizeof(peer_stats) };
 	struct rpma_conn *found = SENTINEL;
 	uint32_t qp_num = 0;
 	uint32_t caps = 0;
@@ -416,7 +417,8 @@ do_ask(struct world *w)
 		found != w->client.conn)
 		wrong("a connection is not found by its number");
 	return judge("rpma_peer_get_caps", rpma_peer_get_caps(w->client.peer, &caps)) &&
-		judge("rpma_conn_get_stats", rpma_conn_get_stats(w->client.conn, &stats)) && over(w);
+		judge("rpma_conn_get_stats", rpma_conn_get_stats(w->client.conn, &stats)) &&
+		judge("rpma_peer_get_stats", rpma_peer_get_stats(w->client.peer, &peer_stats)) && over(w);
 }
 
 #define PERSISTENT ((int)RPMA_FLUSH_TYPE_PERSISTENT)

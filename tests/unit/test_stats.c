@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_stats.c -- the counters of a connection */
+/* test_stats.c -- the counters of a connection, and of a peer */
 
 #include "posting.h"
 
@@ -222,6 +222,125 @@ a_shared_receive_queue(void **state)
 	assert_ok(rpma_conn_cfg_delete(&cfg));
 }
 
+/* ---- of a peer ---- */
+
+static struct rpma_peer_stats
+peer_stats(void)
+{
+	struct rpma_peer_stats stats;
+	memset(&stats, 0xA5, sizeof(stats));
+	stats.size = sizeof(stats);
+	assert_ok(rpma_peer_get_stats(f.peer, &stats));
+	assert_int_equal(stats.size, sizeof(stats));
+	return stats;
+}
+
+static void
+peer_arguments(void **state)
+{
+	(void)state;
+	struct rpma_peer_stats stats = { .size = sizeof(stats), .reads = 77 };
+	assert_fails(RPMA_E_INVAL, rpma_peer_get_stats(NULL, &stats));
+	assert_fails(RPMA_E_INVAL, rpma_peer_get_stats(f.peer, NULL));
+	for (uint64_t size = 0; size < 8; size++) {
+		stats.size = size;
+		assert_fails(RPMA_E_INVAL, rpma_peer_get_stats(f.peer, &stats));
+		assert_int_equal(stats.size, size);
+	}
+	assert_int_equal(stats.reads, 77);
+}
+
+/* programs of other versions: what does not fit is left out, and what is not known is 0 */
+static void
+other_sizes_of_a_peer(void **state)
+{
+	(void)state;
+	union {
+		struct rpma_peer_stats stats;
+		uint8_t bytes[sizeof(struct rpma_peer_stats) + 40];
+	} u;
+	for (size_t size = 8; size <= sizeof(u.stats) + 24; size += 8) {
+		const size_t known = size < sizeof(u.stats) ? size : sizeof(u.stats);
+		memset(&u, 0xA5, sizeof(u));
+		u.stats.size = size;
+		assert_ok(rpma_peer_get_stats(f.peer, &u.stats));
+		assert_int_equal(u.stats.size, known);
+		for (size_t i = known; i < sizeof(u); i++)
+			assert_int_equal(u.bytes[i], i < size ? 0 : 0xA5);
+	}
+}
+
+/* a connection counts for its peer from the moment when it is requested, and also after it is deleted */
+static void
+connections_of_a_peer(void **state)
+{
+	(void)state;
+	struct rpma_conn_req *req = NULL;
+	struct rpma_conn *conn = NULL;
+	enum rpma_conn_event event;
+	struct ibv_wc wc;
+	struct rpma_cq *cq = NULL;
+	assert_ok(rpma_conn_req_new(f.peer, "192.0.2.1", "7204", NULL, &req));
+	assert_ok(rpma_conn_req_connect(&req, NULL, &conn));
+	assert_int_equal(peer_stats().connections, 0);
+	mock_queue_event(RDMA_CM_EVENT_ESTABLISHED, conn->id, NULL, 0);
+	assert_ok(rpma_conn_next_event(conn, &event));
+	assert_int_equal(peer_stats().connections, 1);
+	assert_int_equal(peer_stats().connections_now, 1);
+
+	assert_ok(rpma_write(conn, f.remote, 0, f.mr, 0, 6, ALWAYS, NULL));
+	assert_ok(rpma_flush(conn, f.remote, 0, 6, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, NULL));
+	assert_ok(rpma_conn_get_cq(conn, &cq));
+	mock.wcs = 1;
+	mock.wc[0].status = IBV_WC_WR_FLUSH_ERR;
+	assert_ok(rpma_cq_get_wc(cq, 1, &wc, NULL));
+	struct rpma_peer_stats stats = peer_stats();
+	assert_int_equal(stats.writes, 1);
+	assert_int_equal(stats.bytes_written, 6);
+	assert_int_equal(stats.flushes, 1);
+	assert_int_equal(stats.completions, 1);
+	assert_int_equal(stats.completion_errors, 1);
+
+	mock_queue_event(RDMA_CM_EVENT_DISCONNECTED, conn->id, NULL, 0);
+	assert_ok(rpma_conn_next_event(conn, &event));
+	assert_int_equal(peer_stats().connections_now, 0);
+	assert_ok(rpma_conn_delete(&conn));
+	stats.connections_now = 0;
+	struct rpma_peer_stats after = peer_stats();
+	assert_memory_equal(&after, &stats, sizeof(stats));
+}
+
+static struct ibv_pd *asked_pd;
+
+static void
+serve(struct ibv_pd *pd, struct rdma_served *served)
+{
+	uint64_t *value = (uint64_t *)(void *)served;
+	asked_pd = pd;
+	for (size_t i = 0; i < sizeof(*served) / sizeof(*value); i++)
+		value[i] = 100 + i;
+}
+
+/* what the device has counted is passed on, member by member */
+static void
+what_the_device_has_served(void **state)
+{
+	(void)state;
+	struct rpma_peer_stats stats = peer_stats();
+	assert_int_equal(stats.served_writes + stats.refused_access + stats.flush_ns, 0);
+	mock_rdma.get_served = serve;
+	stats = peer_stats();
+	assert_ptr_equal(asked_pd, f.peer->pd);
+	const uint64_t got[] = { stats.served_reads, stats.served_writes, stats.served_atomics,
+		stats.served_flushes, stats.served_sends, stats.served_bytes_read, stats.served_bytes_written,
+		stats.served_bytes_sent, stats.refused_invalid, stats.refused_access, stats.refused_failed,
+		stats.crc_errors, stats.flush_ns };
+	for (size_t i = 0; i < sizeof(got) / sizeof(got[0]); i++)
+		assert_int_equal(got[i], 100 + i);
+	for (size_t i = 0; i < RPMA_FLUSH_TIMES; i++)
+		assert_int_equal(stats.flush_times[i], 113 + i);
+}
+
 int
 main(void)
 {
@@ -232,6 +351,10 @@ main(void)
 		native_test(failures),
 		native_test(completions_and_waits),
 		native_test(a_shared_receive_queue),
+		native_test(peer_arguments),
+		native_test(other_sizes_of_a_peer),
+		native_test(connections_of_a_peer),
+		native_test(what_the_device_has_served),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

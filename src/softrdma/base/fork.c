@@ -191,6 +191,8 @@ in_child(void)
 		softrdma_qp_connect_after_fork,
 		softrdma_source_after_fork,
 		softrdma_workers_after_fork,
+		softrdma_accounts_after_fork,
+		softrdma_stats_file_after_fork,
 	};
 
 	close_all();

@@ -62,6 +62,8 @@ void softrdma_mr_fork_ends(void);
  * its locks.
  */
 void softrdma_registry_after_fork(void);
+void softrdma_accounts_after_fork(void);
+void softrdma_stats_file_after_fork(void);
 void softrdma_cm_after_fork(void);
 void softrdma_copy_after_fork(void);
 void softrdma_credentials_after_fork(void);

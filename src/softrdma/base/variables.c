@@ -32,6 +32,8 @@ static struct variable {
 	{ "SOFTRDMA_READ_FLUSHES", 0 },
 	{ "SOFTRDMA_SAME_HOST", 0 },
 	{ "SOFTRDMA_SPIN_US", 0 },
+	{ "SOFTRDMA_STATS_FILE", 0 },
+	{ "SOFTRDMA_STATS_SECONDS", 0 },
 	{ "SOFTRDMA_THREADS", 0 },
 	{ "SOFTRDMA_TLS_CA", 0 },
 	{ "SOFTRDMA_TLS_CERT", 0 },

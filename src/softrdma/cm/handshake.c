@@ -21,6 +21,7 @@
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/cm/pending.h"
+#include "softrdma/engine/accounts.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/faults/fault_plan.h"
@@ -70,6 +71,7 @@ static const struct softrdma_active_ops active_ops = {
 
 static const struct softrdma_pending_kind kind = {
 	.size = sizeof(struct softrdma_handshaker),
+	.has_accounts = true,
 	.progress = progress,
 	.expired = expired,
 	.active = &active_ops,
@@ -571,6 +573,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	if (softrdma_id_reserve(id))
 		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
+	softrdma_connection_of(id->link)->account = hand->pending.account;
 	struct softrdma_cm_msg reply;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
@@ -603,10 +606,12 @@ softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, uint
 	const bool awaits_qp = hand && hand->role == AWAITING_QP;
 	if (id->state != SOFTRDMA_ID_REQUESTED && !awaits_qp)
 		return EINVAL;
-	assert(hand);   /* as long as it is a request */
-	if (!awaits_qp) /* else the peer sees the end of the stream */
+	assert(hand);     /* as long as it is a request */
+	if (!awaits_qp) { /* else the peer sees the end of the stream */
+		softrdma_account_refuse(hand->pending.account, SOFTRDMA_REFUSED_BY_APPLICATION);
 		softrdma_cm_msg_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER,
 			private_data, private_len);
+	}
 	end(hand);
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
@@ -622,9 +627,11 @@ softrdma_handshake_cancel(struct softrdma_id *id)
 	if (id->listener)
 		softrdma_listener_close(id->listener);
 	id->listener = NULL;
-	if (hand && hand->role == AWAITING_DECISION)
+	if (hand && hand->role == AWAITING_DECISION) {
+		softrdma_account_refuse(hand->pending.account, SOFTRDMA_REFUSED_BY_APPLICATION);
 		softrdma_cm_msg_reject(hand->pending.fd, hand->pending.tls, SOFTRDMA_REJECT_CONSUMER, NULL,
 			0);
+	}
 	if (hand)
 		end(hand);
 	id->handshaker = NULL;

@@ -20,6 +20,7 @@
 #include "softrdma/base/variables.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/pending.h"
+#include "softrdma/engine/accounts.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/wire/credentials.h"
@@ -37,6 +38,7 @@ struct softrdma_listener {
 	int fd; /* -1: closed */
 	struct softrdma_credentials *credentials;
 	void *owner;
+	unsigned account;
 	bool try_again; /* true if connections are left that accept(2) could not take: the ticker tries again */
 	struct softrdma_listener *next, *prev;
 };
@@ -184,12 +186,33 @@ softrdma_pending_is_shut_out(const struct softrdma_pending *pending)
 	if (!softrdma_source_is_shut_out(&pending->source, softrdma_now_ns()))
 		return false;
 	log_shut_out(softrdma_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_SHUT_OUT);
 	return true;
+}
+
+static enum softrdma_refusal
+refusal_of(enum softrdma_reject_reason reason)
+{
+	switch (reason) {
+	case SOFTRDMA_REJECT_BUSY:
+		return SOFTRDMA_REFUSED_BUSY;
+	case SOFTRDMA_REJECT_NO_LISTENER:
+		return SOFTRDMA_REFUSED_CLOSED;
+	case SOFTRDMA_REJECT_VERSION:
+		return SOFTRDMA_REFUSED_VERSION;
+	case SOFTRDMA_REJECT_DAMAGED:
+		return SOFTRDMA_REFUSED_DAMAGED;
+	case SOFTRDMA_REJECT_PLAIN:
+		return SOFTRDMA_REFUSED_PLAIN;
+	default:
+		return SOFTRDMA_REFUSED_BY_APPLICATION;
+	}
 }
 
 void
 softrdma_pending_turn_away(struct softrdma_pending *pending, enum softrdma_reject_reason reason)
 {
+	softrdma_account_refuse(pending->account, refusal_of(reason));
 	softrdma_cm_msg_reject(pending->fd, pending->tls, reason, NULL, 0);
 	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
@@ -203,9 +226,11 @@ turn_away_untrusted(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *why = softrdma_tls_why(pending->tls);
-	if (*why) /* else it was a probe for a listener, and has left */
+	if (*why) { /* else it was a probe for a listener, and has left */
 		SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "no TLS with %s: %s",
 			softrdma_peer_name(pending->fd, name, sizeof(name)), why);
+		softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_UNTRUSTED);
+	}
 	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
 }
@@ -216,6 +241,7 @@ turn_away_plain(struct softrdma_pending *pending)
 	char name[SOFTRDMA_NAME_SIZE];
 	SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "%s does not use TLS, as it must here: rejected",
 		softrdma_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_PLAIN);
 	softrdma_cm_msg_reject(pending->fd, NULL, SOFTRDMA_REJECT_PLAIN, NULL, 0);
 	softrdma_cm_msg_read_away(pending->fd);
 	softrdma_pending_end(pending);
@@ -306,6 +332,7 @@ softrdma_pending_not_understood(struct softrdma_pending *pending)
 	else
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s does not speak the protocol of the software device: connection closed", peer);
+	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_NOT_UNDERSTOOD);
 	softrdma_pending_end(pending);
 }
 
@@ -323,6 +350,13 @@ read_caps(void)
 	caps.pending_per_address = (unsigned)softrdma_setting("SOFTRDMA_MAX_PENDING_PER_ADDRESS", 1,
 		SOFTRDMA_PENDING_MAX, (caps.pending + 1) / 2);
 	softrdma_source_set_limit((unsigned)softrdma_setting("SOFTRDMA_MAX_WRONG_KEYS", 0, UINT32_MAX, 0));
+}
+
+static void
+end_silent(struct softrdma_pending *pending)
+{
+	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_SILENT);
+	softrdma_pending_end(pending);
 }
 
 /*
@@ -355,17 +389,19 @@ make_room(const struct softrdma_source *source, unsigned *rank)
 	else if (incoming < caps.pending)
 		return true;
 	if (silent)
-		softrdma_pending_end(silent);
+		end_silent(silent);
 	return silent != NULL;
 }
 
 /* true if the connection may go on; else it has been closed */
 static bool
-is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *source, unsigned *rank)
+is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct softrdma_source *source,
+	unsigned *rank)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	if (softrdma_source_is_shut_out(source, softrdma_now_ns())) {
 		log_shut_out(softrdma_address_name(addr, name, sizeof(name)));
+		softrdma_account_refuse(account, SOFTRDMA_REFUSED_SHUT_OUT);
 		softrdma_fork_close(fd);
 		return false;
 	}
@@ -373,6 +409,7 @@ is_welcome(int fd, const struct sockaddr *addr, const struct softrdma_source *so
 		return true;
 	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
 		softrdma_address_name(addr, name, sizeof(name)));
+	softrdma_account_refuse(account, SOFTRDMA_REFUSED_BUSY);
 	softrdma_cm_msg_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	softrdma_cm_msg_read_away(fd);
 	softrdma_fork_close(fd);
@@ -391,7 +428,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 	int ret;
 	unsigned rank;
 	const struct softrdma_source source = softrdma_source_of(addr);
-	if (!is_welcome(fd, addr, &source, &rank))
+	if (!is_welcome(listener->account, fd, addr, &source, &rank))
 		return;
 	struct softrdma_pending *pending = softrdma_pending_new(listener->kind, fd, &ret);
 	if (pending == NULL) {
@@ -404,6 +441,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 	pending->listener = listener;
 	pending->source = source;
 	pending->rank = rank;
+	pending->account = listener->account;
 	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	struct softrdma_credentials *credentials = listener->credentials;
 	ret = credentials ? softrdma_credentials_start_tls(credentials, fd, false, &pending->tls) : 0;
@@ -501,6 +539,15 @@ handle_listener(struct softrdma_watched *watched, uint32_t events)
 	softrdma_cm_unlock();
 }
 
+static unsigned
+account_at(int fd)
+{
+	union softrdma_address addr = { .any.sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(addr);
+	getsockname(fd, &addr.any, &len);
+	return softrdma_account_of(&addr.any);
+}
+
 int
 softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	struct softrdma_credentials *credentials, void *owner, struct softrdma_listener **listener_ptr)
@@ -524,6 +571,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 		return ret;
 	}
 	read_caps();
+	listener->account = kind->has_accounts ? account_at(fd) : SOFTRDMA_ACCOUNT_OF_NO_LISTENER;
 	listener->next = listeners;
 	if (listeners)
 		listeners->prev = listener;
@@ -579,7 +627,7 @@ deadline_passed(struct softrdma_pending *pending)
 	}
 	SOFTRDMA_LOG_FEW(&too_late, WARNING, "%s did not finish its request in time: connection closed",
 		softrdma_peer_name(pending->fd, name, sizeof(name)));
-	softrdma_pending_end(pending);
+	end_silent(pending);
 }
 
 /*

@@ -35,7 +35,8 @@ struct softrdma_pending;
 
 /* what differs between the owners of pending connections */
 struct softrdma_pending_kind {
-	size_t size; /* of the structure that begins with struct softrdma_pending */
+	size_t size;       /* of the structure that begins with struct softrdma_pending */
+	bool has_accounts; /* true if the addresses of its listeners have accounts of their own */
 	/*
 	 * its socket has events (EPOLL*), or TLS holds bytes; also called without events for a new incoming
 	 * one
@@ -62,6 +63,7 @@ struct softrdma_pending {
 	bool silent;                        /* incoming: true until the first message is complete */
 	struct softrdma_listener *listener; /* of a silent one */
 	struct softrdma_source source;      /* incoming: its source address */
+	unsigned account;                   /* incoming: of its listener (accounts.h) */
 	unsigned rank; /* incoming: number of those of its source when it came, itself included */
 
 	struct softrdma_pending *next, *prev;

@@ -23,6 +23,8 @@ struct softrdma_pd {
 	atomic_uint users;
 	struct softrdma_pd *stands_for; /* NULL: this is a protection domain; else it is a parent domain */
 	struct softrdma_td *td;         /* of a parent domain; may be NULL */
+	struct softrdma_stats
+		past; /* of its queue pairs that are destroyed; guarded by the lock of the list of links */
 };
 
 static inline struct softrdma_pd *

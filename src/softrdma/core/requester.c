@@ -191,13 +191,27 @@ is_in_order(const struct softrdma_requester *req)
 	return req->tx - req->tail <= req->head - req->tail && req->head - req->tail <= req->capacity;
 }
 
+static void
+count_ended(struct softrdma_requester *req, const struct softrdma_send *send, enum ibv_wc_status status)
+{
+	const enum softrdma_stats_operation kind = softrdma_stats_operation_of(send->opcode);
+	if (status == IBV_WC_SUCCESS) {
+		SOFTRDMA_COUNT(&req->counters, issued.operations[kind], 1);
+		SOFTRDMA_COUNT(&req->counters, issued.bytes[kind], send->length);
+	} else {
+		SOFTRDMA_COUNT(&req->counters, failed, 1);
+	}
+}
+
 /* takes the oldest request off the queue; a successful one gives a completion only if it is signaled */
 static void
 complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 {
 	assert(req->tail != req->head);
 	struct softrdma_send *send = send_at(req, req->tail);
-	USDT(softrdma, complete, req->qp_num, req->tail, send->wr_id, send->opcode, send->length, (int)status);
+	count_ended(req, send, status);
+	USDT(softrdma, complete, req->qp_num, req->tail, send->wr_id, send->opcode, send->length,
+		(int)status);
 	if ((int32_t)(req->tail - req->tx) < 0)
 		count_outstanding(req, send, -1);
 	else
@@ -484,6 +498,7 @@ refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 	bool sent = is_outstanding(req, seq, true) || (req->rewound && seq == req->tx);
 	if (!sent || !complete_before(req, seq))
 		return SOFTRDMA_RESPONSE_BAD;
+	SOFTRDMA_COUNT(&req->counters, issued.refused[code - SOFTRDMA_NAK_INVALID_REQUEST], 1);
 	softrdma_requester_fail(req, status[code]);
 	return SOFTRDMA_RESPONSE_FAILED;
 }

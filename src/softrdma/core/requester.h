@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/core/counters.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/wire/wire.h"
@@ -82,6 +83,7 @@ struct softrdma_requester {
 			 completed locally */
 	bool failed;  /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue is overrun: the owner puts the queue pair in error */
+	struct softrdma_counters counters;
 };
 
 /* one frame to send: its header and the memory that its payload comes from */

@@ -84,12 +84,26 @@ fail_recv(struct softrdma_responder *resp, uint64_t wr_id, enum ibv_wc_status st
 }
 
 static void
+count_served(struct softrdma_responder *resp, enum softrdma_stats_operation kind, uint64_t bytes)
+{
+	SOFTRDMA_COUNT(&resp->counters, served.operations[kind], 1);
+	SOFTRDMA_COUNT(&resp->counters, served.bytes[kind], bytes);
+}
+
+static void
+count_refused(struct softrdma_responder *resp, enum softrdma_nak nak)
+{
+	SOFTRDMA_COUNT(&resp->counters, served.refused[nak - SOFTRDMA_NAK_INVALID_REQUEST], 1);
+}
+
+static void
 send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
 {
 	assert(resp->nak == 0);
 	resp->nak = (uint8_t)nak;
 	resp->nak_seq = seq;
 	resp->nak_due = true;
+	count_refused(resp, nak);
 	USDT(softrdma, refuse, resp->qp_num, seq, (int)nak);
 }
 
@@ -288,6 +302,7 @@ serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 	if (!push_response(resp, &response))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
 	resp->expected++;
+	count_served(resp, SOFTRDMA_STATS_READ, response.length);
 	return SOFTRDMA_SERVICE_DISCARD;
 }
 
@@ -323,6 +338,7 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 	if (mr == NULL || !persistent) {
 		/* global visibility: this thread has stored the data before the system call that sends the ACK */
 		resp->expected++;
+		count_served(resp, SOFTRDMA_STATS_FLUSH, frame->arg);
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
 	begin_flush(resp, mr, frame->addr, frame->arg);
@@ -348,6 +364,9 @@ softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 	if (to_read) {
 		bool pushed = push_response(resp, &resp->read_after_flush);
 		assert(pushed); /* serve_read has checked for room, and nothing was served since */
+		count_served(resp, SOFTRDMA_STATS_READ, resp->read_after_flush.length);
+	} else {
+		count_served(resp, SOFTRDMA_STATS_FLUSH, resp->flush_len);
 	}
 }
 
@@ -446,6 +465,7 @@ softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma
 		return;
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	resp->expected++;
+	count_served(resp, softrdma_stats_operation_of(resp->opcode), resp->received);
 	if (resp->have_recv)
 		finish_recv(resp, frame);
 }
@@ -502,6 +522,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 		break;
 	}
 	resp->expected++;
+	count_served(resp, SOFTRDMA_STATS_ATOMIC, 8);
 	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
 		bool pushed = push_response(resp, &response);
 		assert(pushed); /* serve_atomic has checked for room */
@@ -582,6 +603,7 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		uint8_t nak = next_waiting(resp, out);
 		if (nak == 0)
 			return true;
+		count_refused(resp, nak);
 		USDT(softrdma, refuse, resp->qp_num, resp->waiting[resp->first_waiting].seq, (int)nak);
 		/* no later request has a response, so this NAK replaces that of a request refused since */
 		resp->nak = nak;

@@ -93,8 +93,9 @@ struct softrdma_responder {
 	uint8_t nak;    /* enum softrdma_nak; 0: none so far. At most one NAK is sent. */
 	uint32_t nak_seq;
 	bool nak_due;
-	bool access_violation; /* it failed because of an access violation by the peer */
-	bool overrun;          /* the completion queue is overrun */
+	bool access_violation;             /* it failed because of an access violation by the peer */
+	bool overrun;                      /* the completion queue is overrun */
+	struct softrdma_counters counters; /* of what it serves, and of the connection */
 };
 
 /* true if a FLUSH is being made: softrdma_responder_flushed() must follow before the next request */

@@ -112,6 +112,7 @@ record_damaged(struct softrdma_connection *conn)
 	SOFTRDMA_LOG_FEW(&limit, ERROR,
 		"what a peer has sent was damaged on its way (CRC32C): connection closed; look for a faulty "
 		"network card, cable, switch or memory");
+	SOFTRDMA_COUNT(&conn->link.responder.counters, crc_errors, 1);
 	softrdma_connection_stream_ended(conn);
 }
 
@@ -586,6 +587,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
 	}
+	SOFTRDMA_COUNT(&link->responder.counters, connections, 1);
 	USDT(softrdma, connect, link->requester.qp_num, fd, conn->encrypted);
 	/* the shared-memory path is for peers that are trusted, so not with TLS; and faults need frames */
 	if (conn->fault_inject)
@@ -617,6 +619,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	softrdma_reader_leave(conn);
 	softrdma_direct_end(link);
 	int fd = conn->fd;
+	SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
 	USDT(softrdma, disconnect, link->requester.qp_num, fd);
 	conn->fd = -1;
 	drop_stream(conn);

@@ -84,6 +84,8 @@ struct softrdma_connection {
 	unsigned absence_ms;   /* how long requests wait for a connection, in ms; 0: without limit */
 	struct softrdma_deadline absence_timer;
 
+	atomic_uint account; /* of its listener (accounts.h); set before it is attached; no lock */
+
 	/* in the list of all connections (links.c); guarded by its lock */
 	struct softrdma_connection *next, *prev;
 	struct softrdma_connection *next_alike; /* in the list of those whose queue pair numbers are alike */

@@ -27,14 +27,28 @@ flush_or_fail(const struct softrdma_connection *conn, struct softrdma_persist *p
 	return softrdma_persist_flush(persist, addr, len);
 }
 
+/* the same, and tells how long that took */
 static int
 make_durable(const struct softrdma_connection *conn, struct softrdma_persist *persist, const void *addr,
-	size_t len)
+	size_t len, uint64_t *ns)
 {
+	const uint64_t start_ns = softrdma_now_ns();
 	USDT(softrdma, flush_begin, conn->link.requester.qp_num, len);
 	const int error = flush_or_fail(conn, persist, addr, len);
 	USDT(softrdma, flush_end, conn->link.requester.qp_num, len, error);
+	*ns = softrdma_now_ns() - start_ns;
 	return error;
+}
+
+static void
+count_time(struct softrdma_connection *conn, uint64_t ns)
+{
+	const uint64_t us = ns / 1000;
+	unsigned at = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+	if (at >= SOFTRDMA_STATS_FLUSH_TIMES)
+		at = SOFTRDMA_STATS_FLUSH_TIMES - 1;
+	SOFTRDMA_COUNT(&conn->link.responder.counters, flush_times[at], 1);
+	SOFTRDMA_COUNT(&conn->link.responder.counters, flush_ns, ns);
 }
 
 /* makes the range durable and goes on receiving; releases the link's lock while the medium is busy */
@@ -48,9 +62,11 @@ make_flush(struct softrdma_connection *conn)
 	pthread_mutex_unlock(&link->lock);
 	if (conn->fault_inject) /* its decisions stay until the next flush begins */
 		softrdma_fault_inject_flush_waits(conn->fault_inject);
-	int error = make_durable(conn, mr->persist, addr, len);
+	uint64_t ns;
+	int error = make_durable(conn, mr->persist, addr, len, &ns);
 	pthread_mutex_lock(&link->lock);
 
+	count_time(conn, ns);
 	conn->flush_running = false;
 	softrdma_responder_flushed(&link->responder, error);
 	if (link->qp) {
@@ -146,5 +162,8 @@ softrdma_flush_start(struct softrdma_connection *conn)
 			"no thread for a flush (%s): it holds up all other connections", strerror(ret));
 	}
 	conn->flushed_in_turn = in_turn;
-	softrdma_responder_flushed(resp, make_durable(conn, persist, addr, resp->flush_len));
+	uint64_t ns;
+	int error = make_durable(conn, persist, addr, resp->flush_len, &ns);
+	count_time(conn, ns);
+	softrdma_responder_flushed(resp, error);
 }

@@ -14,6 +14,7 @@
 #include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
+#include "softrdma/engine/stats_file.h"
 #include "softrdma/engine/workers.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/samehost/registry.h"
@@ -50,6 +51,7 @@ start(void)
 	ret = softrdma_engine_run(&calls_of_first, &calls_of_others);
 	if (ret)
 		goto err_close_registry;
+	softrdma_stats_file_start();
 	return 0;
 
 err_close_registry:
@@ -79,6 +81,7 @@ stop(void)
 	softrdma_workers_stop();
 	softrdma_engine_drain();
 	softrdma_links_for_each(engines_end, NULL);
+	softrdma_stats_file_stop();
 	softrdma_registry_close();
 	softrdma_copy_close();
 	softrdma_pending_sockets_close();

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/core/pd.h"
+#include "softrdma/engine/accounts.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/links.h"
 
@@ -33,6 +35,61 @@ softrdma_links_after_fork(void)
 	links_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
+/* --- what they have counted --- */
+
+static void
+add_counters(const struct softrdma_connection *conn, struct softrdma_stats *sum)
+{
+	softrdma_counters_sum(&conn->link.requester.counters, sum);
+	softrdma_counters_sum(&conn->link.responder.counters, sum);
+}
+
+/* the domain that the connection's keys belong to; it lives longer than its queue pairs */
+static struct softrdma_pd *
+domain_of(const struct softrdma_connection *conn)
+{
+	return (struct softrdma_pd *)(uintptr_t)conn->link.responder.pd;
+}
+
+/* leaves what a connection has counted with those that stay. The list's lock is held, so no sum misses it or has it twice. */
+static void
+hand_over(const struct softrdma_connection *conn)
+{
+	struct softrdma_stats stats = { 0 };
+	add_counters(conn, &stats);
+	softrdma_account_add(conn->account, &stats);
+	softrdma_stats_add(&domain_of(conn)->past, &stats);
+}
+
+void
+softrdma_links_sum_account(unsigned account, struct softrdma_stats *sum)
+{
+	struct softrdma_account past;
+	pthread_mutex_lock(&links_lock);
+	softrdma_account_get(account, &past);
+	*sum = past.past;
+	for (const struct softrdma_connection *conn = links; conn; conn = conn->next) {
+		if (conn->account == account)
+			add_counters(conn, sum);
+	}
+	pthread_mutex_unlock(&links_lock);
+}
+
+void
+softrdma_get_stats(struct ibv_pd *pd, struct softrdma_stats *stats)
+{
+	const struct ibv_pd *domain = softrdma_domain_of_keys(pd);
+	pthread_mutex_lock(&links_lock);
+	*stats = ((const struct softrdma_pd *)domain)->past;
+	for (const struct softrdma_connection *conn = links; conn; conn = conn->next) {
+		if (conn->link.responder.pd == domain)
+			add_counters(conn, stats);
+	}
+	pthread_mutex_unlock(&links_lock);
+}
+
+/* --- the list --- */
+
 void
 softrdma_links_add(struct softrdma_link *link)
 {
@@ -56,6 +113,7 @@ softrdma_links_remove(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	pthread_mutex_lock(&links_lock);
+	hand_over(conn);
 	if (conn->prev)
 		conn->prev->next = conn->next;
 	else

@@ -15,6 +15,12 @@
 void softrdma_links_add(struct softrdma_link *link);
 void softrdma_links_remove(struct softrdma_link *link);
 
+/*
+ * What the connections of an account, or of a protection domain, have counted: those on the list, and those that have left
+ * it. No lock but one of a link held.
+ */
+void softrdma_links_sum_account(unsigned account, struct softrdma_stats *sum);
+
 /* true if there is a queue pair with this number. No lock held. */
 bool softrdma_links_have_qp_num(uint32_t qp_num);
 

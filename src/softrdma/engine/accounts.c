@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* accounts.c -- what the connections of each listener have counted, and whom it has refused */
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "softrdma/base/fork.h"
+#include "softrdma/bounds.h"
+#include "softrdma/core/counters.h"
+#include "softrdma/engine/accounts.h"
+
+#define OTHERS (SOFTRDMA_ACCOUNTS_MAX - 1)
+
+/* the last lock but that of descriptors */
+static pthread_mutex_t accounts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_account accounts[SOFTRDMA_ACCOUNTS_MAX];
+static unsigned count = 1; /* there is always one of no listener */
+
+void
+softrdma_accounts_after_fork(void)
+{
+	memset(accounts, 0, sizeof(accounts));
+	count = 1;
+	accounts_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* the lock is held */
+static unsigned
+find_or_add(const char *listener)
+{
+	unsigned at = 1;
+	while (at < count && strcmp(accounts[at].listener, listener) != 0)
+		at++;
+	if (at < count)
+		return at;
+	if (at > OTHERS)
+		return OTHERS;
+	snprintf(accounts[at].listener, sizeof(accounts[at].listener), "%s",
+		at == OTHERS ? "others" : listener);
+	count++;
+	return at;
+}
+
+unsigned
+softrdma_account_of(const struct sockaddr *addr)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	const char *listener = softrdma_address_name(addr, name, sizeof(name));
+	pthread_mutex_lock(&accounts_lock);
+	const unsigned account = find_or_add(listener);
+	pthread_mutex_unlock(&accounts_lock);
+	return account;
+}
+
+void
+softrdma_account_refuse(unsigned account, enum softrdma_refusal why)
+{
+	assert(why < SOFTRDMA_REFUSALS);
+	pthread_mutex_lock(&accounts_lock);
+	assert(account < count);
+	accounts[account].refused[why]++;
+	pthread_mutex_unlock(&accounts_lock);
+}
+
+void
+softrdma_account_add(unsigned account, const struct softrdma_stats *stats)
+{
+	pthread_mutex_lock(&accounts_lock);
+	assert(account < count);
+	softrdma_stats_add(&accounts[account].past, stats);
+	pthread_mutex_unlock(&accounts_lock);
+}
+
+unsigned
+softrdma_accounts_count(void)
+{
+	pthread_mutex_lock(&accounts_lock);
+	const unsigned in_use = count;
+	pthread_mutex_unlock(&accounts_lock);
+	return in_use;
+}
+
+void
+softrdma_account_get(unsigned account, struct softrdma_account *copy)
+{
+	pthread_mutex_lock(&accounts_lock);
+	assert(account < count);
+	*copy = accounts[account];
+	pthread_mutex_unlock(&accounts_lock);
+}
