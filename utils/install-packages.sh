@@ -30,6 +30,9 @@ test_packages+=(systemtap-sdt-dev)
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
 
+# to link a program with all that libcrypto.pc of Debian 13 names for static libraries; libssl-dev does not bring it
+test_packages+=(libzstd-dev)
+
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
