@@ -91,7 +91,7 @@ package(devel DEB librpma-dev RPM librpma-devel SECTION libdevel SUMMARY "develo
 package(doc DEB librpma-doc RPM librpma-doc SECTION doc SUMMARY "documentation and examples" TEXT
 	"This package has the documentation, the examples, and the sources of an\napplication: a replicated log.")
 package(utils DEB librpma-utils RPM librpma-utils SECTION utils SUMMARY "tools" TEXT
-	"This package has rpma-info, which shows what devices, addresses and memory of a\nmachine can do, and rpma-perf, which measures how fast they are.")
+	"This package has rpma-info, which shows what devices, addresses and memory of a\nmachine can do, rpma-perf, which measures how fast they are, and rpma-keeper,\nwhich lends memory to clients elsewhere.")
 package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software device for other programs" TEXT
 	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm. softrdma-run starts them on it.")
 package(softrdma_run DEB softrdma-run RPM softrdma-run SECTION utils SUMMARY "programs without RDMA hardware" TEXT

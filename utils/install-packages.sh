@@ -26,6 +26,8 @@ test_packages+=(tshark)
 
 # probes for tracers, which a build without it leaves out
 test_packages+=(systemtap-sdt-dev)
+# what tells systemd that rpma-keeper is ready
+test_packages+=(libsystemd-dev)
 
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
@@ -37,7 +39,7 @@ test_packages+=(libzstd-dev)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
 # to make the project's own packages, and to try them in a system of their own
-packaging_packages=(debhelper dpkg-dev file lintian mmdebstrap pandoc rpm)
+packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap pandoc rpm)
 
 # for the RDMA lab: an emulator, and what makes the systems that run in it
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)

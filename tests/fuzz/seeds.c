@@ -17,6 +17,7 @@
 #include <librpma.h>
 
 #include "descriptor.h"
+#include "keeper/protocol.h"
 #include "private_data.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
@@ -84,6 +85,34 @@ private_data(void)
 	seed("private_data", "padded-by-others", padded, 57);
 	rpmai_private_data_pad(NULL, padded + 1, 196);
 	seed("private_data", "none", padded, 197);
+}
+
+static void
+keeper(void)
+{
+	const struct keeper_request request = { .want = KEEPER_WANT_WRITE,
+		.client = 1,
+		.name = "disk-0.x_Y" };
+	const struct keeper_refusal refusal = { .reason = KEEPER_REFUSED_BUSY, .sentence = "another client" };
+	struct keeper_reply reply = {
+		.writable = true,
+		.persistence = KEEPER_PAGES,
+		.block_shift = 12,
+		.size = 4096,
+		.descriptor_size = MR_DESCRIPTOR_SIZE,
+	};
+	uint8_t bytes[UINT8_MAX] = { 0 };
+
+	keeper_request_encode(&request, bytes);
+	seed("keeper", "request", bytes, KEEPER_REQUEST_MAX);
+	bytes[4] = 2; /* a later version */
+	seed("keeper", "request-version", bytes, KEEPER_REQUEST_MAX);
+	memset(reply.descriptor, 'd', sizeof(reply.descriptor));
+	seed("keeper", "reply", bytes, keeper_reply_encode(&reply, bytes));
+	const size_t len = keeper_refusal_encode(&refusal, bytes);
+	seed("keeper", "refusal", bytes, len);
+	bytes[5] = 99; /* a reason of a later version */
+	seed("keeper", "refusal-reason", bytes, len);
 }
 
 static size_t
@@ -504,6 +533,7 @@ main(int argc, char **argv)
 	dir = argv[1];
 	descriptors();
 	private_data();
+	keeper();
 	handshakes();
 	frame_headers();
 	streams_to_the_responder();

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* test_keeper_memory.c -- files that are created, opened again, replaced, locked; and the identity that they have */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "keeper/memory.h"
+
+#define SIZE (UINT64_C(64) << 10)
+
+static char dir[] = "keeper-memory-XXXXXX";
+static char path[64], identity_path[96], fresh_path[96];
+static char why[WHY_MAX];
+
+static int
+set_up(void **state)
+{
+	(void)state;
+	(void)unlink(path);
+	(void)unlink(identity_path);
+	(void)unlink(fresh_path);
+	return 0;
+}
+
+static struct memory_source
+a_file(uint64_t size)
+{
+	return (struct memory_source){ .path = path, .size = size };
+}
+
+static void
+opens(struct memory *memory, const struct memory_source *source)
+{
+	if (!memory_open(memory, source, why))
+		fail_msg("%s", why);
+}
+
+static void
+refuses(const struct memory_source *source, const char *sentence)
+{
+	struct memory memory;
+	why[0] = '\0';
+	assert_false(memory_open(&memory, source, why));
+	if (strstr(why, sentence) == NULL)
+		fail_msg("does not say \"%s\" but \"%s\"", sentence, why);
+	assert_int_equal(memory.fd, -1);
+	assert_null(memory.map);
+}
+
+static void
+writes_file(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "we");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* a new file has all its blocks, and its identity stays when it is opened again */
+static void
+created_and_opened_again(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	struct stat st;
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	opens(&memory, &source);
+	assert_true(memory.created && !memory.renewed);
+	assert_int_equal(memory.size, SIZE);
+	assert_int_equal(memory.identity.last_writer, 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true((uint64_t)st.st_blocks * 512 >= SIZE);
+	assert_int_equal(access(fresh_path, F_OK), -1);
+	memcpy(id, memory.identity.id, sizeof(id));
+	memory.ptr[SIZE - 1] = 42;
+	assert_true(memory_record_writer(&memory, UINT64_C(0xfedcba9876543210), why));
+	assert_true(memory_flush(&memory, why));
+	memory_close(&memory);
+
+	source.size = 0;
+	opens(&memory, &source);
+	assert_false(memory.created || memory.renewed);
+	assert_int_equal(memory.size, SIZE);
+	assert_int_equal(memory.ptr[SIZE - 1], 42);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, UINT64_C(0xfedcba9876543210));
+	memory_close(&memory);
+}
+
+static void
+wrong_sizes(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	opens(&memory, &source);
+	memory_close(&memory);
+	source.size = 2 * SIZE;
+	refuses(&source, "and not 131072");
+	assert_int_equal(truncate(path, (off_t)SIZE + 1), 0);
+	source.size = 0;
+	refuses(&source, "no multiple of");
+	assert_int_equal(truncate(path, 0), 0);
+	refuses(&source, "");
+	(void)unlink(path);
+	refuses(&source, "no size=");
+	source.read_only = true;
+	refuses(&source, "does not exist");
+	source = (struct memory_source){ .path = dir };
+	refuses(&source, "neither a file nor a device DAX");
+	source = (struct memory_source){ .path = "/dev/null" };
+	refuses(&source, "identity=");
+}
+
+/* a file that was replaced, or that has no record, has another identity and no last writer */
+static void
+replaced(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	opens(&memory, &source);
+	memcpy(id, memory.identity.id, sizeof(id));
+	assert_true(memory_record_writer(&memory, 5, why));
+	memory_close(&memory);
+
+	assert_int_equal(rename(path, fresh_path), 0);
+	/* the old file lies where the new one is made: it is emptied, and gets the name again */
+	opens(&memory, &source);
+	assert_true(memory.created);
+	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 0);
+	memory_close(&memory);
+	assert_int_equal(unlink(path), 0);
+	writes_file(path, "");
+	assert_int_equal(truncate(path, (off_t)SIZE), 0);
+	opens(&memory, &source);
+	assert_true(memory.renewed && !memory.created);
+	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 0);
+	memcpy(id, memory.identity.id, sizeof(id));
+	memory_close(&memory);
+
+	assert_int_equal(unlink(identity_path), 0);
+	opens(&memory, &source);
+	assert_true(memory.renewed);
+	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
+	memory_close(&memory);
+}
+
+/* a record that cannot be understood is an error: a new identity would hide that the old one is lost */
+static void
+unreadable_identity(void **state)
+{
+	(void)state;
+	static const char *const texts[] = { "", "{", "[]", "{}",
+		"{\"version\": 2, \"identity\": \"000102030405060708090a0b0c0d0e0f\", \"last_writer\": "
+		"\"0000000000000000\", \"inode\": 1, \"born_s\": 0, \"born_ns\": 0}",
+		"{\"version\": 1, \"identity\": \"short\", \"last_writer\": \"0000000000000000\", \"inode\": 1, "
+		"\"born_s\": 0, \"born_ns\": 0}",
+		"{\"version\": 1, \"identity\": \"000102030405060708090a0b0c0d0e0f\", \"last_writer\": \"x\", "
+		"\"inode\": 1, \"born_s\": 0, \"born_ns\": 0}" };
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	opens(&memory, &source);
+	memory_close(&memory);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		writes_file(identity_path, texts[i]);
+		refuses(&source, "no record of an identity");
+	}
+}
+
+static void
+locked(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory, reader;
+	opens(&memory, &source);
+	refuses(&source, "another keeper lends it");
+	struct memory_source reading = { .path = path, .read_only = true };
+	refuses(&reading, "another keeper lends it");
+	memory_close(&memory);
+	opens(&memory, &reading);
+	opens(&reader, &reading);
+	refuses(&source, "another keeper lends it");
+	memory_close(&reader);
+	memory_close(&memory);
+}
+
+static void
+anonymous(void **state)
+{
+	(void)state;
+	const struct memory_source source = { .size = SIZE };
+	struct memory one, two;
+	opens(&one, &source);
+	opens(&two, &source);
+	assert_int_equal(one.persistence, KEEPER_VOLATILE);
+	assert_memory_not_equal(one.identity.id, two.identity.id, KEEPER_IDENTITY_SIZE);
+	assert_true(memory_record_writer(&one, 5, why));
+	assert_int_equal(one.identity.last_writer, 5);
+	assert_true(memory_flush(&one, why));
+	memory_close(&one);
+	memory_close(&two);
+}
+
+/* what is in memory ends with the machine, whatever a flush of it says */
+static void
+file_in_memory(void **state)
+{
+	(void)state;
+	char name[64];
+	struct memory memory;
+	snprintf(name, sizeof(name), "/dev/shm/keeper-memory-%d", (int)getpid());
+	const struct memory_source source = { .path = name, .size = SIZE };
+	if (access("/dev/shm", W_OK)) {
+		printf("SKIPPED: /dev/shm cannot be used\n");
+		skip();
+	}
+	opens(&memory, &source);
+	assert_int_equal(memory.persistence, KEEPER_VOLATILE);
+	(void)unlink(name);
+	(void)unlink(memory.identity_path);
+	memory_close(&memory);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(created_and_opened_again, set_up),
+		cmocka_unit_test_setup(wrong_sizes, set_up),
+		cmocka_unit_test_setup(replaced, set_up),
+		cmocka_unit_test_setup(unreadable_identity, set_up),
+		cmocka_unit_test_setup(locked, set_up),
+		cmocka_unit_test(anonymous),
+		cmocka_unit_test(file_in_memory),
+	};
+	if (mkdtemp(dir) == NULL) {
+		perror(dir);
+		return 1;
+	}
+	snprintf(path, sizeof(path), "%s/disk", dir);
+	snprintf(identity_path, sizeof(identity_path), "%s.identity", path);
+	snprintf(fresh_path, sizeof(fresh_path), "%s.new", path);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)set_up(NULL);
+	(void)rmdir(dir);
+	return failed;
+}

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright the librpma authors
+
+# usage.sh <rpma-keeper> -- wrong command lines end with status 2, and what cannot be lent with status 1; signals
+
+cd "$(dirname "$0")"
+here=$PWD
+cd "$OLDPWD"
+keeper=$1
+. "$here/common.sh"
+skip_without python3
+
+wrong()
+{
+	local text=$1
+	shift
+	expect 2 "$text" "$keeper" "$@"
+	[[ ! -s $work/out ]] || fail "writes to standard output: $*"
+}
+listen=(--listen "$address:1")
+wrong '--listen is missing'
+wrong '--lend is missing' "${listen[@]}"
+wrong 'needs a value' --listen
+wrong '--nonsense is no option' --nonsense
+wrong 'one argument too many' "${listen[@]}" --lend a=dram:,size=4k more
+wrong '--listen is given twice' "${listen[@]}" "${listen[@]}"
+wrong '0 is no port' --listen "$address:0"
+wrong '65536 is no port' --listen "$address:65536"
+wrong 'is no [ADDRESS]:PORT' --listen '[::1'
+wrong 'names no address' --listen ':7204'
+wrong 'is no NAME=PATH' "${listen[@]}" --lend disk
+wrong 'is no NAME=PATH' "${listen[@]}" --lend =path
+wrong 'is no NAME=PATH' "${listen[@]}" --lend a/b=path
+wrong 'is no NAME=PATH' "${listen[@]}" --lend 123456789012345678901234567890123=path
+wrong 'the path is empty' "${listen[@]}" --lend a=
+wrong 'the name a is given twice' "${listen[@]}" --lend a=x --lend a=y
+wrong 'is none of' "${listen[@]}" --lend a=x,rw
+wrong 'is none of' "${listen[@]}" --lend a=x,identity=
+wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=4097
+wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=0
+wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=-4k
+wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=99999999999g
+wrong 'dram: needs size=' "${listen[@]}" --lend a=dram:
+wrong 'dram: needs size=' "${listen[@]}" --lend a=dram:,size=4k,identity=x
+wrong '--clients: 0 is no number' "${listen[@]}" --clients 0
+lends=()
+for i in {1..65}; do
+	lends+=(--lend "n$i=dram:,size=4k")
+done
+wrong 'more than 64 times' "${listen[@]}" "${lends[@]}"
+
+expect 0 '' "$keeper" --help
+in_manual rpma-keeper.1.md
+expect 0 '' "$keeper" --version
+grep -qE '^rpma-keeper [0-9.]+$' "$work/out" || fail 'no version'
+
+# what cannot be lent
+cannot()
+{
+	local text=$1
+	shift
+	expect 1 "$text" "$keeper" "${listen[@]}" "$@"
+}
+cannot 'does not exist, and no size=' --lend "a=$work/none"
+cannot 'does not exist' --lend "a=$work/none,ro"
+cannot 'neither a file nor a device DAX' --lend "a=$work"
+cannot 'a device DAX needs identity=' --lend a=/dev/zero
+cannot 'No such file' --lend "a=$work/none/none,size=4k"
+head -c 5000 /dev/zero >"$work/odd"
+cannot 'no multiple of' --lend "a=$work/odd"
+expect 1 '192.0.2.1' "$keeper" --listen 192.0.2.1 --lend a=dram:,size=4k
+
+# all that it lends, in each form of an address
+start_keeper --lend "a=$work/a,size=1m" --lend "b=dram:,size=8k" --clients 3
+[[ $(stat -c %s "$work/a") == 1048576 ]] || fail 'the file has another size'
+is '.clients == 0 and .clients_max == 3 and (.lends | length) == 2 and .lends[0].size == 1048576
+	and (.lends[0].identity | length) == 32 and .lends[1].persistence == "none" and (.lends[1].read_only | not)' \
+	"$work/status"
+cannot 'another keeper lends it' --lend "a=$work/a"
+kill -HUP "$keeper_pid"
+until_true 'a line about SIGHUP' grep -q 'SIGHUP: there is nothing to read again' "$work/keeper.log"
+identity=$(jq -r '.lends[0].identity' "$work/status")
+end_keeper TERM 0
+start_keeper --lend "a=$work/a,ro"
+is ".lends[0].identity == \"$identity\" and .lends[0].read_only" "$work/status"
+end_keeper INT 0
+cannot 'and not 2097152' --lend "a=$work/a,size=2m"

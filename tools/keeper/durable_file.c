@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* durable_file.c -- small files that are replaced as a whole */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "durable_file.h"
+
+bool
+durable_file_sync_directory(const char *path, char why[static WHY_MAX])
+{
+	char copy[PATH_MAX];
+
+	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
+		return why_say(why, "%s: the path is too long", path);
+	const char *directory = dirname(copy);
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return why_say(why, "opening the directory %s: %m", directory);
+	bool good = fsync(fd) == 0 || why_say(why, "syncing the directory %s: %m", directory);
+	close(fd);
+	return good;
+}
+
+static bool
+write_all(int fd, const char *text)
+{
+	for (size_t left = strlen(text); left > 0;) {
+		ssize_t written = write(fd, text, left);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return false;
+		text += written;
+		left -= (size_t)written;
+	}
+	return true;
+}
+
+bool
+durable_file_replace(const char *path, const char *text, bool durable, char why[static WHY_MAX])
+{
+	char fresh[PATH_MAX];
+
+	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
+		return why_say(why, "%s: the path is too long", path);
+	int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return why_say(why, "opening %s: %m", fresh);
+	bool good = write_all(fd, text) && (!durable || fsync(fd) == 0);
+	if (!good)
+		why_say(why, "writing %s: %m", fresh);
+	if (close(fd) && good)
+		good = why_say(why, "closing %s: %m", fresh);
+	if (good && rename(fresh, path))
+		good = why_say(why, "renaming %s to %s: %m", fresh, path);
+	if (!good) {
+		(void)unlink(fresh);
+		return false;
+	}
+	return !durable || durable_file_sync_directory(path, why);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* identity.c -- what tells memory that a client knows from other memory of the same name */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "durable_file.h"
+#include "identity.h"
+
+#define FORMAT_VERSION 1
+
+bool
+identity_of_file(int fd, struct identity_file *file, char why[static WHY_MAX])
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &stx))
+		return why_say(why, "statx: %m");
+	*file = (struct identity_file){ .inode = stx.stx_ino };
+	if (stx.stx_mask & STATX_BTIME) {
+		file->born_s = stx.stx_btime.tv_sec;
+		file->born_ns = stx.stx_btime.tv_nsec;
+	}
+	return true;
+}
+
+bool
+identity_new(struct identity *identity, const struct identity_file *file, char why[static WHY_MAX])
+{
+	*identity = (struct identity){ .file = *file };
+	if (getrandom(identity->id, sizeof(identity->id), 0) != (ssize_t)sizeof(identity->id))
+		return why_say(why, "getrandom: %m");
+	return true;
+}
+
+void
+identity_text(const uint8_t id[static KEEPER_IDENTITY_SIZE], char text[static IDENTITY_TEXT_SIZE])
+{
+	for (size_t i = 0; i < KEEPER_IDENTITY_SIZE; i++)
+		snprintf(text + 2 * i, 3, "%02x", id[i]);
+}
+
+static bool
+id_parse(const char *text, uint8_t id[static KEEPER_IDENTITY_SIZE])
+{
+	if (strlen(text) != 2 * KEEPER_IDENTITY_SIZE ||
+		strspn(text, "0123456789abcdef") != 2 * KEEPER_IDENTITY_SIZE)
+		return false;
+	for (size_t i = 0; i < KEEPER_IDENTITY_SIZE; i++) {
+		const char digits[] = { text[2 * i], text[2 * i + 1], '\0' };
+		id[i] = (uint8_t)strtoul(digits, NULL, 16);
+	}
+	return true;
+}
+
+/* JSON's integers are signed, so the client's number is text */
+static bool
+writer_parse(const char *text, uint64_t *writer)
+{
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+		return false;
+	*writer = strtoull(text, NULL, 16);
+	return true;
+}
+
+enum identity_found
+identity_load(const char *path, const struct identity_file *file, struct identity *identity,
+	char why[static WHY_MAX])
+{
+	const char *id_string, *writer_string;
+	json_int_t version, inode, born_s, born_ns;
+	json_error_t error;
+	struct identity found = { 0 };
+
+	FILE *stream = fopen(path, "re");
+	if (stream == NULL) {
+		if (errno == ENOENT)
+			return IDENTITY_NONE;
+		why_say(why, "opening %s: %m", path);
+		return IDENTITY_UNREADABLE;
+	}
+	json_t *root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
+	fclose(stream);
+	bool good = root &&
+		json_unpack_ex(root, &error, 0, "{s:I, s:s, s:s, s:I, s:I, s:I}", "version", &version,
+			"identity", &id_string, "last_writer", &writer_string, "inode", &inode, "born_s",
+			&born_s, "born_ns", &born_ns) == 0;
+	if (!good)
+		why_say(why, "%s is no record of an identity: %s", path, error.text);
+	else if (version != FORMAT_VERSION || !id_parse(id_string, found.id) ||
+		!writer_parse(writer_string, &found.last_writer))
+		good = why_say(why, "%s is no record of an identity of version %d", path, FORMAT_VERSION);
+	json_decref(root);
+	if (!good)
+		return IDENTITY_UNREADABLE;
+
+	found.file = *file;
+	if ((uint64_t)inode != file->inode || born_s != file->born_s || born_ns != (json_int_t)file->born_ns)
+		return IDENTITY_OF_ANOTHER_FILE;
+	*identity = found;
+	return IDENTITY_FOUND;
+}
+
+bool
+identity_store(const char *path, const struct identity *identity, char why[static WHY_MAX])
+{
+	char id[IDENTITY_TEXT_SIZE], writer[17];
+
+	identity_text(identity->id, id);
+	snprintf(writer, sizeof(writer), "%016" PRIx64, identity->last_writer);
+	json_t *root = json_pack("{s:I, s:s, s:s, s:I, s:I, s:I}", "version", (json_int_t)FORMAT_VERSION,
+		"identity", id, "last_writer", writer, "inode", (json_int_t)identity->file.inode, "born_s",
+		(json_int_t)identity->file.born_s, "born_ns", (json_int_t)identity->file.born_ns);
+	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+	bool good = text ? durable_file_replace(path, text, true, why) : why_say(why, "out of memory");
+	free(text);
+	json_decref(root);
+	return good;
+}

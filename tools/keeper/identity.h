@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * identity.h -- what tells memory that a client knows from other memory of the same name
+ *
+ * The identity is a random number that belongs to the content. It is kept in a small file beside the memory,
+ * together with the client that had the memory for writing last. The record also names the inode and the time
+ * of birth of the memory's file. If another file has taken its place, the record is not about that file, and
+ * the memory gets a new identity.
+ */
+
+#ifndef KEEPER_IDENTITY_H
+#define KEEPER_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "perf/why.h"
+#include "protocol.h"
+
+#define IDENTITY_TEXT_SIZE (2 * KEEPER_IDENTITY_SIZE + 1)
+
+/* which file the record is about; all 0 for a device DAX, whose number may change when the machine starts */
+struct identity_file {
+	uint64_t inode;
+	int64_t born_s;
+	uint32_t born_ns;
+};
+
+struct identity {
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	uint64_t last_writer; /* 0: none */
+	struct identity_file file;
+};
+
+bool identity_of_file(int fd, struct identity_file *file, char why[static WHY_MAX]);
+
+/* a new identity without a writer; false if the kernel gives no random bytes */
+bool identity_new(struct identity *identity, const struct identity_file *file, char why[static WHY_MAX]);
+
+enum identity_found { IDENTITY_FOUND, IDENTITY_NONE, IDENTITY_OF_ANOTHER_FILE, IDENTITY_UNREADABLE };
+
+/* reads the record at path; *why is set with IDENTITY_UNREADABLE */
+enum identity_found identity_load(const char *path, const struct identity_file *file,
+	struct identity *identity, char why[static WHY_MAX]);
+
+/* writes the record; it is on the disk when the call returns */
+bool identity_store(const char *path, const struct identity *identity, char why[static WHY_MAX]);
+
+void identity_text(const uint8_t id[static KEEPER_IDENTITY_SIZE], char text[static IDENTITY_TEXT_SIZE]);
+
+#endif /* KEEPER_IDENTITY_H */

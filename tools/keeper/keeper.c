@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* keeper.c -- starts, waits for events, and stops */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "keeper.h"
+#include "log.h"
+#include "notify.h"
+
+/* a client that is not established after this time has died */
+#define CONNECT_TIMEOUT_MS 5000
+/* pause after listening, or taking a request, has failed */
+#define PAUSE_MS 1000
+/* the status is written at most this often */
+#define STATUS_PAUSE_MS 1000
+
+/* the source of an event: the upper half of epoll's data; the lower one is the place of a client */
+enum { ON_SIGNAL, ON_REQUEST, ON_CLIENT };
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool
+watch(struct keeper *k, int fd, uint32_t kind, uint32_t place)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | place };
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+		epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+bool
+keeper_watch_client(struct keeper *k, const struct client *client)
+{
+	int fd;
+
+	return rpma_conn_get_event_fd(client->conn, &fd) == 0 &&
+		watch(k, fd, ON_CLIENT, (uint32_t)(client - k->clients));
+}
+
+/* --- listening --- */
+
+/* stops taking requests, without dropping those that wait */
+static void
+pause_requests(struct keeper *k)
+{
+	int fd;
+
+	if (rpma_ep_get_fd(k->ep, &fd) == 0)
+		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	k->listen_again_ms = now_ms() + PAUSE_MS;
+}
+
+static bool
+listen_for_requests(struct keeper *k, char why[static WHY_MAX])
+{
+	int fd;
+
+	if (k->ep == NULL && rpma_ep_listen(k->peer, k->options->addr, k->options->port, &k->ep))
+		return why_say(why, "listening on %s port %s: %s", k->options->addr, k->options->port,
+			rpma_errormsg());
+	if (rpma_ep_get_fd(k->ep, &fd) || !watch(k, fd, ON_REQUEST, 0)) {
+		(void)rpma_ep_shutdown(&k->ep);
+		return why_say(why, "watching for requests: %m");
+	}
+	k->listen_again_ms = 0;
+	return true;
+}
+
+static void
+listen_again(struct keeper *k)
+{
+	char why[WHY_MAX];
+
+	if (k->listen_again_ms == 0 || now_ms() < k->listen_again_ms)
+		return;
+	if (!listen_for_requests(k, why)) {
+		log_line("%s", why);
+		k->listen_again_ms = now_ms() + PAUSE_MS;
+	}
+}
+
+/* an endpoint has the credentials that its peer had when it began to listen, so it has to listen again */
+static void
+read_tls_files(struct keeper *k)
+{
+	const char *cert = getenv("SOFTRDMA_TLS_CERT"), *key = getenv("SOFTRDMA_TLS_KEY");
+	const char *ca = getenv("SOFTRDMA_TLS_CA"), *psk = getenv("SOFTRDMA_TLS_PSK");
+
+	if (psk && *psk) {
+		log_line("SIGHUP: a key of SOFTRDMA_TLS_PSK cannot be read again; start the keeper again");
+		return;
+	}
+	if (!cert || !*cert || !key || !*key || !ca || !*ca) {
+		log_line("SIGHUP: there is nothing to read again: the keeper does not use TLS");
+		return;
+	}
+	int ret = rpma_peer_set_tls(k->peer, cert, key, ca);
+	if (ret) {
+		log_line("SIGHUP: the keeper goes on with the files of TLS that it had: %s",
+			ret == RPMA_E_NOSUPP ? "the device has no TLS" : rpma_errormsg());
+		return;
+	}
+	log_line("SIGHUP: the files of TLS were read again; they are for new connections");
+	if (rpma_ep_shutdown(&k->ep))
+		log_line("SIGHUP: shutting the endpoint down: %s", rpma_errormsg());
+	k->listen_again_ms = now_ms();
+	listen_again(k);
+}
+
+/* --- the loop --- */
+
+/* true if the signal means that the keeper is to end */
+static bool
+handle_signal(struct keeper *k)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(k->signal_fd, &signal, sizeof(signal)) != (ssize_t)sizeof(signal))
+		return false;
+	if (signal.ssi_signo != SIGHUP)
+		return true;
+	read_tls_files(k);
+	return false;
+}
+
+static void
+write_status(struct keeper *k)
+{
+	char why[WHY_MAX];
+
+	if (k->options->status_path == NULL || !k->changed || now_ms() - k->status_ms < STATUS_PAUSE_MS)
+		return;
+	if (!status_write(k, why))
+		log_line("the status: %s", why);
+	k->status_ms = now_ms();
+	k->changed = false;
+}
+
+static int
+time_to_next(const struct keeper *k)
+{
+	int64_t next = INT64_MAX;
+
+	if (k->listen_again_ms)
+		next = k->listen_again_ms;
+	if (k->options->status_path && k->changed && k->status_ms + STATUS_PAUSE_MS < next)
+		next = k->status_ms + STATUS_PAUSE_MS;
+	if (next == INT64_MAX)
+		return -1;
+	next -= now_ms();
+	return next < 0 ? 0 : (int)next;
+}
+
+static bool
+serve(struct keeper *k)
+{
+	for (;;) {
+		struct epoll_event event;
+		/* one event at a time: handling it may end the source of the next one */
+		int n = epoll_wait(k->epoll_fd, &event, 1, time_to_next(k));
+		if (n < 0 && errno != EINTR) {
+			log_line("epoll_wait: %m");
+			return false;
+		}
+		if (n == 1) {
+			switch (event.data.u64 >> 32) {
+			case ON_SIGNAL:
+				if (handle_signal(k))
+					return true;
+				break;
+			case ON_REQUEST:
+				if (!lending_next_request(k))
+					pause_requests(k);
+				break;
+			default:
+				lending_client_event(k, &k->clients[(uint32_t)event.data.u64]);
+			}
+		}
+		listen_again(k);
+		write_status(k);
+	}
+}
+
+/* --- starting and stopping --- */
+
+/* before the library starts threads, so that none of them takes the signals */
+static bool
+open_events(struct keeper *k, char why[static WHY_MAX])
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	k->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (k->epoll_fd < 0 || sigprocmask(SIG_BLOCK, &signals, NULL))
+		return why_say(why, "preparing for events: %m");
+	k->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (k->signal_fd < 0 || !watch(k, k->signal_fd, ON_SIGNAL, 0))
+		return why_say(why, "preparing for signals: %m");
+	return true;
+}
+
+static bool
+open_peer(struct keeper *k, char why[static WHY_MAX])
+{
+	struct ibv_context *context;
+	struct rpma_peer_cfg *peer_cfg = NULL;
+	size_t size = 0;
+
+	if (rpma_utils_get_ibv_context(k->options->addr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &context) ||
+		rpma_peer_new(context, &k->peer))
+		return why_rpma(why, k->options->addr);
+	/* clients post operations; the keeper posts none */
+	if (rpma_conn_cfg_new(&k->conn_cfg) || rpma_conn_cfg_set_cq_size(k->conn_cfg, 1) ||
+		rpma_conn_cfg_set_sq_size(k->conn_cfg, 1) || rpma_conn_cfg_set_rq_size(k->conn_cfg, 1) ||
+		rpma_conn_cfg_set_connect_timeout(k->conn_cfg, CONNECT_TIMEOUT_MS))
+		return why_rpma(why, "configuring connections");
+	bool good = rpma_peer_cfg_new(&peer_cfg) == 0 &&
+		rpma_peer_cfg_set_direct_write_to_pmem(peer_cfg, k->options->direct_write) == 0 &&
+		rpma_peer_cfg_get_descriptor_size(peer_cfg, &size) == 0 && size == sizeof(k->peer_cfg) &&
+		rpma_peer_cfg_get_descriptor(peer_cfg, &k->peer_cfg) == 0;
+	(void)rpma_peer_cfg_delete(&peer_cfg);
+	return good || why_say(why, "describing the configuration of the peer failed");
+}
+
+static bool
+open_lend(struct keeper *k, const struct lend_option *option, struct lend *lend, char why[static WHY_MAX])
+{
+	static const char *const kinds[] = {
+		[KEEPER_VOLATILE] = "volatile",
+		[KEEPER_PAGES] = "durable by pages of a file",
+		[KEEPER_LINES] = "durable by cache lines",
+	};
+	char id[IDENTITY_TEXT_SIZE], reason[WHY_MAX];
+
+	*lend = (struct lend){ .name = option->name, .read_only = option->source.read_only };
+	if (!memory_open(&lend->memory, &option->source, reason) || !lending_try(k, lend, reason))
+		return why_say(why, "%s: %s", option->name, reason);
+	identity_text(lend->memory.identity.id, id);
+	log_line("%s: %zu bytes of %s, %s%s, %s, identity %s", lend->name, lend->memory.size,
+		option->source.path ? option->source.path : "anonymous memory",
+		kinds[lend->memory.persistence], lend->read_only ? ", for reading only" : "",
+		lend->memory.created           ? "created"
+			: lend->memory.renewed ? "without a record of its identity, so it gets a new one"
+					       : "as it was",
+		id);
+	return true;
+}
+
+static bool
+start(struct keeper *k, char why[static WHY_MAX])
+{
+	const struct options *options = k->options;
+
+	k->lends = calloc((size_t)options->lend_count, sizeof(*k->lends));
+	k->clients = calloc((size_t)KEEPER_PLACES(options), sizeof(*k->clients));
+	if (k->lends == NULL || k->clients == NULL)
+		return why_say(why, "out of memory");
+	for (int i = 0; i < options->lend_count; i++)
+		k->lends[i].memory.fd = -1;
+	if (!open_events(k, why) || !open_peer(k, why))
+		return false;
+	for (int i = 0; i < options->lend_count; i++)
+		if (!open_lend(k, &options->lends[i], &k->lends[i], why))
+			return false;
+	if (!listen_for_requests(k, why))
+		return false;
+	k->changed = true;
+	log_line("listening on %s port %s", options->addr, options->port);
+	return true;
+}
+
+/* also ends a keeper that was started only partly; false if memory could not be flushed */
+static bool
+stop(struct keeper *k)
+{
+	bool good = true;
+	char why[WHY_MAX];
+
+	(void)rpma_ep_shutdown(&k->ep);
+	for (int i = 0; k->clients && i < KEEPER_PLACES(k->options); i++)
+		if (k->clients[i].conn)
+			lending_end(k, &k->clients[i], "the keeper stops");
+	for (int i = 0; k->lends && i < k->options->lend_count; i++) {
+		struct lend *lend = &k->lends[i];
+		if (!lend->read_only && !memory_flush(&lend->memory, why)) {
+			log_line("%s: NOT durable: %s", lend->name, why);
+			good = false;
+		}
+		memory_close(&lend->memory);
+	}
+	(void)rpma_conn_cfg_delete(&k->conn_cfg);
+	(void)rpma_peer_delete(&k->peer);
+	if (k->signal_fd >= 0)
+		close(k->signal_fd);
+	if (k->epoll_fd >= 0)
+		close(k->epoll_fd);
+	free(k->clients);
+	free(k->lends);
+	return good;
+}
+
+int
+keeper_run(const struct options *options)
+{
+	struct keeper k = { .options = options, .epoll_fd = -1, .signal_fd = -1 };
+	char why[WHY_MAX];
+
+	bool good = start(&k, why);
+	if (good) {
+		write_status(&k);
+		notify("READY=1");
+		good = serve(&k);
+		notify("STOPPING=1");
+		log_line("stopping");
+	} else {
+		log_line("%s", why);
+	}
+	if (!stop(&k))
+		good = false;
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

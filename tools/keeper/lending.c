@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * lending.c -- grants and refuses requests, and takes access back
+ *
+ * The order in which a request is granted matters. All that can fail comes first, while an earlier holder
+ * still has its access: the new registration, and the record of the new writer. Then the holder's access is
+ * revoked. Only then does the new client get its descriptor.
+ */
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "keeper.h"
+#include "log.h"
+
+/* of the client's number, the half that is shown: with the whole of it one could resume in its place */
+#define ID_SHOWN(id) ((uint32_t)((id) >> 32))
+
+static bool
+is_volatile(const struct lend *lend)
+{
+	return lend->memory.persistence == KEEPER_VOLATILE;
+}
+
+/* registers the memory for one client, and describes it in reply */
+static bool
+register_memory(struct keeper *k, struct lend *lend, bool for_writing, struct rpma_mr_local **mr,
+	struct keeper_reply *reply, char why[static WHY_MAX])
+{
+	int usage = RPMA_MR_USAGE_READ_SRC;
+	size_t size;
+
+	if (for_writing)
+		usage |= RPMA_MR_USAGE_WRITE_DST |
+			(is_volatile(lend) ? RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY
+					   : RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
+	if (rpma_mr_reg(k->peer, lend->memory.ptr, lend->memory.size, usage, mr))
+		return why_rpma(why, "registering the memory");
+	if (rpma_mr_get_descriptor_size(*mr, &size) || size > sizeof(reply->descriptor) ||
+		rpma_mr_get_descriptor(*mr, reply->descriptor)) {
+		(void)rpma_mr_dereg(mr);
+		return why_say(why, "the memory has no descriptor that fits");
+	}
+	reply->descriptor_size = (uint8_t)size;
+	return true;
+}
+
+/* false if a flush to persistence was asked for, and the registered memory does not offer it */
+static bool
+is_durable_as_promised(const struct lend *lend, const struct keeper_reply *reply)
+{
+	struct rpma_mr_remote *mr = NULL;
+	int types = 0;
+
+	if (is_volatile(lend))
+		return true;
+	if (rpma_mr_remote_from_descriptor(reply->descriptor, reply->descriptor_size, &mr) == 0)
+		(void)rpma_mr_remote_get_flush_type(mr, &types);
+	(void)rpma_mr_remote_delete(&mr);
+	return types & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+}
+
+bool
+lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX])
+{
+	struct rpma_mr_local *mr = NULL;
+	struct keeper_reply reply = { 0 };
+
+	if (!register_memory(k, lend, !lend->read_only, &mr, &reply, why))
+		return false;
+	bool durable = lend->read_only || is_durable_as_promised(lend, &reply);
+	(void)rpma_mr_dereg(&mr);
+	return durable ||
+		why_say(why,
+			"the memory cannot be made durable (the log of the library says why); "
+			"dram: lends memory that is not meant to be");
+}
+
+/* --- refusing --- */
+
+static void
+reject(struct rpma_conn_req **req, enum keeper_reason reason, const char *sentence)
+{
+	struct keeper_refusal refusal = { .reason = reason };
+	uint8_t bytes[KEEPER_REFUSAL_MAX];
+
+	snprintf(refusal.sentence, sizeof(refusal.sentence), "%s", sentence);
+	const struct rpma_conn_private_data pdata = { bytes,
+		(uint8_t)keeper_refusal_encode(&refusal, bytes) };
+	if (rpma_conn_req_reject(req, &pdata))
+		log_stranger("a request could not be refused: %s", rpma_errormsg());
+}
+
+static const char *
+sentence_of(enum keeper_reason reason)
+{
+	switch (reason) {
+	case KEEPER_REFUSED_READ_ONLY:
+		return "the memory is lent for reading only";
+	case KEEPER_REFUSED_BUSY:
+		return "another client has the memory for writing; a request with takeover would get it";
+	case KEEPER_REFUSED_SUPERSEDED:
+		return "another client had the memory for writing meanwhile";
+	case KEEPER_REFUSED_REPLACED:
+		return "this is other memory of the same name: no client had it for writing yet";
+	case KEEPER_REFUSED_MEDIUM:
+		return "the memory can no longer be made durable; the log of the keeper says why";
+	case KEEPER_REFUSED_FULL:
+		return "the keeper has as many clients as it may have (--clients)";
+	case KEEPER_REFUSED_NAME:
+		return "nothing is lent under this name";
+	default:
+		return "the keeper failed to lend the memory; its log says why";
+	}
+}
+
+static void
+refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const struct keeper_request *request,
+	enum keeper_reason reason)
+{
+	const char *sentence = sentence_of(reason);
+
+	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
+		sentence);
+	reject(req, reason, sentence);
+	if (lend) {
+		lend->refused++;
+		k->changed = true;
+	}
+}
+
+/* --- granting --- */
+
+static struct lend *
+find_lend(struct keeper *k, const char *name)
+{
+	for (int i = 0; i < k->options->lend_count; i++)
+		if (strcmp(k->lends[i].name, name) == 0)
+			return &k->lends[i];
+	return NULL;
+}
+
+static struct client *
+free_place(struct keeper *k)
+{
+	for (int i = 0; i < KEEPER_PLACES(k->options); i++)
+		if (k->clients[i].conn == NULL)
+			return &k->clients[i];
+	return NULL;
+}
+
+static void
+fill_reply(const struct keeper *k, const struct lend *lend, bool for_writing, struct keeper_reply *reply)
+{
+	reply->writable = for_writing;
+	reply->lent = for_writing || lend->holder;
+	reply->persistence = lend->memory.persistence;
+	reply->block_shift = lend->memory.block_shift;
+	reply->peer_cfg = k->peer_cfg;
+	reply->size = lend->memory.size;
+	memcpy(reply->identity, lend->memory.identity.id, KEEPER_IDENTITY_SIZE);
+}
+
+/* accepts the connection of a client, which then has the registration *mr; *mr is NULL in either case */
+static bool
+accept_client(struct keeper *k, struct rpma_conn_req **req, struct client *client, struct rpma_mr_local **mr,
+	const struct keeper_reply *reply, char why[static WHY_MAX])
+{
+	uint8_t bytes[KEEPER_REPLY_MAX];
+	const struct rpma_conn_private_data pdata = { bytes, (uint8_t)keeper_reply_encode(reply, bytes) };
+
+	if (rpma_conn_req_connect(req, &pdata, &client->conn)) {
+		(void)rpma_mr_dereg(mr);
+		return why_rpma(why, "accepting the connection");
+	}
+	client->mr = *mr;
+	*mr = NULL;
+	client->since = time(NULL);
+	client->established = false;
+	k->client_count++;
+	if (client->writes)
+		client->lend->holder = client;
+	else
+		client->lend->readers++;
+	client->lend->granted++;
+	k->changed = true;
+	if (keeper_watch_client(k, client))
+		return true;
+	lending_end(k, client, "its connection cannot be watched");
+	return why_say(why, "its connection cannot be watched");
+}
+
+/* grants what lease_decide has allowed */
+static void
+grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const struct keeper_request *request)
+{
+	const bool for_writing = request->want & KEEPER_WANT_WRITE;
+	const struct lease lease = { !lend->read_only, lend->holder, lend->memory.identity.last_writer };
+	struct rpma_mr_local *mr = NULL;
+	struct keeper_reply reply = { 0 };
+	char why[WHY_MAX];
+
+	/* a holder that loses its access makes room, and until then there is one place more than clients */
+	const bool replaces = for_writing && lend->holder;
+	struct client *place = free_place(k);
+	if (place == NULL || (k->client_count >= k->options->clients_max && !replaces)) {
+		refuse(k, req, lend, request, KEEPER_REFUSED_FULL);
+		return;
+	}
+	if (!register_memory(k, lend, for_writing, &mr, &reply, why)) {
+		log_stranger("%s: %s", lend->name, why);
+		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
+		return;
+	}
+	if (for_writing && !is_durable_as_promised(lend, &reply)) {
+		(void)rpma_mr_dereg(&mr);
+		refuse(k, req, lend, request, KEEPER_REFUSED_MEDIUM);
+		return;
+	}
+	if (lease_changes_writer(&lease, request) &&
+		!memory_record_writer(&lend->memory, request->client, why)) {
+		(void)rpma_mr_dereg(&mr);
+		log_line("%s: the new writer cannot be recorded: %s", lend->name, why);
+		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
+		return;
+	}
+	if (replaces) {
+		lend->revoked++;
+		lending_end(k, lend->holder, "its access is revoked for the next client");
+	}
+
+	fill_reply(k, lend, for_writing, &reply);
+	*place = (struct client){ .lend = lend, .id = request->client, .writes = for_writing };
+	if (accept_client(k, req, place, &mr, &reply, why))
+		log_line("%s: lent to client %08" PRIx32 " for %s", lend->name, ID_SHOWN(request->client),
+			for_writing ? "writing" : "reading");
+	else
+		log_stranger("%s: client %08" PRIx32 ": %s", lend->name, ID_SHOWN(request->client), why);
+}
+
+static void
+handle_request(struct keeper *k, struct rpma_conn_req **req)
+{
+	struct rpma_conn_private_data pdata = { NULL, 0 };
+	struct keeper_request request;
+	enum keeper_reason reason;
+	char sentence[WHY_MAX];
+
+	(void)rpma_conn_req_get_private_data(*req, &pdata);
+	switch (keeper_request_decode(pdata.ptr, pdata.len, &request)) {
+	case KEEPER_MALFORMED:
+		log_stranger("a request is refused: it is not from a client of rpma-keeper");
+		reject(req, KEEPER_REFUSED_REQUEST, "this is rpma-keeper, and the request is not for one");
+		return;
+	case KEEPER_OTHER_VERSION:
+		log_stranger("a request is refused: it is of another version of the protocol");
+		snprintf(sentence, sizeof(sentence), "this keeper has version %d of the protocol",
+			KEEPER_VERSION);
+		reject(req, KEEPER_REFUSED_VERSION, sentence);
+		return;
+	case KEEPER_DECODED:
+		break;
+	}
+
+	struct lend *lend = find_lend(k, request.name);
+	if (lend == NULL) {
+		refuse(k, req, NULL, &request, KEEPER_REFUSED_NAME);
+		return;
+	}
+	/* if the holder has just gone, its place is free */
+	if (lend->holder)
+		lending_client_event(k, lend->holder);
+	const struct lease lease = { !lend->read_only, lend->holder, lend->memory.identity.last_writer };
+	if (lease_decide(&lease, &request, &reason) == LEASE_REFUSE)
+		refuse(k, req, lend, &request, reason);
+	else
+		grant(k, req, lend, &request);
+}
+
+bool
+lending_next_request(struct keeper *k)
+{
+	struct rpma_conn_req *req = NULL;
+
+	int ret = rpma_ep_next_conn_req(k->ep, k->conn_cfg, &req);
+	if (ret == RPMA_E_NO_EVENT)
+		return true;
+	if (ret) {
+		log_stranger("the next request cannot be taken: %s", rpma_errormsg());
+		return false;
+	}
+	handle_request(k, &req);
+	assert(req == NULL);
+	return true;
+}
+
+/* --- ending --- */
+
+void
+lending_end(struct keeper *k, struct client *client, const char *because)
+{
+	struct lend *lend = client->lend;
+
+	/* the connection first, so that what the client still sends does not count as a guess of a key */
+	if (rpma_conn_delete(&client->conn))
+		log_line("%s: deleting a connection: %s", lend->name, rpma_errormsg());
+	/* after this the keys are void, and no write or flush of the client is still running */
+	if (rpma_mr_dereg(&client->mr))
+		log_line("%s: deregistering: %s", lend->name, rpma_errormsg());
+	if (client->writes)
+		lend->holder = NULL;
+	else
+		lend->readers--;
+	log_line("%s: client %08" PRIx32 " has ended: %s", lend->name, ID_SHOWN(client->id), because);
+	*client = (struct client){ .conn = NULL };
+	k->client_count--;
+	k->changed = true;
+}
+
+void
+lending_client_event(struct keeper *k, struct client *client)
+{
+	enum rpma_conn_event event;
+
+	/* it is established once, and any other event ends it */
+	while (client->conn) {
+		int ret = rpma_conn_next_event(client->conn, &event);
+		if (ret == RPMA_E_NO_EVENT)
+			return;
+		if (ret || event != RPMA_CONN_ESTABLISHED) {
+			lending_end(k, client, ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
+			return;
+		}
+		client->established = true;
+		k->changed = true;
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* memory.h -- the memory that the keeper lends: a file, a device DAX, or memory of the process for tests */
+
+#ifndef KEEPER_MEMORY_H
+#define KEEPER_MEMORY_H
+
+#include "identity.h"
+
+/* sizes are multiples of this, so that all of the last page belongs to the file */
+#define MEMORY_ALIGNMENT 4096
+
+struct pmem2_map;
+struct pmem2_source;
+
+/* how to get the memory */
+struct memory_source {
+	const char *path;          /* NULL: anonymous memory of the process, which is volatile */
+	uint64_t size;             /* in bytes; 0: that of the existing file or device */
+	const char *identity_path; /* NULL: "<path>.identity" */
+	bool read_only;
+};
+
+struct memory {
+	uint8_t *ptr;
+	size_t size;
+	enum keeper_persistence persistence;
+	uint8_t block_shift;
+	bool created; /* the file did not exist before */
+	bool renewed; /* the memory has a new identity although it existed before */
+	struct identity identity;
+	/* for closing it and for recording the writer */
+	char *identity_path; /* NULL: the memory is anonymous */
+	int fd;
+	struct pmem2_source *source;
+	struct pmem2_map *map;
+};
+
+/*
+ * Opens the memory. A file that does not exist is created with all its blocks, zeroed, and its name is made
+ * durable. The file is locked (flock), so that no other keeper lends it meanwhile; for reading only, others
+ * may lend it for reading. After a failure nothing is left open.
+ */
+bool memory_open(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX]);
+
+/* records the client that is about to get the memory for writing; it is on record when the call returns */
+bool memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
+
+/* makes all that was written durable; true at once for memory that is volatile */
+bool memory_flush(struct memory *memory, char why[static WHY_MAX]);
+
+void memory_close(struct memory *memory);
+
+#endif /* KEEPER_MEMORY_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* status.c -- what is lent to whom, as JSON */
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "durable_file.h"
+#include "keeper.h"
+
+static json_t *
+client_json(const struct client *client)
+{
+	char id[9];
+
+	snprintf(id, sizeof(id), "%08" PRIx32, (uint32_t)(client->id >> 32));
+	return json_pack("{s:s, s:b, s:b, s:I}", "client", id, "writes", client->writes, "established",
+		client->established, "since", (json_int_t)client->since);
+}
+
+static json_t *
+lend_json(const struct keeper *k, const struct lend *lend)
+{
+	static const char *const kinds[] = {
+		[KEEPER_VOLATILE] = "none",
+		[KEEPER_PAGES] = "pages",
+		[KEEPER_LINES] = "lines",
+	};
+	char id[IDENTITY_TEXT_SIZE];
+	json_t *clients = json_array();
+
+	for (int i = 0; clients && i < KEEPER_PLACES(k->options); i++)
+		if (k->clients[i].conn && k->clients[i].lend == lend)
+			(void)json_array_append_new(clients, client_json(&k->clients[i]));
+	identity_text(lend->memory.identity.id, id);
+	return json_pack("{s:s, s:I, s:s, s:b, s:s, s:b, s:I, s:I, s:I, s:o}", "name", lend->name, "size",
+		(json_int_t)lend->memory.size, "persistence", kinds[lend->memory.persistence], "read_only",
+		lend->read_only, "identity", id, "lent_for_writing", lend->holder != NULL, "granted",
+		(json_int_t)lend->granted, "refused", (json_int_t)lend->refused, "revoked",
+		(json_int_t)lend->revoked, "clients", clients);
+}
+
+bool
+status_write(const struct keeper *k, char why[static WHY_MAX])
+{
+	json_t *lends = json_array();
+
+	for (int i = 0; lends && i < k->options->lend_count; i++)
+		(void)json_array_append_new(lends, lend_json(k, &k->lends[i]));
+	json_t *root = json_pack("{s:I, s:i, s:i, s:o}", "written", (json_int_t)time(NULL), "clients",
+		k->client_count, "clients_max", k->options->clients_max, "lends", lends);
+	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+	bool good = text ? durable_file_replace(k->options->status_path, text, false, why)
+			 : why_say(why, "out of memory");
+	free(text);
+	json_decref(root);
+	return good;
+}
