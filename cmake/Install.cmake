@@ -3,7 +3,8 @@
 
 # header, libraries, librpma.pc, the CMake package, and the way back
 #
-# Components: runtime, common, devel, doc, utils, softrdma, softrdma_run; others may follow. packages.cmake makes packages of them.
+# Components: runtime, common, devel, doc, utils, softrdma, softrdma_run, nbdkit; others may follow. packages.cmake makes
+# packages of them.
 
 include(CMakePackageConfigHelpers)
 

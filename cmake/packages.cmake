@@ -16,6 +16,7 @@
 #	utils			librpma-utils	librpma-utils
 #	softrdma		libsoftrdma0	libsoftrdma
 #	softrdma_run		softrdma-run	softrdma-run
+#	nbdkit			nbdkit-plugin-rpma	nbdkit-rpma-plugin
 #
 # A component that installs nothing makes no package. One that is not in the table is an error. debian/rules and
 # packaging/librpma.spec read the table from packages.list in the build folder: "component .deb .rpm" in each line.
@@ -96,6 +97,8 @@ package(softrdma DEB libsoftrdma0 RPM libsoftrdma SECTION libs SUMMARY "software
 	"This package has the software device as a library of its own, for programs that\nspeak to libibverbs and librdmacm. softrdma-run starts them on it.")
 package(softrdma_run DEB softrdma-run RPM softrdma-run SECTION utils SUMMARY "programs without RDMA hardware" TEXT
 	"This package has softrdma-run, which runs a program of libibverbs and librdmacm\non the software device.")
+package(nbdkit DEB nbdkit-plugin-rpma RPM nbdkit-rpma-plugin SECTION net SUMMARY "plugin of nbdkit" TEXT
+	"This package has a plugin of nbdkit, which makes a block device of memory that\nrpma-keeper lends on another machine.")
 # what others install without naming a component
 set(CPACK_COMPONENT_UNSPECIFIED_GROUP librpma-dev)
 set(packages_Unspecified "Unspecified librpma-dev librpma-devel")
@@ -161,6 +164,9 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src)
 set(CPACK_DEBIAN_LIBRPMA-UTILS_PACKAGE_DEPENDS "librpma0 (= ${deb_version})")
 set(CPACK_DEBIAN_LIBRPMA-UTILS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBSOFTRDMA0_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_NBDKIT-PLUGIN-RPMA_PACKAGE_DEPENDS "librpma0 (= ${deb_version}), nbdkit (>= 1.28)")
+set(CPACK_DEBIAN_NBDKIT-PLUGIN-RPMA_PACKAGE_SUGGESTS "librpma-utils")
+set(CPACK_DEBIAN_NBDKIT-PLUGIN-RPMA_PACKAGE_SHLIBDEPS ON)
 
 # copyright, changelog, compression, stripping: what packages want and an installation by "make install" does not have
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/packed-files.cmake)
@@ -186,6 +192,7 @@ set(CPACK_RPM_LIBSOFTRDMA0_POST_UNINSTALL_SCRIPT_FILE ${PROJECT_SOURCE_DIR}/cmak
 set(CPACK_RPM_LIBRPMA-DEV_PACKAGE_REQUIRES
 	"librpma = ${LIBRPMA_SORTED_VERSION}-${LIBRPMA_PACKAGE_REVISION}, rdma-core-devel${rpm_pmem_dev}${rpm_tls_dev}${rpm_crc_dev}")
 set(CPACK_RPM_LIBRPMA-UTILS_PACKAGE_REQUIRES "librpma = ${LIBRPMA_SORTED_VERSION}-${LIBRPMA_PACKAGE_REVISION}")
+set(CPACK_RPM_NBDKIT-PLUGIN-RPMA_PACKAGE_REQUIRES "librpma = ${LIBRPMA_SORTED_VERSION}-${LIBRPMA_PACKAGE_REVISION}, nbdkit-server")
 set(CPACK_RPM_LIBRPMA-DOC_PACKAGE_ARCHITECTURE noarch)
 set(CPACK_RPM_LIBRPMA-COMMON_PACKAGE_ARCHITECTURE noarch)
 set(CPACK_RPM_SOFTRDMA-RUN_PACKAGE_ARCHITECTURE noarch)

@@ -26,8 +26,9 @@ test_packages+=(tshark)
 
 # probes for tracers, which a build without it leaves out
 test_packages+=(systemtap-sdt-dev)
-# what tells systemd that rpma-keeper is ready
-test_packages+=(libsystemd-dev)
+
+# what tells systemd that rpma-keeper is ready, and what its block devices are built and tested with
+test_packages+=(libsystemd-dev nbdkit nbdkit-plugin-dev libnbd-bin python3-libnbd qemu-utils fio)
 
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 test_packages+=(btrfs-progs e2fsprogs mount util-linux)
@@ -39,7 +40,7 @@ test_packages+=(libzstd-dev)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
 # to make the project's own packages, and to try them in a system of their own
-packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap pandoc rpm)
+packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap nbdkit-plugin-dev pandoc rpm)
 
 # for the RDMA lab: an emulator, and what makes the systems that run in it
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)

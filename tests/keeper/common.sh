@@ -84,4 +84,6 @@ start_nbdkit()
 		}
 		sleep 0.02
 	done
+	# it has the memory when it answers
+	nbdinfo --size "nbd+unix:///?socket=$socket" >/dev/null || fail "nbdkit does not serve: $*"
 }

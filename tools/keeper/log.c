@@ -14,7 +14,7 @@
 #define STRANGER_LINES 10
 #define STRANGER_SECONDS 10
 
-static void
+__attribute__((format(printf, 1, 0))) static void
 write_line(const char *format, va_list args)
 {
 	char text[LINE_MAX_SIZE], when[40] = "";

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_disk.c -- the disk of nbdkit-rpma-plugin against a real rpma-keeper, which is killed, stopped and replaced
+ *
+ *	test_disk KEEPER [FILTER]	runs the cases that match, each with a keeper of its own
+ *
+ * TEST_KEEPER_ROUNDS in the environment multiplies the rounds of the longer cases.
+ *
+ * A machine that fails loses what was written and not flushed. The tests cause that without a power cut: after
+ * the keeper was killed, they put the content that the file had at the last flush back into it.
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "deadline.h"
+#include "disk.h"
+#include "keeper_process.h"
+#include "pattern.h"
+
+#define SIZE ((size_t)4 << 20)
+#define BLOCK 4096
+#define TIMEOUT_MS 20000
+#define SHORT_TIMEOUT_MS 1000
+#define CASE_SECONDS 120
+
+static const char *program;
+static unsigned rounds = 1;
+static uint64_t seed = 1;
+
+static struct keeper_process keeper;
+static struct disk *disk;
+static struct disk_config config;
+static struct disk_facts facts;
+static char said[64][WHY_MAX]; /* what the disk has told, the last of it */
+static atomic_uint said_count;
+
+static void
+say(const char *text)
+{
+	unsigned i = atomic_fetch_add(&said_count, 1);
+
+	snprintf(said[i % 64], WHY_MAX, "%s", text);
+}
+
+static bool
+was_said(const char *text)
+{
+	for (int i = 0; i < 64; i++)
+		if (strstr(said[i], text))
+			return true;
+	return false;
+}
+
+static int
+set_up(void **state)
+{
+	(void)state;
+	keeper_process_init(&keeper, program, SIZE);
+	memset(said, 0, sizeof(said));
+	atomic_store(&said_count, 0);
+	config = (struct disk_config){
+		.host = KEEPER_ADDRESS,
+		.port = keeper.port,
+		.name = KEEPER_NAME,
+		.timeout_ms = TIMEOUT_MS,
+		.journal_size = (size_t)16 << 20,
+		.say = say,
+	};
+	deadline_start("a case of test_disk", CASE_SECONDS * rounds);
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	(void)state;
+	unsetenv("SOFTRDMA_FAULTS");
+	disk_stop(&disk);
+	keeper_process_fini(&keeper);
+	deadline_stop();
+	return 0;
+}
+
+static void
+opens(const struct disk_config *with, struct disk **opened)
+{
+	char why[WHY_MAX] = "";
+
+	if (!disk_probe(with, &facts, why) || !disk_start(with, &facts, opened, why))
+		fail_msg("%s", why);
+}
+
+static void
+refuses(const struct disk_config *with, const char *sentence)
+{
+	struct disk *opened = NULL;
+	char why[WHY_MAX] = "";
+
+	assert_false(disk_probe(with, &facts, why) && disk_start(with, &facts, &opened, why));
+	if (strstr(why, sentence) == NULL)
+		fail_msg("does not say \"%s\" but \"%s\"", sentence, why);
+}
+
+static void
+starts(void)
+{
+	keeper_process_start(&keeper);
+	opens(&config, &disk);
+	assert_int_equal(facts.size, keeper.size);
+}
+
+static void
+writes(uint64_t with, uint64_t offset, size_t len, bool durable)
+{
+	uint8_t *buf = malloc(len);
+
+	assert_non_null(buf);
+	pattern_fill(buf, len, with, offset);
+	assert_true(disk_write(disk, buf, len, offset, durable));
+	free(buf);
+}
+
+static void
+has(uint64_t with, uint64_t offset, size_t len)
+{
+	uint8_t *buf = malloc(len);
+
+	assert_non_null(buf);
+	assert_true(disk_read(disk, buf, len, offset));
+	assert_int_equal(pattern_check(buf, len, with, offset), -1);
+	free(buf);
+}
+
+static void
+file_has(uint64_t with, uint64_t offset, size_t len)
+{
+	uint8_t *buf = malloc(len);
+	int fd = open(keeper_process_path(&keeper, "disk"), O_RDONLY | O_CLOEXEC);
+
+	assert_true(buf && fd >= 0);
+	assert_int_equal(pread(fd, buf, len, (off_t)offset), len);
+	assert_int_equal(pattern_check(buf, len, with, offset), -1);
+	close(fd);
+	free(buf);
+}
+
+/* the content of the file, to be put back after the keeper was killed */
+static uint8_t *
+save_file(void)
+{
+	uint8_t *content = malloc(SIZE);
+	int fd = open(keeper_process_path(&keeper, "disk"), O_RDONLY | O_CLOEXEC);
+
+	assert_true(content && fd >= 0);
+	assert_int_equal(pread(fd, content, SIZE, 0), SIZE);
+	close(fd);
+	return content;
+}
+
+static void
+put_back(const uint8_t *content)
+{
+	int fd = open(keeper_process_path(&keeper, "disk"), O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, content, SIZE, 0), SIZE);
+	close(fd);
+}
+
+/* --- requests --- */
+
+static void
+reads_and_writes(void **state)
+{
+	(void)state;
+	static const size_t lens[] = { 1, 511, 4096, 4097, (size_t)1 << 20, ((size_t)1 << 20) + 1, SIZE - 7 };
+	starts();
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		const uint64_t offset = i % 2 ? 7 : SIZE - lens[i];
+		writes(seed + i, offset, lens[i], i % 3 == 0);
+		has(seed + i, offset, lens[i]);
+		file_has(seed + i, offset, lens[i]);
+	}
+	assert_true(disk_flush(disk));
+	assert_true(disk_flush(disk)); /* nothing to flush */
+	assert_int_equal(atomic_load(&said_count), 0);
+}
+
+static void
+zeros(void **state)
+{
+	(void)state;
+	uint8_t *buf = malloc(SIZE);
+	assert_non_null(buf);
+	starts();
+	writes(seed, 0, SIZE, false);
+	assert_true(disk_zero(disk, SIZE - 200, 100, true));
+	assert_true(disk_read(disk, buf, SIZE, 0));
+	assert_int_equal(pattern_check(buf, 100, seed, 0), -1);
+	assert_int_equal(pattern_check_byte(buf + 100, SIZE - 200, 0), -1);
+	assert_int_equal(pattern_check(buf + SIZE - 100, 100, seed, SIZE - 100), -1);
+	free(buf);
+}
+
+/* more is written than the journal holds */
+static void
+small_journal(void **state)
+{
+	(void)state;
+	config.journal_size = DISK_JOURNAL_MIN;
+	starts();
+	for (uint64_t i = 0; i < 20; i++)
+		writes(seed + i, 1, SIZE - 1, false);
+	has(seed + 19, 1, SIZE - 1);
+}
+
+/* --- the keeper dies and comes back --- */
+
+/* what was written and not flushed is there again, although the keeper's machine has lost it */
+static void
+lost_writes_are_written_again(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 5 * rounds; round++) {
+		starts();
+		writes(seed, 0, SIZE, true);
+		uint8_t *durable = save_file();
+		writes(seed + 1, BLOCK, 3 * BLOCK, false);
+		writes(seed + 2, 2 * BLOCK, BLOCK, false); /* over a part of it: the order counts */
+		assert_true(disk_zero(disk, BLOCK, SIZE - BLOCK, false));
+		assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
+		put_back(durable);
+		keeper_process_start(&keeper);
+		has(seed, 0, BLOCK);
+		has(seed + 1, BLOCK, BLOCK);
+		has(seed + 2, 2 * BLOCK, BLOCK);
+		has(seed + 1, 3 * BLOCK, BLOCK);
+		has(seed, 4 * BLOCK, SIZE - 5 * BLOCK);
+		assert_true(disk_flush(disk));
+		file_has(seed + 2, 2 * BLOCK, BLOCK);
+		assert_true(was_said("connected again; 3 writes"));
+		/* after the flush there is nothing to write again */
+		assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
+		keeper_process_start(&keeper);
+		has(seed + 2, 2 * BLOCK, BLOCK);
+		assert_true(was_said("connected again; 0 writes"));
+		free(durable);
+		disk_stop(&disk);
+		assert_int_equal(keeper_process_end(&keeper, SIGTERM), 0);
+		memset(said, 0, sizeof(said));
+	}
+}
+
+#define WRITERS 4
+#define PART (SIZE / WRITERS)
+
+struct writer {
+	pthread_t thread;
+	unsigned number;
+	atomic_bool *stop;
+	uint64_t writes, errors;
+	uint64_t last[PART / BLOCK]; /* the seed of each block; 0: not written yet */
+};
+
+/* writes and reads random blocks of its own part, and flushes now and then */
+static void *
+run_writer(void *arg)
+{
+	struct writer *w = arg;
+	unsigned random = w->number + (unsigned)seed;
+	uint8_t buf[BLOCK];
+
+	while (!atomic_load(w->stop)) {
+		const size_t block = (size_t)rand_r(&random) % (PART / BLOCK);
+		const uint64_t offset = w->number * PART + block * BLOCK;
+		const unsigned what = (unsigned)rand_r(&random) % 16;
+		if (what == 0) {
+			w->errors += !disk_flush(disk);
+		} else if (what < 6 && w->last[block]) {
+			if (!disk_read(disk, buf, BLOCK, offset) ||
+				pattern_check(buf, BLOCK, w->last[block], offset) >= 0)
+				w->errors++;
+		} else {
+			w->last[block] = ((uint64_t)w->number << 32) + ++w->writes;
+			pattern_fill(buf, BLOCK, w->last[block], offset);
+			w->errors += !disk_write(disk, buf, BLOCK, offset, what == 15);
+		}
+	}
+	return NULL;
+}
+
+static void
+begin_writers(struct writer *writers, atomic_bool *stop)
+{
+	atomic_store(stop, false);
+	for (unsigned i = 0; i < WRITERS; i++) {
+		memset(&writers[i], 0, sizeof(writers[i]));
+		writers[i].number = i;
+		writers[i].stop = stop;
+		assert_int_equal(pthread_create(&writers[i].thread, NULL, run_writer, &writers[i]), 0);
+	}
+}
+
+static void
+end_writers(struct writer *writers, atomic_bool *stop)
+{
+	atomic_store(stop, true);
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+}
+
+static void
+check_writers(const struct writer *writers)
+{
+	for (unsigned i = 0; i < WRITERS; i++) {
+		assert_int_equal(writers[i].errors, 0);
+		assert_true(writers[i].writes > 0);
+		for (size_t block = 0; block < PART / BLOCK; block++)
+			if (writers[i].last[block])
+				has(writers[i].last[block], i * PART + block * BLOCK, BLOCK);
+	}
+}
+
+/* threads notice nothing but the time, however the keeper dies */
+static void
+killed_under_load(void **state)
+{
+	(void)state;
+	static struct writer writers[WRITERS];
+	atomic_bool stop;
+	unsigned random = (unsigned)seed;
+	starts();
+	begin_writers(writers, &stop);
+	for (unsigned i = 0; i < 15 * rounds; i++) {
+		(void)usleep((unsigned)rand_r(&random) % 100000);
+		(void)keeper_process_end(&keeper, i % 4 == 3 ? SIGTERM : SIGKILL);
+		keeper_process_start(&keeper);
+	}
+	(void)usleep(100000);
+	end_writers(writers, &stop);
+	check_writers(writers);
+	assert_true(disk_flush(disk));
+	assert_true(was_said("connected again"));
+}
+
+/* the same, when only the connection breaks, after any number of operations */
+static void
+connections_break_under_load(void **state)
+{
+	(void)state;
+	static struct writer writers[WRITERS];
+	atomic_bool stop;
+	assert_int_equal(setenv("SOFTRDMA_FAULTS", "disconnect-after=150,seed=1", 1), 0);
+	config.journal_size = DISK_JOURNAL_MIN;
+	starts();
+	begin_writers(writers, &stop);
+	const int64_t end = now_ms() + (int64_t)rounds * 3000;
+	while (now_ms() < end)
+		(void)usleep(10000);
+	end_writers(writers, &stop);
+	check_writers(writers);
+	assert_true(atomic_load(&said_count) > 10);
+}
+
+/* a keeper that hangs: a request fails after the timeout; afterwards all goes on, and nothing is lost */
+static void
+stopped_keeper(void **state)
+{
+	(void)state;
+	uint8_t buf[BLOCK];
+	config.timeout_ms = SHORT_TIMEOUT_MS;
+	starts();
+	writes(seed, 0, SIZE, true);
+	writes(seed + 1, 0, BLOCK, false);
+	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
+	const int64_t begin = now_ms();
+	assert_false(disk_read(disk, buf, BLOCK, 0));
+	assert_true(now_ms() - begin >= SHORT_TIMEOUT_MS);
+	assert_false(disk_write(disk, buf, BLOCK, 2 * BLOCK, false));
+	assert_false(disk_flush(disk));
+	assert_int_equal(kill(keeper.pid, SIGCONT), 0);
+	const int64_t end = now_ms() + TIMEOUT_MS;
+	while (!disk_read(disk, buf, BLOCK, 0))
+		assert_true(now_ms() < end);
+	has(seed + 1, 0, BLOCK);
+	has(seed, 3 * BLOCK, SIZE - 3 * BLOCK);
+	writes(seed + 2, 2 * BLOCK, BLOCK, true);
+	file_has(seed + 2, 2 * BLOCK, BLOCK);
+}
+
+/* --- what must fail for ever --- */
+
+static void
+fails_for_ever(const char *because)
+{
+	uint8_t buf[BLOCK] = { 0 };
+
+	assert_false(disk_read(disk, buf, BLOCK, 0));
+	assert_false(disk_write(disk, buf, BLOCK, 0, false));
+	assert_false(disk_zero(disk, BLOCK, 0, false));
+	assert_false(disk_flush(disk));
+	if (!was_said(because) || !was_said("all requests fail from now on"))
+		fail_msg("did not say \"%s\" but \"%s\"", because,
+			said[(atomic_load(&said_count) + 63) % 64]);
+}
+
+/* a keeper that comes back with another file */
+static void
+other_identity(void **state)
+{
+	(void)state;
+	starts();
+	writes(seed, 0, SIZE, false);
+	(void)keeper_process_end(&keeper, SIGKILL);
+	assert_int_equal(unlink(keeper_process_path(&keeper, "disk")), 0);
+	keeper_process_start(&keeper);
+	fails_for_ever("other memory of");
+	assert_true(keeper_process_logged(&keeper, "created"));
+	uint8_t *content = save_file();
+	assert_int_equal(pattern_check_byte(content, SIZE, 0), -1);
+	free(content);
+}
+
+/* a reader does not resume anything, so only the identity tells it */
+static void
+other_identity_for_a_reader(void **state)
+{
+	(void)state;
+	uint8_t buf[BLOCK];
+	config.read_only = true;
+	starts();
+	assert_true(disk_read(disk, buf, BLOCK, 0));
+	(void)keeper_process_end(&keeper, SIGKILL);
+	keeper_process_start(&keeper);
+	assert_true(disk_read(disk, buf, BLOCK, 0));
+	(void)keeper_process_end(&keeper, SIGKILL);
+	assert_int_equal(unlink(keeper_process_path(&keeper, "disk.identity")), 0);
+	keeper_process_start(&keeper);
+	assert_false(disk_read(disk, buf, BLOCK, 0));
+	assert_true(was_said("other memory of"));
+}
+
+/* volatile memory is refused unless it is asked for, and never comes back */
+static void
+volatile_memory(void **state)
+{
+	(void)state;
+	keeper.lend = KEEPER_NAME "=dram:,size=4m";
+	keeper_process_start(&keeper);
+	refuses(&config, "volatile=true accepts that");
+	config.volatile_allowed = true;
+	opens(&config, &disk);
+	writes(seed, 0, SIZE, true);
+	assert_true(disk_flush(disk));
+	has(seed, 0, SIZE);
+	(void)keeper_process_end(&keeper, SIGKILL);
+	keeper_process_start(&keeper);
+	fails_for_ever("other memory of");
+}
+
+/* another client had the memory while this one was away: its data is not overwritten, over any number of starts */
+static void
+superseded(void **state)
+{
+	(void)state;
+	struct disk *other = NULL;
+	uint8_t buf[BLOCK];
+	starts();
+	writes(seed, 0, SIZE, false);
+	/* the keeper is back at another port, where only the other client looks */
+	(void)keeper_process_end(&keeper, SIGKILL);
+	char port[NET_PORT_LEN];
+	memcpy(port, keeper.port, sizeof(port));
+	assert_int_equal(net_free_port(KEEPER_ADDRESS, keeper.port), 0);
+	config.port = port; /* of the disk that is open */
+	keeper_process_start(&keeper);
+	struct disk_config elsewhere = config;
+	elsewhere.port = keeper.port;
+	opens(&elsewhere, &other);
+	pattern_fill(buf, BLOCK, seed + 1, 0);
+	assert_true(disk_write(other, buf, BLOCK, 0, true));
+	disk_stop(&other);
+	(void)keeper_process_end(&keeper, SIGTERM);
+	memcpy(keeper.port, port, sizeof(port));
+	keeper_process_start(&keeper);
+	fails_for_ever("another client had the memory for writing meanwhile");
+	file_has(seed + 1, 0, BLOCK);
+}
+
+/* a flush that fails is never followed by one that succeeds */
+static void
+failed_flush(void **state)
+{
+	(void)state;
+	keeper.faults = "flush-error@2";
+	starts();
+	writes(seed, 0, BLOCK, true);
+	writes(seed, BLOCK, BLOCK, false);
+	assert_false(disk_flush(disk));
+	fails_for_ever("an operation failed");
+}
+
+/* --- several clients --- */
+
+static void
+one_writer(void **state)
+{
+	(void)state;
+	struct disk *other = NULL;
+	struct disk_config reading = config, taking = config;
+	uint8_t buf[BLOCK];
+	starts();
+	writes(seed, 0, SIZE, true);
+	refuses(&config, "takeover=true takes it");
+	reading.read_only = true;
+	opens(&reading, &other);
+	assert_true(disk_read(other, buf, BLOCK, BLOCK));
+	assert_int_equal(pattern_check(buf, BLOCK, seed, BLOCK), -1);
+	disk_stop(&other);
+	taking.takeover = true;
+	opens(&taking, &other);
+	fails_for_ever("another client had the memory for writing meanwhile");
+	assert_true(disk_write(other, buf, BLOCK, 0, true));
+	disk_stop(&other);
+
+	reading.name = "nothing";
+	refuses(&reading, "nothing is lent under this name");
+	reading.name = KEEPER_NAME;
+	reading.port = "1";
+	refuses(&reading, "");
+}
+
+struct contender {
+	pthread_t thread;
+	struct disk_config config;
+	struct disk *disk;
+	bool has_it;
+};
+
+static void *
+contend(void *arg)
+{
+	struct contender *c = arg;
+	char why[WHY_MAX];
+
+	c->has_it = disk_start(&c->config, &facts, &c->disk, why);
+	return NULL;
+}
+
+/* of several clients that ask at once, exactly one gets it */
+static void
+contenders(void **state)
+{
+	(void)state;
+	struct contender all[8] = { 0 };
+	char why[WHY_MAX] = "";
+	keeper_process_start(&keeper);
+	if (!disk_probe(&config, &facts, why))
+		fail_msg("%s", why);
+	for (unsigned round = 0; round < 10 * rounds; round++) {
+		int count = 0;
+		for (size_t i = 0; i < 8; i++) {
+			all[i].config = config;
+			assert_int_equal(pthread_create(&all[i].thread, NULL, contend, &all[i]), 0);
+		}
+		for (size_t i = 0; i < 8; i++) {
+			assert_int_equal(pthread_join(all[i].thread, NULL), 0);
+			count += all[i].has_it;
+		}
+		assert_int_equal(count, 1);
+		for (size_t i = 0; i < 8; i++)
+			disk_stop(&all[i].disk);
+	}
+}
+
+/* writes all of the memory over and over, until that fails */
+static void *
+overwrite(void *arg)
+{
+	struct disk *d = arg;
+	const size_t len = (size_t)64 << 10;
+	uint8_t *buf = malloc(len);
+
+	for (uint64_t offset = 0; buf; offset = (offset + len) % SIZE) {
+		pattern_fill(buf, len, 999, offset);
+		if (!disk_write(d, buf, len, offset, false))
+			break;
+	}
+	free(buf);
+	return NULL;
+}
+
+/* from the moment that a client has taken over, no byte of the earlier one arrives */
+static void
+takeover_under_load(void **state)
+{
+	(void)state;
+	struct disk *now = NULL;
+	uint8_t *buf = malloc(SIZE);
+	assert_non_null(buf);
+	config.takeover = true;
+	config.journal_size = (size_t)64 << 20;
+	keeper_process_start(&keeper);
+	opens(&config, &disk);
+	for (uint64_t round = 1; round <= 100 * rounds; round++) {
+		pthread_t threads[WRITERS];
+		for (size_t i = 0; i < WRITERS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, overwrite, disk), 0);
+		if (round % 4 == 0)
+			(void)usleep(2000);
+		opens(&config, &now);
+		/* the earlier client does not know yet, and goes on */
+		pattern_fill(buf, SIZE, round, 0);
+		assert_true(disk_write(now, buf, SIZE, 0, round % 10 == 0));
+		for (size_t i = 0; i < WRITERS; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_true(disk_read(now, buf, SIZE, 0));
+		assert_int_equal(pattern_check(buf, SIZE, round, 0), -1);
+		disk_stop(&disk);
+		disk = now;
+	}
+	free(buf);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(reads_and_writes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(zeros, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(small_journal, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lost_writes_are_written_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(killed_under_load, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(connections_break_under_load, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(stopped_keeper, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(other_identity, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(other_identity_for_a_reader, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(volatile_memory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(superseded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_flush, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_writer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(takeover_under_load, set_up, tear_down),
+	};
+	const char *times = getenv("TEST_KEEPER_ROUNDS");
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: test_disk KEEPER [FILTER]\n");
+		return 2;
+	}
+	program = argv[1];
+	if (argc > 2)
+		cmocka_set_test_filter(argv[2]);
+	if (times && atoi(times) > 0)
+		rounds = (unsigned)atoi(times);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

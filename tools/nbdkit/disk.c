@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * disk.c -- reads, writes and flushes of the disk
+ *
+ * A write goes into the journal and, if the link is up, to the keeper, under the lock. Then its thread waits.
+ * If the link is lost meanwhile, the write is done when the link is up again: the thread of the link has
+ * replayed the journal before.
+ *
+ * A flush covers all that is in the journal when it starts. The keeper's device executes it after the writes
+ * that were posted before, so it need not wait for their completions. When it has completed with success,
+ * those entries leave the journal. A write that must be durable is followed by such a flush. Flushing its own
+ * bytes only would be wrong: if an older write to the same bytes was replayed later, it would undo durable
+ * data for a moment, and the keeper's machine could fail in that moment.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "disk_internal.h"
+
+int64_t
+disk_now_ms(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool
+disk_wait(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
+{
+	if (deadline_ms == INT64_MAX) {
+		pthread_cond_wait(cond, &d->lock);
+		return true;
+	}
+	const struct timespec until = { .tv_sec = deadline_ms / 1000,
+		.tv_nsec = deadline_ms % 1000 * 1000000 };
+	return pthread_cond_timedwait(cond, &d->lock, &until) != ETIMEDOUT;
+}
+
+bool
+disk_init_cond(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	if (pthread_condattr_init(&attr))
+		return false;
+	bool good =
+		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 && pthread_cond_init(cond, &attr) == 0;
+	pthread_condattr_destroy(&attr);
+	return good;
+}
+
+void
+disk_say(struct disk *d, const char *format, ...)
+{
+	char text[WHY_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	d->config->say(text);
+}
+
+static int64_t
+deadline(const struct disk *d)
+{
+	return disk_now_ms() + d->config->timeout_ms;
+}
+
+/* waits until the link is up; false if it is given up, or the deadline passes */
+static bool
+wait_for_link(struct disk *d, int64_t deadline_ms)
+{
+	while (d->state != LINK_UP) {
+		if (d->state == LINK_FAILED || disk_now_ms() >= deadline_ms)
+			return false;
+		(void)disk_wait(d, &d->link_changed, deadline_ms);
+	}
+	return true;
+}
+
+/* --- flushing --- */
+
+/* flushes all that is in the journal; the link is up, and no other thread flushes */
+static void
+flush_once(struct disk *d, struct op *op, int64_t deadline_ms)
+{
+	const uint64_t end = d->journal.end;
+	const struct ranges ranges = d->dirty;
+
+	d->flushing = true;
+	ranges_clear(&d->dirty);
+	op_post_flush(d, op, &ranges);
+	op_wait(d, op, deadline_ms);
+	d->flushing = false;
+	/* if the flush was lost, the thread of the link finds out again what is dirty */
+	if (op->state == OP_DONE)
+		journal_drop(&d->journal, end);
+	pthread_cond_broadcast(&d->flushed);
+	pthread_cond_broadcast(&d->room);
+}
+
+/* waits until the entries of the journal before number are durable */
+static bool
+flush_until(struct disk *d, uint64_t number)
+{
+	const int64_t deadline_ms = deadline(d);
+	struct op op;
+
+	if (!op_init(&op))
+		return false;
+	while (d->journal.first < number) {
+		if (!wait_for_link(d, deadline_ms))
+			break;
+		if (!d->flushing)
+			flush_once(d, &op, deadline_ms);
+		else if (!disk_wait(d, &d->flushed, deadline_ms))
+			break;
+	}
+	op_fini(&op);
+	return d->journal.first >= number;
+}
+
+bool
+disk_flush(struct disk *d)
+{
+	pthread_mutex_lock(&d->lock);
+	bool good = d->state != LINK_FAILED && flush_until(d, d->journal.end);
+	pthread_mutex_unlock(&d->lock);
+	return good;
+}
+
+/* --- writing --- */
+
+/* adds an entry to the journal, after making room for it; NULL: not in time */
+static const struct journal_entry *
+append(struct disk *d, uint64_t offset, size_t len, bool zeros, int64_t deadline_ms)
+{
+	for (;;) {
+		if (d->state == LINK_FAILED)
+			return NULL;
+		if (d->requests >= OPS_MAX) {
+			if (!disk_wait(d, &d->room, deadline_ms))
+				return NULL;
+			continue;
+		}
+		const struct journal_entry *entry = journal_append(&d->journal, offset, len, zeros);
+		if (entry)
+			return entry;
+		/* half of the journal makes room for more than one write */
+		if (!flush_until(d, d->journal.first + (d->journal.end - d->journal.first + 1) / 2))
+			return NULL;
+	}
+}
+
+/* data NULL: zeros */
+static bool
+write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bool durable)
+{
+	const int64_t deadline_ms = deadline(d);
+	struct op op;
+	bool good = false;
+
+	if (!op_init(&op))
+		return false;
+	pthread_mutex_lock(&d->lock);
+	const struct journal_entry *entry = append(d, offset, len, data == NULL, deadline_ms);
+	if (entry) {
+		const uint64_t after = d->journal.end;
+		if (data)
+			memcpy(d->journal_data + entry->at, data, len);
+		ranges_add(&d->dirty, offset, offset + len);
+		/* while the journal is replayed, this entry has its turn there */
+		if (d->state == LINK_UP)
+			op_post_write(d, &op, entry);
+		if (durable) {
+			good = flush_until(d, after);
+			op_wait(d, &op, deadline_ms);
+		} else {
+			op_wait(d, &op, deadline_ms);
+			/* lost: it is done when the link is up, because the journal has been replayed */
+			good = op.state == OP_DONE || wait_for_link(d, deadline_ms);
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	op_fini(&op);
+	return good;
+}
+
+bool
+disk_write(struct disk *d, const void *buf, size_t len, uint64_t offset, bool durable)
+{
+	const uint8_t *data = buf;
+
+	for (bool is_last = len == 0; !is_last;) {
+		const size_t piece = len < PIECE_MAX ? len : PIECE_MAX;
+		is_last = piece == len;
+		/* the flush of the last piece covers the others */
+		if (!write_piece(d, data, piece, offset, durable && is_last))
+			return false;
+		data += piece;
+		offset += piece;
+		len -= piece;
+	}
+	return true;
+}
+
+bool
+disk_zero(struct disk *d, uint64_t len, uint64_t offset, bool durable)
+{
+	for (bool is_last = len == 0; !is_last;) {
+		const size_t piece = len < PIECE_MAX ? (size_t)len : PIECE_MAX;
+		is_last = piece == len;
+		if (!write_piece(d, NULL, piece, offset, durable && is_last))
+			return false;
+		offset += piece;
+		len -= piece;
+	}
+	return true;
+}
+
+/* --- reading --- */
+
+/* takes a buffer, when the link is up and has room for an operation; -1: not in time */
+static int
+take_buffer(struct disk *d, int64_t deadline_ms)
+{
+	for (;;) {
+		if (!wait_for_link(d, deadline_ms))
+			return -1;
+		if (d->free_buffer_count && d->requests < OPS_MAX)
+			return d->free_buffers[--d->free_buffer_count];
+		if (!disk_wait(d, &d->room, deadline_ms))
+			return -1;
+	}
+}
+
+static void
+put_buffer(struct disk *d, int buffer)
+{
+	d->free_buffers[d->free_buffer_count++] = buffer;
+	pthread_cond_broadcast(&d->room);
+}
+
+static bool
+read_piece(struct disk *d, uint8_t *data, size_t len, uint64_t offset)
+{
+	const int64_t deadline_ms = deadline(d);
+	struct op op;
+	bool good = false;
+	int buffer;
+
+	if (!op_init(&op))
+		return false;
+	pthread_mutex_lock(&d->lock);
+	while (!good && (buffer = take_buffer(d, deadline_ms)) >= 0) {
+		const size_t at = (size_t)buffer * PIECE_MAX;
+		op_post_read(d, &op, at, offset, len);
+		op_wait(d, &op, deadline_ms);
+		good = op.state == OP_DONE;
+		if (good) {
+			pthread_mutex_unlock(&d->lock);
+			memcpy(data, d->read_data + at, len);
+			pthread_mutex_lock(&d->lock);
+		}
+		put_buffer(d, buffer);
+	}
+	pthread_mutex_unlock(&d->lock);
+	op_fini(&op);
+	return good;
+}
+
+bool
+disk_read(struct disk *d, void *buf, size_t len, uint64_t offset)
+{
+	uint8_t *data = buf;
+
+	while (len > 0) {
+		const size_t piece = len < PIECE_MAX ? len : PIECE_MAX;
+		if (!read_piece(d, data, piece, offset))
+			return false;
+		data += piece;
+		offset += piece;
+		len -= piece;
+	}
+	return true;
+}
+
+/* --- starting and stopping --- */
+
+static bool
+map_buffer(size_t size, uint8_t **buffer, char why[static WHY_MAX])
+{
+	void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (ptr == MAP_FAILED)
+		return why_say(why, "%zu bytes of memory: %m", size);
+	*buffer = ptr;
+	return true;
+}
+
+static bool
+init_sync(struct disk *d)
+{
+	return pthread_mutex_init(&d->lock, NULL) == 0 && disk_init_cond(&d->link_changed) &&
+		disk_init_cond(&d->collected) && disk_init_cond(&d->room) && disk_init_cond(&d->flushed);
+}
+
+static bool
+start(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX])
+{
+	const struct disk_config *config = d->config;
+	const size_t entries = config->journal_size / ENTRY_SIZE;
+
+	for (int i = 0; i < READ_BUFFERS; i++)
+		d->free_buffers[d->free_buffer_count++] = i;
+	if (!journal_init(&d->journal, config->journal_size, entries < ENTRIES_MIN ? ENTRIES_MIN : entries) ||
+		!init_sync(d))
+		return why_say(why, "out of memory");
+	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (d->wake_fd < 0 || !keeper_client_id(&d->client))
+		return why_say(why, "preparing the connection: %m");
+	if (!map_buffer(config->journal_size, &d->journal_data, why) ||
+		!map_buffer(READ_BUFFERS * PIECE_MAX, &d->read_data, why) ||
+		!map_buffer(PIECE_MAX, &d->zero_data, why))
+		return false;
+	if (!link_connect_first(d, facts, why))
+		return false;
+	int errnum = pthread_create(&d->thread, NULL, link_run, d);
+	if (errnum)
+		return why_say(why, "starting a thread: %s", strerror(errnum));
+	d->has_thread = true;
+	return true;
+}
+
+bool
+disk_start(const struct disk_config *config, const struct disk_facts *facts, struct disk **disk_ptr,
+	char why[static WHY_MAX])
+{
+	struct disk *d = calloc(1, sizeof(*d));
+
+	if (d == NULL)
+		return why_say(why, "out of memory");
+	d->config = config;
+	d->wake_fd = -1;
+	if (!start(d, facts, why)) {
+		disk_stop(&d);
+		return false;
+	}
+	*disk_ptr = d;
+	return true;
+}
+
+void
+disk_stop(struct disk **disk_ptr)
+{
+	struct disk *d = *disk_ptr;
+
+	*disk_ptr = NULL;
+	if (d == NULL)
+		return;
+	if (d->has_thread) {
+		pthread_mutex_lock(&d->lock);
+		d->stopping = true;
+		pthread_cond_broadcast(&d->link_changed);
+		(void)eventfd_write(d->wake_fd, 1);
+		pthread_mutex_unlock(&d->lock);
+		pthread_join(d->thread, NULL);
+	}
+	keeper_link_close(&d->link);
+	(void)rpma_mr_dereg(&d->journal_mr);
+	(void)rpma_mr_dereg(&d->read_mr);
+	(void)rpma_mr_dereg(&d->zero_mr);
+	(void)rpma_peer_delete(&d->peer);
+	if (d->journal_data)
+		munmap(d->journal_data, d->config->journal_size);
+	if (d->read_data)
+		munmap(d->read_data, READ_BUFFERS * PIECE_MAX);
+	if (d->zero_data)
+		munmap(d->zero_data, PIECE_MAX);
+	if (d->wake_fd >= 0)
+		close(d->wake_fd);
+	journal_fini(&d->journal);
+	/* the lock and the conditions hold no resources on Linux */
+	free(d);
+}

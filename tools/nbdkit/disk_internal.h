@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * disk_internal.h -- what the files of the disk share: disk.c has the requests, operations.c what is under way
+ * on the connection, link.c the thread that makes the connection
+ *
+ * One lock guards all of it. Operations are posted with the lock held, so their order on the connection is the
+ * order of the journal. The keeper's device executes them in that order.
+ *
+ * The link:
+ *
+ *	DOWN       no connection; the thread of the link tries to make one
+ *	REPLAYING  connected; the thread of the link writes the journal again. Requests wait
+ *	UP         requests are posted
+ *	BROKEN     the connection failed, or did not answer in time; the thread of the link ends it. Nothing is
+ *	           posted and no completion is collected
+ *	FAILED     the memory can no longer be used. All requests fail, for ever
+ *
+ *	DOWN -> REPLAYING -> UP; REPLAYING, UP -> BROKEN -> DOWN; BROKEN, DOWN -> FAILED
+ *
+ * An entry of the journal that was added before the link came up has been acknowledged by the keeper when the
+ * link is up: either it was acknowledged before, or it was replayed. Entries leave the journal only by a flush
+ * that completed with success.
+ */
+
+#ifndef NBDKIT_RPMA_DISK_INTERNAL_H
+#define NBDKIT_RPMA_DISK_INTERNAL_H
+
+#include <pthread.h>
+
+#include "disk.h"
+#include "journal.h"
+#include "ranges.h"
+
+/* reads and writes that may be on the connection at once */
+#define OPS_MAX 256
+/* a request is done in pieces of at most this size */
+#define PIECE_MAX ((size_t)1 << 20)
+/* buffers for reads, of PIECE_MAX bytes each; memory is used as far as they are filled */
+#define READ_BUFFERS 32
+/* the journal has an entry for each page of its buffer, and at least this number */
+#define ENTRIES_MIN 1024
+#define ENTRY_SIZE 4096
+/* the length of a flush of RDMA hardware has 32 bits */
+#define FLUSH_MAX ((uint64_t)1 << 31)
+
+enum link_state { LINK_DOWN, LINK_REPLAYING, LINK_UP, LINK_BROKEN, LINK_FAILED };
+
+/* an operation, or several of which the last one completes for all */
+enum op_state {
+	OP_POSTED, /* its owner may not go away */
+	OP_DONE,
+	OP_LOST, /* the connection ended before it completed: it may have been done or not */
+};
+
+struct op {
+	enum op_state state;
+	uint32_t requests; /* how many of OPS_MAX it takes */
+	bool has_waiter;   /* its owner is in op_wait */
+	pthread_cond_t changed;
+	struct op *next, *prev; /* in the list of those that are posted */
+};
+
+struct disk {
+	const struct disk_config *config;
+	struct keeper_reply known; /* of the first connection: the memory has to stay the same */
+	uint64_t client;
+	struct rpma_peer *peer;
+	bool is_soft; /* the device is the software device */
+	uint8_t *journal_data, *read_data, *zero_data;
+	struct rpma_mr_local *journal_mr, *read_mr, *zero_mr;
+
+	pthread_t thread;
+	bool has_thread;
+	int wake_fd; /* wakes the thread of the link */
+
+	pthread_mutex_t lock;
+	enum link_state state;
+	bool failing; /* the link is BROKEN, and FAILED comes next */
+	bool stopping;
+	struct keeper_link link;
+	struct rpma_cq *cq;
+	pthread_cond_t link_changed; /* the state, and stopping */
+
+	struct op *posted;
+	bool collecting; /* the owner of one of them waits for completions, on behalf of all */
+	pthread_cond_t collected;
+	uint32_t requests;   /* work requests on the connection, without those of a flush */
+	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
+
+	struct journal journal;
+	struct ranges dirty; /* what the next flush has to cover */
+	bool flushing;       /* a thread flushes; the others wait for it */
+	pthread_cond_t flushed;
+	int free_buffers[READ_BUFFERS];
+	int free_buffer_count;
+};
+
+int64_t disk_now_ms(void);
+/* waits with the lock; false: the deadline (disk_now_ms) has passed */
+bool disk_wait(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms);
+bool disk_init_cond(pthread_cond_t *cond);
+void disk_say(struct disk *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- operations.c; all with the lock --- */
+
+bool op_init(struct op *op);
+void op_fini(struct op *op);
+
+/*
+ * Each posts, and sets op. If there is no connection, or posting fails, op is OP_LOST at once. The write of an
+ * entry with op NULL completes with a later operation. Only the thread of the link posts while it replays.
+ */
+void op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len);
+void op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry);
+void op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges);
+
+/*
+ * Waits until op is no longer OP_POSTED, and collects completions meanwhile. If the deadline passes, it
+ * breaks the link: the operation is lost then.
+ */
+void op_wait(struct disk *d, struct op *op, int64_t deadline_ms);
+
+/* collects completions once, after waiting for them until the deadline; the link must be UP or REPLAYING */
+void ops_collect(struct disk *d, int64_t deadline_ms);
+/* all operations are lost: the connection has been deleted */
+void ops_lost(struct disk *d);
+
+/* --- link.c --- */
+
+/* connects for the first time; the thread does not run yet */
+bool link_connect_first(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX]);
+void *link_run(void *arg);
+/* with the lock: the connection must be made anew; does nothing if the link is neither UP nor REPLAYING */
+void link_break(struct disk *d, const char *why);
+/* the same, and the memory is given up for ever */
+void link_fail(struct disk *d, const char *why);
+
+#endif /* NBDKIT_RPMA_DISK_INTERNAL_H */

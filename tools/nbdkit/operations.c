@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * operations.c -- what is under way on the connection
+ *
+ * No thread is there only to collect completions. Of the threads that wait for their operations, one waits for
+ * the completion queue and collects for all. When its own operation is done, the next one does that. So a
+ * single request costs no switch between threads.
+ */
+
+#include <assert.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+
+#include "disk_internal.h"
+
+#define COLLECT_MAX 16
+/* a wait for completions ends at least this often, to see whether the link still wants it */
+#define COLLECT_SLICE_MS 1000
+
+bool
+op_init(struct op *op)
+{
+	*op = (struct op){ .state = OP_LOST };
+	return disk_init_cond(&op->changed);
+}
+
+void
+op_fini(struct op *op)
+{
+	assert(op->state != OP_POSTED);
+	pthread_cond_destroy(&op->changed);
+}
+
+/* --- posting --- */
+
+static bool
+may_post(const struct disk *d)
+{
+	return d->state == LINK_UP || d->state == LINK_REPLAYING;
+}
+
+static void
+enter(struct disk *d, struct op *op, uint32_t requests)
+{
+	op->state = OP_POSTED;
+	op->requests = requests;
+	d->requests += requests;
+	op->prev = NULL;
+	op->next = d->posted;
+	if (op->next)
+		op->next->prev = op;
+	d->posted = op;
+}
+
+/* the operation has ended, and its owner may go away */
+static void
+leave(struct disk *d, struct op *op, enum op_state state)
+{
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		d->posted = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	d->requests -= op->requests;
+	op->state = state;
+	pthread_cond_signal(&op->changed);
+}
+
+/* takes the result of posting, after which op completes */
+static void
+posted(struct disk *d, struct op *op, int ret, uint32_t requests)
+{
+	char why[WHY_MAX];
+
+	if (ret == 0) {
+		if (op)
+			enter(d, op, requests);
+		return;
+	}
+	if (op)
+		op->state = OP_LOST;
+	why_rpma(why, "an operation cannot be posted");
+	/* the usual reason is a queue pair in error, whose connection has ended */
+	if (ret == RPMA_E_PROVIDER)
+		link_break(d, why);
+	else
+		link_fail(d, why);
+}
+
+void
+op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len)
+{
+	if (!may_post(d)) {
+		op->state = OP_LOST;
+		return;
+	}
+	posted(d, op,
+		rpma_read(d->link.conn, d->read_mr, at, d->link.memory, offset, len, RPMA_F_COMPLETION_ALWAYS,
+			op),
+		1);
+}
+
+void
+op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry)
+{
+	if (!may_post(d)) {
+		if (op)
+			op->state = OP_LOST;
+		return;
+	}
+	posted(d, op,
+		rpma_write(d->link.conn, d->link.memory, entry->offset,
+			entry->zeros ? d->zero_mr : d->journal_mr, entry->zeros ? 0 : entry->at, entry->len,
+			op ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, op),
+		1);
+}
+
+void
+op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges)
+{
+	const enum rpma_flush_type type = d->known.persistence == KEEPER_VOLATILE
+		? RPMA_FLUSH_TYPE_VISIBILITY
+		: RPMA_FLUSH_TYPE_PERSISTENT;
+	const uint64_t most = d->is_soft ? UINT64_MAX : FLUSH_MAX;
+	int ret = 0;
+
+	assert(ranges->count > 0);
+	op->state = OP_LOST;
+	for (int i = 0; may_post(d) && i < ranges->count; i++) {
+		for (uint64_t at = ranges->at[i].begin, end = ranges->at[i].end; ret == 0 && at < end;) {
+			const uint64_t len = end - at < most ? end - at : most;
+			const bool is_last = i == ranges->count - 1 && len == end - at;
+			/* flushes are executed in order, so the last one completes for all */
+			ret = rpma_flush(d->link.conn, d->link.memory, at, len, type,
+				is_last ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, op);
+			at += len;
+			if (ret || is_last)
+				posted(d, op, ret, 0);
+		}
+	}
+}
+
+/* --- completions --- */
+
+/* true if the keeper's device says that it cannot do this: no other connection can change that */
+static bool
+is_for_ever(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_REM_OP_ERR: /* a flush that failed, or a file without room for a page */
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_QP_OP_ERR:
+		return true;
+	default:
+		/* among them REM_ACCESS_ERR: the access was revoked, and the keeper says why when it is asked */
+		return false;
+	}
+}
+
+static void
+handle(struct disk *d, const struct ibv_wc *wc)
+{
+	struct op *op = (struct op *)(uintptr_t)wc->wr_id;
+	char why[WHY_MAX];
+
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		link_break(d, "the connection was lost");
+	} else if (wc->status != IBV_WC_SUCCESS) {
+		why_say(why, "an operation failed: %s", ibv_wc_status_str(wc->status));
+		if (is_for_ever(wc->status))
+			link_fail(d, why);
+		else
+			link_break(d, why);
+	} else if (op) {
+		assert(op->state == OP_POSTED);
+		leave(d, op, OP_DONE);
+		pthread_cond_broadcast(&d->room);
+	}
+}
+
+static void
+take_completions(struct disk *d)
+{
+	struct ibv_wc wc[COLLECT_MAX];
+	char why[WHY_MAX];
+
+	/* bounded: no more than the send queue has comes, since the lock keeps others from posting */
+	while (may_post(d)) {
+		int count = 0;
+		int ret = rpma_cq_get_wc(d->cq, COLLECT_MAX, wc, &count);
+		if (ret == RPMA_E_NO_COMPLETION)
+			return;
+		if (ret) {
+			why_rpma(why, "collecting completions");
+			link_break(d, why);
+			return;
+		}
+		/* after the first error the operations are lost together with the connection */
+		for (int i = 0; i < count && may_post(d); i++)
+			handle(d, &wc[i]);
+	}
+}
+
+void
+ops_collect(struct disk *d, int64_t deadline_ms)
+{
+	const int64_t left_ms = deadline_ms - disk_now_ms();
+	struct rpma_cq *cq = d->cq;
+	char why[WHY_MAX];
+
+	assert(may_post(d) && !d->collecting);
+	d->collecting = true;
+	pthread_mutex_unlock(&d->lock);
+	int ret = rpma_cq_wait_timed(cq,
+		left_ms < 0                          ? 0
+			: left_ms < COLLECT_SLICE_MS ? (int)left_ms
+						     : COLLECT_SLICE_MS);
+	pthread_mutex_lock(&d->lock);
+	if (ret && ret != RPMA_E_NO_COMPLETION) {
+		why_rpma(why, "waiting for completions");
+		link_break(d, why);
+	}
+	take_completions(d);
+	d->collecting = false;
+	/* the thread of the link may wait for this, to delete the connection */
+	pthread_cond_signal(&d->collected);
+}
+
+/* --- waiting --- */
+
+/* lets another owner collect */
+static void
+hand_over(struct disk *d)
+{
+	for (struct op *op = d->posted; op; op = op->next) {
+		if (op->has_waiter) {
+			pthread_cond_signal(&op->changed);
+			return;
+		}
+	}
+}
+
+void
+op_wait(struct disk *d, struct op *op, int64_t deadline_ms)
+{
+	op->has_waiter = true;
+	while (op->state == OP_POSTED) {
+		if (disk_now_ms() >= deadline_ms) {
+			link_break(d, "the keeper does not answer in time");
+			/* the thread of the link ends the connection, and with it the operation */
+			deadline_ms = INT64_MAX;
+		}
+		if (may_post(d) && !d->collecting)
+			ops_collect(d, deadline_ms);
+		else
+			(void)disk_wait(d, &op->changed, deadline_ms);
+	}
+	op->has_waiter = false;
+	if (may_post(d) && !d->collecting)
+		hand_over(d);
+}
+
+void
+ops_lost(struct disk *d)
+{
+	assert(!may_post(d) && !d->collecting);
+	while (d->posted) {
+		struct op *op = d->posted;
+		leave(d, op, OP_LOST);
+	}
+	assert(d->requests == 0);
+	pthread_cond_broadcast(&d->room);
+}
