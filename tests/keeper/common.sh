@@ -8,7 +8,8 @@
 . "$here/../tools/common.sh"
 
 export RPMA_DEVICE=soft RPMA_LOG_LEVEL=error
-address=127.0.0.1
+address=127.0.0.1  # of the keeper, as its clients write it
+listen=$address     # and as the keeper does
 
 # skip_without <program...>
 skip_without()
@@ -37,7 +38,7 @@ start_keeper()
 	for tries in 1 2 3 4 5; do
 		port=${port:-$(free_port)}
 		# shellcheck disable=SC2154 # "keeper" is the program under test
-		"$keeper" --listen "$address:$port" --status "$work/status" "$@" 2>"$work/keeper.log" &
+		"$keeper" --listen "$listen:$port" --status "$work/status" "$@" 2>"$work/keeper.log" &
 		keeper_pid=$!
 		started+=("$keeper_pid")
 		until grep -q 'listening on' "$work/keeper.log"; do

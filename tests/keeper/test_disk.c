@@ -480,14 +480,14 @@ superseded(void **state)
 	(void)state;
 	struct disk *other = NULL;
 	uint8_t buf[BLOCK];
+	char port[NET_PORT_LEN];
+	memcpy(port, keeper.port, sizeof(port));
+	config.port = port;
 	starts();
 	writes(seed, 0, SIZE, false);
 	/* the keeper is back at another port, where only the other client looks */
 	(void)keeper_process_end(&keeper, SIGKILL);
-	char port[NET_PORT_LEN];
-	memcpy(port, keeper.port, sizeof(port));
 	assert_int_equal(net_free_port(KEEPER_ADDRESS, keeper.port), 0);
-	config.port = port; /* of the disk that is open */
 	keeper_process_start(&keeper);
 	struct disk_config elsewhere = config;
 	elsewhere.port = keeper.port;

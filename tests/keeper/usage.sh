@@ -18,37 +18,37 @@ wrong()
 	expect 2 "$text" "$keeper" "$@"
 	[[ ! -s $work/out ]] || fail "writes to standard output: $*"
 }
-listen=(--listen "$address:1")
+at=(--listen "$address:1")
 wrong '--listen is missing'
-wrong '--lend is missing' "${listen[@]}"
+wrong '--lend is missing' "${at[@]}"
 wrong 'needs a value' --listen
 wrong '--nonsense is no option' --nonsense
-wrong 'one argument too many' "${listen[@]}" --lend a=dram:,size=4k more
-wrong '--listen is given twice' "${listen[@]}" "${listen[@]}"
+wrong 'one argument too many' "${at[@]}" --lend a=dram:,size=4k more
+wrong '--listen is given twice' "${at[@]}" "${at[@]}"
 wrong '0 is no port' --listen "$address:0"
 wrong '65536 is no port' --listen "$address:65536"
 wrong 'is no [ADDRESS]:PORT' --listen '[::1'
 wrong 'names no address' --listen ':7204'
-wrong 'is no NAME=PATH' "${listen[@]}" --lend disk
-wrong 'is no NAME=PATH' "${listen[@]}" --lend =path
-wrong 'is no NAME=PATH' "${listen[@]}" --lend a/b=path
-wrong 'is no NAME=PATH' "${listen[@]}" --lend 123456789012345678901234567890123=path
-wrong 'the path is empty' "${listen[@]}" --lend a=
-wrong 'the name a is given twice' "${listen[@]}" --lend a=x --lend a=y
-wrong 'is none of' "${listen[@]}" --lend a=x,rw
-wrong 'is none of' "${listen[@]}" --lend a=x,identity=
-wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=4097
-wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=0
-wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=-4k
-wrong 'no multiple of 4096' "${listen[@]}" --lend a=x,size=99999999999g
-wrong 'dram: needs size=' "${listen[@]}" --lend a=dram:
-wrong 'dram: needs size=' "${listen[@]}" --lend a=dram:,size=4k,identity=x
-wrong '--clients: 0 is no number' "${listen[@]}" --clients 0
+wrong 'is no NAME=PATH' "${at[@]}" --lend disk
+wrong 'is no NAME=PATH' "${at[@]}" --lend =path
+wrong 'is no NAME=PATH' "${at[@]}" --lend a/b=path
+wrong 'is no NAME=PATH' "${at[@]}" --lend 123456789012345678901234567890123=path
+wrong 'the path is empty' "${at[@]}" --lend a=
+wrong 'the name a is given twice' "${at[@]}" --lend a=x --lend a=y
+wrong 'is none of' "${at[@]}" --lend a=x,rw
+wrong 'is none of' "${at[@]}" --lend a=x,identity=
+wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=4097
+wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=0
+wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=-4k
+wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=99999999999g
+wrong 'dram: needs size=' "${at[@]}" --lend a=dram:
+wrong 'dram: needs size=' "${at[@]}" --lend a=dram:,size=4k,identity=x
+wrong '--clients: 0 is no number' "${at[@]}" --clients 0
 lends=()
 for i in {1..65}; do
 	lends+=(--lend "n$i=dram:,size=4k")
 done
-wrong 'more than 64 times' "${listen[@]}" "${lends[@]}"
+wrong 'more than 64 times' "${at[@]}" "${lends[@]}"
 
 expect 0 '' "$keeper" --help
 in_manual rpma-keeper.1.md
@@ -60,7 +60,7 @@ cannot()
 {
 	local text=$1
 	shift
-	expect 1 "$text" "$keeper" "${listen[@]}" "$@"
+	expect 1 "$text" "$keeper" "${at[@]}" "$@"
 }
 cannot 'does not exist, and no size=' --lend "a=$work/none"
 cannot 'does not exist' --lend "a=$work/none,ro"
