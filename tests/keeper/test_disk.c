@@ -28,7 +28,7 @@
 #include <cmocka.h>
 
 #include "deadline.h"
-#include "disk.h"
+#include "disk_internal.h"
 #include "keeper_process.h"
 #include "pattern.h"
 
@@ -515,6 +515,94 @@ failed_flush(void **state)
 	fails_for_ever("an operation failed");
 }
 
+/* a write that must be durable is flushed before it returns */
+static void
+failed_durable_write(void **state)
+{
+	(void)state;
+	uint8_t buf[BLOCK] = { 0 };
+	keeper.faults = "flush-error@1";
+	starts();
+	writes(seed, 0, BLOCK, false);
+	assert_false(disk_write(disk, buf, BLOCK, BLOCK, true));
+	fails_for_ever("an operation failed");
+}
+
+/* the same of zeros */
+static void
+failed_durable_zeros(void **state)
+{
+	(void)state;
+	keeper.faults = "flush-error@1";
+	starts();
+	assert_false(disk_zero(disk, BLOCK, BLOCK, true));
+	fails_for_ever("an operation failed");
+}
+
+/* of several ranges, one fails that is not the last */
+static void
+failed_range(void **state)
+{
+	(void)state;
+	keeper.faults = "flush-error@15";
+	starts();
+	/* as if the memory were persistent memory: each range is flushed by itself */
+	pthread_mutex_lock(&disk->lock);
+	ranges_init(&disk->dirty, RANGES_MAX);
+	pthread_mutex_unlock(&disk->lock);
+	for (uint64_t i = 0; i < 10; i++)
+		writes(seed, 3 * i * BLOCK, BLOCK, false);
+	assert_true(disk_flush(disk));
+	assert_true(disk_flush(disk));
+	for (uint64_t i = 0; i < 10; i++)
+		writes(seed, 3 * i * BLOCK, BLOCK, false);
+	assert_false(disk_flush(disk));
+	fails_for_ever("an operation failed");
+}
+
+static void *
+flush_slowly(void *arg)
+{
+	return disk_flush(arg) ? arg : NULL;
+}
+
+/* a flush does not cover what was written after it had begun */
+static void
+written_during_a_flush(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	void *good = NULL;
+	starts();
+	writes(seed, 0, SIZE, true);
+	disk_stop(&disk);
+	assert_int_equal(keeper_process_end(&keeper, SIGTERM), 0);
+	uint8_t *durable = save_file();
+	keeper.faults = "slow-flush=500ms";
+	starts();
+	writes(seed + 1, 0, BLOCK, false);
+	assert_int_equal(pthread_create(&thread, NULL, flush_slowly, disk), 0);
+	pthread_mutex_lock(&disk->lock);
+	while (!disk->flushing) {
+		pthread_mutex_unlock(&disk->lock);
+		(void)usleep(1000);
+		pthread_mutex_lock(&disk->lock);
+	}
+	pthread_mutex_unlock(&disk->lock);
+	writes(seed + 2, BLOCK, BLOCK, false);
+	assert_int_equal(pthread_join(thread, &good), 0);
+	assert_non_null(good);
+	(void)keeper_process_end(&keeper, SIGKILL);
+	pattern_fill(durable, BLOCK, seed + 1, 0); /* that was flushed */
+	put_back(durable);
+	keeper.faults = NULL;
+	keeper_process_start(&keeper);
+	has(seed + 1, 0, BLOCK);
+	has(seed + 2, BLOCK, BLOCK);
+	has(seed, 2 * BLOCK, SIZE - 2 * BLOCK);
+	free(durable);
+}
+
 /* --- several clients --- */
 
 static void
@@ -653,6 +741,10 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(volatile_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(superseded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_flush, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_durable_write, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_durable_zeros, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_range, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(written_during_a_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_writer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(takeover_under_load, set_up, tear_down),
