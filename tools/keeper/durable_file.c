@@ -45,13 +45,13 @@ write_all(int fd, const char *text)
 }
 
 bool
-durable_file_replace(const char *path, const char *text, bool durable, char why[static WHY_MAX])
+durable_file_replace(const char *path, const char *text, mode_t mode, bool durable, char why[static WHY_MAX])
 {
 	char fresh[PATH_MAX];
 
 	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
 		return why_say(why, "%s: the path is too long", path);
-	int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return why_say(why, "opening %s: %m", fresh);
 	bool good = write_all(fd, text) && (!durable || fsync(fd) == 0);

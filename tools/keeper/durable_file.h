@@ -7,6 +7,7 @@
 #define KEEPER_DURABLE_FILE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "perf/why.h"
 
@@ -15,9 +16,10 @@ bool durable_file_sync_directory(const char *path, char why[static WHY_MAX]);
 
 /*
  * Puts text into the file at path. At each moment a reader finds the old content or the new one. The new one
- * is written to "<path>.new" first. If durable is true, the content and the name are on the disk before the
+ * is written to "<path>.new" first, which has the mode if it is new. If durable is true, the content and the name are on the disk before the
  * call returns.
  */
-bool durable_file_replace(const char *path, const char *text, bool durable, char why[static WHY_MAX]);
+bool durable_file_replace(const char *path, const char *text, mode_t mode, bool durable,
+	char why[static WHY_MAX]);
 
 #endif /* KEEPER_DURABLE_FILE_H */

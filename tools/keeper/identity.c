@@ -122,7 +122,8 @@ identity_store(const char *path, const struct identity *identity, char why[stati
 		"identity", id, "last_writer", writer, "inode", (json_int_t)identity->file.inode, "born_s",
 		(json_int_t)identity->file.born_s, "born_ns", (json_int_t)identity->file.born_ns);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-	bool good = text ? durable_file_replace(path, text, true, why) : why_say(why, "out of memory");
+	/* with the number of the last writer, others could resume in its place */
+	bool good = text ? durable_file_replace(path, text, 0600, true, why) : why_say(why, "out of memory");
 	free(text);
 	json_decref(root);
 	return good;

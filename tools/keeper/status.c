@@ -53,7 +53,7 @@ status_write(const struct keeper *k, char why[static WHY_MAX])
 	json_t *root = json_pack("{s:I, s:i, s:i, s:o}", "written", (json_int_t)time(NULL), "clients",
 		k->client_count, "clients_max", k->options->clients_max, "lends", lends);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-	bool good = text ? durable_file_replace(k->options->status_path, text, false, why)
+	bool good = text ? durable_file_replace(k->options->status_path, text, 0644, false, why)
 			 : why_say(why, "out of memory");
 	free(text);
 	json_decref(root);
