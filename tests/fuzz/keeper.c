@@ -17,6 +17,13 @@ all_zero(const uint8_t *bytes, size_t len)
 	return true;
 }
 
+/* true if a decoder that fails has left its output alone, byte by byte */
+static bool
+is_untouched(const void *output, const void *before, size_t size)
+{
+	return memcmp(output, before, size) == 0;
+}
+
 /* encoding what was decoded gives the same bytes again, and what follows them is padding */
 static void
 check_same(const uint8_t *data, size_t size, const uint8_t *again, size_t len)
@@ -34,7 +41,7 @@ check_request(const uint8_t *data, size_t size)
 	memset(&request, 0x77, sizeof(request));
 	before = request;
 	if (keeper_request_decode(data, size, &request) != KEEPER_DECODED) {
-		FUZZ_CHECK(memcmp(&request, &before, sizeof(before)) == 0);
+		FUZZ_CHECK(is_untouched(&request, &before, sizeof(before)));
 		return;
 	}
 	FUZZ_CHECK(keeper_name_is_valid(request.name) && request.client != 0);
@@ -51,7 +58,7 @@ check_reply(const uint8_t *data, size_t size)
 	memset(&reply, 0, sizeof(reply));
 	before = reply;
 	if (keeper_reply_decode(data, size, &reply) != KEEPER_DECODED) {
-		FUZZ_CHECK(memcmp(&reply, &before, sizeof(before)) == 0);
+		FUZZ_CHECK(is_untouched(&reply, &before, sizeof(before)));
 		return;
 	}
 	FUZZ_CHECK(reply.size > 0 && reply.size <= INT64_MAX && reply.block_shift <= KEEPER_BLOCK_SHIFT_MAX);
@@ -70,7 +77,7 @@ check_refusal(const uint8_t *data, size_t size)
 	memset(&refusal, 0, sizeof(refusal));
 	before = refusal;
 	if (keeper_refusal_decode(data, size, &refusal) != KEEPER_DECODED) {
-		FUZZ_CHECK(memcmp(&refusal, &before, sizeof(before)) == 0);
+		FUZZ_CHECK(is_untouched(&refusal, &before, sizeof(before)));
 		return;
 	}
 	FUZZ_CHECK(refusal.reason >= 1 && refusal.reason <= KEEPER_REASON_MAX);

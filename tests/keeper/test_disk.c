@@ -403,6 +403,50 @@ stopped_keeper(void **state)
 	file_has(seed + 2, 2 * BLOCK, BLOCK);
 }
 
+static bool
+is_flushing(void)
+{
+	pthread_mutex_lock(&disk->lock);
+	bool flushing = disk->flushing;
+	pthread_mutex_unlock(&disk->lock);
+	return flushing;
+}
+
+static void *
+write_a_durable_block(void *arg)
+{
+	const uint64_t *offset = arg;
+	uint8_t buf[BLOCK];
+
+	pattern_fill(buf, BLOCK, seed, *offset);
+	return disk_write(disk, buf, BLOCK, *offset, true) ? arg : NULL;
+}
+
+/* requests that come during a flush wait for the next one: longer than the timeout, but there is progress */
+static void
+slow_keeper(void **state)
+{
+	(void)state;
+	uint64_t offsets[10];
+	pthread_t threads[10];
+	void *good;
+	config.timeout_ms = SHORT_TIMEOUT_MS;
+	keeper.faults = "slow-flush=700ms";
+	starts();
+	for (uint64_t i = 0; i < 10; i++) {
+		offsets[i] = i * BLOCK;
+		assert_int_equal(pthread_create(&threads[i], NULL, write_a_durable_block, &offsets[i]), 0);
+		while (i == 0 && !is_flushing())
+			(void)usleep(1000);
+	}
+	for (size_t i = 0; i < 10; i++) {
+		assert_int_equal(pthread_join(threads[i], &good), 0);
+		assert_non_null(good);
+	}
+	assert_int_equal(atomic_load(&said_count), 0);
+	has(seed, 0, 10 * BLOCK);
+}
+
 /* --- what must fail for ever --- */
 
 static void
@@ -582,13 +626,8 @@ written_during_a_flush(void **state)
 	starts();
 	writes(seed + 1, 0, BLOCK, false);
 	assert_int_equal(pthread_create(&thread, NULL, flush_slowly, disk), 0);
-	pthread_mutex_lock(&disk->lock);
-	while (!disk->flushing) {
-		pthread_mutex_unlock(&disk->lock);
+	while (!is_flushing())
 		(void)usleep(1000);
-		pthread_mutex_lock(&disk->lock);
-	}
-	pthread_mutex_unlock(&disk->lock);
 	writes(seed + 2, BLOCK, BLOCK, false);
 	assert_int_equal(pthread_join(thread, &good), 0);
 	assert_non_null(good);
@@ -736,6 +775,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(killed_under_load, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(connections_break_under_load, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopped_keeper, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(slow_keeper, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_identity, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_identity_for_a_reader, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(volatile_memory, set_up, tear_down),

@@ -101,10 +101,10 @@ size_t keeper_reply_encode(const struct keeper_reply *reply, uint8_t bytes[stati
 /* characters of the sentence that are not printable ASCII become '?' */
 size_t keeper_refusal_encode(const struct keeper_refusal *refusal, uint8_t bytes[static KEEPER_REFUSAL_MAX]);
 
-/* zeros after the last byte are padding; bytes may be NULL if len is 0 */
-enum keeper_decoded keeper_request_decode(const void *bytes, size_t len, struct keeper_request *request);
-enum keeper_decoded keeper_reply_decode(const void *bytes, size_t len, struct keeper_reply *reply);
+/* zeros after the last byte are padding; data may be NULL if len is 0 */
+enum keeper_decoded keeper_request_decode(const void *data, size_t len, struct keeper_request *request);
+enum keeper_decoded keeper_reply_decode(const void *data, size_t len, struct keeper_reply *reply);
 /* the form of a refusal is the same in all versions, so this never gives KEEPER_OTHER_VERSION */
-enum keeper_decoded keeper_refusal_decode(const void *bytes, size_t len, struct keeper_refusal *refusal);
+enum keeper_decoded keeper_refusal_decode(const void *data, size_t len, struct keeper_refusal *refusal);
 
 #endif /* KEEPER_PROTOCOL_H */

@@ -16,7 +16,6 @@
  */
 
 #include <assert.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,16 +36,15 @@ disk_now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-bool
-disk_wait(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
+void
+disk_wait(struct disk *d, pthread_cond_t *cond, int64_t until_ms)
 {
-	if (deadline_ms == INT64_MAX) {
+	const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+
+	if (until_ms == INT64_MAX)
 		pthread_cond_wait(cond, &d->lock);
-		return true;
-	}
-	const struct timespec until = { .tv_sec = deadline_ms / 1000,
-		.tv_nsec = deadline_ms % 1000 * 1000000 };
-	return pthread_cond_timedwait(cond, &d->lock, &until) != ETIMEDOUT;
+	else
+		(void)pthread_cond_timedwait(cond, &d->lock, &until);
 }
 
 bool
@@ -80,15 +78,36 @@ deadline(const struct disk *d)
 	return disk_now_ms() + d->config->timeout_ms;
 }
 
-/* waits until the link is up; false if it is given up, or the deadline passes */
+int64_t
+disk_extend(const struct disk *d, int64_t deadline_ms)
+{
+	const int64_t most_ms = deadline_ms + (int64_t)d->config->timeout_ms * (PATIENCE - 1);
+	int64_t until_ms = d->progress_ms + d->config->timeout_ms;
+
+	if (until_ms < deadline_ms)
+		until_ms = deadline_ms;
+	return until_ms < most_ms ? until_ms : most_ms;
+}
+
+/* waits for a change; false: it is too late. The caller looks again what has changed */
+static bool
+wait_for(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
+{
+	const int64_t until_ms = disk_extend(d, deadline_ms);
+
+	if (disk_now_ms() >= until_ms)
+		return false;
+	disk_wait(d, cond, until_ms);
+	return true;
+}
+
+/* waits until the link is up; false if it is given up, or it is too late */
 static bool
 wait_for_link(struct disk *d, int64_t deadline_ms)
 {
-	while (d->state != LINK_UP) {
-		if (d->state == LINK_FAILED || disk_now_ms() >= deadline_ms)
+	while (d->state != LINK_UP)
+		if (d->state == LINK_FAILED || !wait_for(d, &d->link_changed, deadline_ms))
 			return false;
-		(void)disk_wait(d, &d->link_changed, deadline_ms);
-	}
 	return true;
 }
 
@@ -127,7 +146,7 @@ flush_until(struct disk *d, uint64_t number)
 			break;
 		if (!d->flushing)
 			flush_once(d, &op, deadline_ms);
-		else if (!disk_wait(d, &d->flushed, deadline_ms))
+		else if (!wait_for(d, &d->flushed, deadline_ms))
 			break;
 	}
 	op_fini(&op);
@@ -153,7 +172,7 @@ append(struct disk *d, uint64_t offset, size_t len, bool zeros, int64_t deadline
 		if (d->state == LINK_FAILED)
 			return NULL;
 		if (d->requests >= OPS_MAX) {
-			if (!disk_wait(d, &d->room, deadline_ms))
+			if (!wait_for(d, &d->room, deadline_ms))
 				return NULL;
 			continue;
 		}
@@ -243,7 +262,7 @@ take_buffer(struct disk *d, int64_t deadline_ms)
 			return -1;
 		if (d->free_buffer_count && d->requests < OPS_MAX)
 			return d->free_buffers[--d->free_buffer_count];
-		if (!disk_wait(d, &d->room, deadline_ms))
+		if (!wait_for(d, &d->room, deadline_ms))
 			return -1;
 	}
 }

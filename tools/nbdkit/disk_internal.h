@@ -39,6 +39,10 @@
 #define PIECE_MAX ((size_t)1 << 20)
 /* buffers for reads, of PIECE_MAX bytes each; memory is used as far as they are filled */
 #define READ_BUFFERS 32
+/* a request waits at most this number of timeouts, also if there is progress */
+#define PATIENCE 10
+/* bytes that are replayed at a time */
+#define REPLAY_MAX (4 * PIECE_MAX)
 /* the journal has an entry for each page of its buffer, and at least this number */
 #define ENTRIES_MIN 1024
 #define ENTRY_SIZE 4096
@@ -86,6 +90,7 @@ struct disk {
 	struct op *posted;
 	bool collecting; /* the owner of one of them waits for completions, on behalf of all */
 	pthread_cond_t collected;
+	int64_t progress_ms; /* when an operation completed last */
 	uint32_t requests;   /* work requests on the connection, without those of a flush */
 	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
 
@@ -98,8 +103,13 @@ struct disk {
 };
 
 int64_t disk_now_ms(void);
-/* waits with the lock; false: the deadline (disk_now_ms) has passed */
-bool disk_wait(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms);
+/* waits with the lock, until a time of disk_now_ms at most; INT64_MAX: without a limit */
+void disk_wait(struct disk *d, pthread_cond_t *cond, int64_t until_ms);
+/*
+ * When a request with this deadline has waited too long: while operations complete, a slow keeper is no reason
+ * to give up. With the lock.
+ */
+int64_t disk_extend(const struct disk *d, int64_t deadline_ms);
 bool disk_init_cond(pthread_cond_t *cond);
 void disk_say(struct disk *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -117,13 +127,13 @@ void op_post_write(struct disk *d, struct op *op, const struct journal_entry *en
 void op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges);
 
 /*
- * Waits until op is no longer OP_POSTED, and collects completions meanwhile. If the deadline passes, it
+ * Waits until op is no longer OP_POSTED, and collects completions meanwhile. If it is too late, it
  * breaks the link: the operation is lost then.
  */
 void op_wait(struct disk *d, struct op *op, int64_t deadline_ms);
 
-/* collects completions once, after waiting for them until the deadline; the link must be UP or REPLAYING */
-void ops_collect(struct disk *d, int64_t deadline_ms);
+/* collects completions once, after waiting for them until that time; the link must be UP or REPLAYING */
+void ops_collect(struct disk *d, int64_t until_ms);
 /* all operations are lost: the connection has been deleted */
 void ops_lost(struct disk *d);
 

@@ -27,8 +27,6 @@ journal_fini(struct journal *journal)
 const struct journal_entry *
 journal_append(struct journal *journal, uint64_t offset, size_t len, bool zeros)
 {
-	const size_t space = zeros ? 0 : len;
-
 	if (journal->end - journal->first == journal->entries_max)
 		return NULL;
 	/* an empty journal begins anew, so that its space is in one piece */
@@ -36,12 +34,12 @@ journal_append(struct journal *journal, uint64_t offset, size_t len, bool zeros)
 		journal->space_begin = journal->space_end = 0;
 	size_t at = (size_t)(journal->space_end % journal->size);
 	/* data lies in one piece; the rest of the buffer stays unused if it is too short */
-	const size_t skip = space > journal->size - at ? journal->size - at : 0;
+	const size_t skip = len > journal->size - at ? journal->size - at : 0;
 	const size_t used = (size_t)(journal->space_end - journal->space_begin);
-	if (space > journal->size || skip > journal->size - used || space > journal->size - used - skip)
+	if (len > journal->size || skip > journal->size - used || len > journal->size - used - skip)
 		return NULL;
 
-	journal->space_end += skip + space;
+	journal->space_end += skip + len;
 	struct journal_entry *entry = &journal->entries[journal->end % journal->entries_max];
 	*entry = (struct journal_entry){
 		.offset = offset,

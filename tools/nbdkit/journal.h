@@ -9,6 +9,9 @@
  * The data lies in one buffer of fixed size, from which the device sends it. A full journal is not an error:
  * a flush makes room.
  *
+ * Zeros lie nowhere, but count like data: so a flush of what is in the journal, and writing it again, have
+ * bounded durations.
+ *
  * Entries have sequence numbers. Those from first up to, but not including, end are in the journal. This file
  * only keeps account: it does not touch the buffer.
  */
@@ -23,7 +26,7 @@
 struct journal_entry {
 	uint64_t offset; /* on the disk, in bytes */
 	size_t len;
-	bool zeros;         /* the data is zeros, and takes no room in the buffer */
+	bool zeros;         /* the data is zeros, and is not in the buffer */
 	size_t at;          /* where the data is in the buffer */
 	uint64_t space_end; /* for freeing: the space in use ends here, counted from the beginning of time */
 };

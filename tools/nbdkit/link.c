@@ -52,7 +52,7 @@ close_link(struct disk *d)
 	/* the operations complete now, with an error, which ends a wait for completions */
 	(void)rpma_conn_disconnect(d->link.conn);
 	while (d->collecting)
-		(void)disk_wait(d, &d->collected, INT64_MAX);
+		disk_wait(d, &d->collected, INT64_MAX);
 	pthread_mutex_unlock(&d->lock);
 	keeper_link_close(&d->link);
 	pthread_mutex_lock(&d->lock);
@@ -245,14 +245,16 @@ connect_again(struct disk *d)
 
 /* --- replaying --- */
 
-/* writes the entries from number on, at most OPS_MAX, and waits for them; returns the number of the next one */
+/* writes some of the entries from number on, and waits for them; returns the number of the next one */
 static uint64_t
 replay_some(struct disk *d, uint64_t number, struct op *op)
 {
 	const int64_t deadline_ms = disk_now_ms() + d->config->timeout_ms;
-	const uint64_t left = d->journal.end - number;
-	const uint64_t after = number + (left < OPS_MAX ? left : OPS_MAX);
+	size_t bytes = 0;
+	uint64_t after = number;
 
+	for (int i = 0; i < OPS_MAX && after < d->journal.end && bytes < REPLAY_MAX; i++)
+		bytes += journal_get(&d->journal, after++)->len;
 	for (uint64_t i = number; i < after; i++)
 		op_post_write(d, i == after - 1 ? op : NULL, journal_get(&d->journal, i));
 	/* as op_wait, but this thread is the one that makes operations lost */
@@ -337,7 +339,7 @@ link_run(void *arg)
 				connect_again(d);
 			if (d->state != LINK_DOWN || d->stopping)
 				break;
-			(void)disk_wait(d, &d->link_changed, disk_now_ms() + pause_ms);
+			disk_wait(d, &d->link_changed, disk_now_ms() + pause_ms);
 			pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
 			break;
 		case LINK_REPLAYING:

@@ -179,6 +179,7 @@ handle(struct disk *d, const struct ibv_wc *wc)
 	} else if (op) {
 		assert(op->state == OP_POSTED);
 		leave(d, op, OP_DONE);
+		d->progress_ms = disk_now_ms();
 		pthread_cond_broadcast(&d->room);
 	}
 }
@@ -207,9 +208,9 @@ take_completions(struct disk *d)
 }
 
 void
-ops_collect(struct disk *d, int64_t deadline_ms)
+ops_collect(struct disk *d, int64_t until_ms)
 {
-	const int64_t left_ms = deadline_ms - disk_now_ms();
+	const int64_t left_ms = until_ms - disk_now_ms();
 	struct rpma_cq *cq = d->cq;
 	char why[WHY_MAX];
 
@@ -250,15 +251,16 @@ op_wait(struct disk *d, struct op *op, int64_t deadline_ms)
 {
 	op->has_waiter = true;
 	while (op->state == OP_POSTED) {
-		if (disk_now_ms() >= deadline_ms) {
+		int64_t until_ms = disk_extend(d, deadline_ms);
+		if (disk_now_ms() >= until_ms) {
 			link_break(d, "the keeper does not answer in time");
 			/* the thread of the link ends the connection, and with it the operation */
-			deadline_ms = INT64_MAX;
+			until_ms = INT64_MAX;
 		}
 		if (may_post(d) && !d->collecting)
-			ops_collect(d, deadline_ms);
+			ops_collect(d, until_ms);
 		else
-			(void)disk_wait(d, &op->changed, deadline_ms);
+			disk_wait(d, &op->changed, until_ms);
 	}
 	op->has_waiter = false;
 	if (may_post(d) && !d->collecting)

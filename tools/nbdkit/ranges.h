@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define RANGES_MAX 64
+#define RANGES_MAX 1024
 
 /* bytes from begin up to, but not including, end */
 struct range {
