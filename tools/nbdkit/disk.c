@@ -123,7 +123,8 @@ flush_once(struct disk *d, struct op *op, int64_t deadline_ms)
 	d->flushing = true;
 	ranges_clear(&d->dirty);
 	op_post_flush(d, op, &ranges);
-	op_wait(d, op, deadline_ms);
+	op_wait_and_unlock(d, op, deadline_ms);
+	pthread_mutex_lock(&d->lock);
 	d->flushing = false;
 	/* if the flush was lost, the thread of the link finds out again what is dirty */
 	if (op->state == OP_DONE)
@@ -185,6 +186,16 @@ append(struct disk *d, uint64_t offset, size_t len, bool zeros, int64_t deadline
 	}
 }
 
+/* a write that was lost is done when the link is up: the journal has been replayed then */
+static bool
+is_replayed(struct disk *d, int64_t deadline_ms)
+{
+	pthread_mutex_lock(&d->lock);
+	bool good = wait_for_link(d, deadline_ms);
+	pthread_mutex_unlock(&d->lock);
+	return good;
+}
+
 /* data NULL: zeros */
 static bool
 write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bool durable)
@@ -197,24 +208,23 @@ write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bo
 		return false;
 	pthread_mutex_lock(&d->lock);
 	const struct journal_entry *entry = append(d, offset, len, data == NULL, deadline_ms);
-	if (entry) {
-		const uint64_t after = d->journal.end;
-		if (data)
-			memcpy(d->journal_data + entry->at, data, len);
-		ranges_add(&d->dirty, offset, offset + len);
-		/* while the journal is replayed, this entry has its turn there */
-		if (d->state == LINK_UP)
-			op_post_write(d, &op, entry);
-		if (durable) {
-			good = flush_until(d, after);
-			op_wait(d, &op, deadline_ms);
-		} else {
-			op_wait(d, &op, deadline_ms);
-			/* lost: it is done when the link is up, because the journal has been replayed */
-			good = op.state == OP_DONE || wait_for_link(d, deadline_ms);
-		}
+	if (entry == NULL) {
+		pthread_mutex_unlock(&d->lock);
+		op_fini(&op);
+		return false;
 	}
-	pthread_mutex_unlock(&d->lock);
+	const uint64_t after = d->journal.end;
+	if (data)
+		memcpy(d->journal_data + entry->at, data, len);
+	ranges_add(&d->dirty, offset, offset + len);
+	/* while the journal is replayed, this entry has its turn there */
+	if (d->state == LINK_UP)
+		op_post_write(d, &op, entry);
+	if (durable)
+		good = flush_until(d, after);
+	op_wait_and_unlock(d, &op, deadline_ms);
+	if (!durable)
+		good = op.state == OP_DONE || is_replayed(d, deadline_ms);
 	op_fini(&op);
 	return good;
 }
@@ -288,13 +298,11 @@ read_piece(struct disk *d, uint8_t *data, size_t len, uint64_t offset)
 	while (!good && (buffer = take_buffer(d, deadline_ms)) >= 0) {
 		const size_t at = (size_t)buffer * PIECE_MAX;
 		op_post_read(d, &op, at, offset, len);
-		op_wait(d, &op, deadline_ms);
+		op_wait_and_unlock(d, &op, deadline_ms);
 		good = op.state == OP_DONE;
-		if (good) {
-			pthread_mutex_unlock(&d->lock);
+		if (good)
 			memcpy(data, d->read_data + at, len);
-			pthread_mutex_lock(&d->lock);
-		}
+		pthread_mutex_lock(&d->lock);
 		put_buffer(d, buffer);
 	}
 	pthread_mutex_unlock(&d->lock);

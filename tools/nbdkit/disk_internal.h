@@ -28,6 +28,8 @@
 #define NBDKIT_RPMA_DISK_INTERNAL_H
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 #include "disk.h"
 #include "journal.h"
@@ -59,10 +61,10 @@ enum op_state {
 };
 
 struct op {
-	enum op_state state;
-	uint32_t requests; /* how many of OPS_MAX it takes */
-	bool has_waiter;   /* its owner is in op_wait */
-	pthread_cond_t changed;
+	_Atomic enum op_state state;
+	sem_t wake;             /* for its owner: the state has changed, or it is to collect completions */
+	uint32_t requests;      /* how many of OPS_MAX it takes */
+	bool has_waiter;        /* its owner is in op_wait_and_unlock */
 	struct op *next, *prev; /* in the list of those that are posted */
 };
 
@@ -127,10 +129,11 @@ void op_post_write(struct disk *d, struct op *op, const struct journal_entry *en
 void op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges);
 
 /*
- * Waits until op is no longer OP_POSTED, and collects completions meanwhile. If it is too late, it
- * breaks the link: the operation is lost then.
+ * Waits until op is no longer OP_POSTED, and collects completions meanwhile. If it is too late, it breaks the
+ * link: the operation is lost then. The lock is free when the call returns, so that a thread that is woken
+ * need not take it.
  */
-void op_wait(struct disk *d, struct op *op, int64_t deadline_ms);
+void op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms);
 
 /* collects completions once, after waiting for them until that time; the link must be UP or REPLAYING */
 void ops_collect(struct disk *d, int64_t until_ms);

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "disk_internal.h"
 
@@ -22,15 +23,16 @@
 bool
 op_init(struct op *op)
 {
-	*op = (struct op){ .state = OP_LOST };
-	return disk_init_cond(&op->changed);
+	*op = (struct op){ .requests = 0 };
+	atomic_init(&op->state, OP_LOST);
+	return sem_init(&op->wake, 0, 0) == 0;
 }
 
 void
 op_fini(struct op *op)
 {
-	assert(op->state != OP_POSTED);
-	pthread_cond_destroy(&op->changed);
+	assert(atomic_load(&op->state) != OP_POSTED);
+	(void)sem_destroy(&op->wake);
 }
 
 /* --- posting --- */
@@ -44,7 +46,7 @@ may_post(const struct disk *d)
 static void
 enter(struct disk *d, struct op *op, uint32_t requests)
 {
-	op->state = OP_POSTED;
+	atomic_store(&op->state, OP_POSTED);
 	op->requests = requests;
 	d->requests += requests;
 	op->prev = NULL;
@@ -54,7 +56,7 @@ enter(struct disk *d, struct op *op, uint32_t requests)
 	d->posted = op;
 }
 
-/* the operation has ended, and its owner may go away */
+/* the operation has ended, and its owner may go away: setting the state is the last access to it */
 static void
 leave(struct disk *d, struct op *op, enum op_state state)
 {
@@ -65,8 +67,8 @@ leave(struct disk *d, struct op *op, enum op_state state)
 	if (op->next)
 		op->next->prev = op->prev;
 	d->requests -= op->requests;
-	op->state = state;
-	pthread_cond_signal(&op->changed);
+	(void)sem_post(&op->wake);
+	atomic_store_explicit(&op->state, state, memory_order_release);
 }
 
 /* takes the result of posting, after which op completes */
@@ -81,7 +83,7 @@ posted(struct disk *d, struct op *op, int ret, uint32_t requests)
 		return;
 	}
 	if (op)
-		op->state = OP_LOST;
+		atomic_store(&op->state, OP_LOST);
 	why_rpma(why, "an operation cannot be posted");
 	/* the usual reason is a queue pair in error, whose connection has ended */
 	if (ret == RPMA_E_PROVIDER)
@@ -94,7 +96,7 @@ void
 op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len)
 {
 	if (!may_post(d)) {
-		op->state = OP_LOST;
+		atomic_store(&op->state, OP_LOST);
 		return;
 	}
 	posted(d, op,
@@ -108,7 +110,7 @@ op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry)
 {
 	if (!may_post(d)) {
 		if (op)
-			op->state = OP_LOST;
+			atomic_store(&op->state, OP_LOST);
 		return;
 	}
 	posted(d, op,
@@ -128,7 +130,7 @@ op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges)
 	int ret = 0;
 
 	assert(ranges->count > 0);
-	op->state = OP_LOST;
+	atomic_store(&op->state, OP_LOST);
 	for (int i = 0; may_post(d) && i < ranges->count; i++) {
 		for (uint64_t at = ranges->at[i].begin, end = ranges->at[i].end; ret == 0 && at < end;) {
 			const uint64_t len = end - at < most ? end - at : most;
@@ -177,7 +179,7 @@ handle(struct disk *d, const struct ibv_wc *wc)
 		else
 			link_break(d, why);
 	} else if (op) {
-		assert(op->state == OP_POSTED);
+		assert(atomic_load(&op->state) == OP_POSTED);
 		leave(d, op, OP_DONE);
 		d->progress_ms = disk_now_ms();
 		pthread_cond_broadcast(&d->room);
@@ -240,31 +242,54 @@ hand_over(struct disk *d)
 {
 	for (struct op *op = d->posted; op; op = op->next) {
 		if (op->has_waiter) {
-			pthread_cond_signal(&op->changed);
+			(void)sem_post(&op->wake);
 			return;
 		}
 	}
 }
 
+static bool
+is_posted(struct op *op)
+{
+	return atomic_load_explicit(&op->state, memory_order_acquire) == OP_POSTED;
+}
+
+/* sleeps without the lock, until a time of disk_now_ms; INT64_MAX: without a limit */
+static void
+sleep_until(struct op *op, int64_t until_ms)
+{
+	const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+
+	if (until_ms == INT64_MAX)
+		(void)sem_wait(&op->wake);
+	else
+		(void)sem_clockwait(&op->wake, CLOCK_MONOTONIC, &until);
+}
+
 void
-op_wait(struct disk *d, struct op *op, int64_t deadline_ms)
+op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms)
 {
 	op->has_waiter = true;
-	while (op->state == OP_POSTED) {
+	while (is_posted(op)) {
 		int64_t until_ms = disk_extend(d, deadline_ms);
 		if (disk_now_ms() >= until_ms) {
 			link_break(d, "the keeper does not answer in time");
 			/* the thread of the link ends the connection, and with it the operation */
 			until_ms = INT64_MAX;
 		}
-		if (may_post(d) && !d->collecting)
+		if (may_post(d) && !d->collecting) {
 			ops_collect(d, until_ms);
-		else
-			disk_wait(d, &op->changed, until_ms);
+			continue;
+		}
+		pthread_mutex_unlock(&d->lock);
+		sleep_until(op, until_ms);
+		if (!is_posted(op))
+			return;
+		pthread_mutex_lock(&d->lock);
 	}
-	op->has_waiter = false;
 	if (may_post(d) && !d->collecting)
 		hand_over(d);
+	pthread_mutex_unlock(&d->lock);
 }
 
 void
