@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "softrdma/softrdma.h"
 #include "softrdma/wire/wire.h"
@@ -40,19 +41,23 @@ softrdma_counters_add(struct softrdma_counters *counters, size_t at, uint64_t n)
 static inline void
 softrdma_counters_sum(const struct softrdma_counters *counters, struct softrdma_stats *sum)
 {
-	uint64_t *to = (uint64_t *)(void *)sum;
+	uint64_t to[SOFTRDMA_COUNTERS];
+	memcpy(to, sum, sizeof(to));
 	for (size_t at = 0; at < SOFTRDMA_COUNTERS; at++)
 		to[at] += atomic_load_explicit(&counters->value[at], memory_order_relaxed);
+	memcpy(sum, to, sizeof(to));
 }
 
 /* adds one sum to another */
 static inline void
 softrdma_stats_add(struct softrdma_stats *sum, const struct softrdma_stats *more)
 {
-	uint64_t *to = (uint64_t *)(void *)sum;
-	const uint64_t *from = (const uint64_t *)(const void *)more;
+	uint64_t to[SOFTRDMA_COUNTERS], from[SOFTRDMA_COUNTERS];
+	memcpy(to, sum, sizeof(to));
+	memcpy(from, more, sizeof(from));
 	for (size_t at = 0; at < SOFTRDMA_COUNTERS; at++)
 		to[at] += from[at];
+	memcpy(sum, to, sizeof(to));
 }
 
 /* the kind of a request */
