@@ -239,37 +239,45 @@ test_domains(void **state)
 
 /* --- times of flushes --- */
 
-static atomic_ullong stepped_ns;
+static atomic_bool stepping;
 
-/* the clock goes on by 3 us with each look at it */
+/* for each thread the clock goes on by 3 us with each of its own looks, and otherwise not if it is stopped */
 static uint64_t
 stepping_now_ns(void)
 {
-	return atomic_fetch_add(&stepped_ns, 3000) + 3000;
+	static _Thread_local uint64_t steps;
+	return movable_now_ns() + (stepping ? 3000 * ++steps : 0);
+}
+
+static int
+setup_clock(void **state)
+{
+	static const struct softrdma_env env = { .now_ns = stepping_now_ns };
+	const int ret = setup_device(state);
+	softrdma_set_env(&env);
+	return ret;
 }
 
 static void
 test_flush_times(void **state)
 {
 	(void)state;
-	static const struct softrdma_env stepping = { .now_ns = stepping_now_ns },
-					 moving = { .now_ns = movable_now_ns };
 	struct pair_of_ids p;
 	struct region region;
 	pair_init(&p);
 	region_init(&region);
-	stepped_ns = movable_now_ns();
-	softrdma_set_env(&stepping);
+	clock_stop();
+	stepping = true;
 	run_well(p.active->qp, &region, SOFTRDMA_OP_FLUSH, LEN);
-	softrdma_set_env(&moving);
+	stepping = false;
+	clock_forward_ms(1000); /* so that it goes back for no thread */
+	clock_go_on();
+	/* a thread looks before it flushes, and after that */
 	const char *name = name_of(&p.listener);
-	/* 2 us and more, and not a thousand times that */
-	expect_counted("softrdma_flush_seconds_bucket", name, "le=\"0.000001\"", 0);
 	expect_counted("softrdma_flush_seconds_bucket", name, "le=\"0.000002\"", 0);
-	expect_counted("softrdma_flush_seconds_bucket", name, "le=\"0.002048\"", 1);
+	expect_counted("softrdma_flush_seconds_bucket", name, "le=\"0.000004\"", 1);
 	expect_counted("softrdma_flush_seconds_bucket", name, "le=\"4.194304\"", 1);
-	const double sum = value_of("softrdma_flush_seconds_sum", name, "");
-	assert_true(sum > 0.0000019 && sum < 0.002);
+	expect_counted("softrdma_flush_seconds_sum", name, "", 3e-6);
 	region_fini(&region);
 	pair_fini(&p);
 }
@@ -476,11 +484,21 @@ test_no_file(void **state)
 	assert_int_equal(log_worst, 0);
 }
 
+#if defined(__has_feature)
+#define HAS_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define HAS_THREAD_SANITIZER 0
+#endif
+
 /* a child begins with nothing, and has a file of its own */
 static void
 test_child(void **state)
 {
 	(void)state;
+	if (HAS_THREAD_SANITIZER) {
+		print_message("SKIPPED: the thread sanitizer cannot follow a child that begins threads\n");
+		skip();
+	}
 	char path[64];
 	struct listener l;
 	listener_init(&l);
@@ -517,5 +535,5 @@ main(void)
 		file_test(test_no_file),
 		file_test(test_child),
 	};
-	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+	return cmocka_run_group_tests(tests, setup_clock, teardown_device);
 }
