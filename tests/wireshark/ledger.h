@@ -41,6 +41,6 @@ void ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *byt
 /* true if a message or frame of this name has left. Any thread. */
 bool ledger_has(const char *name);
 /* prints the names that have not left, but should have; the number of them */
-unsigned ledger_missing(const char *const *names);
+unsigned ledger_missing(const char *const *wanted);
 
 #endif /* LEDGER_H */
