@@ -20,6 +20,9 @@ if(NOT HARDENING OR SANITIZE)
 endif()
 set(HARDENED ON)
 
+# clang only warns of a flag that is for other processors
+cmake_push_check_state(RESET)
+set(CMAKE_REQUIRED_FLAGS -Werror)
 foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -mbranch-protection=standard)
 	string(MAKE_C_IDENTIFIER "HAVE${flag}" have)
 	check_c_compiler_flag(${flag} ${have})
@@ -27,6 +30,7 @@ foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=f
 		add_compile_options(${flag})
 	endif()
 endforeach()
+cmake_pop_check_state()
 if(HAVE_fcf_protection_full OR HAVE_mbranch_protection_standard)
 	set(HARDENING_CONTROL_FLOW ON)
 endif()

@@ -35,8 +35,8 @@ linked()
 	fi
 }
 
-# The linker drops the mark of the control flow if one file of the system has none, so objects are looked at. The probes
-# of stack clash protection are known on one processor.
+# The linker drops the mark of the control flow if one file of the system has none, so objects are looked at. The
+# instructions of stack clash protection are known on one processor.
 compiled()
 {
 	if [[ $control_flow == ON ]]; then
@@ -44,7 +44,7 @@ compiled()
 	fi
 	if [[ $processor == x86_64 ]]; then
 		# shellcheck disable=SC2016 # an operand of the assembler
-		expect 'a probe of each page of a large stack frame' 'or[ql] +\$0x0,\(%rsp\)' "$(objdump -d "$file")"
+		expect 'a stack frame that grows page by page' 'sub +\$0x1000,%rsp' "$(objdump -d "$file")"
 	fi
 }
 
