@@ -6,23 +6,30 @@
 #
 # It needs root and mmdebstrap.
 
+# apt_sources <codename>: the archives that apt knows of this distribution, whatever form its configuration has
+apt_sources()
+{
+	local sources
+	# shellcheck disable=SC2016 # expanded by apt-get
+	sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+		awk -v c="$1" '$3 == c || index($3, c "-") == 1' | sort -u)
+	if [[ -z $sources ]]; then
+		echo "apt has no lists of $1: run apt-get update first" >&2
+		return 1
+	fi
+	echo "$sources"
+}
+
 # make_system <folder> <mmdebstrap arguments...>
 make_system()
 {
 	local codename sources root=$1
 	shift
-	# the archives that apt knows of this distribution, whatever form its configuration has
 	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	# shellcheck disable=SC2016 # expanded by apt-get
-	mapfile -t sources < <(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-		awk -v c="$codename" '$3 == c || index($3, c "-") == 1' | sort -u)
-	if ((${#sources[@]} == 0)); then
-		echo "apt has no lists of $codename: run apt-get update first"
-		return 1
-	fi
+	sources=$(apt_sources "$codename") || return
 
 	echo "== a minimal $codename"
-	printf '%s\n' "${sources[@]}" | mmdebstrap --quiet --variant=minbase "$@" "$codename" "$root" -
+	mmdebstrap --quiet --variant=minbase "$@" "$codename" "$root" - <<<"$sources"
 	rm -rf "$root/dev/infiniband"
 }
 

@@ -39,6 +39,11 @@ test_packages+=(libzstd-dev)
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
 
+# to build for arm64 and run the tests by an emulator, and what is unpacked for that from Debian's arm64
+# (utils/arm64-sysroot)
+cross_packages=(gcc-aarch64-linux-gnu mmdebstrap qemu-user)
+arm64_packages=(libc6-dev libcmocka-dev libibverbs-dev libisal-dev libpmem2-dev librdmacm-dev libssl-dev)
+
 # to make the project's own packages, and to try them in a system of their own
 packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap nbdkit-plugin-dev pandoc rpm)
 

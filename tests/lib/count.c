@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +45,43 @@ count_fds(void)
 #define HAS_SANITIZER_THREAD 0
 #endif
 
+#ifdef IN_EMULATOR
+#define HAS_EMULATOR 1
+#else
+#define HAS_EMULATOR 0
+#endif
+
+bool
+in_emulator(void)
+{
+	return HAS_EMULATOR;
+}
+
+/*
+ * A program for another processor runs in the process of an emulator, which has threads of its own. Before main(), and in
+ * a new child of fork(), all threads but the calling one are those.
+ */
+static int emulator_threads;
+
+static void
+count_emulator_threads(void)
+{
+	emulator_threads = count_entries("/proc/self/task") - 1;
+}
+
+static void __attribute__((constructor)) watch_emulator_threads(void)
+{
+	if (!in_emulator())
+		return;
+	count_emulator_threads();
+	if (pthread_atfork(NULL, NULL, count_emulator_threads))
+		abort();
+}
+
 int
 count_threads(void)
 {
-	int n = count_entries("/proc/self/task");
+	int n = count_entries("/proc/self/task") - emulator_threads;
 	/* the thread sanitizer adds a thread of its own when the program starts its first one */
 	return HAS_SANITIZER_THREAD && n > 1 ? n - 1 : n;
 }

@@ -8,7 +8,15 @@
 
 #include <stdbool.h>
 
+/*
+ * true if an emulator runs this program, because it is for another processor than the machine's. The kernel then
+ * executes no other such program, and some of what it says of this process is about the emulator.
+ */
+bool in_emulator(void);
+
 int count_fds(void);
+
+/* without threads that are not the program's own: those of an emulator, and of the thread sanitizer */
 int count_threads(void);
 
 /*

@@ -356,7 +356,7 @@ test_some_cannot_be_started(void **state)
 		fail_call(FAIL_MINE, calls[i].call, calls[i].skip, 1, EAGAIN);
 		assert_int_equal(softrdma_io_start(), 0);
 		assert_int_equal(fail_nothing(), 1);
-		assert_int_equal(count_threads(), 1 + 2);
+		assert_int_equal(count_settle(count_threads, 1 + 2, PATIENCE_MS), 1 + 2);
 		assert_string_equal(log_text,
 			"only 2 of 4 progress threads can be started: Resource temporarily unavailable\n");
 		listener_init(&l);
@@ -653,7 +653,7 @@ test_connection_outlives_its_engine(void **state)
 		for (int i = 0; i < 2; i++)
 			assert_int_equal(softrdma_rdma_destroy_id(peers[i].id), 0);
 		listener_fini(&l);
-		assert_int_equal(count_threads(), 1);
+		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 		assert_ptr_equal(engine_of(&peers[1]), softrdma_engine_first());
 		assert_true(conn->fd >= 0 && is_checked(conn));
 		clock_go_on();
