@@ -124,6 +124,27 @@ ends_agree(struct ends *e)
 	assert_int_equal(softrdma_tls_handshake(e->active.tls), 0); /* a further call gives the same result */
 }
 
+/* OpenSSL 3.5 stops after a record without data, such as a KeyUpdate, also if a record with data has been read with it */
+static ssize_t
+recv_unread(struct softrdma_tls *tls, void *buf, size_t len)
+{
+	ssize_t n;
+	do
+		n = softrdma_tls_recv(tls, buf, len);
+	while (n < 0 && errno == EAGAIN && softrdma_tls_is_unread(tls));
+	return n;
+}
+
+static ssize_t
+peek_unread(struct softrdma_tls *tls, void *buf, size_t len)
+{
+	ssize_t n;
+	do
+		n = softrdma_tls_peek(tls, buf, len);
+	while (n < 0 && errno == EAGAIN && softrdma_tls_is_unread(tls));
+	return n;
+}
+
 static void
 expect_nothing_more(struct end *end)
 {
@@ -143,11 +164,11 @@ expect_passes(struct end *from, struct end *to, size_t len)
 	for (size_t i = 0; i < len; i++)
 		sent[i] = (uint8_t)(i * 7 + round);
 	assert_int_equal(softrdma_tls_send(from->tls, sent, len), len);
-	assert_int_equal(softrdma_tls_peek(to->tls, got, 1), 1);
+	assert_int_equal(peek_unread(to->tls, got, 1), 1);
 	assert_int_equal(got[0], sent[0]);
 	assert_true(softrdma_tls_has_input(to->tls));
 	for (size_t have = 0; have < len;) {
-		ssize_t n = softrdma_tls_recv(to->tls, got + have, sizeof(got) - have);
+		ssize_t n = recv_unread(to->tls, got + have, sizeof(got) - have);
 		assert_true(n > 0);
 		have += (size_t)n;
 	}
@@ -159,7 +180,7 @@ static void
 expect_end(struct end *end, ssize_t result)
 {
 	char byte;
-	assert_int_equal(softrdma_tls_recv(end->tls, &byte, 1), result);
+	assert_int_equal(recv_unread(end->tls, &byte, 1), result);
 	if (result < 0)
 		assert_int_equal(errno, ECONNRESET);
 }
@@ -522,7 +543,7 @@ test_another_key(void **state)
 	assert_int_equal(softrdma_tls_send(e.active.tls, "x", 1), 1);
 	assert_int_equal(recv(e.passive.fd, bytes, sizeof(bytes), MSG_PEEK),
 		(5 + 5 + 1 + 16) + (5 + 1 + 1 + 16));
-	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
+	assert_int_equal(recv_unread(e.passive.tls, bytes, sizeof(bytes)), 1);
 	expect_both_ways(&e);
 	ends_fini(&e);
 }
@@ -823,11 +844,11 @@ test_answer_without_room(void **state)
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
 	char word[8];
 	ssize_t n = softrdma_tls_recv(e.passive.tls, word, sizeof(word));
-	if (n < 0) { /* OpenSSL may also respond later */
+	if (n < 0) { /* OpenSSL may also respond later, or stop after each record without data */
 		assert_int_equal(errno, EAGAIN);
-		assert_true(softrdma_tls_wants_space(e.passive.tls));
+		assert_true(softrdma_tls_wants_space(e.passive.tls) || softrdma_tls_is_unread(e.passive.tls));
 		fail_nothing();
-		n = softrdma_tls_recv(e.passive.tls, word, sizeof(word));
+		n = recv_unread(e.passive.tls, word, sizeof(word));
 	}
 	fail_nothing();
 	assert_int_equal(n, 4);
