@@ -27,6 +27,10 @@ part_nbdsh()
 	PATH=/usr/bin:$PATH
 	skip_without nbdsh
 	start_keeper --lend "disk=$disk,size=$size" --lend "gone=dram:,size=1m"
+	# --help and the manual have the same parameters
+	diff <(nbdkit "$plugin" --help | grep -oE '^[a-z]+=' | sort) \
+		<(sed '/^# DURABILITY/,$d' "$here/../../doc/manuals/nbdkit-rpma-plugin.1.md" | sed -n '/^# PARAMETERS/,$p' |
+			grep -E '^\*\*[a-z]+=' | grep -oE '\*\*[a-z]+=' | tr -d '*' | sort) || fail 'parameters differ'
 	# wrong parameters
 	local text
 	while IFS='|' read -r text parameters; do
