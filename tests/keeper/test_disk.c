@@ -409,13 +409,20 @@ stopped_keeper(void **state)
 	file_has(seed + 2, 2 * BLOCK, BLOCK);
 }
 
-static bool
-is_flushing(void)
+/* waits until a flush has been posted */
+static void
+await_flush(void)
 {
-	pthread_mutex_lock(&disk->lock);
-	bool flushing = disk->flushing;
-	pthread_mutex_unlock(&disk->lock);
-	return flushing;
+	const int64_t end = now_ms() + TIMEOUT_MS;
+	bool flushing = false;
+
+	while (!flushing) {
+		pthread_mutex_lock(&disk->lock);
+		flushing = disk->flushing;
+		pthread_mutex_unlock(&disk->lock);
+		assert_true(flushing || now_ms() < end);
+		(void)usleep(1000);
+	}
 }
 
 static void *
@@ -442,8 +449,8 @@ slow_keeper(void **state)
 	for (uint64_t i = 0; i < 10; i++) {
 		offsets[i] = i * BLOCK;
 		assert_int_equal(pthread_create(&threads[i], NULL, write_a_durable_block, &offsets[i]), 0);
-		while (i == 0 && !is_flushing())
-			(void)usleep(1000);
+		if (i == 0)
+			await_flush();
 	}
 	for (size_t i = 0; i < 10; i++) {
 		assert_int_equal(pthread_join(threads[i], &good), 0);
@@ -632,8 +639,7 @@ written_during_a_flush(void **state)
 	starts();
 	writes(seed + 1, 0, BLOCK, false);
 	assert_int_equal(pthread_create(&thread, NULL, flush_slowly, disk), 0);
-	while (!is_flushing())
-		(void)usleep(1000);
+	await_flush();
 	writes(seed + 2, BLOCK, BLOCK, false);
 	assert_int_equal(pthread_join(thread, &good), 0);
 	assert_non_null(good);
