@@ -117,18 +117,15 @@ wait_for_link(struct disk *d, int64_t deadline_ms)
 static void
 flush_once(struct disk *d, struct op *op, int64_t deadline_ms)
 {
-	const uint64_t end = d->journal.end;
 	const struct ranges ranges = d->dirty;
 
 	d->flushing = true;
+	/* if the flush is lost, the thread of the link finds out again what is dirty */
 	ranges_clear(&d->dirty);
 	op_post_flush(d, op, &ranges);
 	op_wait_and_unlock(d, op, deadline_ms);
 	pthread_mutex_lock(&d->lock);
 	d->flushing = false;
-	/* if the flush was lost, the thread of the link finds out again what is dirty */
-	if (op->state == OP_DONE)
-		journal_drop(&d->journal, end);
 	pthread_cond_broadcast(&d->flushed);
 	pthread_cond_broadcast(&d->room);
 }

@@ -62,9 +62,10 @@ enum op_state {
 
 struct op {
 	_Atomic enum op_state state;
-	sem_t wake;             /* for its owner: the state has changed, or it is to collect completions */
-	uint32_t requests;      /* how many of OPS_MAX it takes */
-	bool has_waiter;        /* its owner is in op_wait_and_unlock */
+	sem_t wake;        /* for its owner: the state has changed, or it is to collect completions */
+	uint32_t requests; /* how many of OPS_MAX it takes */
+	uint64_t flushes;  /* of a flush: when it is done, the entries before this number leave the journal */
+	bool has_waiter;   /* its owner is in op_wait_and_unlock */
 	struct op *next, *prev; /* in the list of those that are posted */
 };
 
@@ -126,6 +127,7 @@ void op_fini(struct op *op);
  */
 void op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len);
 void op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry);
+/* flushes the ranges, which cover all that is in the journal */
 void op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges);
 
 /*

@@ -131,6 +131,7 @@ op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges)
 
 	assert(ranges->count > 0);
 	atomic_store(&op->state, OP_LOST);
+	op->flushes = d->journal.end;
 	for (int i = 0; may_post(d) && i < ranges->count; i++) {
 		for (uint64_t at = ranges->at[i].begin, end = ranges->at[i].end; ret == 0 && at < end;) {
 			const uint64_t len = end - at < most ? end - at : most;
@@ -180,6 +181,11 @@ handle(struct disk *d, const struct ibv_wc *wc)
 			link_break(d, why);
 	} else if (op) {
 		assert(atomic_load(&op->state) == OP_POSTED);
+		/*
+		 * Here, and not by the thread that flushes: before that one wakes, the connection may be lost and made
+		 * again. A replay of durable entries would put old data in the place of newer ones for a moment.
+		 */
+		journal_drop(&d->journal, op->flushes);
 		leave(d, op, OP_DONE);
 		d->progress_ms = disk_now_ms();
 		pthread_cond_broadcast(&d->room);
