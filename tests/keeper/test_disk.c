@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -387,7 +388,11 @@ stopped_keeper(void **state)
 	starts();
 	writes(seed, 0, SIZE, true);
 	writes(seed + 1, 0, BLOCK, false);
+	/* kill() may return before all threads have stopped */
+	int status;
 	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
+	assert_true(WIFSTOPPED(status));
 	const int64_t begin = now_ms();
 	assert_false(disk_read(disk, buf, BLOCK, 0));
 	assert_true(now_ms() - begin >= SHORT_TIMEOUT_MS);
