@@ -94,11 +94,13 @@ use_peer(void)
 	struct rpma_srq *srq;
 	static uint8_t mem[LEN];
 	uint32_t caps;
+	struct rpma_peer_stats stats = { .size = sizeof(stats) };
 	refused("rpma_mr_reg", rpma_mr_reg(peer, mem, LEN, USAGE, &mr));
 	refused("rpma_conn_req_new", rpma_conn_req_new(peer, ADDR, own.pair.port, NULL, &req));
 	refused("rpma_ep_listen", rpma_ep_listen(peer, ADDR, "0", &ep));
 	refused("rpma_srq_new", rpma_srq_new(peer, NULL, &srq));
 	refused("rpma_peer_find_conn", rpma_peer_find_conn(peer, 1, &conn));
+	refused("rpma_peer_get_stats", rpma_peer_get_stats(peer, &stats));
 	refused("rpma_peer_set_tls", rpma_peer_set_tls(peer, "none", "none", "none"));
 	expect("rpma_peer_get_caps", rpma_peer_get_caps(peer, &caps), 0);
 }

@@ -6,18 +6,20 @@
 #include <netdb.h>
 
 #include "device.h"
+#include "info.h"
 #include "mock.h"
 
 /* the software device is the same mock, with its own table, which cannot fail */
 static struct rdma_api soft;
 static struct ibv_context soft_ctx;
 static bool soft_works;
+static int soft_errno; /* if it does not work */
 
 static int
 soft_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	(void)addr;
-	errno = EADDRNOTAVAIL;
+	errno = soft_errno;
 	id->verbs = &soft_ctx;
 	return soft_works ? 0 : -1;
 }
@@ -40,6 +42,7 @@ setup(void **state)
 	soft.get_devices = NULL;
 	soft.free_devices = NULL;
 	soft_works = true;
+	soft_errno = EADDRNOTAVAIL;
 	return 0;
 }
 
@@ -128,6 +131,9 @@ a_choice_is_kept(void **state)
 	assert_null(find(DEVICE_AUTO, "192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL));
 	assert_non_null(strstr(mock.last_log, "nor the software device"));
 	assert_non_null(strstr(mock.last_log, "give an address of this machine"));
+	soft_errno = EADDRINUSE;
+	assert_null(find(DEVICE_SOFT, "192.0.2.1", RPMA_UTIL_IBV_CONTEXT_LOCAL));
+	assert_non_null(strstr(mock.last_log, rpmai_info_way_out_of_start(&soft, EADDRINUSE)));
 
 	/* a reason that is the same for both devices is said once */
 	mock.fail_getaddrinfo = EAI_NONAME;
@@ -135,7 +141,7 @@ a_choice_is_kept(void **state)
 	assert_non_null(strstr(mock.last_log,
 		"no.such.name: no device can use the address (rdma_getaddrinfo() failed: Name or service not "
 		"known): "));
-	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 4);
+	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_ERROR], 5);
 	assert_int_equal(mock.logged[RPMA_LOG_LEVEL_WARNING], 0);
 }
 

@@ -202,8 +202,6 @@ refusal_of(enum softrdma_reject_reason reason)
 		return SOFTRDMA_REFUSED_VERSION;
 	case SOFTRDMA_REJECT_DAMAGED:
 		return SOFTRDMA_REFUSED_DAMAGED;
-	case SOFTRDMA_REJECT_PLAIN:
-		return SOFTRDMA_REFUSED_PLAIN;
 	default:
 		return SOFTRDMA_REFUSED_BY_APPLICATION;
 	}

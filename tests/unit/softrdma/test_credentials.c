@@ -330,6 +330,19 @@ test_loaded_again(void **state)
 }
 
 static void
+test_no_memory_for_files(void **state)
+{
+	(void)state;
+	struct softrdma_credentials *credentials = NULL;
+	const char *cert = file_path("node", ".pem"), *key = file_path("node", ".key");
+	const char *ca = file_path("ca", ".pem");
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_null(credentials);
+}
+
+static void
 test_no_memory(void **state)
 {
 	(void)state;
@@ -381,6 +394,7 @@ main(void)
 		device_test(test_renewed),
 		device_test(test_renewed_psk),
 		device_test(test_loaded_again),
+		device_test(test_no_memory_for_files),
 		device_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, setup_files, teardown_files);

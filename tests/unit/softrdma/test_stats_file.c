@@ -443,6 +443,30 @@ test_written_again(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* what the format gives a meaning is not taken from the name of the program */
+static void
+test_name_of_the_program(void **state)
+{
+	(void)state;
+	char *before = program_invocation_short_name, name[] = "a\"b\\c\td";
+	program_invocation_short_name = name;
+	char *text = text_of_stats();
+	program_invocation_short_name = before;
+	assert_non_null(strstr(text, "program=\"a_b_c_d\""));
+	free(text);
+}
+
+static void
+test_no_memory(void **state)
+{
+	(void)state;
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	char *text = text_of_stats();
+	assert_int_equal(fail_nothing(), 1);
+	assert_string_equal(text, "");
+	free(text);
+}
+
 static void
 test_no_file(void **state)
 {
@@ -453,6 +477,18 @@ test_no_file(void **state)
 	use_device();
 	assert_true(log_has("the statistics cannot be written to"));
 	assert_true(log_has("No such file or directory"));
+	log_clear();
+
+	/* the disk is full: nothing is left */
+	snprintf(path, sizeof(path), "%s/full.prom", folder);
+	setenv("SOFTRDMA_STATS_FILE", path, 1);
+	assert_int_equal(softrdma_io_start(), 0);
+	wait_until(access(path, F_OK) == 0);
+	assert_int_equal(unlink(path), 0);
+	fail_call(FAIL_THEIRS, "write", 0, FAIL_FOR_EVER, ENOSPC);
+	softrdma_io_stop();
+	assert_true(fail_nothing() > 0);
+	assert_int_equal(count_files(), 0);
 	log_clear();
 
 	/* a folder has the name: the new file is removed again */
@@ -532,6 +568,8 @@ main(void)
 		device_test(test_refused),
 		file_test(test_file),
 		file_test(test_written_again),
+		device_test(test_name_of_the_program),
+		device_test(test_no_memory),
 		file_test(test_no_file),
 		file_test(test_child),
 	};
