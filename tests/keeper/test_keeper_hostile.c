@@ -54,7 +54,8 @@ static pthread_t honest_thread;
 static atomic_bool stop;
 static unsigned honest_errors;
 static uint32_t latencies_us[LATENCIES];
-static atomic_uint latency_count;
+static unsigned latency_count;
+static pthread_mutex_t latency_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 say(const char *text)
@@ -87,8 +88,9 @@ be_honest(void *arg)
 		if (!disk_write(disk, buf, BLOCK, offset, false) || !disk_read(disk, buf, BLOCK, offset) ||
 			pattern_check(buf, BLOCK, i, offset) >= 0)
 			honest_errors++;
-		latencies_us[atomic_load(&latency_count) % LATENCIES] = (uint32_t)(now_us() - begin);
-		atomic_fetch_add(&latency_count, 1);
+		pthread_mutex_lock(&latency_lock);
+		latencies_us[latency_count++ % LATENCIES] = (uint32_t)(now_us() - begin);
+		pthread_mutex_unlock(&latency_lock);
 		(void)usleep(200);
 	}
 	return NULL;
@@ -107,13 +109,14 @@ static uint32_t
 p99_us(void)
 {
 	static uint32_t sorted[LATENCIES];
-	unsigned count = atomic_exchange(&latency_count, 0);
 
-	if (count > LATENCIES)
-		count = LATENCIES;
+	pthread_mutex_lock(&latency_lock);
+	const unsigned count = latency_count < LATENCIES ? latency_count : LATENCIES;
+	latency_count = 0;
+	memcpy(sorted, latencies_us, count * sizeof(sorted[0]));
+	pthread_mutex_unlock(&latency_lock);
 	if (count == 0)
 		return 0;
-	memcpy(sorted, latencies_us, count * sizeof(sorted[0]));
 	qsort(sorted, count, sizeof(sorted[0]), compare);
 	return sorted[(count - 1) * 99 / 100];
 }
