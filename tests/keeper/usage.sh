@@ -53,7 +53,7 @@ wrong 'more than 64 times' "${at[@]}" "${lends[@]}"
 expect 0 '' "$keeper" --help
 in_manual rpma-keeper.1.md
 expect 0 '' "$keeper" --version
-grep -qE '^rpma-keeper [0-9.]+$' "$work/out" || fail 'no version'
+grep -qE '^rpma-keeper [0-9.]+(-[a-z0-9]+)?$' "$work/out" || fail 'no version'
 
 # what cannot be lent
 cannot()
