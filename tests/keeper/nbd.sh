@@ -99,6 +99,8 @@ except nbd.Error as e:
     assert e.errno == "EIO", e'
 	grep -q 'another client had the memory for writing meanwhile' "$work/nbdkit.log" || fail 'the reason is not logged'
 	nbdsh -u "nbd+unix:///?socket=$work/t" -c 'h.pwrite(b"mine", 0); h.flush(); assert h.pread(4, 0) == b"mine"'
+	until_true 'the status counts' has_status '.served | .reads > 10 and .writes > 500 and .flushes > 2 and .refused == 0
+		and .bytes_written > 3000000 and .flush_seconds > 0'
 	end_keeper TERM 0
 }
 

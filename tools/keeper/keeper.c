@@ -22,8 +22,9 @@
 #define CONNECT_TIMEOUT_MS 5000
 /* pause after listening, or taking a request, has failed */
 #define PAUSE_MS 1000
-/* the status is written at most this often */
+/* the status is written at most this often; and this often while there are clients, whose work it counts */
 #define STATUS_PAUSE_MS 1000
+#define STATUS_PERIOD_MS 10000
 
 /* the source of an event: the upper half of epoll's data; the lower one is the place of a client */
 enum { ON_SIGNAL, ON_REQUEST, ON_CLIENT };
@@ -142,12 +143,21 @@ handle_signal(struct keeper *k)
 	return false;
 }
 
+/* when the status is due; INT64_MAX: not before something changes */
+static int64_t
+status_due_ms(const struct keeper *k)
+{
+	if (k->options->status_path == NULL || (!k->changed && k->client_count == 0))
+		return INT64_MAX;
+	return k->status_ms + (k->changed ? STATUS_PAUSE_MS : STATUS_PERIOD_MS);
+}
+
 static void
 write_status(struct keeper *k)
 {
 	char why[WHY_MAX];
 
-	if (k->options->status_path == NULL || !k->changed || now_ms() - k->status_ms < STATUS_PAUSE_MS)
+	if (now_ms() < status_due_ms(k))
 		return;
 	if (!status_write(k, why))
 		log_line("the status: %s", why);
@@ -158,12 +168,10 @@ write_status(struct keeper *k)
 static int
 time_to_next(const struct keeper *k)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = status_due_ms(k);
 
-	if (k->listen_again_ms)
+	if (k->listen_again_ms && k->listen_again_ms < next)
 		next = k->listen_again_ms;
-	if (k->options->status_path && k->changed && k->status_ms + STATUS_PAUSE_MS < next)
-		next = k->status_ms + STATUS_PAUSE_MS;
 	if (next == INT64_MAX)
 		return -1;
 	next -= now_ms();

@@ -43,6 +43,22 @@ lend_json(const struct keeper *k, const struct lend *lend)
 		(json_int_t)lend->revoked, "clients", clients);
 }
 
+/* what the device has done for all clients; RDMA hardware does not count it */
+static json_t *
+served_json(const struct keeper *k)
+{
+	struct rpma_peer_stats stats = { .size = sizeof(stats) };
+
+	if (rpma_peer_get_stats(k->peer, &stats))
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "reads", (json_int_t)stats.served_reads,
+		"bytes_read", (json_int_t)stats.served_bytes_read, "writes", (json_int_t)stats.served_writes,
+		"bytes_written", (json_int_t)stats.served_bytes_written, "flushes",
+		(json_int_t)stats.served_flushes, "refused",
+		(json_int_t)(stats.refused_invalid + stats.refused_access + stats.refused_failed),
+		"flush_seconds", (double)stats.flush_ns / 1e9);
+}
+
 bool
 status_write(const struct keeper *k, char why[static WHY_MAX])
 {
@@ -50,8 +66,9 @@ status_write(const struct keeper *k, char why[static WHY_MAX])
 
 	for (int i = 0; lends && i < k->options->lend_count; i++)
 		(void)json_array_append_new(lends, lend_json(k, &k->lends[i]));
-	json_t *root = json_pack("{s:I, s:i, s:i, s:o}", "written", (json_int_t)time(NULL), "clients",
-		k->client_count, "clients_max", k->options->clients_max, "lends", lends);
+	json_t *root = json_pack("{s:I, s:i, s:i, s:o, s:o}", "written", (json_int_t)time(NULL), "clients",
+		k->client_count, "clients_max", k->options->clients_max, "served", served_json(k), "lends",
+		lends);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	bool good = text ? durable_file_replace(k->options->status_path, text, 0644, false, why)
 			 : why_say(why, "out of memory");
