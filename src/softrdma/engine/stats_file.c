@@ -67,21 +67,27 @@ static const char *const refusal_names[SOFTRDMA_REFUSALS] = {
 	[SOFTRDMA_REFUSED_SHUT_OUT] = "shut_out",
 };
 
-/* the name of the program, as the value of a label: what the format gives a meaning becomes '_' */
+/* a text as the value of a label: what is no printable ASCII, or has a meaning in the format, becomes '_' */
+static void
+make_label(char *label, size_t size, const char *text)
+{
+	snprintf(label, size, "%s", text);
+	for (char *at = label; *at; at++) {
+		if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\')
+			*at = '_';
+	}
+}
+
 static void
 set_labels(struct row *row, const char *listener)
 {
-	char program[64];
-	snprintf(program, sizeof(program), "%s", program_invocation_short_name);
-	for (char *at = program; *at; at++) {
-		if (*at == '"' || *at == '\\' || *at < ' ')
-			*at = '_';
-	}
+	char program[64], name[300];
+	make_label(program, sizeof(program), program_invocation_short_name);
+	make_label(name, sizeof(name), listener); /* the name of an interface may be in it */
 	const int len = snprintf(row->labels, sizeof(row->labels), "program=\"%s\",pid=\"%ld\"", program,
 		(long)getpid());
-	if (*listener && len > 0 && (size_t)len < sizeof(row->labels))
-		snprintf(row->labels + len, sizeof(row->labels) - (size_t)len, ",listener=\"%.300s\"",
-			listener);
+	if (*name && len > 0 && (size_t)len < sizeof(row->labels))
+		snprintf(row->labels + len, sizeof(row->labels) - (size_t)len, ",listener=\"%s\"", name);
 }
 
 static void
@@ -173,18 +179,20 @@ print_operations(FILE *out, const struct row *rows, unsigned count)
 		fprintf(out, "softrdma_failed_total{%s} %" PRIu64 "\n", rows[i].labels, rows[i].stats.failed);
 }
 
+/* without floating point, in which the program's locale may write a comma */
 static void
 print_flush_times(FILE *out, const struct row *row)
 {
 	uint64_t sum = 0;
 	for (int i = 0; i < SOFTRDMA_STATS_FLUSH_TIMES - 1; i++) {
 		sum += row->stats.flush_times[i];
-		fprintf(out, "softrdma_flush_seconds_bucket{%s,le=\"%.6f\"} %" PRIu64 "\n", row->labels,
-			(double)(1u << i) / 1e6, sum);
+		fprintf(out, "softrdma_flush_seconds_bucket{%s,le=\"%u.%06u\"} %" PRIu64 "\n", row->labels,
+			(1u << i) / 1000000, (1u << i) % 1000000, sum);
 	}
 	sum += row->stats.flush_times[SOFTRDMA_STATS_FLUSH_TIMES - 1];
 	fprintf(out, "softrdma_flush_seconds_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", row->labels, sum);
-	fprintf(out, "softrdma_flush_seconds_sum{%s} %.9f\n", row->labels, (double)row->stats.flush_ns / 1e9);
+	fprintf(out, "softrdma_flush_seconds_sum{%s} %" PRIu64 ".%09" PRIu64 "\n", row->labels,
+		row->stats.flush_ns / 1000000000, row->stats.flush_ns % 1000000000);
 	fprintf(out, "softrdma_flush_seconds_count{%s} %" PRIu64 "\n", row->labels, sum);
 }
 
@@ -244,11 +252,12 @@ replace_file(const char *text, size_t len)
 {
 	char name[PATH_SIZE + sizeof(SUFFIX)];
 	snprintf(name, sizeof(name), "%s%s", path, SUFFIX);
-	const int fd = softrdma_fork_owned(mkostemp(name, O_CLOEXEC));
+	/* not among the descriptors that a fork closes: close() may wait for the file system, and others for their lock */
+	const int fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0)
 		return errno;
 	int ret = fchmod(fd, MODE) == 0 ? write_all(fd, text, len) : errno;
-	softrdma_fork_close(fd);
+	ret = close(fd) != 0 && ret == 0 ? errno : ret; /* some file systems write only then */
 	if (ret == 0 && rename(name, path) != 0)
 		ret = errno;
 	if (ret)

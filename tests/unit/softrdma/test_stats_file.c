@@ -448,11 +448,11 @@ static void
 test_name_of_the_program(void **state)
 {
 	(void)state;
-	char *before = program_invocation_short_name, name[] = "a\"b\\c\td";
+	char *before = program_invocation_short_name, name[] = "a\"b\\c\td\xe4";
 	program_invocation_short_name = name;
 	char *text = text_of_stats();
 	program_invocation_short_name = before;
-	assert_non_null(strstr(text, "program=\"a_b_c_d\""));
+	assert_non_null(strstr(text, "program=\"a_b_c_d_\""));
 	free(text);
 }
 
