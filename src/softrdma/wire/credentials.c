@@ -281,6 +281,7 @@ read_files(struct softrdma_credential_files *files, struct softrdma_tls_context 
 static void
 follow_files(struct softrdma_credentials *credentials)
 {
+	static struct softrdma_log_limit bad = SOFTRDMA_LOG_LIMIT, good = SOFTRDMA_LOG_LIMIT;
 	struct softrdma_credential_files *files = credentials->files;
 	if (files == NULL)
 		return;
@@ -292,13 +293,13 @@ follow_files(struct softrdma_credentials *credentials)
 	struct softrdma_tls_context *context = NULL;
 	if (read_files(files, &context)) {
 		files->try_again_ns = softrdma_now_ns() + TRY_AGAIN_NS;
-		SOFTRDMA_LOG(WARNING,
+		SOFTRDMA_LOG_FEW(&bad, WARNING,
 			"TLS: files have changed and cannot be used: new connections use what was read before");
 		return;
 	}
 	files->try_again_ns = 0;
 	set_context(credentials, context);
-	SOFTRDMA_LOG(NOTICE, "TLS: files have changed: new connections use what is in them now");
+	SOFTRDMA_LOG_FEW(&good, NOTICE, "TLS: files have changed: new connections use what is in them now");
 }
 
 int

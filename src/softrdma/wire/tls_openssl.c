@@ -271,6 +271,12 @@ load_files(SSL_CTX *ctx, const char *cert_file, const char *key_file, const char
 			key_file, reason());
 		return EINVAL;
 	}
+	/* a key of another kind than the certificate's is not compared with it before */
+	if (SSL_CTX_check_private_key(ctx) != 1) {
+		SOFTRDMA_LOG(ERROR, "TLS: the key in %s is not that of the certificate in %s", key_file,
+			cert_file);
+		return EINVAL;
+	}
 	if (SSL_CTX_load_verify_file(ctx, ca_file) != 1) {
 		SOFTRDMA_LOG(ERROR, "TLS: no certificate of a CA can be read from %s: %s", ca_file, reason());
 		return EINVAL;

@@ -322,6 +322,17 @@ test_loaded_again(void **state)
 	const struct softrdma_tls_context *before = credentials->context;
 	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), EINVAL);
 	assert_ptr_equal(credentials->context, before);
+	/* a key of another kind, which OpenSSL puts beside the certificate */
+	EVP_PKEY *other = EVP_RSA_gen(2048);
+	FILE *file = fopen(key, "w");
+	assert_non_null(file);
+	assert_int_equal(PEM_write_PrivateKey(file, other, NULL, NULL, 0, NULL, NULL), 1);
+	fclose(file);
+	EVP_PKEY_free(other);
+	log_clear();
+	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), EINVAL);
+	assert_true(log_has("is not that of the certificate in"));
+	assert_ptr_equal(credentials->context, before);
 	replace_file("stranger", "given", ".key");
 	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), 0);
 	assert_ptr_equal(credentials, same);
@@ -336,10 +347,12 @@ test_no_memory_for_files(void **state)
 	struct softrdma_credentials *credentials = NULL;
 	const char *cert = file_path("node", ".pem"), *key = file_path("node", ".key");
 	const char *ca = file_path("ca", ".pem");
-	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
-	assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), ENOMEM);
-	assert_int_equal(fail_nothing(), 1);
-	assert_null(credentials);
+	for (unsigned skip = 0; skip < 2; skip++) { /* of the context, and of what holds it */
+		fail_call(FAIL_MINE, "calloc", skip, 1, ENOMEM);
+		assert_int_equal(softrdma_credentials_load(cert, key, ca, &credentials), ENOMEM);
+		assert_int_equal(fail_nothing(), 1);
+		assert_null(credentials);
+	}
 }
 
 static void
