@@ -138,9 +138,12 @@ replaced(void **state)
 	memory_close(&memory);
 
 	assert_int_equal(rename(path, fresh_path), 0);
-	/* the old file lies where the new one is made: it is emptied, and gets the name again */
+	/* a file whose name begins like that of the new one is left alone */
 	opens(&memory, &source);
 	assert_true(memory.created);
+	struct stat st;
+	assert_int_equal(stat(fresh_path, &st), 0);
+	assert_int_equal(st.st_size, SIZE);
 	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
 	assert_int_equal(memory.identity.last_writer, 0);
 	memory_close(&memory);

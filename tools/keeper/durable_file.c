@@ -51,7 +51,9 @@ durable_file_replace(const char *path, const char *text, mode_t mode, bool durab
 
 	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
 		return why_say(why, "%s: the path is too long", path);
-	int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	/* a file of its own: one that lies there may have another mode, another owner, or be the end of a pipe */
+	(void)unlink(fresh);
+	int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return why_say(why, "opening %s: %m", fresh);
 	bool good = write_all(fd, text) && (!durable || fsync(fd) == 0);

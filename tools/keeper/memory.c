@@ -50,9 +50,18 @@ lock(const struct memory *memory, const char *path, bool read_only, char why[sta
 				    : why_say(why, "locking %s: %m", path);
 }
 
+/* a record that is there already is about an earlier file, whose number in the file system the new one may get */
+static bool
+forget_identity(const char *identity_path, char why[static WHY_MAX])
+{
+	if (unlink(identity_path) == 0)
+		return durable_file_sync_directory(identity_path, why);
+	return errno == ENOENT || why_say(why, "removing %s: %m", identity_path);
+}
+
 /*
- * The file gets its blocks under another name, and its own name last. So a file that has the name is complete,
- * also if the keeper or the machine died meanwhile. link() does not replace the file of a keeper that was
+ * The file gets its blocks under a name that no other file has, and its own name last. So a file that has the name is
+ * complete, also if the keeper or the machine died meanwhile. link() does not replace the file of a keeper that was
  * faster.
  */
 static bool
@@ -60,18 +69,16 @@ create_file(struct memory *memory, const char *path, uint64_t size, char why[sta
 {
 	char fresh[PATH_MAX];
 
-	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
+	if (snprintf(fresh, sizeof(fresh), "%s.new-XXXXXX", path) >= (int)sizeof(fresh))
 		return why_say(why, "%s: the path is too long", path);
-	memory->fd = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	memory->fd = mkostemp(fresh, O_CLOEXEC);
 	if (memory->fd < 0)
 		return why_say(why, "creating %s: %m", fresh);
-	if (!lock(memory, fresh, false, why))
-		return false;
-	if (ftruncate(memory->fd, 0))
-		return why_say(why, "emptying %s: %m", fresh);
+	bool good = lock(memory, fresh, false, why) && forget_identity(memory->identity_path, why);
 	/* all blocks now: a disk that is full later would end a client's connection */
-	int errnum = posix_fallocate(memory->fd, 0, (off_t)size);
-	bool good = errnum == 0 || why_say(why, "%" PRIu64 " bytes of %s: %s", size, fresh, strerror(errnum));
+	int errnum = good ? posix_fallocate(memory->fd, 0, (off_t)size) : 0;
+	if (errnum)
+		good = why_say(why, "%" PRIu64 " bytes of %s: %s", size, fresh, strerror(errnum));
 	if (good && fsync(memory->fd))
 		good = why_say(why, "syncing %s: %m", fresh);
 	if (good && link(fresh, path))
