@@ -52,13 +52,18 @@ register_memory(struct keeper *k, struct lend *lend, bool for_writing, struct rp
 
 /* false if a flush to persistence was asked for, and the registered memory does not offer it */
 static bool
-is_durable_as_promised(const struct lend *lend, const struct keeper_reply *reply)
+is_durable_as_promised(const struct keeper *k, const struct lend *lend, const struct keeper_reply *reply)
 {
 	struct rpma_mr_remote *mr = NULL;
+	uint32_t caps = 0;
 	int types = 0;
 
 	if (is_volatile(lend))
 		return true;
+	/* only the software device writes pages of a file to its disk; a flush of others ends in the memory */
+	if (lend->memory.persistence == KEEPER_PAGES &&
+		(rpma_peer_get_caps(k->peer, &caps) || !(caps & RPMA_CAP_SOFT)))
+		return false;
 	if (rpma_mr_remote_from_descriptor(reply->descriptor, reply->descriptor_size, &mr) == 0)
 		(void)rpma_mr_remote_get_flush_type(mr, &types);
 	(void)rpma_mr_remote_delete(&mr);
@@ -73,7 +78,7 @@ lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX])
 
 	if (!register_memory(k, lend, !lend->read_only, &mr, &reply, why))
 		return false;
-	bool durable = lend->read_only || is_durable_as_promised(lend, &reply);
+	bool durable = lend->read_only || is_durable_as_promised(k, lend, &reply);
 	(void)rpma_mr_dereg(&mr);
 	return durable ||
 		why_say(why,
@@ -217,7 +222,7 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
 		return;
 	}
-	if (for_writing && !is_durable_as_promised(lend, &reply)) {
+	if (for_writing && !is_durable_as_promised(k, lend, &reply)) {
 		(void)rpma_mr_dereg(&mr);
 		refuse(k, req, lend, request, KEEPER_REFUSED_MEDIUM);
 		return;
