@@ -352,11 +352,11 @@ run_arm64()
 
 # What valgrind 3.19 cannot run, each of which the address sanitizer looks at: it answers rt_sigprocmask() itself, so the
 # kernel is never asked if memory is there (copy, memory, responder: SIGBUS); keeps another mask of signals than the thread has
-# asked for, and changes the exit status of a child (io); closes a descriptor beyond the limit that accept() was given
+# asked for, and changes the exit status of a child (io, stats_file); closes a descriptor beyond the limit that accept() was given
 # (handshake); takes the msync of memory without access for that of none (persist, persist_file); looks in forked children
 # for what only the stacks of the parent's threads refer to (direct, fork); drops empty variables (log-empty);
 # and does not come to an end where a thread is stuck in a write (log-debug).
-not_for_valgrind='softrdma-test_(copy|direct|fork|handshake|io|memory|persist|persist_file|responder)$|log-(empty|debug)$'
+not_for_valgrind='softrdma-test_(copy|direct|fork|handshake|io|memory|persist|persist_file|responder|stats_file)$|log-(empty|debug)$'
 
 # looks at the test's own process, not at its children: they end in the middle of things
 valgrind_ctest()
