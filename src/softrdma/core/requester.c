@@ -107,6 +107,7 @@ softrdma_requester_commit(struct softrdma_requester *req)
 {
 	assert(req->head - req->tail < req->capacity);
 	const struct softrdma_send *send = send_at(req, req->head);
+	(void)send; /* for the probe alone */
 	USDT(softrdma, post, req->qp_num, req->head, send->wr_id, send->opcode, send->length);
 	return req->head++;
 }
