@@ -51,12 +51,12 @@ served_json(const struct keeper *k)
 
 	if (rpma_peer_get_stats(k->peer, &stats))
 		return json_null();
+	const uint64_t refused = stats.refused_invalid + stats.refused_access + stats.refused_failed;
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "reads", (json_int_t)stats.served_reads,
 		"bytes_read", (json_int_t)stats.served_bytes_read, "writes", (json_int_t)stats.served_writes,
 		"bytes_written", (json_int_t)stats.served_bytes_written, "flushes",
-		(json_int_t)stats.served_flushes, "refused",
-		(json_int_t)(stats.refused_invalid + stats.refused_access + stats.refused_failed),
-		"flush_seconds", (double)stats.flush_ns / 1e9);
+		(json_int_t)stats.served_flushes, "refused", (json_int_t)refused, "flush_seconds",
+		(double)stats.flush_ns / 1e9);
 }
 
 bool
