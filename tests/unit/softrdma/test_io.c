@@ -1634,7 +1634,10 @@ raw_flood_of_flushes(struct raw_peer *p, const struct ibv_mr *mr, unsigned count
 			.arg = 1 };
 		softrdma_frame_encode(&frame, flood + (size_t)i * SOFTRDMA_FRAME_SIZE);
 	}
+	/* so that one turn finds all of it: a slow sender would be read in pieces, and each turn has its own time */
+	pthread_mutex_lock(&p->link->lock);
 	raw_send(p->fd, flood, (size_t)count * SOFTRDMA_FRAME_SIZE);
+	pthread_mutex_unlock(&p->link->lock);
 }
 
 /* waits until all requests are acknowledged, by one ACK or by several */
