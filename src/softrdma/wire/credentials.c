@@ -14,6 +14,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/variables.h"
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/tls.h"
 
@@ -404,18 +405,15 @@ int
 softrdma_credentials_of_environment(struct softrdma_credentials **credentials)
 {
 	const char *paths[VARIABLES] = {
-		[CERT] = secure_getenv("SOFTRDMA_TLS_CERT"),
-		[KEY] = secure_getenv("SOFTRDMA_TLS_KEY"),
-		[CA] = secure_getenv("SOFTRDMA_TLS_CA"),
-		[PSK] = secure_getenv("SOFTRDMA_TLS_PSK"),
+		[CERT] = softrdma_variable("SOFTRDMA_TLS_CERT"),
+		[KEY] = softrdma_variable("SOFTRDMA_TLS_KEY"),
+		[CA] = softrdma_variable("SOFTRDMA_TLS_CA"),
+		[PSK] = softrdma_variable("SOFTRDMA_TLS_PSK"),
 	};
 	int ret = 0;
 	bool any = false;
-	for (int i = 0; i < VARIABLES; i++) {
-		if (paths[i] && *paths[i] == '\0')
-			paths[i] = NULL;
+	for (int i = 0; i < VARIABLES; i++)
 		any = any || paths[i];
-	}
 	pthread_mutex_lock(&known.lock);
 	if (!are_known(paths)) {
 		softrdma_credentials_put(known.credentials);
