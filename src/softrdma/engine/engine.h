@@ -33,7 +33,7 @@
 
 struct softrdma_engine;
 
-/* what a progress thread calls, without a lock */
+/* what the first progress thread calls, without a lock; the others call only watched objects */
 struct softrdma_engine_calls {
 	/* first and last; NULL: nothing */
 	void (*begin)(void);
@@ -55,8 +55,7 @@ struct softrdma_engine_calls {
  * caller at a time, not on a progress thread, no lock held.
  */
 int softrdma_engine_open(void);
-int softrdma_engine_run(const struct softrdma_engine_calls *calls_of_first,
-	const struct softrdma_engine_calls *calls_of_others);
+int softrdma_engine_run(const struct softrdma_engine_calls *calls);
 void softrdma_engine_halt(void);
 void softrdma_engine_drain(void);
 void softrdma_engine_close(void);

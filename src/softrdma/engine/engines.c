@@ -163,12 +163,13 @@ start_one(unsigned i, const struct softrdma_engine_calls *calls, uint64_t spin_n
 }
 
 static int
-start_another(unsigned i, const struct softrdma_engine_calls *calls, uint64_t spin_ns)
+start_another(unsigned i, uint64_t spin_ns)
 {
+	static const struct softrdma_engine_calls none;
 	int ret = softrdma_one_engine_open(&engines[i]);
 	if (ret)
 		return ret;
-	ret = start_one(i, calls, spin_ns);
+	ret = start_one(i, &none, spin_ns);
 	if (ret)
 		softrdma_one_engine_close(&engines[i]);
 	return ret;
@@ -176,12 +177,12 @@ start_another(unsigned i, const struct softrdma_engine_calls *calls, uint64_t sp
 
 /* starts as many as wanted; the device works with those that can be started */
 static void
-start_others(unsigned wanted, const struct softrdma_engine_calls *calls, uint64_t spin_ns)
+start_others(unsigned wanted, uint64_t spin_ns)
 {
 	unsigned count = 1;
 	int ret = 0;
 	while (count < wanted && ret == 0) {
-		ret = start_another(count, calls, spin_ns);
+		ret = start_another(count, spin_ns);
 		count += ret == 0;
 	}
 	if (ret)
@@ -197,15 +198,14 @@ softrdma_engine_open(void)
 }
 
 int
-softrdma_engine_run(const struct softrdma_engine_calls *calls_of_first,
-	const struct softrdma_engine_calls *calls_of_others)
+softrdma_engine_run(const struct softrdma_engine_calls *calls)
 {
 	const uint64_t spin_ns = 1000 * softrdma_setting("SOFTRDMA_SPIN_US", 0, 1000000, SPIN_US_DEFAULT);
 	const uint64_t wanted =
 		softrdma_setting("SOFTRDMA_THREADS", 1, SOFTRDMA_THREADS_MAX, default_threads());
-	int ret = start_one(0, calls_of_first, spin_ns);
+	int ret = start_one(0, calls, spin_ns);
 	if (ret == 0)
-		start_others((unsigned)wanted, calls_of_others, spin_ns);
+		start_others((unsigned)wanted, spin_ns);
 	return ret;
 }
 

@@ -30,13 +30,12 @@ softrdma_io_after_fork(void)
 	users_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static const struct softrdma_engine_calls calls_of_first = {
+static const struct softrdma_engine_calls calls = {
 	.begin = softrdma_registry_live,
 	.end = softrdma_registry_die,
 	.ring = softrdma_fault_inject_alarm,
 	.before_sleep = softrdma_pending_sockets_pause,
 };
-static const struct softrdma_engine_calls calls_of_others;
 
 static int
 start(void)
@@ -48,7 +47,7 @@ start(void)
 	if (ret)
 		goto err_close_engine;
 	softrdma_registry_open();
-	ret = softrdma_engine_run(&calls_of_first, &calls_of_others);
+	ret = softrdma_engine_run(&calls);
 	if (ret)
 		goto err_close_registry;
 	softrdma_stats_file_start();
