@@ -444,7 +444,7 @@ open_files(struct writer *w, const struct options *options)
 		fprintf(stderr, "no memory for the input\n");
 		return -1;
 	}
-	/* a read takes no more than the window, or one record if that is larger */
+	/* a read takes at most as many bytes as the window has, or one record if that is larger */
 	w->input.read_max = options->window > options->record_size ? options->window : options->record_size;
 	w->ack_fd = -1;
 	if (options->ack_path == NULL)

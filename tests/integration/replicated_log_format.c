@@ -347,7 +347,7 @@ input_is_cut_into_records(void **state)
 	}
 }
 
-/* a read takes no more than it may, so each one brings one record */
+/* each read brings one record, because its limit leaves no room for a second one */
 static void
 reads_are_bounded(void **state)
 {

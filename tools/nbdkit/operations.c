@@ -198,7 +198,7 @@ take_completions(struct disk *d)
 	struct ibv_wc wc[COLLECT_MAX];
 	char why[WHY_MAX];
 
-	/* bounded: no more than the send queue has comes, since the lock keeps others from posting */
+	/* bounded: the lock keeps others from posting, so at most one comes for each request of the send queue */
 	while (may_post(d)) {
 		int count = 0;
 		int ret = rpma_cq_get_wc(d->cq, COLLECT_MAX, wc, &count);
