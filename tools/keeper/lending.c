@@ -94,7 +94,7 @@ reject(struct rpma_conn_req **req, enum keeper_reason reason, const char *senten
 	struct keeper_refusal refusal = { .reason = reason };
 	uint8_t bytes[KEEPER_REFUSAL_MAX];
 
-	snprintf(refusal.sentence, sizeof(refusal.sentence), "%s", sentence);
+	snprintf(refusal.sentence, sizeof(refusal.sentence), "%.*s", KEEPER_SENTENCE_MAX, sentence);
 	const struct rpma_conn_private_data pdata = { bytes,
 		(uint8_t)keeper_refusal_encode(&refusal, bytes) };
 	if (rpma_conn_req_reject(req, &pdata))

@@ -71,7 +71,9 @@ static const char *const refusal_names[SOFTRDMA_REFUSALS] = {
 static void
 make_label(char *label, size_t size, const char *text)
 {
-	snprintf(label, size, "%s", text);
+	const size_t len = strnlen(text, size - 1);
+	memcpy(label, text, len);
+	label[len] = '\0';
 	for (char *at = label; *at; at++) {
 		if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\')
 			*at = '_';
