@@ -50,6 +50,13 @@
 /* how long they may wait, in ns: longer than a response takes on a local network, if a thread is there to receive it */
 #define SOFTRDMA_GATHER_NS 200000
 
+/*
+ * Requests in a row for which no program waits, so that their acknowledgement may come late: at most half of a send queue,
+ * because they hold its slots. It comes with other frames, or after this time, in ns, at the next beat.
+ */
+#define SOFTRDMA_ACK_LATER_MAX 64
+#define SOFTRDMA_ACK_LATER_NS 1000000
+
 /* bytes in one system call: more would delay the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)
 

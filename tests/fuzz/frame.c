@@ -17,14 +17,14 @@ check_promises(const struct softrdma_frame *frame)
 	bool message = frame->opcode == SOFTRDMA_OP_SEND || frame->opcode == SOFTRDMA_OP_WRITE;
 
 	FUZZ_CHECK(frame->length <= SOFTRDMA_SEGMENT_MAX);
-	FUZZ_CHECK((frame->flags & ~0x0f) == 0);
+	FUZZ_CHECK((frame->flags & ~0x1f) == 0);
 	if (!message && frame->opcode != SOFTRDMA_OP_READ_RESPONSE)
 		FUZZ_CHECK(frame->flags == 0);
 	if (frame->opcode == SOFTRDMA_OP_READ)
 		FUZZ_CHECK(frame->arg <= SOFTRDMA_MSG_MAX);
 	if (frame->opcode == SOFTRDMA_OP_NAK)
 		FUZZ_CHECK(frame->code >= SOFTRDMA_NAK_INVALID_REQUEST && frame->code <= SOFTRDMA_NAK_GONE);
-	if (frame->flags & (SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED))
+	if (frame->flags & (SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED | SOFTRDMA_FRAME_ACK_LATER))
 		FUZZ_CHECK(last && message);
 	if (message && !last && (frame->flags & SOFTRDMA_FRAME_FIRST))
 		FUZZ_CHECK(frame->arg > frame->length && frame->arg <= SOFTRDMA_MSG_MAX);

@@ -109,7 +109,7 @@ raw_connect_message(uint8_t bytes[static RAW_HEADER])
 {
 	memset(bytes, 0, RAW_HEADER);
 	memcpy(bytes, "SRDM", 4);
-	bytes[4] = 2;              /* version */
+	bytes[4] = 3;              /* version */
 	bytes[6] = 1;              /* CONNECT */
 	put(bytes + 8, 0x1234, 4); /* queue pair */
 	put(bytes + 12, RAW_SEQ, 4);

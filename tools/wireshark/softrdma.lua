@@ -91,6 +91,7 @@ f.first = ProtoField.bool("softrdma.flags.first", "First frame of a message", 8,
 f.last = ProtoField.bool("softrdma.flags.last", "Last frame of a message", 8, nil, 2)
 f.imm = ProtoField.bool("softrdma.flags.imm", "Immediate data", 8, nil, 4)
 f.solicited = ProtoField.bool("softrdma.flags.solicited", "Solicited", 8, nil, 8)
+f.ack_later = ProtoField.bool("softrdma.flags.ack_later", "The acknowledgement may come late", 8, nil, 16)
 f.code = ProtoField.uint16("softrdma.code", "Code")
 f.flush_type = ProtoField.uint16("softrdma.flush_type", "Kind of flush", base.DEC, flush_types)
 f.nak = ProtoField.uint16("softrdma.nak", "Refusal", base.DEC, naks)
@@ -260,7 +261,7 @@ local function dissect_handshake(tvb, pinfo, parent)
 	local private = private_len > 0 and tvb(HEADER, private_len) or nil
 	add_crc(tree, f.private_crc, tvb(24, 4), private and crc32c(private:raw()) or 0)
 	add_crc(tree, f.crc, tvb(28, 4), crc32c(tvb(0, 28):raw()))
-	if not handshakes[kind] or version ~= 2 then
+	if not handshakes[kind] or version ~= 3 then
 		kind_item:add_proto_expert_info(not_understood)
 	end
 	connection.begun = true
@@ -287,6 +288,7 @@ local function add_flags(tree, range)
 	item:add(f.last, range)
 	item:add(f.imm, range)
 	item:add(f.solicited, range)
+	item:add(f.ack_later, range)
 	return flags
 end
 

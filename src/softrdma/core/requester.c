@@ -62,6 +62,7 @@ softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t 
 {
 	assert(req->head == req->tail);
 	req->head = req->tx = req->tail = seq;
+	req->asked = seq - 1;
 	req->completed_locally = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
@@ -116,7 +117,9 @@ bool
 softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from)
 {
 	const uint32_t outstanding = req->tx - req->tail, posted = req->head - req->tx;
-	bool may = outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
+	/* a response that was not asked for may come late, so nothing waits for it */
+	const bool must_come = req->asked - req->tail < outstanding;
+	bool may = must_come && outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
 		req->tx_offset == 0 && !req->resync_due && !req->failed;
 	for (uint32_t seq = from; may && seq != req->head; seq++)
 		may = softrdma_requester_length(req, seq) <= SOFTRDMA_GATHER_LENGTH;
@@ -292,6 +295,16 @@ may_leave(const struct softrdma_requester *req, const struct softrdma_send *send
 	return !is_rd_atom(send) || req->rd_atoms < req->rd_atom_max;
 }
 
+bool
+softrdma_requester_wants_to_send(const struct softrdma_requester *req)
+{
+	if (req->resync_due)
+		return true;
+	if (req->waiting || req->held || req->failed || req->tx == req->head)
+		return false;
+	return may_leave(req, send_at(req, req->tx));
+}
+
 static void
 put_u64(uint8_t *at, uint64_t value)
 {
@@ -377,6 +390,28 @@ is_segmented(const struct softrdma_send *send)
 	return send->opcode == SOFTRDMA_OP_SEND || send->opcode == SOFTRDMA_OP_WRITE;
 }
 
+/* true if no program waits for the response to the request at tx, which holds a slot of a queue that has others */
+static bool
+may_wait_for_ack(const struct softrdma_requester *req, const struct softrdma_send *send)
+{
+	const uint32_t in_a_row = req->tx - req->asked;
+	return is_segmented(send) && !send->signaled && !req->asks_always &&
+		in_a_row < SOFTRDMA_ACK_LATER_MAX && in_a_row <= req->capacity / 2;
+}
+
+/* the last frame of the request at tx is made */
+static void
+sent_whole(struct softrdma_requester *req, const struct softrdma_send *send, struct softrdma_frame *frame)
+{
+	if (may_wait_for_ack(req, send))
+		frame->flags |= SOFTRDMA_FRAME_ACK_LATER;
+	else
+		req->asked = req->tx;
+	count_outstanding(req, send, 1);
+	req->tx++;
+	req->tx_offset = 0;
+}
+
 bool
 softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing *out)
 {
@@ -389,13 +424,10 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 		out->frame.seq = req->tx - req->completed_locally;
 		return true;
 	}
-	if (req->waiting || req->held || req->failed || req->tx == req->head)
+	if (!softrdma_requester_wants_to_send(req))
 		return false;
 
 	struct softrdma_send *send = send_at(req, req->tx);
-	if (!may_leave(req, send))
-		return false;
-
 	req->rewound = false;
 	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
 	out->frame.opcode = send->opcode;
@@ -409,11 +441,8 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	} else {
 		single(send, out);
 	}
-	if (!is_segmented(send) || (out->frame.flags & SOFTRDMA_FRAME_LAST)) {
-		count_outstanding(req, send, 1);
-		req->tx++;
-		req->tx_offset = 0;
-	}
+	if (!is_segmented(send) || (out->frame.flags & SOFTRDMA_FRAME_LAST))
+		sent_whole(req, send, &out->frame);
 	return true;
 }
 

@@ -68,6 +68,9 @@ struct softrdma_requester {
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
 	uint32_t completed_locally;
+	/* the last request whose response may not come late; the one before the first if there was none yet */
+	uint32_t asked;
+	bool asks_always;   /* true if no response may come late, because local completions wait for it */
 	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;  /* outstanding reads and atomics */
 	uint32_t fencing;   /* outstanding reads, atomics and flushes */
@@ -133,6 +136,9 @@ bool softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_
 struct softrdma_send *softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq);
 /* the number of bytes that the request moves; a FLUSH moves none */
 uint64_t softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq);
+
+/* true if the next frame is there, unless an SGE turns out to be no longer registered */
+bool softrdma_requester_wants_to_send(const struct softrdma_requester *req);
 
 /*
  * The next frame. False: nothing to send now. If an SGE is no longer registered, the request and the queue

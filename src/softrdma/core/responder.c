@@ -56,6 +56,7 @@ fail(struct softrdma_responder *resp)
 {
 	set_state(resp, SOFTRDMA_RESPONDER_FAILED);
 	resp->ready_due = false;
+	resp->ack_due = true; /* nothing follows that it could travel with */
 }
 
 static bool
@@ -105,6 +106,34 @@ send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
 	resp->nak_due = true;
 	count_refused(resp, nak);
 	USDT(softrdma, refuse, resp->qp_num, seq, (int)nak);
+}
+
+/* the expected request is executed; its frame had these flags */
+static void
+executed(struct softrdma_responder *resp, uint8_t flags)
+{
+	resp->expected++;
+	resp->ack_due = resp->ack_due || !(flags & SOFTRDMA_FRAME_ACK_LATER);
+}
+
+/* a response is made that covers all requests before seq */
+static void
+responded_before(struct softrdma_responder *resp, uint32_t seq)
+{
+	resp->responded = seq;
+	resp->ack_due = resp->ack_due && seq != resp->expected;
+}
+
+bool
+softrdma_responder_ack_may_wait(const struct softrdma_responder *resp)
+{
+	return resp->responded != resp->expected && !resp->ack_due;
+}
+
+void
+softrdma_responder_ack_now(struct softrdma_responder *resp)
+{
+	resp->ack_due = resp->ack_due || resp->responded != resp->expected;
 }
 
 /* tells a requester that waits that no response will come (on hardware its retries run out) */
@@ -301,7 +330,7 @@ serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 	}
 	if (!push_response(resp, &response))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
-	resp->expected++;
+	executed(resp, frame->flags);
 	count_served(resp, SOFTRDMA_STATS_READ, response.length);
 	return SOFTRDMA_SERVICE_DISCARD;
 }
@@ -337,7 +366,7 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if (mr == NULL || !persistent) {
 		/* global visibility: this thread has stored the data before the system call that sends the ACK */
-		resp->expected++;
+		executed(resp, frame->flags);
 		count_served(resp, SOFTRDMA_STATS_FLUSH, frame->arg);
 		return SOFTRDMA_SERVICE_DISCARD;
 	}
@@ -360,7 +389,7 @@ softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 		return;
 	}
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
-	resp->expected++;
+	executed(resp, 0);
 	if (to_read) {
 		bool pushed = push_response(resp, &resp->read_after_flush);
 		assert(pushed); /* serve_read has checked for room, and nothing was served since */
@@ -464,7 +493,7 @@ softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma
 	if (!(frame->flags & SOFTRDMA_FRAME_LAST))
 		return;
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
-	resp->expected++;
+	executed(resp, frame->flags);
 	count_served(resp, softrdma_stats_operation_of(resp->opcode), resp->received);
 	if (resp->have_recv)
 		finish_recv(resp, frame);
@@ -521,7 +550,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		break;
 	}
-	resp->expected++;
+	executed(resp, frame->flags);
 	count_served(resp, SOFTRDMA_STATS_ATOMIC, 8);
 	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
 		bool pushed = push_response(resp, &response);
@@ -586,7 +615,7 @@ next_waiting(struct softrdma_responder *resp, struct softrdma_outgoing *out)
 		own_value(out, response->value);
 	}
 	if (last) {
-		resp->responded = response->seq + 1;
+		responded_before(resp, response->seq + 1);
 		resp->first_waiting = (resp->first_waiting + 1) % SOFTRDMA_RD_ATOM_MAX;
 		resp->count_waiting--;
 	}
@@ -618,11 +647,13 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		out->frame.opcode = SOFTRDMA_OP_NAK;
 		out->frame.seq = resp->nak_seq;
 		out->frame.code = resp->nak;
-		resp->responded = resp->expected; /* the NAK acknowledges all requests before its own */
+		responded_before(resp, resp->expected); /* the NAK acknowledges all requests before its own */
 		return true;
 	}
-	if (resp->responded != resp->expected) {
-		resp->responded = resp->expected;
+	/* an RNR acknowledges nothing, so the requests before it come first */
+	const bool ack_due = resp->ack_due || resp->state == SOFTRDMA_RESPONDER_RNR_DUE;
+	if (ack_due && resp->responded != resp->expected) {
+		responded_before(resp, resp->expected);
 		out->frame.opcode = SOFTRDMA_OP_ACK;
 		out->frame.seq = resp->expected - 1;
 		return true;

@@ -6,7 +6,7 @@
  *
  * The responder executes requests strictly in the order of their sequence numbers and places a message as it
  * arrives. Responses leave in the same order. Acknowledgements are coalesced: one covers all requests up to
- * its sequence number. Its state is enum softrdma_responder_state.
+ * its sequence number. It may come late if the requester has asked for none. Its state is enum softrdma_responder_state.
  *
  * Every access passes softrdma_mr_find(), which checks key, protection domain, access right and range.
  *
@@ -70,8 +70,9 @@ struct softrdma_responder {
 	int withheld; /* access rights that the queue pair denies, even if the region grants them:
 			 enum ibv_access_flags */
 
-	uint32_t expected;    /* the request that comes next, or is being received */
-	uint32_t responded;   /* all requests before this one have their responses */
+	uint32_t expected;  /* the request that comes next, or is being received */
+	uint32_t responded; /* all requests before this one have their responses */
+	bool ack_due; /* true if the requests since then have an acknowledgement that must not come late */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
@@ -139,6 +140,11 @@ void softrdma_responder_fault(struct softrdma_responder *resp);
 
 /* the next response; false: nothing to send now */
 bool softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoing *out);
+
+/* true if executed requests have no response, and the requester has asked for none yet */
+bool softrdma_responder_ack_may_wait(const struct softrdma_responder *resp);
+/* the acknowledgement of executed requests leaves next, even if it may come late */
+void softrdma_responder_ack_now(struct softrdma_responder *resp);
 
 /* the receive queue was replenished while this connection waited for a receive */
 void softrdma_responder_replenished(struct softrdma_responder *resp);

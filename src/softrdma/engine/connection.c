@@ -392,6 +392,7 @@ softrdma_connection_send(struct softrdma_link *link)
 	}
 	if (conn->fd >= 0)
 		send_rest(conn);
+	softrdma_deadline_limit_ack(conn);
 	update_rnr_timer(conn);
 }
 
@@ -614,6 +615,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	softrdma_deadline_clear(conn, &conn->deadline);
 	softrdma_deadline_clear(conn, &conn->rnr_timer);
+	softrdma_deadline_clear(conn, &conn->ack_timer);
 	if (conn->fd < 0)
 		return;
 	softrdma_reader_leave(conn);

@@ -23,7 +23,8 @@ set(struct softrdma_connection *conn, struct softrdma_deadline *deadline, uint64
 		return;
 	softrdma_engine_needs_beat(&conn->watched, SOFTRDMA_BEAT_DEADLINES,
 		softrdma_deadline_is_set(&conn->deadline) || softrdma_deadline_is_set(&conn->rnr_timer) ||
-			softrdma_deadline_is_set(&conn->absence_timer));
+			softrdma_deadline_is_set(&conn->absence_timer) ||
+			softrdma_deadline_is_set(&conn->ack_timer));
 }
 
 void
@@ -37,6 +38,16 @@ void
 softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_deadline *deadline)
 {
 	set(conn, deadline, 0);
+}
+
+/* the timer goes on if the acknowledgement has left with others: setting it for each request would cost more */
+void
+softrdma_deadline_limit_ack(struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	if (link->state == SOFTRDMA_LINK_UP && conn->fd >= 0 && !softrdma_deadline_is_set(&conn->ack_timer) &&
+		softrdma_responder_ack_may_wait(&link->responder))
+		softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);
 }
 
 /* --- the beat --- */
@@ -63,6 +74,11 @@ do_what_is_due(struct softrdma_connection *conn, uint64_t now_ns)
 	}
 	if (has_passed(&conn->absence_timer, now_ns)) {
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
+		softrdma_connection_send(link);
+	}
+	if (has_passed(&conn->ack_timer, now_ns)) {
+		softrdma_deadline_clear(conn, &conn->ack_timer);
+		softrdma_responder_ack_now(&link->responder);
 		softrdma_connection_send(link);
 	}
 }

@@ -16,6 +16,9 @@ void softrdma_deadline_set(struct softrdma_connection *conn, struct softrdma_dea
 	uint64_t from_now_ns);
 void softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_deadline *deadline);
 
+/* limits how long an acknowledgement waits that may come late */
+void softrdma_deadline_limit_ack(struct softrdma_connection *conn);
+
 static inline bool
 softrdma_deadline_is_set(const struct softrdma_deadline *deadline)
 {

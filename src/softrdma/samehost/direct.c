@@ -116,6 +116,7 @@ softrdma_direct_offer(struct softrdma_link *link, int fd)
 	path_at[path->slot] = path; /* before the offer leaves, so that the other end finds it */
 	pthread_mutex_unlock(&shm_paths_lock);
 	link->shm_path = &path->head;
+	link->requester.asks_always = true; /* only requests without others before them go this way */
 }
 
 static bool

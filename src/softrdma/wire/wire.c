@@ -94,7 +94,8 @@ static bool
 shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_max)
 {
 	const uint8_t segment = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST;
-	const uint8_t message = segment | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED;
+	const uint8_t message =
+		segment | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED | SOFTRDMA_FRAME_ACK_LATER;
 
 	*flags = 0;
 	*length_min = 0;
@@ -133,11 +134,11 @@ shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_
 	}
 }
 
-/* immediate data and the solicited flag belong to the end of a message */
+/* immediate data, the solicited flag and that of a late acknowledgement belong to the end of a message */
 static bool
 flags_are_sane(const struct softrdma_frame *frame)
 {
-	const uint8_t end = SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED;
+	const uint8_t end = SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED | SOFTRDMA_FRAME_ACK_LATER;
 
 	if ((frame->flags & end) && !(frame->flags & SOFTRDMA_FRAME_LAST))
 		return false;

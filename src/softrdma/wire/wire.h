@@ -17,7 +17,7 @@
 
 #include "softrdma/bounds.h"
 
-#define SOFTRDMA_WIRE_VERSION 2
+#define SOFTRDMA_WIRE_VERSION 3
 #define SOFTRDMA_FRAME_SIZE 32     /* header of every frame */
 #define SOFTRDMA_HANDSHAKE_SIZE 32 /* header of every handshake message */
 
@@ -49,6 +49,7 @@ enum softrdma_frame_flag {
 	SOFTRDMA_FRAME_LAST = 1 << 1,      /* last frame of a message */
 	SOFTRDMA_FRAME_IMM = 1 << 2,       /* arg holds immediate data (last frame of SEND and WRITE) */
 	SOFTRDMA_FRAME_SOLICITED = 1 << 3, /* the receive completion is solicited */
+	SOFTRDMA_FRAME_ACK_LATER = 1 << 4, /* no program waits for the ACK (last frame of SEND and WRITE) */
 };
 
 enum softrdma_nak {

@@ -319,6 +319,29 @@ test_order(void **state)
 	near_fini(&p);
 }
 
+/* what is not signaled is answered at once all the same, because what follows it does not go by the socket before */
+static void
+test_no_late_acknowledgement(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	near_init(&p, "1");
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 50, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+	struct ibv_send_wr message = request(IBV_WR_SEND, &sge, 0, 0), *bad;
+	message.send_flags = 0;
+	assert_int_equal(ibv_post_recv(p.passive->qp, &recv, &bad_recv), 0);
+	clock_stop(); /* no beat comes */
+	assert_int_equal(ibv_post_send(p.active->qp, &message, &bad), 0);
+	assert_int_equal(next_wc().wr_id, 50);
+	const struct softrdma_requester *req = &link_of(p.active)->requester;
+	wait_until(locked(link_of(p.active), req->tail == req->head));
+	clock_go_on();
+	expect_moves(p.active, the_mr, the_mr, 30001, 64);
+	assert_int_equal(made_by(p.active), 2);
+	near_fini(&p);
+}
+
 /* --- operations that do not --- */
 
 /* the other side refuses them, with the same status as over TCP */
@@ -1011,6 +1034,7 @@ main(void)
 		device_test(test_many_regions),
 		device_test(test_pieces_and_inline),
 		device_test(test_order),
+		device_test(test_no_late_acknowledgement),
 		device_test(test_refusals),
 		device_test(test_goes_by_tcp),
 		device_test(test_no_path),

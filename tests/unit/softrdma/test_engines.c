@@ -201,11 +201,11 @@ peer_fini(struct peer *peer)
 
 /* in one piece: one event */
 static void
-send_write(struct peer *peer)
+send_write_with(struct peer *peer, uint8_t flags)
 {
 	uint8_t buf[SOFTRDMA_FRAME_SIZE + 4];
 	const struct softrdma_frame frame = { .opcode = SOFTRDMA_OP_WRITE,
-		.flags = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST,
+		.flags = (uint8_t)(SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST | flags),
 		.seq = peer->seq,
 		.length = 4,
 		.key = the_mr->rkey,
@@ -213,6 +213,12 @@ send_write(struct peer *peer)
 	softrdma_frame_encode(&frame, buf);
 	memcpy(buf + SOFTRDMA_FRAME_SIZE, "data", 4);
 	raw_send(peer->fd, buf, sizeof(buf));
+}
+
+static void
+send_write(struct peer *peer)
+{
+	send_write_with(peer, 0);
 }
 
 static void
@@ -500,6 +506,47 @@ test_deadlines(void **state)
 	expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
 	for (int i = 0; i < 3; i++)
 		peer_fini(&peers[i]);
+	listener_fini(&l);
+}
+
+static bool
+has_executed(const struct peer *peer)
+{
+	const struct softrdma_responder *resp = &peer->conn->link.responder;
+	return locked(&peer->conn->link, resp->expected) == peer->seq + 1;
+}
+
+static void
+expect_no_bytes(const struct peer *peer)
+{
+	char byte;
+	assert_int_equal(recv(peer->fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+/* an acknowledgement for which no program waits leaves at a beat, if nothing else leaves before */
+static void
+test_late_acknowledgement(void **state)
+{
+	(void)state;
+	struct listener l;
+	struct peer peer;
+	set_threads(1);
+	listener_init(&l);
+	peer_init(&peer, &l);
+	for (int i = 0; i < 3; i++) {
+		clock_stop(); /* no beat comes */
+		send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
+		wait_until(has_executed(&peer));
+		expect_no_bytes(&peer);
+		clock_forward_ms(100);
+		expect_ack(&peer);
+		clock_go_on();
+	}
+	send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
+	peer.seq++;
+	expect_alive(&peer); /* one acknowledgement for both */
+	peer_fini(&peer);
 	listener_fini(&l);
 }
 
@@ -798,6 +845,7 @@ main(void)
 		device_test(test_share_no_lock),
 		device_test(test_least_loaded),
 		device_test(test_deadlines),
+		device_test(test_late_acknowledgement),
 		device_test(test_beats_before_an_engine),
 		device_test(test_pollers),
 		device_test(test_connection_outlives_its_engine),

@@ -99,7 +99,7 @@ test_other_version(void **state)
 	raw_send(fd, buf, sizeof(buf));
 	raw_expect_reject(fd, SOFTRDMA_REJECT_VERSION);
 	close(fd);
-	wait_for_log("speaks version 265 of the protocol, not 2: rejected");
+	wait_for_log("speaks version 265 of the protocol, not 3: rejected");
 	expect_no_event(l.channel);
 	listener_fini(&l);
 }
@@ -1012,7 +1012,7 @@ test_rejected(void **state)
 	} reasons[] = {
 		{ SOFTRDMA_REJECT_CONSUMER, "" },
 		{ SOFTRDMA_REJECT_VERSION,
-			"speaks another version of the protocol than 2: install one version" },
+			"speaks another version of the protocol than 3: install one version" },
 		{ SOFTRDMA_REJECT_BUSY, "has too many requests pending" },
 		{ SOFTRDMA_REJECT_DAMAGED, "got a request that was damaged on its way: try again" },
 	};
@@ -1047,7 +1047,7 @@ test_wrong_answers(void **state)
 		{ NOTHING, "has closed the connection without a reply; look at the hint" },
 		{ GARBAGE, "does not speak the protocol of the software device; look at the hint" },
 		{ VERSION,
-			"speaks version 1 of the protocol of the software device, not 2: install one version on "
+			"speaks version 1 of the protocol of the software device, not 3: install one version on "
 			"both sides; look at the hint" },
 		{ DAMAGED, "has sent a reply that was damaged on its way (CRC32C); look at the hint" },
 		{ REQUEST, "has replied with a request; look at the hint" },

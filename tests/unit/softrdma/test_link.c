@@ -660,6 +660,53 @@ test_failure_with_a_batch(void **state)
 	}
 }
 
+/* how many frames have left since the last call */
+static uint32_t
+received(struct pair *p, int at)
+{
+	const uint32_t frames = p->side[at].link->frames_received;
+	p->side[at].link->frames_received = 0;
+	return frames;
+}
+
+static void
+send_unasked(struct pair *p, int from)
+{
+	prepare(&p->side[from], SOFTRDMA_OP_SEND, 5, 0, 8)->signaled = false;
+	commit(&p->side[from]);
+	run(p);
+}
+
+/* a message and its reply are one frame each, and the orderly end still acknowledges the last message */
+static void
+test_acknowledgement_travels_with_others(void **state)
+{
+	(void)state;
+	struct pair *p = new_pair();
+	for (uint64_t i = 0; i < 4; i++) {
+		post_recv(&p->side[0], i, 0, 8);
+		post_recv(&p->side[1], i, 0, 8);
+	}
+	for (int i = 0; i < 3; i++) {
+		send_unasked(p, 0);
+		assert_int_equal(received(p, 0), 0);
+		assert_int_equal(received(p, 1), i == 0 ? 1 : 2);
+		send_unasked(p, 1);
+		assert_int_equal(received(p, 0), 2);
+		/* nothing of the first side leaves, so it acknowledges the reply later */
+		assert_int_equal(received(p, 1), 0);
+		assert_true(softrdma_responder_ack_may_wait(&p->side[0].link->responder));
+		assert_int_equal(p->side[0].link->requester.head, p->side[0].link->requester.tail);
+	}
+	send_unasked(p, 0);
+	softrdma_link_close(p->side[1].link);
+	run(p);
+	expect_no_wc(p->side[0].send_cq); /* not flushed */
+	for (int i = 0; i < 2; i++)
+		softrdma_link_close(p->side[i].link);
+	free_pair(p);
+}
+
 static void
 test_ready_and_disconnect(void **state)
 {
@@ -1270,6 +1317,7 @@ main(void)
 		cmocka_unit_test(test_failure_while_not_ready),
 		cmocka_unit_test(test_remote_errors),
 		cmocka_unit_test(test_failure_with_a_batch),
+		cmocka_unit_test(test_acknowledgement_travels_with_others),
 		cmocka_unit_test(test_ready_and_disconnect),
 		cmocka_unit_test(test_closed_after_violation),
 		cmocka_unit_test(test_closed_after_violation_in_the_middle),

@@ -926,6 +926,127 @@ test_alone(void **state)
 	side_fini(&side);
 }
 
+/* --- responses that may come late --- */
+
+#define LATER SOFTRDMA_FRAME_ACK_LATER
+
+static void
+leaves_with(struct fixture *f, uint8_t opcode, uint32_t seq, uint8_t flags)
+{
+	leaves(f, opcode, seq);
+	assert_int_equal(f->out.frame.flags & (LAST | LATER), flags);
+}
+
+/* one side sends exactly these frames next: only a SEND or WRITE that is not signaled needs no response soon */
+static void
+test_asks_for_what_is_awaited(void **state)
+{
+	struct fixture *f = *state;
+	post(f, SOFTRDMA_OP_WRITE, 1, 8)->signaled = false;
+	leaves_with(f, SOFTRDMA_OP_WRITE, 0, LAST | LATER);
+	post(f, SOFTRDMA_OP_SEND, 2, 8)->signaled = false;
+	leaves_with(f, SOFTRDMA_OP_SEND, 1, LAST | LATER);
+	post(f, SOFTRDMA_OP_WRITE, 3, 8);
+	leaves_with(f, SOFTRDMA_OP_WRITE, 2, LAST);
+	post(f, SOFTRDMA_OP_WRITE, 4, SEGMENT + 1)->signaled = false;
+	leaves_with(f, SOFTRDMA_OP_WRITE, 3, 0);
+	leaves_with(f, SOFTRDMA_OP_WRITE, 3, LAST | LATER);
+	static const uint8_t others[] = { SOFTRDMA_OP_READ, SOFTRDMA_OP_FLUSH, SOFTRDMA_OP_FETCH_ADD,
+		SOFTRDMA_OP_ATOMIC_WRITE };
+	for (uint32_t i = 0; i < 4; i++) {
+		post(f, others[i], 5 + i, 8)->signaled = false;
+		leaves_with(f, others[i], 4 + i, 0);
+		assert_int_equal(f->req->asked, f->first + 4 + i);
+	}
+	nothing_leaves(f);
+}
+
+/* at most half of the queue waits, so that the program can post on */
+static void
+test_asks_at_half_of_the_queue(void **state)
+{
+	struct fixture *f = *state;
+	for (uint32_t i = 0; i < QUEUE_DEPTH; i++) {
+		post(f, SOFTRDMA_OP_WRITE, i, 8)->signaled = false;
+		leaves_with(f, SOFTRDMA_OP_WRITE, i, i == QUEUE_DEPTH / 2 ? LAST : LAST | LATER);
+	}
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, QUEUE_DEPTH / 2), SOFTRDMA_RESPONSE_DONE);
+	assert_int_equal(softrdma_requester_room(f->req), QUEUE_DEPTH / 2 + 1);
+}
+
+/* a long queue asks more often, and a queue of one slot always */
+static void
+test_asks_by_the_depth_of_the_queue(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t depth, in_a_row;
+	} table[] = { { 1, 0 }, { 2, 1 }, { 512, SOFTRDMA_ACK_LATER_MAX - 1 } };
+	for (size_t at = 0; at < sizeof(table) / sizeof(table[0]); at++) {
+		struct fixture *f = calloc(1, sizeof(*f));
+		assert_non_null(f);
+		side_init(&f->side, 64, ALL_RIGHTS, table[at].depth);
+		f->req = &f->side.link->requester;
+		softrdma_requester_start(f->req, 0, 4);
+		for (uint32_t i = 0; i < table[at].depth; i++) {
+			post(f, SOFTRDMA_OP_WRITE, i, 8)->signaled = false;
+			bool asks = i % (table[at].in_a_row + 1) == table[at].in_a_row;
+			leaves_with(f, SOFTRDMA_OP_WRITE, i, asks ? LAST : LAST | LATER);
+		}
+		side_fini(&f->side);
+		free(f);
+	}
+}
+
+/* a local completion waits for all requests before it; and after RNR the first one asks in any case */
+static void
+test_asks_always(void **state)
+{
+	struct fixture *f = *state;
+	f->req->asks_always = true;
+	post(f, SOFTRDMA_OP_WRITE, 1, 8)->signaled = false;
+	leaves_with(f, SOFTRDMA_OP_WRITE, 0, LAST);
+	f->req->asks_always = false;
+	post(f, SOFTRDMA_OP_SEND, 2, 8)->signaled = false;
+	post(f, SOFTRDMA_OP_SEND, 3, 8);
+	leaves_with(f, SOFTRDMA_OP_SEND, 1, LAST | LATER);
+	leaves_with(f, SOFTRDMA_OP_SEND, 2, LAST);
+	assert_true(!softrdma_requester_wants_to_send(f->req));
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR, 1), SOFTRDMA_RESPONSE_DONE);
+	assert_false(softrdma_requester_wants_to_send(f->req));
+	assert_int_equal(simple(f, SOFTRDMA_OP_RNR_READY, 1), SOFTRDMA_RESPONSE_DONE);
+	assert_true(softrdma_requester_wants_to_send(f->req));
+	leaves(f, SOFTRDMA_OP_RESYNC, 1);
+	assert_true(softrdma_requester_wants_to_send(f->req));
+	leaves_with(f, SOFTRDMA_OP_SEND, 1, LAST);
+	leaves_with(f, SOFTRDMA_OP_SEND, 2, LAST);
+	assert_false(softrdma_requester_wants_to_send(f->req));
+}
+
+/* a response that was not asked for may come late, so nothing waits for it */
+static void
+test_gathers_nothing_behind_late_responses(void **state)
+{
+	(void)state;
+	struct fixture *f = calloc(1, sizeof(*f));
+	const uint32_t next = SOFTRDMA_GATHER_FROM + 1;
+	assert_non_null(f);
+	side_init(&f->side, 64, ALL_RIGHTS, 64);
+	f->req = &f->side.link->requester;
+	softrdma_requester_start(f->req, 0, 4);
+	for (uint32_t i = 0; i < next; i++) {
+		post(f, SOFTRDMA_OP_WRITE, i, 8)->signaled = i == 0;
+		leaves(f, SOFTRDMA_OP_WRITE, i);
+	}
+	post(f, SOFTRDMA_OP_WRITE, 90, 8);
+	assert_true(may_gather(f, next)); /* the response to the first one must come */
+	assert_int_equal(simple(f, SOFTRDMA_OP_ACK, 0), SOFTRDMA_RESPONSE_DONE);
+	assert_int_equal(f->req->tx - f->req->tail, SOFTRDMA_GATHER_FROM);
+	assert_false(may_gather(f, next));
+	side_fini(&f->side);
+	free(f);
+}
+
 int
 main(void)
 {
@@ -935,6 +1056,11 @@ main(void)
 		TEST(test_gathers_no_long_requests),
 		cmocka_unit_test(test_gathers_a_limited_number),
 		TEST(test_gathers_nothing_within_a_message),
+		TEST(test_asks_for_what_is_awaited),
+		TEST(test_asks_at_half_of_the_queue),
+		cmocka_unit_test(test_asks_by_the_depth_of_the_queue),
+		TEST(test_asks_always),
+		cmocka_unit_test(test_gathers_nothing_behind_late_responses),
 		TEST(test_frames_of_single_requests),
 		TEST(test_flags_of_messages),
 		TEST(test_segments),

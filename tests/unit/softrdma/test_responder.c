@@ -12,6 +12,7 @@
 #define LAST SOFTRDMA_FRAME_LAST
 #define WHOLE (FIRST | LAST)
 #define IMM SOFTRDMA_FRAME_IMM
+#define LATER SOFTRDMA_FRAME_ACK_LATER
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
 #define RD_ATOM_MAX 3
 #define PAGE 4096
@@ -111,6 +112,16 @@ ask_and_place(struct fixture *f, uint8_t opcode, uint32_t seq)
 	softrdma_responder_placed(f->resp, &frame);
 }
 
+/* the same for a request for which no program waits */
+static void
+ask_and_place_unasked(struct fixture *f, uint8_t opcode, uint32_t seq)
+{
+	struct softrdma_frame frame = request(f, opcode, seq);
+	frame.flags |= LATER;
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_PLACE);
+	softrdma_responder_placed(f->resp, &frame);
+}
+
 static void
 says(struct fixture *f, uint8_t opcode, uint32_t seq)
 {
@@ -170,6 +181,80 @@ test_acknowledgements_are_coalesced(void **state)
 	says(f, SOFTRDMA_OP_READ_RESPONSE, 7); /* no ACK may overtake missing data */
 	says(f, SOFTRDMA_OP_ACK, 8);
 	says_nothing(f);
+}
+
+/* one that was not asked for leaves when the link asks for it, or with one that was */
+static void
+test_late_acknowledgements(void **state)
+{
+	struct fixture *f = *state;
+	assert_false(softrdma_responder_ack_may_wait(f->resp));
+	softrdma_responder_ack_now(f->resp); /* nothing is executed: nothing is remembered */
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 1);
+	says_nothing(f);
+	assert_true(softrdma_responder_ack_may_wait(f->resp));
+	softrdma_responder_ack_now(f->resp);
+	assert_false(softrdma_responder_ack_may_wait(f->resp));
+	says(f, SOFTRDMA_OP_ACK, 1);
+	says_nothing(f);
+
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 2);
+	ask_and_place(f, SOFTRDMA_OP_WRITE, 3);
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 4);
+	assert_false(softrdma_responder_ack_may_wait(f->resp));
+	says(f, SOFTRDMA_OP_ACK, 4);
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 5);
+	says_nothing(f); /* the request of before is answered */
+	assert_true(softrdma_responder_ack_may_wait(f->resp));
+}
+
+/* a response acknowledges what came before it, and what comes after it may wait again */
+static void
+test_late_acknowledgements_and_responses(void **state)
+{
+	struct fixture *f = *state;
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
+	says(f, SOFTRDMA_OP_READ_RESPONSE, 1);
+	says_nothing(f);
+	assert_false(softrdma_responder_ack_may_wait(f->resp));
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 2);
+	says_nothing(f);
+	assert_true(softrdma_responder_ack_may_wait(f->resp));
+	/* others are always answered; they have no such flag */
+	assert_int_equal(ask(f, SOFTRDMA_OP_FLUSH, 3), SOFTRDMA_SERVICE_DISCARD);
+	says(f, SOFTRDMA_OP_ACK, 3);
+	says_nothing(f);
+}
+
+/* no late acknowledgement comes behind a response after which nothing is acknowledged, or is lost because of it */
+static void
+test_late_acknowledgements_at_an_end(void **state)
+{
+	(void)state;
+	struct fixture *f = new_fixture(ALL_RIGHTS); /* no receive is posted */
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 1), SOFTRDMA_SERVICE_DISCARD);
+	says(f, SOFTRDMA_OP_ACK, 0);
+	says(f, SOFTRDMA_OP_RNR, 1);
+	says_nothing(f);
+	free_fixture(f);
+
+	/* a refusal answers all before it */
+	f = new_fixture(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
+	says_nak(f, SOFTRDMA_NAK_ACCESS, 1);
+	says_nothing(f);
+	free_fixture(f);
+
+	f = new_fixture(ALL_RIGHTS); /* the end of the connection */
+	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+	softrdma_responder_close(f->resp);
+	says(f, SOFTRDMA_OP_ACK, 0);
+	says_nothing(f);
+	free_fixture(f);
 }
 
 static void
@@ -1096,6 +1181,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_write),
 		TEST(test_acknowledgements_are_coalesced),
+		TEST(test_late_acknowledgements),
+		TEST(test_late_acknowledgements_and_responses),
+		cmocka_unit_test(test_late_acknowledgements_at_an_end),
 		TEST(test_segmented_write),
 		TEST(test_send_into_pieces),
 		TEST(test_write_with_immediate),

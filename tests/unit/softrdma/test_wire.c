@@ -20,6 +20,7 @@
 #define LAST SOFTRDMA_FRAME_LAST
 #define IMM SOFTRDMA_FRAME_IMM
 #define SOLICITED SOFTRDMA_FRAME_SOLICITED
+#define LATER SOFTRDMA_FRAME_ACK_LATER
 #define SEGMENT SOFTRDMA_SEGMENT_MAX
 #define LAST_SLOT ((SOFTRDMA_REGISTRY_SLOTS - 1ull) << 32)
 
@@ -87,6 +88,9 @@ static const struct softrdma_frame good[] = {
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | SOLICITED, .length = 1 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | IMM, .arg = UINT32_MAX },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST | IMM | SOLICITED, .length = 1, .arg = 7 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | LATER },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = LAST | IMM | SOLICITED | LATER, .length = 1, .arg = 7 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = LAST | LATER, .length = 1, .key = 1, .addr = 1 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = SEGMENT, .arg = SOFTRDMA_MSG_MAX },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST, .length = 3, .arg = 4 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = 0, .length = SEGMENT },
@@ -174,13 +178,19 @@ static const struct softrdma_frame bad[] = {
 	{ .opcode = SOFTRDMA_OP_READY, .length = 1 },
 	{ .opcode = SOFTRDMA_OP_DISCONNECT, .length = 1 },
 	/* flags that are unknown, belong to another opcode, or are in the wrong frame */
-	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 4 },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 5 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LAST | 1 << 7 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | IMM, .length = 1, .arg = 2 },
 	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | SOLICITED, .length = 1, .arg = 2 },
 	{ .opcode = SOFTRDMA_OP_WRITE, .flags = FIRST | LAST | SOLICITED },
 	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | IMM },
 	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | SOLICITED },
+	{ .opcode = SOFTRDMA_OP_SEND, .flags = FIRST | LATER, .length = 1, .arg = 2 },
+	{ .opcode = SOFTRDMA_OP_WRITE, .flags = LATER, .length = 1 },
+	{ .opcode = SOFTRDMA_OP_READ_RESPONSE, .flags = FIRST | LAST | LATER },
+	{ .opcode = SOFTRDMA_OP_READ, .flags = LATER },
+	{ .opcode = SOFTRDMA_OP_FLUSH, .code = SOFTRDMA_FLUSH_GLOBAL, .flags = LATER },
+	{ .opcode = SOFTRDMA_OP_ATOMIC_WRITE, .flags = LATER, .length = 8 },
 	{ .opcode = SOFTRDMA_OP_READ, .flags = FIRST | LAST },
 	{ .opcode = SOFTRDMA_OP_ATOMIC_RESPONSE, .flags = LAST, .length = 8 },
 	{ .opcode = SOFTRDMA_OP_ACK, .flags = LAST },
@@ -296,7 +306,7 @@ test_all_small_values(void **state)
 					continue;
 				bool known = (opcode >= 1 && opcode <= 8) || (opcode >= 16 && opcode <= 21) ||
 					(opcode >= 32 && opcode <= 34);
-				assert_true(known && flags < 16 && f.length <= SEGMENT);
+				assert_true(known && flags < 32 && f.length <= SEGMENT);
 			}
 		}
 	}
@@ -324,9 +334,9 @@ static const struct softrdma_handshake hello = {
 	.private_crc = 0x44434241,
 };
 
-static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = { 'S', 'R', 'D', 'M', 2, 0, 3, 255, 0xa1, 0xb2,
+static const uint8_t hello_bytes[SOFTRDMA_HANDSHAKE_SIZE] = { 'S', 'R', 'D', 'M', 3, 0, 3, 255, 0xa1, 0xb2,
 	0xc3, 0, 0x98, 0xba, 0xdc, 0xfe, 0x21, 0x22, 0x23, 0x24, 0x31, 0x32, 0, 0, 0x41, 0x42, 0x43, 0x44,
-	0xcf, 0xb7, 0x9b, 0xe7 };
+	0x41, 0x75, 0xd4, 0x5d };
 
 static void
 test_bytes_of_a_handshake(void **state)
@@ -423,7 +433,7 @@ static void
 test_other_versions(void **state)
 {
 	(void)state;
-	static const uint16_t versions[] = { 0, 1, 3, 0x0102, 0xffff };
+	static const uint16_t versions[] = { 0, 1, 2, 4, 0x0103, 0xffff };
 	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
 		uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
 		memset(buf, 0xff, sizeof(buf));
