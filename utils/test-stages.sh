@@ -148,14 +148,18 @@ measured()
 }
 
 # build <folder> <cmake arguments...>: what was compiled with the same options before is taken from a cache, which the
-# seeded defects use too
+# seeded defects use too. Of a source that is not there, the cache asks the compiler once, and not the preprocessor before.
 build()
 {
 	local dir=$1
 	shift
-	local -x CCACHE_DIR=$PWD/build/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+	local -x CCACHE_DIR=$PWD/build/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 	if command -v ccache >/dev/null; then
 		set -- "$@" -DCMAKE_C_COMPILER_LAUNCHER=ccache
+	fi
+	# a folder that is there keeps what it was made for
+	if command -v ninja >/dev/null && [[ ! -e $dir/CMakeCache.txt ]]; then
+		set -- -G Ninja "$@"
 	fi
 	cmake -S . -B "$dir" -DBUILD_TESTS=ON "$@" >"$dir.log" 2>&1 &&
 		cmake --build "$dir" -j "$jobs" >>"$dir.log" 2>&1 && return
@@ -200,18 +204,23 @@ run_ctest()
 }
 
 # Which tests are run first: those of the library and the device by themselves. The rest: whole programs, hostile peers,
-# disks, large payloads. The samples of torture have stages of their own.
-of_the_rest='large|slow|integration|review'
-first=(-L '^(unit|regress|fuzz|simulation|conformance|surface|preload|tools|mistakes)$' -LE "^(torture|$of_the_rest)\$")
+# disks, large payloads, documents and what a build gives. The samples of torture have stages of their own.
+of_the_rest='large|slow|deep|integration|review|surface|mistakes'
+first=(-L '^(unit|regress|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
 rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
-# forms of the scenarios one for each way that bytes take: plain, TLS, another process's memory; records are in the rest.
+# forms of the scenarios one for each way that bytes take: plain, TLS, another process's memory; records are in the rest,
+# and several progress threads are with the thread sanitizer.
 # Left out are programs of the original, which are not instrumented, and those that are killed, which report nothing.
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
 first_sanitized=(-L '^(unit|regress|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
-	-E "$not_sanitized|^conformance-crc\$")
+	-E "$not_sanitized|^conformance-(crc|threads-4)\$")
 rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|conformance)$' -LE '^(torture|large)$'
 	-E "$not_sanitized|^conformance-(one-process|tls|same-host-2)\$|^preload-original\$|^integration/kills\$")
+
+# what a build has, beside the library and the device
+some_parts='-DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_TOOLS=OFF -DBUILD_BENCHMARKS=OFF'
+all_parts='-DTEST_PARTS= -DBUILD_EXAMPLES=ON -DBUILD_DOC=ON -DBUILD_TOOLS=ON -DBUILD_BENCHMARKS=ON'
 
 # variant <name> <more of its name> <folder> <cmake arguments, one word> <ctest arguments...>: builds and tests one
 variant()
@@ -225,7 +234,7 @@ variant()
 	fi
 }
 
-release=(-DCMAKE_C_COMPILER=gcc -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+release=(-DCMAKE_C_COMPILER=gcc -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DBUILD_DOC=ON)
 
 run_release()
 {
@@ -291,8 +300,8 @@ tsan_ctest()
 # in one process, with one progress thread and with four, and over TLS only, and of the tools rpma-perf only. This sanitizer
 # cannot follow children that begin threads of their own (test_fork). test_link has no second thread, and would take a
 # minute and a half of this stage.
-tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;tools;surface;regress'
-tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread -DTEST_PARTS=$tsan_parts -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF"
+tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;regress'
+tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread $some_parts"
 tsan_first='^(unit|regress|conformance-(one|threads))'
 tsan_rest='^(conformance-tls$|tools/perf-(local|network)|surface-threads)'
 tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
@@ -300,10 +309,13 @@ tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
 # run_tsan <more of its name> <regular expression of its tests> <ctest arguments...>
 run_tsan()
 {
-	local name='clang, thread sanitizer' more=$1 tests=$2 cmake_args
+	local name='clang, thread sanitizer' more=$1 tests=$2 parts=$tsan_parts with_tools=OFF cmake_args
 	shift 2
+	if [[ $tests != "$tsan_first" ]]; then
+		parts+=';tools;surface' with_tools=ON
+	fi
 	read -ra cmake_args <<<"$tsan_build"
-	stage "build: $name$more" build build/tests-tsan "${cmake_args[@]}"
+	stage "build: $name$more" build build/tests-tsan "${cmake_args[@]}" "-DTEST_PARTS=$parts" -DBUILD_TOOLS=$with_tools
 	if $stage_ok; then
 		runner=(setarch -R)
 		stage "tests: $name$more" tsan_ctest -R "$tests" -E 'softrdma-test_(fork|link)$' -LE 'large|torture' "$@"
