@@ -278,7 +278,7 @@ struct writer {
 	uint64_t last[PART / BLOCK]; /* the seed of each block; 0: not written yet */
 };
 
-/* writes and reads random blocks of its own part, and flushes now and then */
+/* writes and reads random blocks of its own part, and flushes now and then; on a busy machine it may begin late */
 static void *
 run_writer(void *arg)
 {
@@ -286,7 +286,7 @@ run_writer(void *arg)
 	unsigned random = w->number + (unsigned)seed;
 	uint8_t buf[BLOCK];
 
-	while (!atomic_load(w->stop)) {
+	while (!atomic_load(w->stop) || w->writes == 0) {
 		const size_t block = (size_t)rand_r(&random) % (PART / BLOCK);
 		const uint64_t offset = w->number * PART + block * BLOCK;
 		const unsigned what = (unsigned)rand_r(&random) % 16;
