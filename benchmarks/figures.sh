@@ -216,6 +216,29 @@ against()
 	return 1
 }
 
+# two_clients <progress threads of the server>: operations per second of two client processes together
+two_clients()
+{
+	local port='' tries client clients=()
+	out=$(mktemp -d) # not local: it is removed when the function is left
+	SOFTRDMA_THREADS=$1 "$perf" server "$addr" --device soft --port 0 >"$out/server" &
+	server=$!
+	trap 'stop_server; rm -rf "$out"' EXIT # this runs in a subshell: that of the figure
+	for ((tries = 0; tries < 50 && ${#port} == 0; tries++)); do
+		sleep 0.1
+		port=$(sed -n 's/^listening on .* port \([0-9]*\),.*/\1/p' "$out/server")
+	done
+	for client in 1 2; do
+		limited "$perf" client "$addr" --device soft --port "$port" --connections 4 --depth 16 --batch 16 \
+			--duration "$seconds" --json >"$out/client$client" &
+		clients+=($!)
+	done
+	wait "${clients[0]}" && wait "${clients[1]}" && jq -es 'map(.results[0].ops_per_s) | add' "$out"/client?
+}
+
+figure_rate_threads_1() { two_clients 1; }
+figure_rate_threads_2() { two_clients 2; }
+
 # libfabric <size> <transfers>: MB/s, and microseconds of one transfer, which is half a round trip
 libfabric()
 {
