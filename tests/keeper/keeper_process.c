@@ -3,8 +3,11 @@
 
 /* keeper_process.c -- an rpma-keeper that a test starts, kills and starts again */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +61,22 @@ keeper_process_logged(const struct keeper_process *k, const char *text)
 	return found;
 }
 
+/* every msync() of this process fails, which is how a medium shows that it has failed */
+static void
+let_medium_fail(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_msync, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { .len = sizeof(filter) / sizeof(filter[0]), .filter = filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		fprintf(stderr, "no seccomp: %s\n", strerror(errno));
+}
+
 static _Noreturn void
 become_keeper(const struct keeper_process *k, char *const argv[], int log)
 {
@@ -69,8 +89,11 @@ become_keeper(const struct keeper_process *k, char *const argv[], int log)
 		setenv("SOFTRDMA_FAULTS", k->faults, 1);
 	else
 		unsetenv("SOFTRDMA_FAULTS");
-	if (dup2(log, STDERR_FILENO) >= 0)
+	if (dup2(log, STDERR_FILENO) >= 0) {
+		if (k->medium_fails)
+			let_medium_fail();
 		execv(argv[0], argv);
+	}
 	_exit(127);
 }
 
@@ -127,6 +150,24 @@ keeper_process_start(struct keeper_process *k)
 		(void)poll(NULL, 0, 200);
 	}
 	fail_msg("the keeper ends: see %s", keeper_process_path(k, "log"));
+}
+
+bool
+keeper_process_clears_failure(const struct keeper_process *k)
+{
+	char lend[256];
+	char *argv[] = { (char *)(uintptr_t)k->program, "--clear-failed", KEEPER_NAME, "--lend", lend, NULL };
+	int status;
+
+	snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,size=%" PRIu64, k->dir, k->size);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 int

@@ -6,6 +6,7 @@
 #ifndef TEST_KEEPER_PROCESS_H
 #define TEST_KEEPER_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,7 @@ struct keeper_process {
 	const char *lend;    /* NULL: that file, of size bytes */
 	const char *faults;  /* SOFTRDMA_FAULTS of the keeper; NULL: none */
 	const char *clients; /* --clients; NULL: its default */
+	bool medium_fails;   /* the disk cannot write back what is in memory, if seccomp(2) can be had */
 	uint64_t size;
 	pid_t pid; /* 0: not running */
 };
@@ -30,6 +32,8 @@ struct keeper_process {
 void keeper_process_init(struct keeper_process *k, const char *program, uint64_t size);
 /* starts it on the same port as before; returns when it listens */
 void keeper_process_start(struct keeper_process *k);
+/* runs it with --clear-failed, to its end; true if it succeeds */
+bool keeper_process_clears_failure(const struct keeper_process *k);
 /* sends the signal, and returns the exit status, or 128 + the signal that ended it */
 int keeper_process_end(struct keeper_process *k, int signal);
 /* ends it, and removes its directory */

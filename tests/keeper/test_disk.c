@@ -622,6 +622,71 @@ failed_range(void **state)
 	fails_for_ever("an operation failed");
 }
 
+/* waits until a line of the keeper's log has the text */
+static void
+await_line(const char *text)
+{
+	const int64_t end = now_ms() + TIMEOUT_MS;
+
+	while (!keeper_process_logged(&keeper, text)) {
+		if (now_ms() >= end)
+			fail_msg("the keeper does not log \"%s\"", text);
+		(void)usleep(1000);
+	}
+}
+
+/* a medium that has failed stays failed when the keeper starts again, until the operator clears that */
+static void
+failed_medium(void **state)
+{
+	(void)state;
+	struct disk_config reading = config;
+	struct disk *reader = NULL;
+	uint8_t buf[BLOCK];
+	keeper.medium_fails = true;
+	starts();
+	if (keeper_process_logged(&keeper, "no seccomp"))
+		skip();
+	writes(seed, 0, BLOCK, false);
+	assert_false(disk_flush(disk));
+	await_line("its medium has failed");
+	disk_stop(&disk);
+	refuses(&config, "the medium of the memory has failed");
+	assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
+
+	keeper.medium_fails = false;
+	for (int i = 0; i < 2; i++) {
+		keeper_process_start(&keeper);
+		assert_true(keeper_process_logged(&keeper, "its medium has failed earlier"));
+		refuses(&config, "the medium of the memory has failed");
+		reading.read_only = true;
+		opens(&reading, &reader);
+		assert_true(disk_read(reader, buf, BLOCK, 0));
+		disk_stop(&reader);
+		assert_int_equal(keeper_process_end(&keeper, SIGTERM), 0);
+	}
+	assert_true(keeper_process_clears_failure(&keeper));
+	starts();
+	writes(seed, 0, BLOCK, true);
+}
+
+/* a medium that fails only when the keeper ends and flushes is recorded as well */
+static void
+failed_medium_at_the_end(void **state)
+{
+	(void)state;
+	keeper.medium_fails = true;
+	starts();
+	if (keeper_process_logged(&keeper, "no seccomp"))
+		skip();
+	writes(seed, 0, BLOCK, false);
+	disk_stop(&disk);
+	assert_int_equal(keeper_process_end(&keeper, SIGTERM), EXIT_FAILURE);
+	keeper.medium_fails = false;
+	keeper_process_start(&keeper);
+	refuses(&config, "the medium of the memory has failed");
+}
+
 static void *
 flush_slowly(void *arg)
 {
@@ -801,6 +866,8 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(failed_durable_write, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_durable_zeros, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_range, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_medium, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_medium_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(written_during_a_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_writer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),

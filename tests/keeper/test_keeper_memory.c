@@ -175,7 +175,9 @@ unreadable_identity(void **state)
 		"{\"version\": 1, \"identity\": \"short\", \"last_writer\": \"0000000000000000\", \"inode\": 1, "
 		"\"born_s\": 0, \"born_ns\": 0}",
 		"{\"version\": 1, \"identity\": \"000102030405060708090a0b0c0d0e0f\", \"last_writer\": \"x\", "
-		"\"inode\": 1, \"born_s\": 0, \"born_ns\": 0}" };
+		"\"inode\": 1, \"born_s\": 0, \"born_ns\": 0}",
+		"{\"version\": 1, \"identity\": \"000102030405060708090a0b0c0d0e0f\", \"last_writer\": "
+		"\"0000000000000000\", \"inode\": 1, \"born_s\": 0, \"born_ns\": 0, \"failed\": \"no\"}" };
 	struct memory_source source = a_file(SIZE);
 	struct memory memory;
 	opens(&memory, &source);
@@ -184,6 +186,49 @@ unreadable_identity(void **state)
 		writes_file(identity_path, texts[i]);
 		refuses(&source, "no record of an identity");
 	}
+}
+
+/* a medium that has failed stays failed when the memory is opened again, whatever else is recorded, until it is cleared */
+static void
+failed_medium(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	bool was_failed = true;
+	opens(&memory, &source);
+	assert_false(memory.identity.failed);
+	assert_false(memory_clear_failure(&source, &was_failed, why)); /* another keeper lends it */
+	assert_true(memory_record_failure(&memory, why));
+	assert_true(memory.identity.failed && !memory.unrecorded);
+	memcpy(id, memory.identity.id, sizeof(id));
+	memory_close(&memory);
+	opens(&memory, &source);
+	assert_true(memory.identity.failed);
+	assert_true(memory_record_writer(&memory, 5, why));
+	memory_close(&memory);
+
+	assert_true(memory_clear_failure(&source, &was_failed, why));
+	assert_true(was_failed);
+	opens(&memory, &source);
+	assert_false(memory.identity.failed);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 5);
+	/* what cannot be recorded is kept in mind, and recorded later */
+	assert_int_equal(unlink(identity_path), 0);
+	assert_int_equal(mkdir(identity_path, 0700), 0);
+	assert_false(memory_record_failure(&memory, why));
+	assert_true(memory.identity.failed && memory.unrecorded);
+	assert_int_equal(rmdir(identity_path), 0);
+	assert_true(memory_record_failure(&memory, why));
+	assert_false(memory.unrecorded);
+	memory_close(&memory);
+	assert_true(memory_clear_failure(&source, &was_failed, why));
+	assert_true(memory_clear_failure(&source, &was_failed, why));
+	assert_false(was_failed);
+	assert_int_equal(unlink(path), 0);
+	assert_false(memory_clear_failure(&source, &was_failed, why));
 }
 
 static void
@@ -249,6 +294,7 @@ main(void)
 		cmocka_unit_test_setup(wrong_sizes, set_up),
 		cmocka_unit_test_setup(replaced, set_up),
 		cmocka_unit_test_setup(unreadable_identity, set_up),
+		cmocka_unit_test_setup(failed_medium, set_up),
 		cmocka_unit_test_setup(locked, set_up),
 		cmocka_unit_test(anonymous),
 		cmocka_unit_test(file_in_memory),

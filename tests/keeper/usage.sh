@@ -44,6 +44,8 @@ wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=99999999999g
 wrong 'dram: needs size=' "${at[@]}" --lend a=dram:
 wrong 'dram: needs size=' "${at[@]}" --lend a=dram:,size=4k,identity=x
 wrong '--clients: 0 is no number' "${at[@]}" --clients 0
+wrong '--clear-failed: no --lend has the name b' --lend a=x --clear-failed b
+wrong '--clear-failed: dram: has no record' --lend a=dram:,size=4k --clear-failed a
 lends=()
 for i in {1..65}; do
 	lends+=(--lend "n$i=dram:,size=4k")
@@ -78,6 +80,7 @@ is '.clients == 0 and .clients_max == 3 and (.lends | length) == 2 and .lends[0]
 	and (.lends[0].identity | length) == 32 and .lends[1].persistence == "none" and (.lends[1].read_only | not)' \
 	"$work/status"
 cannot 'another keeper lends it' --lend "a=$work/a"
+expect 1 'another keeper lends it' "$keeper" --clear-failed a --lend "a=$work/a"
 kill -HUP "$keeper_pid"
 until_true 'a line about SIGHUP' grep -q 'SIGHUP: there is nothing to read again' "$work/keeper.log"
 identity=$(jq -r '.lends[0].identity' "$work/status")
@@ -86,3 +89,10 @@ start_keeper --lend "a=$work/a,ro"
 is ".lends[0].identity == \"$identity\" and .lends[0].read_only" "$work/status"
 end_keeper INT 0
 cannot 'and not 2097152' --lend "a=$work/a,size=2m"
+expect 0 '' "$keeper" --clear-failed a --lend "a=$work/a"
+grep -qx 'a: no failure of its medium is on record' "$work/out" || fail 'clears what is not there'
+sed -i 's/"failed": false/"failed": true/' "$work/a.identity"
+expect 0 '' "$keeper" --listen "$address" --lend "a=$work/a" --clear-failed a
+grep -qx 'a: the failure of its medium is cleared' "$work/out" || fail 'the failure is not cleared'
+grep -q '"failed": false' "$work/a.identity" || fail 'the record still has the failure'
+expect 1 'does not exist' "$keeper" --clear-failed a --lend "a=$work/none,size=4k"

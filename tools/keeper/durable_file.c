@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "durable_file.h"
@@ -56,6 +57,10 @@ durable_file_replace(const char *path, const char *text, mode_t mode, bool durab
 	int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return why_say(why, "opening %s: %m", fresh);
+	/* root clears a failure in the record of a keeper that runs as another user, and must not shut it out */
+	struct stat old;
+	if (lstat(path, &old) == 0 && S_ISREG(old.st_mode) && old.st_uid != geteuid())
+		(void)!fchown(fd, old.st_uid, old.st_gid);
 	bool good = write_all(fd, text) && (!durable || fsync(fd) == 0);
 	if (!good)
 		why_say(why, "writing %s: %m", fresh);

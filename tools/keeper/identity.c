@@ -79,6 +79,7 @@ identity_load(const char *path, const struct identity_file *file, struct identit
 {
 	const char *id_string, *writer_string;
 	json_int_t version, inode, born_s, born_ns;
+	int failed = false; /* records that were written before there was this member lack it */
 	json_error_t error;
 	struct identity found = { 0 };
 
@@ -92,9 +93,9 @@ identity_load(const char *path, const struct identity_file *file, struct identit
 	json_t *root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
 	fclose(stream);
 	bool good = root &&
-		json_unpack_ex(root, &error, 0, "{s:I, s:s, s:s, s:I, s:I, s:I}", "version", &version,
+		json_unpack_ex(root, &error, 0, "{s:I, s:s, s:s, s:I, s:I, s:I, s?b}", "version", &version,
 			"identity", &id_string, "last_writer", &writer_string, "inode", &inode, "born_s",
-			&born_s, "born_ns", &born_ns) == 0;
+			&born_s, "born_ns", &born_ns, "failed", &failed) == 0;
 	if (!good)
 		why_say(why, "%s is no record of an identity: %s", path, error.text);
 	else if (version != FORMAT_VERSION || !id_parse(id_string, found.id) ||
@@ -105,6 +106,7 @@ identity_load(const char *path, const struct identity_file *file, struct identit
 		return IDENTITY_UNREADABLE;
 
 	found.file = *file;
+	found.failed = failed;
 	if ((uint64_t)inode != file->inode || born_s != file->born_s || born_ns != (json_int_t)file->born_ns)
 		return IDENTITY_OF_ANOTHER_FILE;
 	*identity = found;
@@ -118,9 +120,10 @@ identity_store(const char *path, const struct identity *identity, char why[stati
 
 	identity_text(identity->id, id);
 	snprintf(writer, sizeof(writer), "%016" PRIx64, identity->last_writer);
-	json_t *root = json_pack("{s:I, s:s, s:s, s:I, s:I, s:I}", "version", (json_int_t)FORMAT_VERSION,
+	json_t *root = json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:b}", "version", (json_int_t)FORMAT_VERSION,
 		"identity", id, "last_writer", writer, "inode", (json_int_t)identity->file.inode, "born_s",
-		(json_int_t)identity->file.born_s, "born_ns", (json_int_t)identity->file.born_ns);
+		(json_int_t)identity->file.born_s, "born_ns", (json_int_t)identity->file.born_ns, "failed",
+		(int)identity->failed);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	/* with the number of the last writer, others could resume in its place */
 	bool good = text ? durable_file_replace(path, text, 0600, true, why) : why_say(why, "out of memory");

@@ -5,9 +5,9 @@
  * identity.h -- what tells memory that a client knows from other memory of the same name
  *
  * The identity is a random number that belongs to the content. It is kept in a small file beside the memory,
- * together with the client that had the memory for writing last. The record also names the inode and the time
- * of birth of the memory's file. If another file has taken its place, the record is not about that file, and
- * the memory gets a new identity.
+ * together with the client that had the memory for writing last, and with a failure of the medium. The record
+ * also names the inode and the time of birth of the memory's file. If another file has taken its place, the
+ * record is not about that file, and the memory gets a new identity.
  */
 
 #ifndef KEEPER_IDENTITY_H
@@ -31,6 +31,7 @@ struct identity_file {
 struct identity {
 	uint8_t id[KEEPER_IDENTITY_SIZE];
 	uint64_t last_writer; /* 0: none */
+	bool failed;          /* the medium has failed, and the operator has not cleared that */
 	struct identity_file file;
 };
 

@@ -25,6 +25,8 @@
 /* the status is written at most this often; and this often while there are clients, whose work it counts */
 #define STATUS_PAUSE_MS 1000
 #define STATUS_PERIOD_MS 10000
+/* a medium that fails while a client goes on is noticed after this time at most */
+#define LOOK_MS 200
 
 /* the source of an event: the upper half of epoll's data; the lower one is the place of a client */
 enum { ON_SIGNAL, ON_REQUEST, ON_CLIENT };
@@ -165,11 +167,32 @@ write_status(struct keeper *k)
 	k->changed = false;
 }
 
+/* when to look at the media; INT64_MAX: no client can write */
+static int64_t
+look_due_ms(const struct keeper *k)
+{
+	for (int i = 0; i < k->options->lend_count; i++)
+		if (k->lends[i].holder || k->lends[i].memory.unrecorded)
+			return k->look_ms;
+	return INT64_MAX;
+}
+
+static void
+look_at_media(struct keeper *k)
+{
+	if (now_ms() < look_due_ms(k))
+		return;
+	lending_look_at_media(k);
+	k->look_ms = now_ms() + LOOK_MS;
+}
+
 static int
 time_to_next(const struct keeper *k)
 {
 	int64_t next = status_due_ms(k);
 
+	if (look_due_ms(k) < next)
+		next = look_due_ms(k);
 	if (k->listen_again_ms && k->listen_again_ms < next)
 		next = k->listen_again_ms;
 	if (next == INT64_MAX)
@@ -204,6 +227,7 @@ serve(struct keeper *k)
 			}
 		}
 		listen_again(k);
+		look_at_media(k);
 		write_status(k);
 	}
 }
@@ -273,6 +297,10 @@ open_lend(struct keeper *k, const struct lend_option *option, struct lend *lend,
 			: lend->memory.renewed ? "without a record of its identity, so it gets a new one"
 					       : "as it was",
 		id);
+	if (lend->memory.identity.failed)
+		log_line(
+			"%s: its medium has failed earlier, so it is lent for reading only; --clear-failed ends that",
+			lend->name);
 	return true;
 }
 
@@ -315,6 +343,8 @@ stop(struct keeper *k)
 		if (!lend->read_only && !memory_flush(&lend->memory, why)) {
 			log_line("%s: NOT durable: %s", lend->name, why);
 			good = false;
+			if (!memory_record_failure(&lend->memory, why))
+				log_line("%s: the failure cannot be recorded: %s", lend->name, why);
 		}
 		memory_close(&lend->memory);
 	}

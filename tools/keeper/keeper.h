@@ -56,6 +56,8 @@ struct keeper {
 	int64_t listen_again_ms; /* when to try to listen again; 0: listening, or not meant to */
 	int epoll_fd;
 	int signal_fd;
+	int64_t look_ms;   /* when to look at the media again */
+	uint64_t failures; /* operations of clients that had failed at the last look */
 	bool changed;      /* since the status was written */
 	int64_t status_ms; /* when it was written */
 };
@@ -76,6 +78,12 @@ void lending_end(struct keeper *k, struct client *client, const char *because);
 
 /* finds out whether the memory can be registered, and made durable if it is not volatile */
 bool lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX]);
+
+/* finds out whether the medium of the memory has failed, and records that */
+void lending_look_at_medium(struct keeper *k, struct lend *lend);
+
+/* the same for all memory, if an operation has failed meanwhile; what could not be recorded is recorded */
+void lending_look_at_media(struct keeper *k);
 
 /* --- keeper.c --- */
 

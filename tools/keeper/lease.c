@@ -19,6 +19,9 @@ lease_decide(const struct lease *lease, const struct keeper_request *request, en
 		return LEASE_GRANT;
 	if (!lease->writable)
 		return refuse(KEEPER_REFUSED_READ_ONLY, reason);
+	/* a later flush may succeed although its data is not on the medium; reading is for rescue */
+	if (lease->failed)
+		return refuse(KEEPER_REFUSED_MEDIUM, reason);
 	if (request->want & KEEPER_WANT_RESUME) {
 		if (lease->last_writer == 0)
 			return refuse(KEEPER_REFUSED_REPLACED, reason);

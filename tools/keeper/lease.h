@@ -17,6 +17,7 @@
 
 struct lease {
 	bool writable;        /* the memory may be lent for writing */
+	bool failed;          /* its medium has failed */
 	bool held;            /* a client has it for writing */
 	uint64_t last_writer; /* the client that has or had it; 0: none yet */
 };

@@ -86,6 +86,66 @@ lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX])
 			"dram: lends memory that is not meant to be");
 }
 
+/* --- the medium --- */
+
+static bool
+registers_a_page(struct keeper *k, const struct lend *lend, int usage)
+{
+	struct rpma_mr_local *mr = NULL;
+
+	if (rpma_mr_reg(k->peer, lend->memory.ptr, MEMORY_ALIGNMENT, usage, &mr))
+		return false;
+	(void)rpma_mr_dereg(&mr);
+	return true;
+}
+
+/*
+ * The software device keeps in mind that writing a file back has failed. It then refuses memory of the file for
+ * persistence, and for nothing else. A process that lacks memory or descriptors may fail once, but hardly so.
+ */
+static bool
+has_failed(struct keeper *k, const struct lend *lend)
+{
+	const int durable = RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+	const int visible = RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+
+	return !registers_a_page(k, lend, durable) && registers_a_page(k, lend, visible) &&
+		!registers_a_page(k, lend, durable);
+}
+
+void
+lending_look_at_medium(struct keeper *k, struct lend *lend)
+{
+	const bool known = lend->memory.identity.failed;
+	char why[WHY_MAX];
+
+	if (!known && (lend->read_only || lend->memory.persistence != KEEPER_PAGES || !has_failed(k, lend)))
+		return;
+	if (known && !lend->memory.unrecorded)
+		return;
+	if (!known)
+		log_line("%s: its medium has failed: it is lent for reading only from now on", lend->name);
+	if (!memory_record_failure(&lend->memory, why) && !known)
+		log_line(
+			"%s: the failure cannot be recorded, and would be forgotten when the keeper ends: %s",
+			lend->name, why);
+	k->changed = true;
+}
+
+void
+lending_look_at_media(struct keeper *k)
+{
+	struct rpma_peer_stats stats = { .size = sizeof(stats) };
+
+	if (rpma_peer_get_stats(k->peer, &stats))
+		stats.refused_failed = 0;
+	const bool failures = stats.refused_failed != k->failures;
+	k->failures = stats.refused_failed;
+	for (int i = 0; i < k->options->lend_count; i++)
+		if (failures || k->lends[i].memory.unrecorded)
+			lending_look_at_medium(k, &k->lends[i]);
+}
+
 /* --- refusing --- */
 
 static void
@@ -130,6 +190,8 @@ refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const st
 {
 	const char *sentence = sentence_of(reason);
 
+	if (lend && lend->memory.identity.failed && reason == KEEPER_REFUSED_MEDIUM)
+		sentence = "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
 	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
 		sentence);
 	reject(req, reason, sentence);
@@ -200,12 +262,23 @@ accept_client(struct keeper *k, struct rpma_conn_req **req, struct client *clien
 	return why_say(why, "its connection cannot be watched");
 }
 
+static struct lease
+lease_of(const struct lend *lend)
+{
+	return (struct lease){
+		.writable = !lend->read_only,
+		.failed = lend->memory.identity.failed,
+		.held = lend->holder,
+		.last_writer = lend->memory.identity.last_writer,
+	};
+}
+
 /* grants what lease_decide has allowed */
 static void
 grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const struct keeper_request *request)
 {
 	const bool for_writing = request->want & KEEPER_WANT_WRITE;
-	const struct lease lease = { !lend->read_only, lend->holder, lend->memory.identity.last_writer };
+	const struct lease lease = lease_of(lend);
 	struct rpma_mr_local *mr = NULL;
 	struct keeper_reply reply = { 0 };
 	char why[WHY_MAX];
@@ -237,6 +310,12 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 	if (replaces) {
 		lend->revoked++;
 		lending_end(k, lend->holder, "its access is revoked for the next client");
+		/* its last flush may have shown it */
+		if (lend->memory.identity.failed) {
+			(void)rpma_mr_dereg(&mr);
+			refuse(k, req, lend, request, KEEPER_REFUSED_MEDIUM);
+			return;
+		}
 	}
 
 	fill_reply(k, lend, for_writing, &reply);
@@ -280,8 +359,15 @@ handle_request(struct keeper *k, struct rpma_conn_req **req)
 	/* if the holder has just gone, its place is free */
 	if (lend->holder)
 		lending_client_event(k, lend->holder);
-	const struct lease lease = { !lend->read_only, lend->holder, lend->memory.identity.last_writer };
-	if (lease_decide(&lease, &request, &reason) == LEASE_REFUSE)
+	struct lease lease = lease_of(lend);
+	enum lease_verdict verdict = lease_decide(&lease, &request, &reason);
+	if (verdict != LEASE_REFUSE && (request.want & KEEPER_WANT_WRITE)) {
+		/* on record before anyone gets the memory or an answer */
+		lending_look_at_medium(k, lend);
+		lease = lease_of(lend);
+		verdict = lease_decide(&lease, &request, &reason);
+	}
+	if (verdict == LEASE_REFUSE)
 		refuse(k, req, lend, &request, reason);
 	else
 		grant(k, req, lend, &request);
@@ -317,7 +403,8 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 	/* after this the keys are void, and no write or flush of the client is still running */
 	if (rpma_mr_dereg(&client->mr))
 		log_line("%s: deregistering: %s", lend->name, rpma_errormsg());
-	if (client->writes)
+	const bool wrote = client->writes;
+	if (wrote)
 		lend->holder = NULL;
 	else
 		lend->readers--;
@@ -325,6 +412,9 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 	*client = (struct client){ .conn = NULL };
 	k->client_count--;
 	k->changed = true;
+	/* a flush that failed may be why it has ended */
+	if (wrote)
+		lending_look_at_medium(k, lend);
 }
 
 void

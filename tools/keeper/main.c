@@ -24,6 +24,22 @@ raise_descriptor_limit(void)
 	}
 }
 
+static int
+clear_failed(const struct lend_option *lend)
+{
+	char why[WHY_MAX];
+	bool was_failed;
+
+	if (!memory_clear_failure(&lend->source, &was_failed, why)) {
+		fprintf(stderr, "rpma-keeper: %s: %s\n", lend->name, why);
+		return EXIT_FAILURE;
+	}
+	printf("%s: %s\n", lend->name,
+		was_failed ? "the failure of its medium is cleared"
+			   : "no failure of its medium is on record");
+	return EXIT_SUCCESS;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -34,6 +50,8 @@ main(int argc, char *argv[])
 	if (!options_parse(&options, argc, argv, why)) {
 		fprintf(stderr, "rpma-keeper: %s\n", why);
 		status = EXIT_USAGE;
+	} else if (options.mode == MODE_CLEAR_FAILED) {
+		status = clear_failed(options.cleared);
 	} else if (options.mode == MODE_HELP) {
 		options_print_help();
 	} else if (options.mode == MODE_VERSION) {

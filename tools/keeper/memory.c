@@ -224,7 +224,34 @@ memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY
 	if (memory->identity_path && !identity_store(memory->identity_path, &with, why))
 		return false;
 	memory->identity = with;
+	memory->unrecorded = false;
 	return true;
+}
+
+bool
+memory_record_failure(struct memory *memory, char why[static WHY_MAX])
+{
+	memory->identity.failed = true;
+	memory->unrecorded =
+		memory->identity_path && !identity_store(memory->identity_path, &memory->identity, why);
+	return !memory->unrecorded;
+}
+
+bool
+memory_clear_failure(const struct memory_source *source, bool *was_failed, char why[static WHY_MAX])
+{
+	/* without a size no file is created; and the record is written, also if the memory is lent for reading only */
+	const struct memory_source existing = { .path = source->path,
+		.identity_path = source->identity_path };
+	struct memory memory;
+
+	if (!memory_open(&memory, &existing, why))
+		return false;
+	*was_failed = memory.identity.failed;
+	memory.identity.failed = false;
+	bool good = !*was_failed || identity_store(memory.identity_path, &memory.identity, why);
+	memory_close(&memory);
+	return good;
 }
 
 bool

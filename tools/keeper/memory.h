@@ -30,6 +30,7 @@ struct memory {
 	bool created; /* the file did not exist before */
 	bool renewed; /* the memory has a new identity although it existed before */
 	struct identity identity;
+	bool unrecorded; /* a failure of the medium is not on record yet */
 	/* for closing it and for recording the writer */
 	char *identity_path; /* NULL: the memory is anonymous */
 	int fd;
@@ -46,6 +47,18 @@ bool memory_open(struct memory *memory, const struct memory_source *source, char
 
 /* records the client that is about to get the memory for writing; it is on record when the call returns */
 bool memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
+
+/*
+ * Keeps in mind that the medium has failed, and records it; it is on record when the call returns. After false the
+ * caller tries again.
+ */
+bool memory_record_failure(struct memory *memory, char why[static WHY_MAX]);
+
+/*
+ * Takes a failure of the medium out of the record of memory that no keeper lends; *was_failed tells if there was one.
+ * The file or device must exist.
+ */
+bool memory_clear_failure(const struct memory_source *source, bool *was_failed, char why[static WHY_MAX]);
 
 /* makes all that was written durable; true at once for memory that is volatile */
 bool memory_flush(struct memory *memory, char why[static WHY_MAX]);

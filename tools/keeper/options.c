@@ -18,6 +18,7 @@ static const char help[] =
 	"\n"
 	"  rpma-keeper --listen ADDRESS[:PORT] --lend NAME=PATH[,size=SIZE][,ro][,identity=FILE] [--lend ...]\n"
 	"              [--clients N] [--status FILE] [--direct-write]\n"
+	"  rpma-keeper --clear-failed NAME --lend NAME=PATH[,...]\n"
 	"\n"
 	"  --listen ADDRESS[:PORT]  where clients connect to; an IPv6 address as [ADDRESS]:PORT; the port is\n"
 	"                           " KEEPER_PORT_DEFAULT " unless given\n"
@@ -30,6 +31,8 @@ static const char help[] =
 	"  --status FILE            writes what is lent to whom, as JSON, whenever it changes\n"
 	"  --direct-write           promises that RDMA writes reach persistent memory past the processor's caches;\n"
 	"                           for hardware without flush only\n"
+	"  --clear-failed NAME      takes the failure of the medium out of the record of this memory, and ends;\n"
+	"                           the other options may be those of the keeper\n"
 	"  --help, --version\n"
 	"\n"
 	"SIGHUP makes it read the files of TLS again; SIGTERM makes it stop lending, flush and end.\n"
@@ -161,6 +164,9 @@ parse_option(struct options *options, int letter, char why[static WHY_MAX])
 	case 'd':
 		options->direct_write = true;
 		return true;
+	case 'f':
+		options->clear_failed = optarg;
+		return true;
 	case 'h':
 		options->mode = MODE_HELP;
 		return true;
@@ -168,6 +174,21 @@ parse_option(struct options *options, int letter, char why[static WHY_MAX])
 		options->mode = MODE_VERSION;
 		return true;
 	}
+}
+
+/* the memory that --clear-failed names */
+static bool
+find_cleared(struct options *options, char why[static WHY_MAX])
+{
+	options->mode = MODE_CLEAR_FAILED;
+	for (int i = 0; i < options->lend_count; i++)
+		if (strcmp(options->lends[i].name, options->clear_failed) == 0) {
+			options->cleared = &options->lends[i];
+			return options->cleared->source.path
+				? true
+				: why_say(why, "--clear-failed: dram: has no record");
+		}
+	return why_say(why, "--clear-failed: no --lend has the name %s", options->clear_failed);
 }
 
 bool
@@ -179,6 +200,7 @@ options_parse(struct options *options, int argc, char *argv[], char why[static W
 		{ "clients", required_argument, NULL, 'c' },
 		{ "status", required_argument, NULL, 's' },
 		{ "direct-write", no_argument, NULL, 'd' },
+		{ "clear-failed", required_argument, NULL, 'f' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
@@ -199,6 +221,8 @@ options_parse(struct options *options, int argc, char *argv[], char why[static W
 		return true;
 	if (optind < argc)
 		return why_say(why, "%s is one argument too many; see --help", argv[optind]);
+	if (options->clear_failed)
+		return find_cleared(options, why);
 	if (options->addr == NULL)
 		return why_say(why, "--listen is missing; see --help");
 	return options->lend_count ? true : why_say(why, "--lend is missing; see --help");

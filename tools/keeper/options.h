@@ -18,7 +18,7 @@ struct lend_option {
 };
 
 struct options {
-	enum { MODE_SERVE, MODE_HELP, MODE_VERSION } mode;
+	enum { MODE_SERVE, MODE_CLEAR_FAILED, MODE_HELP, MODE_VERSION } mode;
 	char *addr;
 	const char *port;
 	struct lend_option lends[LENDS_MAX];
@@ -26,7 +26,9 @@ struct options {
 	int clients_max;
 	const char *status_path; /* NULL: none */
 	bool direct_write;
-	char *strings[LENDS_MAX + 1]; /* what the others point into */
+	const char *clear_failed;          /* the name given; NULL: not given */
+	const struct lend_option *cleared; /* with MODE_CLEAR_FAILED: the memory of that name */
+	char *strings[LENDS_MAX + 1];      /* what the others point into */
 	int string_count;
 };
 
