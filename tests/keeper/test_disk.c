@@ -378,6 +378,17 @@ connections_break_under_load(void **state)
 	assert_true(atomic_load(&said_count) > 10);
 }
 
+/* kill() may return before all threads have stopped */
+static void
+stops_keeper(void)
+{
+	int status;
+
+	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
+	assert_true(WIFSTOPPED(status));
+}
+
 /* a keeper that hangs: a request fails after the timeout; afterwards all goes on, and nothing is lost */
 static void
 stopped_keeper(void **state)
@@ -388,11 +399,7 @@ stopped_keeper(void **state)
 	starts();
 	writes(seed, 0, SIZE, true);
 	writes(seed + 1, 0, BLOCK, false);
-	/* kill() may return before all threads have stopped */
-	int status;
-	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
-	assert_true(WIFSTOPPED(status));
+	stops_keeper();
 	const int64_t begin = now_ms();
 	assert_false(disk_read(disk, buf, BLOCK, 0));
 	assert_true(now_ms() - begin >= SHORT_TIMEOUT_MS);
@@ -754,6 +761,61 @@ one_writer(void **state)
 	refuses(&reading, "");
 }
 
+static struct rpma_peer *
+new_peer(void)
+{
+	struct ibv_context *context;
+	struct rpma_peer *peer = NULL;
+
+	assert_int_equal(rpma_utils_get_ibv_context(KEEPER_ADDRESS, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context),
+		0);
+	assert_int_equal(rpma_peer_new(context, &peer), 0);
+	return peer;
+}
+
+/* sends a request */
+static void
+asks(struct rpma_peer *peer, uint8_t want, uint64_t client, struct rpma_conn **conn)
+{
+	const struct keeper_request request = { .want = want, .client = client, .name = KEEPER_NAME };
+	uint8_t bytes[KEEPER_REQUEST_MAX];
+	const struct rpma_conn_private_data pdata = { bytes,
+		(uint8_t)keeper_request_encode(&request, bytes) };
+	struct rpma_conn_req *req = NULL;
+
+	assert_int_equal(rpma_conn_req_new(peer, KEEPER_ADDRESS, keeper.port, NULL, &req), 0);
+	assert_int_equal(rpma_conn_req_connect(&req, &pdata, conn), 0);
+}
+
+/* a client that asks for a takeover, and is gone before the keeper answers, takes nothing */
+static void
+takeover_by_a_client_that_has_gone(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = new_peer();
+	starts();
+	for (uint64_t round = 1; round <= 10 * rounds; round++) {
+		struct rpma_conn *conns[3];
+		writes(seed + round, 0, SIZE, round % 2);
+		stops_keeper();
+		/* the last of them displaces one that has gone as well */
+		for (size_t i = 0; i < 3; i++)
+			asks(peer, KEEPER_WANT_WRITE | KEEPER_WANT_TAKEOVER, 100 * round + i, &conns[i]);
+		(void)usleep(20000); /* so that the requests have left */
+		for (size_t i = 0; i < 3; i++)
+			assert_int_equal(rpma_conn_delete(&conns[i]), 0);
+		assert_int_equal(kill(keeper.pid, SIGCONT), 0);
+		await_line("may resume");
+		has(seed + round, 0, SIZE);
+		writes(seed, 0, BLOCK, true);
+	}
+	/* the record too names the disk's client again */
+	(void)keeper_process_end(&keeper, SIGKILL);
+	keeper_process_start(&keeper);
+	has(seed, 0, BLOCK);
+	assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
 struct contender {
 	pthread_t thread;
 	struct disk_config config;
@@ -870,6 +932,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(failed_medium_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(written_during_a_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_writer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(takeover_by_a_client_that_has_gone, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(takeover_under_load, set_up, tear_down),
 	};

@@ -18,8 +18,11 @@
 #include "log.h"
 #include "notify.h"
 
-/* a client that is not established after this time has died */
-#define CONNECT_TIMEOUT_MS 5000
+/*
+ * A client that is not established after this time has died. The software device gives up after 5 s, and then it is certain
+ * that the client has never had the memory; so this is longer.
+ */
+#define CONNECT_TIMEOUT_MS 8000
 /* pause after listening, or taking a request, has failed */
 #define PAUSE_MS 1000
 /* the status is written at most this often; and this often while there are clients, whose work it counts */

@@ -36,6 +36,7 @@ struct client {
 	struct rpma_mr_local *mr;
 	struct lend *lend;
 	uint64_t id;
+	uint64_t displaced; /* the writer before, while this one is not established; 0: none */
 	bool writes;
 	bool established;
 	time_t since;

@@ -8,6 +8,9 @@
  * holder last. It stays known after the holder has left, also over restarts of the keeper: a client that
  * resumes writes again what it had not flushed, and that must not overwrite what another client has written
  * since.
+ *
+ * A client may be gone before its request is answered, for example because revoking the access of the holder took
+ * long. Then it has never had the memory, and the writer before it gets its right back.
  */
 
 #ifndef KEEPER_LEASE_H
@@ -19,6 +22,7 @@ struct lease {
 	bool writable;        /* the memory may be lent for writing */
 	bool failed;          /* its medium has failed */
 	bool held;            /* a client has it for writing */
+	bool settled;         /* the holder is established, or was the last writer before */
 	uint64_t last_writer; /* the client that has or had it; 0: none yet */
 };
 

@@ -6,7 +6,8 @@
  *
  * The order in which a request is granted matters. All that can fail comes first, while an earlier holder
  * still has its access: the new registration, and the record of the new writer. Then the holder's access is
- * revoked. Only then does the new client get its descriptor.
+ * revoked. Only then does the new client get its descriptor. It may be gone by then; so the record names the
+ * writer before it again if it is never established.
  */
 
 #include <assert.h>
@@ -50,19 +51,25 @@ register_memory(struct keeper *k, struct lend *lend, bool for_writing, struct rp
 	return true;
 }
 
+static bool
+is_soft(const struct keeper *k)
+{
+	uint32_t caps = 0;
+
+	return rpma_peer_get_caps(k->peer, &caps) == 0 && (caps & RPMA_CAP_SOFT);
+}
+
 /* false if a flush to persistence was asked for, and the registered memory does not offer it */
 static bool
 is_durable_as_promised(const struct keeper *k, const struct lend *lend, const struct keeper_reply *reply)
 {
 	struct rpma_mr_remote *mr = NULL;
-	uint32_t caps = 0;
 	int types = 0;
 
 	if (is_volatile(lend))
 		return true;
 	/* only the software device writes pages of a file to its disk; a flush of others ends in the memory */
-	if (lend->memory.persistence == KEEPER_PAGES &&
-		(rpma_peer_get_caps(k->peer, &caps) || !(caps & RPMA_CAP_SOFT)))
+	if (lend->memory.persistence == KEEPER_PAGES && !is_soft(k))
 		return false;
 	if (rpma_mr_remote_from_descriptor(reply->descriptor, reply->descriptor_size, &mr) == 0)
 		(void)rpma_mr_remote_get_flush_type(mr, &types);
@@ -192,6 +199,8 @@ refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const st
 
 	if (lend && lend->memory.identity.failed && reason == KEEPER_REFUSED_MEDIUM)
 		sentence = "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
+	if (reason == KEEPER_REFUSED_BUSY && lend->holder->displaced)
+		sentence = "another client is just getting the memory for writing; try again";
 	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
 		sentence);
 	reject(req, reason, sentence);
@@ -233,6 +242,20 @@ fill_reply(const struct keeper *k, const struct lend *lend, bool for_writing, st
 	memcpy(reply->identity, lend->memory.identity.id, KEEPER_IDENTITY_SIZE);
 }
 
+/* the client is gone, and has never had the memory */
+static void
+give_back(struct lend *lend, uint64_t displaced)
+{
+	char why[WHY_MAX];
+
+	if (displaced == 0)
+		return;
+	if (memory_record_writer(&lend->memory, displaced, why))
+		log_line("%s: client %08" PRIx32 " may resume", lend->name, ID_SHOWN(displaced));
+	else
+		log_line("%s: the writer before cannot be recorded again: %s", lend->name, why);
+}
+
 /* accepts the connection of a client, which then has the registration *mr; *mr is NULL in either case */
 static bool
 accept_client(struct keeper *k, struct rpma_conn_req **req, struct client *client, struct rpma_mr_local **mr,
@@ -243,6 +266,7 @@ accept_client(struct keeper *k, struct rpma_conn_req **req, struct client *clien
 
 	if (rpma_conn_req_connect(req, &pdata, &client->conn)) {
 		(void)rpma_mr_dereg(mr);
+		give_back(client->lend, client->displaced);
 		return why_rpma(why, "accepting the connection");
 	}
 	client->mr = *mr;
@@ -269,6 +293,7 @@ lease_of(const struct lend *lend)
 		.writable = !lend->read_only,
 		.failed = lend->memory.identity.failed,
 		.held = lend->holder,
+		.settled = lend->holder && lend->holder->displaced == 0,
 		.last_writer = lend->memory.identity.last_writer,
 	};
 }
@@ -300,8 +325,8 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 		refuse(k, req, lend, request, KEEPER_REFUSED_MEDIUM);
 		return;
 	}
-	if (lease_changes_writer(&lease, request) &&
-		!memory_record_writer(&lend->memory, request->client, why)) {
+	const bool changes_writer = lease_changes_writer(&lease, request);
+	if (changes_writer && !memory_record_writer(&lend->memory, request->client, why)) {
 		(void)rpma_mr_dereg(&mr);
 		log_line("%s: the new writer cannot be recorded: %s", lend->name, why);
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
@@ -319,7 +344,10 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 	}
 
 	fill_reply(k, lend, for_writing, &reply);
-	*place = (struct client){ .lend = lend, .id = request->client, .writes = for_writing };
+	*place = (struct client){ .lend = lend,
+		.id = request->client,
+		.displaced = changes_writer ? lease.last_writer : 0,
+		.writes = for_writing };
 	if (accept_client(k, req, place, &mr, &reply, why))
 		log_line("%s: lent to client %08" PRIx32 " for %s", lend->name, ID_SHOWN(request->client),
 			for_writing ? "writing" : "reading");
@@ -428,10 +456,19 @@ lending_client_event(struct keeper *k, struct client *client)
 		if (ret == RPMA_E_NO_EVENT)
 			return;
 		if (ret || event != RPMA_CONN_ESTABLISHED) {
+			struct lend *lend = client->lend;
+			/*
+			 * The software device tells that it is established before it serves its operations. Over hardware,
+			 * writes may arrive before that, and after a timeout the connection may still be made.
+			 */
+			const bool had_nothing = ret == 0 && event == RPMA_CONN_LOST && is_soft(k);
+			const uint64_t displaced = had_nothing ? client->displaced : 0;
 			lending_end(k, client, ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
+			give_back(lend, displaced);
 			return;
 		}
 		client->established = true;
+		client->displaced = 0;
 		k->changed = true;
 	}
 }
