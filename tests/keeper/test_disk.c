@@ -32,6 +32,7 @@
 #include "disk_internal.h"
 #include "keeper_process.h"
 #include "pattern.h"
+#include "wait.h"
 
 #define SIZE ((size_t)4 << 20)
 #define BLOCK 4096
@@ -816,6 +817,41 @@ takeover_by_a_client_that_has_gone(void **state)
 	assert_int_equal(rpma_peer_delete(&peer), 0);
 }
 
+/* readers that have all places do not keep the writer out that comes back */
+static void
+readers_take_all_places(void **state)
+{
+	(void)state;
+	struct rpma_peer *peer = new_peer();
+	struct rpma_conn *conns[3] = { NULL };
+	enum rpma_conn_event event;
+	keeper.clients = "3";
+	starts();
+	writes(seed, 0, SIZE, true);
+	writes(seed + 1, 0, BLOCK, false);
+	/* under its lock, the writer does not connect again before the readers are there */
+	pthread_mutex_lock(&disk->lock);
+	(void)keeper_process_end(&keeper, SIGKILL);
+	keeper_process_start(&keeper);
+	for (size_t i = 0; i < 3; i++) {
+		asks(peer, 0, 1 + i, &conns[i]);
+		assert_int_equal(wait_event(conns[i], &event, WAIT_MS), 0);
+		assert_int_equal(event, RPMA_CONN_ESTABLISHED);
+	}
+	pthread_mutex_unlock(&disk->lock);
+	has(seed + 1, 0, BLOCK);
+	has(seed, BLOCK, SIZE - BLOCK);
+	/* nobody else comes in */
+	struct rpma_conn *next = NULL;
+	asks(peer, 0, 4, &next);
+	assert_int_equal(wait_event(next, &event, WAIT_MS), 0);
+	assert_int_equal(event, RPMA_CONN_REJECTED);
+	assert_int_equal(rpma_conn_delete(&next), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(rpma_conn_delete(&conns[i]), 0);
+	assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
 struct contender {
 	pthread_t thread;
 	struct disk_config config;
@@ -933,6 +969,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(written_during_a_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_writer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(takeover_by_a_client_that_has_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(readers_take_all_places, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(takeover_under_load, set_up, tear_down),
 	};

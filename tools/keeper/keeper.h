@@ -42,8 +42,11 @@ struct client {
 	time_t since;
 };
 
-/* one place more than clients, for a client that takes over from another */
-#define KEEPER_PLACES(options) ((options)->clients_max + 1)
+/*
+ * Places beyond the limit of clients: one for each name, which readers cannot take from its holder while that one connects
+ * again; and one for a client that takes over from another.
+ */
+#define KEEPER_PLACES(options) ((options)->clients_max + (options)->lend_count + 1)
 
 struct keeper {
 	const struct options *options;

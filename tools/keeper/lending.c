@@ -308,10 +308,12 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 	struct keeper_reply reply = { 0 };
 	char why[WHY_MAX];
 
-	/* a holder that loses its access makes room, and until then there is one place more than clients */
+	/* a holder that loses its access makes room, and one that resumes has a place that is kept for it */
 	const bool replaces = for_writing && lend->holder;
+	const bool has_room =
+		replaces || (request->want & KEEPER_WANT_RESUME) || k->client_count < k->options->clients_max;
 	struct client *place = free_place(k);
-	if (place == NULL || (k->client_count >= k->options->clients_max && !replaces)) {
+	if (place == NULL || !has_room) {
 		refuse(k, req, lend, request, KEEPER_REFUSED_FULL);
 		return;
 	}
