@@ -841,7 +841,7 @@ readers_take_all_places(void **state)
 	pthread_mutex_unlock(&disk->lock);
 	has(seed + 1, 0, BLOCK);
 	has(seed, BLOCK, SIZE - BLOCK);
-	/* nobody else comes in */
+	/* no further client comes in */
 	struct rpma_conn *next = NULL;
 	asks(peer, 0, 4, &next);
 	assert_int_equal(wait_event(next, &event, WAIT_MS), 0);

@@ -340,7 +340,7 @@ stop(struct keeper *k)
 	(void)rpma_ep_shutdown(&k->ep);
 	for (int i = 0; k->clients && i < KEEPER_PLACES(k->options); i++)
 		if (k->clients[i].conn)
-			lending_end(k, &k->clients[i], "the keeper stops");
+			(void)lending_end(k, &k->clients[i], "the keeper stops");
 	for (int i = 0; k->lends && i < k->options->lend_count; i++) {
 		struct lend *lend = &k->lends[i];
 		if (!lend->read_only && !memory_flush(&lend->memory, why)) {

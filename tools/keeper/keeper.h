@@ -26,6 +26,7 @@ struct lend {
 	bool read_only;
 	struct memory memory;
 	struct client *holder; /* the client that has it for writing; NULL: none */
+	bool unrevoked;        /* the access of an earlier holder could not be revoked */
 	int readers;
 	uint64_t granted, refused,
 		revoked; /* requests; revoked: how often a holder lost its access to another client */
@@ -43,8 +44,8 @@ struct client {
 };
 
 /*
- * Places beyond the limit of clients: one for each name, which readers cannot take from its holder while that one connects
- * again; and one for a client that takes over from another.
+ * Places beyond the limit of clients: one for each name, which readers cannot take from its holder while that
+ * one connects again; and one for a client that takes over from another.
  */
 #define KEEPER_PLACES(options) ((options)->clients_max + (options)->lend_count + 1)
 
@@ -77,8 +78,11 @@ bool lending_next_request(struct keeper *k);
 /* takes the events of a client's connection, and ends the client if it is gone */
 void lending_client_event(struct keeper *k, struct client *client);
 
-/* ends the client's access; when it returns, what the client has sent can no longer change the memory */
-void lending_end(struct keeper *k, struct client *client, const char *because);
+/*
+ * Ends the client. After true, what it has sent can no longer change the memory. False: that is not certain,
+ * and no client gets the memory for writing from then on.
+ */
+bool lending_end(struct keeper *k, struct client *client, const char *because);
 
 /* finds out whether the memory can be registered, and made durable if it is not volatile */
 bool lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX]);

@@ -22,6 +22,9 @@ lease_decide(const struct lease *lease, const struct keeper_request *request, en
 	/* a later flush may succeed although its data is not on the medium; reading is for rescue */
 	if (lease->failed)
 		return refuse(KEEPER_REFUSED_MEDIUM, reason);
+	/* the earlier holder may still change the memory, as long as this process lives */
+	if (lease->unrevoked)
+		return refuse(KEEPER_REFUSED_FAILURE, reason);
 	/* whether the writer before gets its right back is known in a moment */
 	if (lease->held && !lease->settled)
 		return refuse(KEEPER_REFUSED_BUSY, reason);

@@ -21,6 +21,7 @@
 struct lease {
 	bool writable;        /* the memory may be lent for writing */
 	bool failed;          /* its medium has failed */
+	bool unrevoked;       /* the access of an earlier holder could not be revoked */
 	bool held;            /* a client has it for writing */
 	bool settled;         /* the holder is established, or was the last writer before */
 	uint64_t last_writer; /* the client that has or had it; 0: none yet */

@@ -199,6 +199,9 @@ refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const st
 
 	if (lend && lend->memory.identity.failed && reason == KEEPER_REFUSED_MEDIUM)
 		sentence = "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
+	if (reason == KEEPER_REFUSED_FAILURE && lend->unrevoked)
+		sentence =
+			"the access of an earlier client could not be revoked: the keeper must be started again";
 	if (reason == KEEPER_REFUSED_BUSY && lend->holder->displaced)
 		sentence = "another client is just getting the memory for writing; try again";
 	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
@@ -282,7 +285,7 @@ accept_client(struct keeper *k, struct rpma_conn_req **req, struct client *clien
 	k->changed = true;
 	if (keeper_watch_client(k, client))
 		return true;
-	lending_end(k, client, "its connection cannot be watched");
+	(void)lending_end(k, client, "its connection cannot be watched");
 	return why_say(why, "its connection cannot be watched");
 }
 
@@ -292,10 +295,25 @@ lease_of(const struct lend *lend)
 	return (struct lease){
 		.writable = !lend->read_only,
 		.failed = lend->memory.identity.failed,
+		.unrevoked = lend->unrevoked,
 		.held = lend->holder,
 		.settled = lend->holder && lend->holder->displaced == 0,
 		.last_writer = lend->memory.identity.last_writer,
 	};
+}
+
+/* takes the memory from its holder for the next client; *reason is set with false only */
+static bool
+revoke_holder(struct keeper *k, struct lend *lend, enum keeper_reason *reason)
+{
+	const bool revoked = lending_end(k, lend->holder, "its access is revoked for the next client");
+
+	lend->revoked += revoked;
+	/* its last flush may have shown that the medium has failed */
+	if (revoked && !lend->memory.identity.failed)
+		return true;
+	*reason = revoked ? KEEPER_REFUSED_MEDIUM : KEEPER_REFUSED_FAILURE;
+	return false;
 }
 
 /* grants what lease_decide has allowed */
@@ -304,6 +322,7 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 {
 	const bool for_writing = request->want & KEEPER_WANT_WRITE;
 	const struct lease lease = lease_of(lend);
+	enum keeper_reason reason = KEEPER_REFUSED_FAILURE;
 	struct rpma_mr_local *mr = NULL;
 	struct keeper_reply reply = { 0 };
 	char why[WHY_MAX];
@@ -334,15 +353,12 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
 		return;
 	}
-	if (replaces) {
-		lend->revoked++;
-		lending_end(k, lend->holder, "its access is revoked for the next client");
-		/* its last flush may have shown it */
-		if (lend->memory.identity.failed) {
-			(void)rpma_mr_dereg(&mr);
-			refuse(k, req, lend, request, KEEPER_REFUSED_MEDIUM);
-			return;
-		}
+	if (replaces && !revoke_holder(k, lend, &reason)) {
+		(void)rpma_mr_dereg(&mr);
+		if (changes_writer)
+			give_back(lend, lease.last_writer);
+		refuse(k, req, lend, request, reason);
+		return;
 	}
 
 	fill_reply(k, lend, for_writing, &reply);
@@ -422,7 +438,7 @@ lending_next_request(struct keeper *k)
 
 /* --- ending --- */
 
-void
+bool
 lending_end(struct keeper *k, struct client *client, const char *because)
 {
 	struct lend *lend = client->lend;
@@ -431,7 +447,8 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 	if (rpma_conn_delete(&client->conn))
 		log_line("%s: deleting a connection: %s", lend->name, rpma_errormsg());
 	/* after this the keys are void, and no write or flush of the client is still running */
-	if (rpma_mr_dereg(&client->mr))
+	const bool revoked = rpma_mr_dereg(&client->mr) == 0;
+	if (!revoked)
 		log_line("%s: deregistering: %s", lend->name, rpma_errormsg());
 	const bool wrote = client->writes;
 	if (wrote)
@@ -445,6 +462,14 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 	/* a flush that failed may be why it has ended */
 	if (wrote)
 		lending_look_at_medium(k, lend);
+	if (wrote && !revoked) {
+		lend->unrevoked = true;
+		log_line(
+			"%s: the access of that client may not be revoked: no other client gets the memory for writing before "
+			"the keeper is started again",
+			lend->name);
+	}
+	return revoked;
 }
 
 void
@@ -465,7 +490,8 @@ lending_client_event(struct keeper *k, struct client *client)
 			 */
 			const bool had_nothing = ret == 0 && event == RPMA_CONN_LOST && is_soft(k);
 			const uint64_t displaced = had_nothing ? client->displaced : 0;
-			lending_end(k, client, ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
+			(void)lending_end(k, client,
+				ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
 			give_back(lend, displaced);
 			return;
 		}
