@@ -69,6 +69,24 @@ cannot 'does not exist' --lend "a=$work/none,ro"
 cannot 'neither a file nor a device DAX' --lend "a=$work"
 cannot 'a device DAX needs identity=' --lend a=/dev/zero
 cannot 'No such file' --lend "a=$work/none/none,size=4k"
+# a file for two purposes would be replaced by the other content
+head -c 8192 /dev/zero >"$work/one"
+head -c 8192 /dev/zero >"$work/two"
+ln -s one "$work/link"
+mkdir "$work/folder"
+same='have the same file for their identity'
+cannot "$same" --lend "a=$work/one,identity=$work/id" --lend "b=$work/two,identity=$work/id"
+cannot "$same" --lend "a=$work/one,identity=$work/id" --lend "b=$work/two,ro,identity=$work/folder/../id"
+cannot "$same" --lend "a=$work/one" --lend "b=$work/two,identity=$work/one.identity"
+memory='is the memory that is lent as'
+cannot "a $memory a" --lend "a=$work/one,identity=$work/one"
+cannot "a $memory a" --lend "a=$work/one,identity=$work/link"
+cannot "b $memory a" --lend "a=$work/one" --lend "b=$work/two,identity=$work/one"
+cannot "a $memory b" --lend "a=$work/one,identity=$work/two" --lend "b=$work/two"
+cannot "is a file of a" --lend "a=$work/one" --status "$work/one"
+cannot "is a file of a" --lend "a=$work/one" --status "$work/./one.identity"
+[[ $(cd "$work" && ls one two ./*id* 2>/dev/null) == $'one\ntwo' ]] || fail 'a refused keeper has written files'
+cmp "$work/one" "$work/two" || fail 'a refused keeper has changed a file'
 head -c 5000 /dev/zero >"$work/odd"
 cannot 'no multiple of' --lend "a=$work/odd"
 expect 1 '192.0.2.1' "$keeper" --listen 192.0.2.1 --lend a=dram:,size=4k

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "keeper.h"
 #include "log.h"
 #include "notify.h"
@@ -318,7 +319,7 @@ start(struct keeper *k, char why[static WHY_MAX])
 		return why_say(why, "out of memory");
 	for (int i = 0; i < options->lend_count; i++)
 		k->lends[i].memory.fd = -1;
-	if (!open_events(k, why) || !open_peer(k, why))
+	if (!files_are_separate(options, why) || !open_events(k, why) || !open_peer(k, why))
 		return false;
 	for (int i = 0; i < options->lend_count; i++)
 		if (!open_lend(k, &options->lends[i], &k->lends[i], why))
