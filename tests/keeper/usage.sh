@@ -57,6 +57,9 @@ in_manual rpma-keeper.1.md
 expect 0 '' "$keeper" --version
 grep -qE '^rpma-keeper [0-9.]+(-[a-z0-9]+)?$' "$work/out" || fail 'no version'
 
+# a large file must not be cut off while its blocks are allocated
+grep -qx 'TimeoutStartSec=infinity' "$here/../../tools/keeper/rpma-keeper@.service.in" || fail 'the unit limits the start'
+
 # what cannot be lent
 cannot()
 {
