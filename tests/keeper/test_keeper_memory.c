@@ -3,8 +3,10 @@
 
 /* test_keeper_memory.c -- files that are created, opened again, replaced, locked; and the identity that they have */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +25,23 @@ static char dir[] = "keeper-memory-XXXXXX";
 static char path[64], identity_path[96], fresh_path[96];
 static char why[WHY_MAX];
 
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+static bool no_names; /* the disk does not make names durable */
+
+int
+__wrap_fsync(int fd)
+{
+	struct stat st;
+
+	if (no_names && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = EIO;
+		return -1;
+	}
+	return __real_fsync(fd);
+}
+
 static int
 set_up(void **state)
 {
@@ -30,6 +49,7 @@ set_up(void **state)
 	(void)unlink(path);
 	(void)unlink(identity_path);
 	(void)unlink(fresh_path);
+	no_names = false;
 	return 0;
 }
 
@@ -231,6 +251,37 @@ failed_medium(void **state)
 	assert_false(memory_clear_failure(&source, &was_failed, why));
 }
 
+/* a record whose name may not be durable counts as not written, until it is written again */
+static void
+unsure_record(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	opens(&memory, &source);
+	assert_true(memory_record_writer(&memory, 5, why));
+	no_names = true;
+	assert_false(memory_record_writer(&memory, 6, why));
+	assert_non_null(strstr(why, "syncing the directory"));
+	assert_int_equal(memory.identity.last_writer, 5);
+	assert_true(memory.unrecorded);
+	assert_false(memory_record_again(&memory, why));
+	no_names = false;
+	assert_true(memory_record_again(&memory, why));
+	assert_false(memory.unrecorded);
+	memory_close(&memory);
+	opens(&memory, &source);
+	assert_int_equal(memory.identity.last_writer, 5);
+	memory_close(&memory);
+
+	/* neither does memory whose name or whose record may not be durable get lent */
+	assert_int_equal(unlink(identity_path), 0);
+	no_names = true;
+	refuses(&source, "syncing the directory");
+	assert_int_equal(unlink(path), 0);
+	refuses(&source, "syncing the directory");
+}
+
 static void
 locked(void **state)
 {
@@ -295,6 +346,7 @@ main(void)
 		cmocka_unit_test_setup(replaced, set_up),
 		cmocka_unit_test_setup(unreadable_identity, set_up),
 		cmocka_unit_test_setup(failed_medium, set_up),
+		cmocka_unit_test_setup(unsure_record, set_up),
 		cmocka_unit_test_setup(locked, set_up),
 		cmocka_unit_test(anonymous),
 		cmocka_unit_test(file_in_memory),

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_keeper_revocation.c -- an rpma-keeper that cannot take access back
+ * test_keeper_revocation.c -- an rpma-keeper that cannot take access back, or cannot record who gets it
  *
  *	test_keeper_revocation KEEPER	with a keeper whose calls the test lets fail (failing_calls.c)
  */
@@ -29,6 +29,7 @@
 #define BLOCK 4096
 #define TIMEOUT_MS 20000
 #define CASE_SECONDS 60
+#define RECORD_MAX 1024
 
 static const char *program;
 static struct keeper_process keeper;
@@ -51,18 +52,9 @@ refuses(const struct disk_config *config, const char *sentence)
 		fail_msg("does not say \"%s\" but \"%s\"", sentence, why);
 }
 
-/* no client gets memory for writing that an earlier holder may still write; the holder resumes at the next keeper */
-static void
-failing_revocation(void **state)
+static struct disk_config
+begin(const char *variable, char trigger[static 128])
 {
-	(void)state;
-	struct disk_facts facts;
-	struct disk *disk = NULL;
-	char why[WHY_MAX] = "", trigger[128];
-	uint8_t buf[BLOCK], read[BLOCK];
-	snprintf(trigger, sizeof(trigger), "%s", keeper_process_path(&keeper, "disk.old"));
-	assert_int_equal(setenv("TEST_DEREG_FAILS", trigger, 1), 0);
-	keeper_process_start(&keeper);
 	struct disk_config config = {
 		.host = KEEPER_ADDRESS,
 		.port = keeper.port,
@@ -71,16 +63,48 @@ failing_revocation(void **state)
 		.journal_size = DISK_JOURNAL_MIN,
 		.say = say,
 	};
-	if (!disk_probe(&config, &facts, why) || !disk_start(&config, &facts, &disk, why))
+
+	snprintf(trigger, 128, "%s", keeper_process_path(&keeper, "disk.old"));
+	assert_int_equal(setenv(variable, trigger, 1), 0);
+	keeper_process_start(&keeper);
+	return config;
+}
+
+static void
+opens(const struct disk_config *config, struct disk **disk)
+{
+	struct disk_facts facts;
+	char why[WHY_MAX] = "";
+
+	if (!disk_probe(config, &facts, why) || !disk_start(config, &facts, disk, why))
 		fail_msg("%s", why);
+}
+
+static void
+makes_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* no client gets memory for writing that an earlier holder may still write; the holder resumes at the next keeper */
+static void
+failing_revocation(void **state)
+{
+	(void)state;
+	struct disk *disk = NULL;
+	char trigger[128];
+	uint8_t buf[BLOCK], read[BLOCK];
+	const struct disk_config config = begin("TEST_DEREG_FAILS", trigger);
+	struct disk_config taking = config;
+	taking.takeover = true;
+	opens(&config, &disk);
 	pattern_fill(buf, BLOCK, 1, 0);
 	assert_true(disk_write(disk, buf, BLOCK, 0, true));
 
-	int fd = open(trigger, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	close(fd);
-	struct disk_config taking = config;
-	taking.takeover = true;
+	makes_file(trigger);
 	refuses(&taking, "could not be revoked");
 	assert_true(keeper_process_logged(&keeper, "may not be revoked"));
 	/* it stays so, also when the call would succeed again */
@@ -93,6 +117,52 @@ failing_revocation(void **state)
 	assert_true(disk_read(disk, read, BLOCK, 0));
 	assert_memory_equal(read, buf, BLOCK);
 	assert_true(disk_write(disk, buf, BLOCK, BLOCK, true));
+	disk_stop(&disk);
+}
+
+static void
+reads_record(char text[static RECORD_MAX])
+{
+	FILE *f = fopen(keeper_process_path(&keeper, "disk.identity"), "re");
+
+	assert_non_null(f);
+	text[fread(text, 1, RECORD_MAX - 1, f)] = '\0';
+	fclose(f);
+}
+
+/* a client that cannot be recorded gets nothing, and the holder goes on, also over the next start */
+static void
+failing_record(void **state)
+{
+	(void)state;
+	struct disk *disk = NULL;
+	char trigger[128], before[RECORD_MAX], now[RECORD_MAX];
+	uint8_t buf[BLOCK], read[BLOCK];
+	const struct disk_config config = begin("TEST_NAMES_FAIL", trigger);
+	struct disk_config taking = config;
+	taking.takeover = true;
+	opens(&config, &disk);
+	pattern_fill(buf, BLOCK, 1, 0);
+	assert_true(disk_write(disk, buf, BLOCK, 0, true));
+	reads_record(before);
+
+	makes_file(trigger);
+	refuses(&taking, "the keeper failed to lend the memory");
+	assert_true(keeper_process_logged(&keeper, "the new writer cannot be recorded"));
+	assert_true(disk_write(disk, buf, BLOCK, BLOCK, true));
+	assert_int_equal(unlink(trigger), 0);
+	/* the record may have named the other client meanwhile */
+	const int64_t end = now_ms() + TIMEOUT_MS;
+	do {
+		assert_true(now_ms() < end);
+		(void)usleep(1000);
+		reads_record(now);
+	} while (strcmp(now, before) != 0);
+
+	assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
+	keeper_process_start(&keeper);
+	assert_true(disk_read(disk, read, BLOCK, 0));
+	assert_memory_equal(read, buf, BLOCK);
 	disk_stop(&disk);
 }
 
@@ -110,6 +180,8 @@ tear_down(void **state)
 {
 	(void)state;
 	keeper_process_fini(&keeper);
+	unsetenv("TEST_DEREG_FAILS");
+	unsetenv("TEST_NAMES_FAIL");
 	deadline_stop();
 	return 0;
 }
@@ -119,6 +191,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(failing_revocation, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failing_record, set_up, tear_down),
 	};
 
 	if (argc != 2) {

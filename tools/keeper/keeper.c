@@ -347,8 +347,11 @@ stop(struct keeper *k)
 		if (!lend->read_only && !memory_flush(&lend->memory, why)) {
 			log_line("%s: NOT durable: %s", lend->name, why);
 			good = false;
-			if (!memory_record_failure(&lend->memory, why))
-				log_line("%s: the failure cannot be recorded: %s", lend->name, why);
+			(void)memory_record_failure(&lend->memory, why);
+		}
+		if (!memory_record_again(&lend->memory, why)) {
+			log_line("%s: its record cannot be written: %s", lend->name, why);
+			good = false;
 		}
 		memory_close(&lend->memory);
 	}

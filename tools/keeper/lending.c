@@ -123,16 +123,13 @@ has_failed(struct keeper *k, const struct lend *lend)
 void
 lending_look_at_medium(struct keeper *k, struct lend *lend)
 {
-	const bool known = lend->memory.identity.failed;
 	char why[WHY_MAX];
 
-	if (!known && (lend->read_only || lend->memory.persistence != KEEPER_PAGES || !has_failed(k, lend)))
+	if (lend->memory.identity.failed || lend->read_only || lend->memory.persistence != KEEPER_PAGES ||
+		!has_failed(k, lend))
 		return;
-	if (known && !lend->memory.unrecorded)
-		return;
-	if (!known)
-		log_line("%s: its medium has failed: it is lent for reading only from now on", lend->name);
-	if (!memory_record_failure(&lend->memory, why) && !known)
+	log_line("%s: its medium has failed: it is lent for reading only from now on", lend->name);
+	if (!memory_record_failure(&lend->memory, why))
 		log_line(
 			"%s: the failure cannot be recorded, and would be forgotten when the keeper ends: %s",
 			lend->name, why);
@@ -143,14 +140,17 @@ void
 lending_look_at_media(struct keeper *k)
 {
 	struct rpma_peer_stats stats = { .size = sizeof(stats) };
+	char why[WHY_MAX];
 
 	if (rpma_peer_get_stats(k->peer, &stats))
 		stats.refused_failed = 0;
 	const bool failures = stats.refused_failed != k->failures;
 	k->failures = stats.refused_failed;
-	for (int i = 0; i < k->options->lend_count; i++)
-		if (failures || k->lends[i].memory.unrecorded)
+	for (int i = 0; i < k->options->lend_count; i++) {
+		(void)memory_record_again(&k->lends[i].memory, why);
+		if (failures)
 			lending_look_at_medium(k, &k->lends[i]);
+	}
 }
 
 /* --- refusing --- */
@@ -347,7 +347,9 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 		return;
 	}
 	const bool changes_writer = lease_changes_writer(&lease, request);
-	if (changes_writer && !memory_record_writer(&lend->memory, request->client, why)) {
+	const bool recorded = changes_writer ? memory_record_writer(&lend->memory, request->client, why)
+					     : !for_writing || memory_record_again(&lend->memory, why);
+	if (!recorded) {
 		(void)rpma_mr_dereg(&mr);
 		log_line("%s: the new writer cannot be recorded: %s", lend->name, why);
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);

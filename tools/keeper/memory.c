@@ -215,16 +215,23 @@ memory_open(struct memory *memory, const struct memory_source *source, char why[
 	return good;
 }
 
+/* after a failure the record may be the earlier one or this one, and it must be written before anyone relies on it */
+static bool
+record(struct memory *memory, const struct identity *identity, char why[static WHY_MAX])
+{
+	memory->unrecorded = memory->identity_path && !identity_store(memory->identity_path, identity, why);
+	return !memory->unrecorded;
+}
+
 bool
 memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX])
 {
 	struct identity with = memory->identity;
 
 	with.last_writer = client;
-	if (memory->identity_path && !identity_store(memory->identity_path, &with, why))
+	if (!record(memory, &with, why))
 		return false;
 	memory->identity = with;
-	memory->unrecorded = false;
 	return true;
 }
 
@@ -232,9 +239,13 @@ bool
 memory_record_failure(struct memory *memory, char why[static WHY_MAX])
 {
 	memory->identity.failed = true;
-	memory->unrecorded =
-		memory->identity_path && !identity_store(memory->identity_path, &memory->identity, why);
-	return !memory->unrecorded;
+	return record(memory, &memory->identity, why);
+}
+
+bool
+memory_record_again(struct memory *memory, char why[static WHY_MAX])
+{
+	return !memory->unrecorded || record(memory, &memory->identity, why);
 }
 
 bool

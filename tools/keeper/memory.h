@@ -30,7 +30,7 @@ struct memory {
 	bool created; /* the file did not exist before */
 	bool renewed; /* the memory has a new identity although it existed before */
 	struct identity identity;
-	bool unrecorded; /* a failure of the medium is not on record yet */
+	bool unrecorded; /* the record may differ from identity, because it could not be written */
 	/* for closing it and for recording the writer */
 	char *identity_path; /* NULL: the memory is anonymous */
 	int fd;
@@ -45,14 +45,17 @@ struct memory {
  */
 bool memory_open(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX]);
 
-/* records the client that is about to get the memory for writing; it is on record when the call returns */
+/*
+ * Records the client that is about to get the memory for writing; it is on record when the call returns. After false the
+ * identity names the writer before, and the record may name either: memory_record_again before that one gets the memory.
+ */
 bool memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
 
-/*
- * Keeps in mind that the medium has failed, and records it; it is on record when the call returns. After false the
- * caller tries again.
- */
+/* keeps in mind that the medium has failed, and records it; after true it is on record */
 bool memory_record_failure(struct memory *memory, char why[static WHY_MAX]);
+
+/* writes the record if that has failed before; true if it is what the identity says */
+bool memory_record_again(struct memory *memory, char why[static WHY_MAX]);
 
 /*
  * Takes a failure of the medium out of the record of memory that no keeper lends; *was_failed tells if there was one.
