@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# tls.sh <rpma-keeper> <plugin> -- keeper and plugin over TLS, over IPv6; SIGHUP, after the files were replaced
+# tls.sh <rpma-keeper> <plugin> -- keeper and plugin over TLS, over IPv6; files that are replaced meanwhile
 
 cd "$(dirname "$0")"
 here=$PWD
@@ -37,7 +37,8 @@ copy_node()
 {
 	local file
 	for file in .pem .key -ca.pem; do
-		cp -p "$work/$1$file" "$work/keeper$file"
+		cp "$work/$1$file" "$work/keeper.new"
+		mv "$work/keeper.new" "$work/keeper$file"
 	done
 }
 
@@ -64,15 +65,18 @@ as_node one reads || fail 'a client of the cluster is refused'
 ! reads || fail 'a client without a certificate is served'
 
 # files that cannot be used: all goes on
-echo nonsense >"$work/keeper.pem"
-kill -HUP "$keeper_pid"
-until_true 'the keeper refuses the file' grep -q 'goes on with the files of TLS that it had' "$work/keeper.log"
+echo nonsense >"$work/keeper.new"
+mv "$work/keeper.new" "$work/keeper.pem"
 as_node one reads || fail 'the earlier credentials are no longer in use'
 
-# other files: for new connections, while the earlier one goes on
+# other files: for new connections, without a signal, while the earlier one goes on; a signal changes nothing
 copy_node two
+as_node two reads || fail 'the new files are not in use'
 kill -HUP "$keeper_pid"
-until_true 'the keeper reads the files' grep -q 'the files of TLS were read again' "$work/keeper.log"
+until_true 'a line about SIGHUP' grep -q 'SIGHUP: nothing to do' "$work/keeper.log"
+copy_node one
+as_node one reads || fail 'files that are replaced after SIGHUP are not in use'
+copy_node two
 nbdsh -u "$uri" -c 'assert h.pread(6, 0) == b"secret"; h.pwrite(b"public", 0); h.flush()'
 as_node two reads || fail 'the new credentials are not in use'
 ! as_node one reads || fail 'the earlier credentials are still in use'

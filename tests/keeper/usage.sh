@@ -103,7 +103,7 @@ is '.clients == 0 and .clients_max == 3 and (.lends | length) == 2 and .lends[0]
 cannot 'another keeper lends it' --lend "a=$work/a"
 expect 1 'another keeper lends it' "$keeper" --clear-failed a --lend "a=$work/a"
 kill -HUP "$keeper_pid"
-until_true 'a line about SIGHUP' grep -q 'SIGHUP: there is nothing to read again' "$work/keeper.log"
+until_true 'a line about SIGHUP' grep -q 'SIGHUP: nothing to do' "$work/keeper.log"
 identity=$(jq -r '.lends[0].identity' "$work/status")
 end_keeper TERM 0
 start_keeper --lend "a=$work/a,ro"

@@ -105,34 +105,6 @@ listen_again(struct keeper *k)
 	}
 }
 
-/* an endpoint has the credentials that its peer had when it began to listen, so it has to listen again */
-static void
-read_tls_files(struct keeper *k)
-{
-	const char *cert = getenv("SOFTRDMA_TLS_CERT"), *key = getenv("SOFTRDMA_TLS_KEY");
-	const char *ca = getenv("SOFTRDMA_TLS_CA"), *psk = getenv("SOFTRDMA_TLS_PSK");
-
-	if (psk && *psk) {
-		log_line("SIGHUP: a key of SOFTRDMA_TLS_PSK cannot be read again; start the keeper again");
-		return;
-	}
-	if (!cert || !*cert || !key || !*key || !ca || !*ca) {
-		log_line("SIGHUP: there is nothing to read again: the keeper does not use TLS");
-		return;
-	}
-	int ret = rpma_peer_set_tls(k->peer, cert, key, ca);
-	if (ret) {
-		log_line("SIGHUP: the keeper goes on with the files of TLS that it had: %s",
-			ret == RPMA_E_NOSUPP ? "the device has no TLS" : rpma_errormsg());
-		return;
-	}
-	log_line("SIGHUP: the files of TLS were read again; they are for new connections");
-	if (rpma_ep_shutdown(&k->ep))
-		log_line("SIGHUP: shutting the endpoint down: %s", rpma_errormsg());
-	k->listen_again_ms = now_ms();
-	listen_again(k);
-}
-
 /* --- the loop --- */
 
 /* true if the signal means that the keeper is to end */
@@ -145,7 +117,7 @@ handle_signal(struct keeper *k)
 		return false;
 	if (signal.ssi_signo != SIGHUP)
 		return true;
-	read_tls_files(k);
+	log_line("SIGHUP: nothing to do: the files of TLS are looked at whenever a connection begins");
 	return false;
 }
 

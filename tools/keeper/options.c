@@ -35,7 +35,7 @@ static const char help[] =
 	"                           the other options may be those of the keeper\n"
 	"  --help, --version\n"
 	"\n"
-	"SIGHUP makes it read the files of TLS again; SIGTERM makes it stop lending, flush and end.\n"
+	"SIGTERM makes it stop lending, flush and end. Files of TLS that are replaced need no signal.\n"
 	"Exit status: 0 ended by SIGTERM or SIGINT; 1 it failed; 2 wrong command line.\n";
 
 void
