@@ -89,7 +89,9 @@ part_nbdsh()
 	END
 	# written at most once a second
 	until_true 'the status names the client' has_status '.clients == 1 and .lends[0].name == "disk" and .lends[0].lent_for_writing and (.lends[0].persistence == "pages")
-		and .lends[1].persistence == "none" and .lends[0].clients[0].writes and .lends[0].clients[0].established'
+		and .lends[1].persistence == "none" and .lends[0].clients[0].writes and .lends[0].clients[0].established
+		and .lends[0].holder == .lends[0].clients[0] and .lends[0].readers == 0 and .lends[1].holder == null
+		and (.lends[0] | .failed or .unrevoked | not)'
 	# another nbdkit takes over; the first one fails, and says why
 	start_nbdkit "$work/t" name=disk takeover=true
 	nbdsh -u "$uri" -c 'try:

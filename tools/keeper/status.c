@@ -36,11 +36,13 @@ lend_json(const struct keeper *k, const struct lend *lend)
 		if (k->clients[i].conn && k->clients[i].lend == lend)
 			(void)json_array_append_new(clients, client_json(&k->clients[i]));
 	identity_text(lend->memory.identity.id, id);
-	return json_pack("{s:s, s:I, s:s, s:b, s:b, s:b, s:s, s:b, s:I, s:I, s:I, s:o}", "name", lend->name,
-		"size", (json_int_t)lend->memory.size, "persistence", kinds[lend->memory.persistence],
-		"read_only", lend->read_only, "failed", lend->memory.identity.failed, "unrevoked",
-		lend->unrevoked, "identity", id, "lent_for_writing", lend->holder != NULL, "granted",
-		(json_int_t)lend->granted, "refused", (json_int_t)lend->refused, "revoked",
+	json_t *holder = lend->holder ? client_json(lend->holder) : json_null();
+	return json_pack("{s:s, s:I, s:s, s:b, s:b, s:b, s:s, s:b, s:o, s:i, s:I, s:I, s:I, s:o}", "name",
+		lend->name, "size", (json_int_t)lend->memory.size, "persistence",
+		kinds[lend->memory.persistence], "read_only", lend->read_only, "failed",
+		lend->memory.identity.failed, "unrevoked", lend->unrevoked, "identity", id,
+		"lent_for_writing", lend->holder != NULL, "holder", holder, "readers", lend->readers,
+		"granted", (json_int_t)lend->granted, "refused", (json_int_t)lend->refused, "revoked",
 		(json_int_t)lend->revoked, "clients", clients);
 }
 
