@@ -51,10 +51,10 @@
 #define SOFTRDMA_GATHER_NS 200000
 
 /*
- * Requests in a row for which no program waits, so that their acknowledgement may come late: at most half of a send queue,
- * because they hold its slots. It comes with other frames, or after this time, in ns, at the next beat.
+ * A message for which no program waits is acknowledged together with the reply, if so many in a row had replies. What such
+ * an acknowledgement waits for is a reply: after this time, in ns, it leaves by itself at the next beat.
  */
-#define SOFTRDMA_ACK_LATER_MAX 64
+#define SOFTRDMA_ACK_LATER_FROM 16
 #define SOFTRDMA_ACK_LATER_NS 1000000
 
 /* bytes in one system call: more would delay the other direction */

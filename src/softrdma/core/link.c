@@ -657,8 +657,9 @@ gather(struct softrdma_link *link)
 	if (link->state == SOFTRDMA_LINK_IDLE || link->fin_due)
 		return;
 
-	/* an acknowledgement that may come late costs nothing if other frames leave */
-	if (link->disconnect_due || softrdma_requester_wants_to_send(&link->requester))
+	if (softrdma_requester_wants_to_send(&link->requester))
+		softrdma_responder_reply_leaves(&link->responder);
+	else if (link->disconnect_due)
 		softrdma_responder_ack_now(&link->responder);
 	struct softrdma_outgoing out;
 	size_t bytes = 0;

@@ -62,7 +62,6 @@ softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t 
 {
 	assert(req->head == req->tail);
 	req->head = req->tx = req->tail = seq;
-	req->asked = seq - 1;
 	req->completed_locally = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
@@ -117,9 +116,7 @@ bool
 softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from)
 {
 	const uint32_t outstanding = req->tx - req->tail, posted = req->head - req->tx;
-	/* a response that was not asked for may come late, so nothing waits for it */
-	const bool must_come = req->asked - req->tail < outstanding;
-	bool may = must_come && outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
+	bool may = outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
 		req->tx_offset == 0 && !req->resync_due && !req->failed;
 	for (uint32_t seq = from; may && seq != req->head; seq++)
 		may = softrdma_requester_length(req, seq) <= SOFTRDMA_GATHER_LENGTH;
@@ -390,13 +387,16 @@ is_segmented(const struct softrdma_send *send)
 	return send->opcode == SOFTRDMA_OP_SEND || send->opcode == SOFTRDMA_OP_WRITE;
 }
 
-/* true if no program waits for the response to the request at tx, which holds a slot of a queue that has others */
+/*
+ * True if nothing waits for the response to the request at tx: no program, no post that needs the last slot of the queue,
+ * and none of those that leave behind others. Because of this, one of GATHER_FROM outstanding requests is always asked for.
+ */
 static bool
 may_wait_for_ack(const struct softrdma_requester *req, const struct softrdma_send *send)
 {
-	const uint32_t in_a_row = req->tx - req->asked;
+	const uint32_t outstanding = req->tx - req->tail + 1; /* with this one */
 	return is_segmented(send) && !send->signaled && !req->asks_always &&
-		in_a_row < SOFTRDMA_ACK_LATER_MAX && in_a_row <= req->capacity / 2;
+		outstanding < SOFTRDMA_GATHER_FROM && outstanding < req->capacity;
 }
 
 /* the last frame of the request at tx is made */
@@ -405,8 +405,6 @@ sent_whole(struct softrdma_requester *req, const struct softrdma_send *send, str
 {
 	if (may_wait_for_ack(req, send))
 		frame->flags |= SOFTRDMA_FRAME_ACK_LATER;
-	else
-		req->asked = req->tx;
 	count_outstanding(req, send, 1);
 	req->tx++;
 	req->tx_offset = 0;

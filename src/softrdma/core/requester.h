@@ -68,8 +68,6 @@ struct softrdma_requester {
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
 	uint32_t completed_locally;
-	/* the last request whose response may not come late; the one before the first if there was none yet */
-	uint32_t asked;
 	bool asks_always;   /* true if no response may come late, because local completions wait for it */
 	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;  /* outstanding reads and atomics */

@@ -112,8 +112,10 @@ send_nak(struct softrdma_responder *resp, enum softrdma_nak nak, uint32_t seq)
 static void
 executed(struct softrdma_responder *resp, uint8_t flags)
 {
+	const bool later = flags & SOFTRDMA_FRAME_ACK_LATER;
 	resp->expected++;
-	resp->ack_due = resp->ack_due || !(flags & SOFTRDMA_FRAME_ACK_LATER);
+	resp->unanswered = resp->unanswered || later;
+	resp->ack_due = resp->ack_due || !later || resp->answers < SOFTRDMA_ACK_LATER_FROM;
 }
 
 /* a response is made that covers all requests before seq */
@@ -134,6 +136,22 @@ void
 softrdma_responder_ack_now(struct softrdma_responder *resp)
 {
 	resp->ack_due = resp->ack_due || resp->responded != resp->expected;
+}
+
+void
+softrdma_responder_reply_leaves(struct softrdma_responder *resp)
+{
+	if (resp->unanswered && resp->answers < SOFTRDMA_ACK_LATER_FROM)
+		resp->answers++;
+	resp->unanswered = false;
+	softrdma_responder_ack_now(resp);
+}
+
+void
+softrdma_responder_no_reply(struct softrdma_responder *resp)
+{
+	resp->answers = 0;
+	softrdma_responder_ack_now(resp);
 }
 
 /* tells a requester that waits that no response will come (on hardware its retries run out) */

@@ -6,7 +6,8 @@
  *
  * The responder executes requests strictly in the order of their sequence numbers and places a message as it
  * arrives. Responses leave in the same order. Acknowledgements are coalesced: one covers all requests up to
- * its sequence number. It may come late if the requester has asked for none. Its state is enum softrdma_responder_state.
+ * its sequence number. It waits for a reply if the requester has asked for none soon, and if there is a reply each time.
+ * Its state is enum softrdma_responder_state.
  *
  * Every access passes softrdma_mr_find(), which checks key, protection domain, access right and range.
  *
@@ -72,7 +73,9 @@ struct softrdma_responder {
 
 	uint32_t expected;  /* the request that comes next, or is being received */
 	uint32_t responded; /* all requests before this one have their responses */
-	bool ack_due; /* true if the requests since then have an acknowledgement that must not come late */
+	bool ack_due;    /* true if the requests since then have an acknowledgement that must not come late */
+	bool unanswered; /* true if a message for which no program waits had no reply yet ... */
+	unsigned answers;     /* ... and how many had one in a row, up to SOFTRDMA_ACK_LATER_FROM */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
@@ -141,10 +144,14 @@ void softrdma_responder_fault(struct softrdma_responder *resp);
 /* the next response; false: nothing to send now */
 bool softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoing *out);
 
-/* true if executed requests have no response, and the requester has asked for none yet */
+/* true if executed requests have no response, and none is due yet */
 bool softrdma_responder_ack_may_wait(const struct softrdma_responder *resp);
 /* the acknowledgement of executed requests leaves next, even if it may come late */
 void softrdma_responder_ack_now(struct softrdma_responder *resp);
+/* a request of this side leaves: the acknowledgement goes with it */
+void softrdma_responder_reply_leaves(struct softrdma_responder *resp);
+/* no reply has come in time: the acknowledgement leaves, and later ones do not wait until there are replies again */
+void softrdma_responder_no_reply(struct softrdma_responder *resp);
 
 /* the receive queue was replenished while this connection waited for a receive */
 void softrdma_responder_replenished(struct softrdma_responder *resp);

@@ -83,7 +83,8 @@ struct softrdma_connection {
 	uint32_t rnr_refusals; /* the requester's refusals when the RNR timer was set */
 	unsigned absence_ms;   /* how long requests wait for a connection, in ms; 0: without limit */
 	struct softrdma_deadline absence_timer;
-	struct softrdma_deadline ack_timer; /* by then acknowledgements leave that may come late */
+	struct softrdma_deadline ack_timer; /* by then acknowledgements leave that wait for a reply */
+	uint32_t responded;                 /* the responder's when that timer was set */
 
 	atomic_uint account; /* of its listener (accounts.h); set before it is attached; no lock */
 

@@ -40,14 +40,28 @@ softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_deadli
 	set(conn, deadline, 0);
 }
 
-/* the timer goes on if the acknowledgement has left with others: setting it for each request would cost more */
+/* the timer goes on if the acknowledgement leaves with a reply: to set it for each message would cost more */
 void
 softrdma_deadline_limit_ack(struct softrdma_connection *conn)
 {
 	const struct softrdma_link *link = &conn->link;
-	if (link->state == SOFTRDMA_LINK_UP && conn->fd >= 0 && !softrdma_deadline_is_set(&conn->ack_timer) &&
-		softrdma_responder_ack_may_wait(&link->responder))
-		softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);
+	if (link->state != SOFTRDMA_LINK_UP || conn->fd < 0 || softrdma_deadline_is_set(&conn->ack_timer) ||
+		!softrdma_responder_ack_may_wait(&link->responder))
+		return;
+	conn->responded = link->responder.responded;
+	softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);
+}
+
+static void
+end_wait_for_reply(struct softrdma_connection *conn)
+{
+	struct softrdma_responder *resp = &conn->link.responder;
+	softrdma_deadline_clear(conn, &conn->ack_timer);
+	if (conn->responded == resp->responded)
+		softrdma_responder_no_reply(resp);
+	else
+		softrdma_responder_ack_now(resp); /* replies come, and the last one may be on its way */
+	softrdma_connection_send(&conn->link);
 }
 
 /* --- the beat --- */
@@ -76,11 +90,8 @@ do_what_is_due(struct softrdma_connection *conn, uint64_t now_ns)
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 		softrdma_connection_send(link);
 	}
-	if (has_passed(&conn->ack_timer, now_ns)) {
-		softrdma_deadline_clear(conn, &conn->ack_timer);
-		softrdma_responder_ack_now(&link->responder);
-		softrdma_connection_send(link);
-	}
+	if (has_passed(&conn->ack_timer, now_ns))
+		end_wait_for_reply(conn);
 }
 
 void

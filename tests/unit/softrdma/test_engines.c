@@ -524,7 +524,16 @@ expect_no_bytes(const struct peer *peer)
 	assert_int_equal(errno, EAGAIN);
 }
 
-/* an acknowledgement for which no program waits leaves at a beat, if nothing else leaves before */
+/* as if messages of the peer had had replies until now */
+static void
+have_replies(struct peer *peer)
+{
+	pthread_mutex_lock(&peer->conn->link.lock);
+	peer->conn->link.responder.answers = SOFTRDMA_ACK_LATER_FROM;
+	pthread_mutex_unlock(&peer->conn->link.lock);
+}
+
+/* an acknowledgement waits for a reply until a beat; if none has come by then, later ones do not wait */
 static void
 test_late_acknowledgement(void **state)
 {
@@ -535,6 +544,7 @@ test_late_acknowledgement(void **state)
 	listener_init(&l);
 	peer_init(&peer, &l);
 	for (int i = 0; i < 3; i++) {
+		have_replies(&peer);
 		clock_stop(); /* no beat comes */
 		send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
 		wait_until(has_executed(&peer));
@@ -542,10 +552,23 @@ test_late_acknowledgement(void **state)
 		clock_forward_ms(100);
 		expect_ack(&peer);
 		clock_go_on();
+		assert_int_equal(locked(&peer.conn->link, peer.conn->link.responder.answers), 0);
 	}
+	/* one acknowledgement for both; the beat then finds that something has left meanwhile */
+	have_replies(&peer);
+	clock_stop();
 	send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
+	wait_until(has_executed(&peer));
 	peer.seq++;
-	expect_alive(&peer); /* one acknowledgement for both */
+	expect_alive(&peer);
+	send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
+	wait_until(has_executed(&peer));
+	expect_no_bytes(&peer);
+	clock_forward_ms(100);
+	expect_ack(&peer);
+	clock_go_on();
+	assert_int_equal(locked(&peer.conn->link, peer.conn->link.responder.answers),
+		SOFTRDMA_ACK_LATER_FROM);
 	peer_fini(&peer);
 	listener_fini(&l);
 }

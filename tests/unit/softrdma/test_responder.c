@@ -183,11 +183,55 @@ test_acknowledgements_are_coalesced(void **state)
 	says_nothing(f);
 }
 
+/* the peer's messages have had replies: from now on their acknowledgements wait for one */
+static void
+have_replies(struct fixture *f, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+		softrdma_responder_reply_leaves(f->resp);
+		says(f, SOFTRDMA_OP_ACK, 0);
+		says_nothing(f);
+		f->first++;
+	}
+}
+
+/* no acknowledgement waits before enough messages have had replies, or again after one had none in time */
+static void
+test_late_acknowledgements_begin_and_end(void **state)
+{
+	struct fixture *f = *state;
+	for (int i = 0; i < 3; i++) {
+		have_replies(f, SOFTRDMA_ACK_LATER_FROM - 1);
+		ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+		ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 1);
+		assert_false(softrdma_responder_ack_may_wait(f->resp));
+		says(f, SOFTRDMA_OP_ACK, 1);
+		softrdma_responder_reply_leaves(f->resp); /* to both */
+		softrdma_responder_reply_leaves(f->resp); /* to nothing */
+		f->first += 2;
+		ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+		says_nothing(f);
+		assert_true(softrdma_responder_ack_may_wait(f->resp));
+		softrdma_responder_no_reply(f->resp);
+		says(f, SOFTRDMA_OP_ACK, 0);
+		says_nothing(f);
+		softrdma_responder_reply_leaves(f->resp); /* late, but it counts */
+		f->first++;
+		ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
+		says(f, SOFTRDMA_OP_ACK, 0);
+		softrdma_responder_no_reply(f->resp);
+		f->resp->unanswered = false;
+		f->first++;
+	}
+}
+
 /* one that was not asked for leaves when the link asks for it, or with one that was */
 static void
 test_late_acknowledgements(void **state)
 {
 	struct fixture *f = *state;
+	have_replies(f, SOFTRDMA_ACK_LATER_FROM);
 	assert_false(softrdma_responder_ack_may_wait(f->resp));
 	softrdma_responder_ack_now(f->resp); /* nothing is executed: nothing is remembered */
 	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
@@ -214,6 +258,7 @@ static void
 test_late_acknowledgements_and_responses(void **state)
 {
 	struct fixture *f = *state;
+	have_replies(f, SOFTRDMA_ACK_LATER_FROM);
 	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_READ_RESPONSE, 1);
@@ -234,6 +279,7 @@ test_late_acknowledgements_at_an_end(void **state)
 {
 	(void)state;
 	struct fixture *f = new_fixture(ALL_RIGHTS); /* no receive is posted */
+	have_replies(f, SOFTRDMA_ACK_LATER_FROM);
 	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
 	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, 1), SOFTRDMA_SERVICE_DISCARD);
 	says(f, SOFTRDMA_OP_ACK, 0);
@@ -243,6 +289,7 @@ test_late_acknowledgements_at_an_end(void **state)
 
 	/* a refusal answers all before it */
 	f = new_fixture(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	have_replies(f, SOFTRDMA_ACK_LATER_FROM);
 	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
 	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 1), SOFTRDMA_SERVICE_DISCARD);
 	says_nak(f, SOFTRDMA_NAK_ACCESS, 1);
@@ -250,6 +297,7 @@ test_late_acknowledgements_at_an_end(void **state)
 	free_fixture(f);
 
 	f = new_fixture(ALL_RIGHTS); /* the end of the connection */
+	have_replies(f, SOFTRDMA_ACK_LATER_FROM);
 	ask_and_place_unasked(f, SOFTRDMA_OP_WRITE, 0);
 	softrdma_responder_close(f->resp);
 	says(f, SOFTRDMA_OP_ACK, 0);
@@ -1182,6 +1230,7 @@ main(void)
 		TEST(test_write),
 		TEST(test_acknowledgements_are_coalesced),
 		TEST(test_late_acknowledgements),
+		TEST(test_late_acknowledgements_begin_and_end),
 		TEST(test_late_acknowledgements_and_responses),
 		cmocka_unit_test(test_late_acknowledgements_at_an_end),
 		TEST(test_segmented_write),
