@@ -5,8 +5,8 @@
  * disk.c -- reads, writes and flushes of the disk
  *
  * A write goes into the journal and, if the link is up, to the keeper, under the lock. Then its thread waits.
- * If the link is lost meanwhile, the write is done when the link is up again: the thread of the link has
- * replayed the journal before.
+ * If the link is lost before the write has completed, the write is done when the thread of the link has replayed
+ * the journal.
  *
  * A flush covers all that is in the journal when it starts. The keeper's device executes it after the writes
  * that were posted before, so it need not wait for their completions. When it has completed with success,
@@ -186,12 +186,15 @@ append(struct disk *d, uint64_t offset, size_t len, bool zeros, int64_t deadline
 	}
 }
 
-/* a write that was lost is done when the link is up: the journal has been replayed then */
+/* waits until the journal was replayed up to this number: writes that were lost are done then */
 static bool
-is_replayed(struct disk *d, int64_t deadline_ms)
+await_replay(struct disk *d, uint64_t number, int64_t deadline_ms)
 {
 	pthread_mutex_lock(&d->lock);
-	bool good = wait_for_link(d, deadline_ms);
+	while (d->replayed < number && d->state != LINK_FAILED)
+		if (!wait_for(d, &d->link_changed, deadline_ms))
+			break;
+	const bool good = d->replayed >= number;
 	pthread_mutex_unlock(&d->lock);
 	return good;
 }
@@ -224,7 +227,7 @@ write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bo
 		good = flush_until(d, after);
 	op_wait_and_unlock(d, &op, deadline_ms);
 	if (!durable)
-		good = op.state == OP_DONE || is_replayed(d, deadline_ms);
+		good = op.state == OP_DONE || await_replay(d, after, deadline_ms);
 	op_fini(&op);
 	return good;
 }

@@ -14,14 +14,15 @@
  *	REPLAYING  connected; the thread of the link writes the journal again. Requests wait
  *	UP         requests are posted
  *	BROKEN     the connection failed, or did not answer in time; the thread of the link ends it. Nothing is
- *	           posted and no completion is collected
+ *	           posted. Completions are collected until the connection is deleted: an operation that has
+ *	           succeeded is done, and an error that no other connection can change leads to FAILED
  *	FAILED     the memory can no longer be used. All requests fail, for ever
  *
  *	DOWN -> REPLAYING -> UP; REPLAYING, UP -> BROKEN -> DOWN; BROKEN, DOWN -> FAILED
  *
  * An entry of the journal that was added before the link came up has been acknowledged by the keeper when the
- * link is up: either it was acknowledged before, or it was replayed. Entries leave the journal only by a flush
- * that completed with success.
+ * link is up: either it was acknowledged before, or it was replayed. That holds also if the link is lost again
+ * at once. Entries leave the journal only by a flush that completed with success.
  */
 
 #ifndef NBDKIT_RPMA_DISK_INTERNAL_H
@@ -57,7 +58,7 @@ enum link_state { LINK_DOWN, LINK_REPLAYING, LINK_UP, LINK_BROKEN, LINK_FAILED }
 enum op_state {
 	OP_POSTED, /* its owner may not go away */
 	OP_DONE,
-	OP_LOST, /* the connection ended before it completed: it may have been done or not */
+	OP_LOST, /* no completion came before the connection ended: it may have been done or not */
 };
 
 struct op {
@@ -88,6 +89,7 @@ struct disk {
 	bool stopping;
 	struct keeper_link link;
 	struct rpma_cq *cq;
+	bool has_failed;             /* a completion of this link was an error: later ones do not count */
 	pthread_cond_t link_changed; /* the state, and stopping */
 
 	struct op *posted;
@@ -98,6 +100,7 @@ struct disk {
 	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
 
 	struct journal journal;
+	uint64_t replayed;   /* entries before this number had been added when a replay ended */
 	struct ranges dirty; /* what the next flush has to cover */
 	bool flushing;       /* a thread flushes; the others wait for it */
 	pthread_cond_t flushed;
@@ -139,7 +142,9 @@ void op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms);
 
 /* collects completions once, after waiting for them until that time; the link must be UP or REPLAYING */
 void ops_collect(struct disk *d, int64_t until_ms);
-/* all operations are lost: the connection has been deleted */
+/* collects those that are there, while the connection exists; true if an operation is done by that */
+bool ops_take(struct disk *d);
+/* the operations that are left are lost: the connection has been deleted */
 void ops_lost(struct disk *d);
 
 /* --- link.c --- */

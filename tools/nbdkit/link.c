@@ -53,6 +53,8 @@ close_link(struct disk *d)
 	(void)rpma_conn_disconnect(d->link.conn);
 	while (d->collecting)
 		disk_wait(d, &d->collected, INT64_MAX);
+	/* the end of the connection may be known before its last completions are collected */
+	(void)ops_take(d);
 	pthread_mutex_unlock(&d->lock);
 	keeper_link_close(&d->link);
 	pthread_mutex_lock(&d->lock);
@@ -167,6 +169,7 @@ static void
 use_link(struct disk *d, const struct keeper_link *link)
 {
 	d->link = *link;
+	d->has_failed = false;
 	/* neither can fail: the connection exists */
 	(void)rpma_conn_get_cq(d->link.conn, &d->cq);
 	assert(d->cq);
@@ -285,6 +288,7 @@ replay(struct disk *d, struct op *op)
 	if (d->state != LINK_REPLAYING || d->stopping)
 		return;
 	d->state = LINK_UP;
+	d->replayed = d->journal.end;
 	disk_say(d, "%s: connected again; %llu writes that had not been flushed were written again",
 		d->config->name, (unsigned long long)(d->journal.end - first));
 	pthread_cond_broadcast(&d->link_changed);

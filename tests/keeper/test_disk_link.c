@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_disk_link.c -- the disk of nbdkit-rpma-plugin at the moment when its connection ends, and after it
+ *
+ *	test_disk_link KEEPER [FILTER]	runs the cases that match, each with a keeper of its own
+ *
+ * The cases hold the lock of the disk, so that no thread of it sees what happens before all of it has happened.
+ */
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "deadline.h"
+#include "disk_internal.h"
+#include "keeper_process.h"
+#include "pattern.h"
+
+#define SIZE ((size_t)1 << 20)
+#define BLOCK 4096
+#define TIMEOUT_MS 20000
+#define CASE_SECONDS 60
+
+static const char *program;
+
+static struct keeper_process keeper;
+static struct disk *disk;
+static struct disk_config config;
+static char said[256][WHY_MAX]; /* what the disk has told, the last of it */
+static atomic_uint said_count;
+
+static void
+say(const char *text)
+{
+	unsigned i = atomic_fetch_add(&said_count, 1);
+
+	snprintf(said[i % 256], WHY_MAX, "%s", text);
+}
+
+static bool
+was_said(const char *text)
+{
+	for (int i = 0; i < 256; i++)
+		if (strstr(said[i], text))
+			return true;
+	return false;
+}
+
+static int
+set_up(void **state)
+{
+	(void)state;
+	keeper_process_init(&keeper, program, SIZE);
+	memset(said, 0, sizeof(said));
+	atomic_store(&said_count, 0);
+	config = (struct disk_config){
+		.host = KEEPER_ADDRESS,
+		.port = keeper.port,
+		.name = KEEPER_NAME,
+		.timeout_ms = TIMEOUT_MS,
+		.journal_size = SIZE,
+		.say = say,
+	};
+	deadline_start("a case of test_disk_link", CASE_SECONDS);
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	(void)state;
+	unsetenv("SOFTRDMA_FAULTS");
+	disk_stop(&disk);
+	keeper_process_fini(&keeper);
+	deadline_stop();
+	return 0;
+}
+
+static void
+starts(void)
+{
+	struct disk_facts facts;
+	char why[WHY_MAX] = "";
+
+	keeper_process_start(&keeper);
+	if (!disk_probe(&config, &facts, why) || !disk_start(&config, &facts, &disk, why))
+		fail_msg("%s", why);
+}
+
+static bool
+writes(uint64_t seed, uint64_t offset)
+{
+	uint8_t buf[BLOCK];
+
+	pattern_fill(buf, BLOCK, seed, offset);
+	return disk_write(disk, buf, BLOCK, offset, false);
+}
+
+static void
+has(uint64_t seed, uint64_t offset)
+{
+	uint8_t buf[BLOCK];
+
+	assert_true(disk_read(disk, buf, BLOCK, offset));
+	assert_int_equal(pattern_check(buf, BLOCK, seed, offset), -1);
+}
+
+/* waits without collecting anything; whatever changes op is a thread of the disk */
+static enum op_state
+outcome(struct op *op)
+{
+	const int64_t end = now_ms() + TIMEOUT_MS;
+
+	while (atomic_load(&op->state) == OP_POSTED) {
+		assert_true(now_ms() < end);
+		(void)usleep(1000);
+	}
+	return atomic_load(&op->state);
+}
+
+/* with the lock: waits until the completion of the only operation is in the queue, and leaves it there */
+static void
+await_completion(void)
+{
+	assert_int_equal(rpma_cq_wait_timed(disk->cq, TIMEOUT_MS), 0);
+}
+
+/* posts a flush, and ends the keeper when its completion is in the queue; returns what has become of it */
+static enum op_state
+flush_completes_and_link_ends(void)
+{
+	struct op op;
+
+	assert_true(op_init(&op));
+	pthread_mutex_lock(&disk->lock);
+	op_post_flush(disk, &op, &disk->dirty);
+	await_completion();
+	(void)keeper_process_end(&keeper, SIGKILL);
+	pthread_mutex_unlock(&disk->lock);
+	enum op_state state = outcome(&op);
+	op_fini(&op);
+	return state;
+}
+
+/* --- completions that are in the queue when the link ends --- */
+
+/* a flush that has succeeded is done: its entries are not written again */
+static void
+succeeded_at_the_end(void **state)
+{
+	(void)state;
+	starts();
+	assert_true(writes(1, 0));
+	assert_int_equal(flush_completes_and_link_ends(), OP_DONE);
+	keeper_process_start(&keeper);
+	has(1, 0);
+	assert_true(was_said("connected again; 0 writes"));
+}
+
+/* a flush that has failed is not tried again, although the connection has ended as well */
+static void
+failed_at_the_end(void **state)
+{
+	(void)state;
+	uint8_t buf[BLOCK];
+	keeper.faults = "flush-error@1";
+	starts();
+	assert_true(writes(1, 0));
+	assert_int_equal(flush_completes_and_link_ends(), OP_LOST);
+	keeper.faults = NULL;
+	keeper_process_start(&keeper);
+	assert_false(disk_flush(disk));
+	assert_false(disk_read(disk, buf, BLOCK, 0));
+	assert_true(was_said("an operation failed"));
+	assert_true(was_said("all requests fail from now on"));
+}
+
+/* an answer that is in the queue was in time, however late it is collected */
+static void
+collected_late(void **state)
+{
+	(void)state;
+	struct op op;
+	uint8_t buf[BLOCK];
+	starts();
+	assert_true(writes(1, 0));
+	assert_true(op_init(&op));
+	pthread_mutex_lock(&disk->lock);
+	op_post_read(disk, &op, 0, 0, BLOCK);
+	await_completion();
+	disk->progress_ms = 0;
+	op_wait_and_unlock(disk, &op, disk_now_ms() - PATIENCE * TIMEOUT_MS);
+	assert_int_equal(atomic_load(&op.state), OP_DONE);
+	op_fini(&op);
+	memcpy(buf, disk->read_data, BLOCK);
+	assert_int_equal(pattern_check(buf, BLOCK, 1, 0), -1);
+	assert_int_equal(atomic_load(&said_count), 0);
+}
+
+static void *
+write_a_block(void *arg)
+{
+	return writes(2, BLOCK) ? arg : NULL;
+}
+
+/* a write that was replayed is done, although its thread wakes only when the link is down again */
+static void
+replayed_before_the_end(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	void *good = NULL;
+	starts();
+	(void)keeper_process_end(&keeper, SIGKILL);
+	assert_int_equal(pthread_create(&thread, NULL, write_a_block, said), 0);
+	const int64_t end = now_ms() + TIMEOUT_MS;
+	for (bool added = false; !added;) {
+		assert_true(now_ms() < end);
+		(void)usleep(1000);
+		pthread_mutex_lock(&disk->lock);
+		added = disk->journal.end == 1 && disk->state == LINK_DOWN;
+		/* as if the keeper had been there for a moment */
+		if (added) {
+			disk->replayed = disk->journal.end;
+			pthread_cond_broadcast(&disk->link_changed);
+		}
+		pthread_mutex_unlock(&disk->lock);
+	}
+	assert_int_equal(pthread_join(thread, &good), 0);
+	assert_non_null(good);
+	assert_true(now_ms() < end - TIMEOUT_MS / 2); /* it has not waited for the link */
+	keeper_process_start(&keeper);
+	has(2, BLOCK);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(succeeded_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(failed_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(collected_late, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(replayed_before_the_end, set_up, tear_down),
+	};
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: test_disk_link KEEPER [FILTER]\n");
+		return 2;
+	}
+	program = argv[1];
+	if (argc > 2)
+		cmocka_set_test_filter(argv[2]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
