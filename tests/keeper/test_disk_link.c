@@ -245,6 +245,69 @@ replayed_before_the_end(void **state)
 	has(2, BLOCK);
 }
 
+/* --- connecting again --- */
+
+static void
+await_link(void)
+{
+	const int64_t end = now_ms() + TIMEOUT_MS;
+
+	for (bool up = false; !up;) {
+		assert_true(now_ms() < end);
+		(void)usleep(1000);
+		pthread_mutex_lock(&disk->lock);
+		up = disk->state == LINK_UP;
+		pthread_mutex_unlock(&disk->lock);
+	}
+}
+
+/* breaks the link, as if it had been up for that time, and returns the pause before a second attempt would follow */
+static int64_t
+pause_after_a_link_of(int64_t ms)
+{
+	pthread_mutex_lock(&disk->lock);
+	disk->pause_ms = 400; /* as if there had been some attempts */
+	disk->tried_ms = 0;
+	disk->up_ms = disk_now_ms() - ms;
+	link_break(disk, "a test ends it");
+	pthread_mutex_unlock(&disk->lock);
+	await_link();
+	pthread_mutex_lock(&disk->lock);
+	const int64_t pause_ms = disk->pause_ms;
+	pthread_mutex_unlock(&disk->lock);
+	return pause_ms;
+}
+
+/* pauses grow as long as no link holds, and begin anew after one that did */
+static void
+pauses(void **state)
+{
+	(void)state;
+	starts();
+	/* less than nothing: this machine may be slow */
+	assert_true(pause_after_a_link_of(-10000) >= 800);
+	/* the next attempt is made at once; there may be more of them */
+	assert_true(pause_after_a_link_of(10000) < 800);
+	assert_true(pause_after_a_link_of(10000) > 0);
+}
+
+/* connections that end at once are not made again at once, and requests get through all the same */
+static void
+connections_that_end_at_once(void **state)
+{
+	(void)state;
+	uint8_t buf[BLOCK];
+	assert_int_equal(setenv("SOFTRDMA_FAULTS", "disconnect-after=1", 1), 0);
+	starts();
+	const int64_t begin = now_ms();
+	while (now_ms() - begin < 2500)
+		assert_true(disk_read(disk, buf, BLOCK, 0));
+	/* two messages each; the pauses are 50, 100, 200, 400, 800 and then 1000 ms */
+	const unsigned connections = atomic_load(&said_count) / 2;
+	if (connections < 2 || connections > (unsigned)((now_ms() - begin) / 1000) + 8)
+		fail_msg("%u connections in %d ms", connections, (int)(now_ms() - begin));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -253,6 +316,8 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(failed_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(collected_late, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(replayed_before_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(connections_that_end_at_once, set_up, tear_down),
 	};
 
 	if (argc < 2) {

@@ -91,6 +91,9 @@ struct disk {
 	struct rpma_cq *cq;
 	bool has_failed;             /* a completion of this link was an error: later ones do not count */
 	pthread_cond_t link_changed; /* the state, and stopping */
+	int64_t up_ms;               /* when the link came up; INT64_MAX: it has not been up */
+	int64_t tried_ms,
+		pause_ms; /* when the last attempt to connect began, and the next one waits from then on */
 
 	struct op *posted;
 	bool collecting; /* the owner of one of them waits for completions, on behalf of all */

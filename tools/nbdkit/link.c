@@ -13,9 +13,11 @@
 
 /* time to make one connection */
 #define CONNECT_TIMEOUT_MS 5000
-/* pauses between attempts to connect */
+/* from the beginning of one attempt to connect to the next: longer each time, until a link has held */
 #define PAUSE_MIN_MS 50
 #define PAUSE_MAX_MS 1000
+/* a link that has been up for this time has held: connecting at once is then as rare as after the longest pause */
+#define HELD_MS PAUSE_MAX_MS
 
 /* --- ending a connection --- */
 
@@ -170,6 +172,7 @@ use_link(struct disk *d, const struct keeper_link *link)
 {
 	d->link = *link;
 	d->has_failed = false;
+	d->up_ms = INT64_MAX;
 	/* neither can fail: the connection exists */
 	(void)rpma_conn_get_cq(d->link.conn, &d->cq);
 	assert(d->cq);
@@ -200,6 +203,7 @@ link_connect_first(struct disk *d, const struct disk_facts *facts, char why[stat
 	ranges_init(&d->dirty, link.reply.persistence == KEEPER_LINES ? RANGES_MAX : 1);
 	use_link(d, &link);
 	d->state = LINK_UP;
+	d->up_ms = disk_now_ms();
 	return true;
 }
 
@@ -288,6 +292,7 @@ replay(struct disk *d, struct op *op)
 	if (d->state != LINK_REPLAYING || d->stopping)
 		return;
 	d->state = LINK_UP;
+	d->up_ms = disk_now_ms();
 	d->replayed = d->journal.end;
 	disk_say(d, "%s: connected again; %llu writes that had not been flushed were written again",
 		d->config->name, (unsigned long long)(d->journal.end - first));
@@ -318,11 +323,28 @@ watch_link(struct disk *d)
 		link_break(d, ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));
 }
 
+/* waits for the end of the pause, or of the disk; true if it is time to connect, and another pause begins */
+static bool
+pause_has_passed(struct disk *d)
+{
+	const int64_t until_ms = d->tried_ms + d->pause_ms;
+
+	while (disk_now_ms() < until_ms && !d->stopping)
+		disk_wait(d, &d->link_changed, until_ms);
+	if (d->stopping)
+		return false;
+	d->tried_ms = disk_now_ms();
+	if (d->pause_ms == 0)
+		d->pause_ms = PAUSE_MIN_MS;
+	else
+		d->pause_ms = d->pause_ms * 2 < PAUSE_MAX_MS ? d->pause_ms * 2 : PAUSE_MAX_MS;
+	return true;
+}
+
 void *
 link_run(void *arg)
 {
 	struct disk *d = arg;
-	int64_t pause_ms = PAUSE_MIN_MS;
 	struct op op;
 
 	bool has_op = op_init(&op);
@@ -331,20 +353,17 @@ link_run(void *arg)
 		switch (d->state) {
 		case LINK_UP:
 			watch_link(d);
-			pause_ms = PAUSE_MIN_MS;
 			break;
 		case LINK_BROKEN:
+			if (disk_now_ms() - d->up_ms >= HELD_MS)
+				d->pause_ms = 0;
 			close_link(d);
 			break;
 		case LINK_DOWN:
 			if (!has_op)
 				link_fail(d, "out of memory");
-			else
+			else if (pause_has_passed(d))
 				connect_again(d);
-			if (d->state != LINK_DOWN || d->stopping)
-				break;
-			disk_wait(d, &d->link_changed, disk_now_ms() + pause_ms);
-			pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
 			break;
 		case LINK_REPLAYING:
 			replay(d, &op);
