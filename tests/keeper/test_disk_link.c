@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -308,6 +309,128 @@ connections_that_end_at_once(void **state)
 		fail_msg("%u connections in %d ms", connections, (int)(now_ms() - begin));
 }
 
+/* --- requests that wait for their turn, and then for a keeper that does not answer --- */
+
+struct request {
+	pthread_t thread;
+	bool good;
+	int64_t end_ms;
+};
+
+static void *
+read_in_vain(void *arg)
+{
+	struct request *request = arg;
+	uint8_t buf[BLOCK];
+
+	request->good = disk_read(disk, buf, BLOCK, 0);
+	request->end_ms = now_ms();
+	return NULL;
+}
+
+static void *
+write_in_vain(void *arg)
+{
+	struct request *request = arg;
+
+	request->good = writes(2, 0);
+	request->end_ms = now_ms();
+	return NULL;
+}
+
+static void *
+flush_in_vain(void *arg)
+{
+	struct request *request = arg;
+
+	request->good = disk_flush(disk);
+	request->end_ms = now_ms();
+	return NULL;
+}
+
+static void
+begins(struct request *request, void *(*run)(void *))
+{
+	assert_int_equal(pthread_create(&request->thread, NULL, run, request), 0);
+}
+
+static void
+ends(struct request *request)
+{
+	assert_int_equal(pthread_join(request->thread, NULL), 0);
+}
+
+static void
+fails_no_sooner_than(const struct request *request, int64_t ms)
+{
+	assert_false(request->good);
+	if (request->end_ms < ms)
+		fail_msg("it failed %d ms too soon", (int)(ms - request->end_ms));
+}
+
+static void
+stop_keeper(void)
+{
+	int status;
+
+	/* kill() may return before all threads have stopped */
+	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
+	assert_true(WIFSTOPPED(status));
+}
+
+/* the time of a read or a write counts from when it is posted */
+static void
+turn_of_reads_and_writes(void **state)
+{
+	(void)state;
+	struct request reading, writing;
+	config.timeout_ms = 2000;
+	starts();
+	pthread_mutex_lock(&disk->lock);
+	disk->requests += OPS_MAX; /* as if others had filled the connection */
+	pthread_mutex_unlock(&disk->lock);
+	stop_keeper();
+	begins(&reading, read_in_vain);
+	begins(&writing, write_in_vain);
+	(void)usleep(500000);
+	pthread_mutex_lock(&disk->lock);
+	const int64_t end = now_ms() + config.timeout_ms;
+	disk->requests -= OPS_MAX;
+	pthread_cond_broadcast(&disk->room);
+	pthread_mutex_unlock(&disk->lock);
+	ends(&reading);
+	ends(&writing);
+	fails_no_sooner_than(&reading, end);
+	fails_no_sooner_than(&writing, end);
+	assert_true(was_said("the keeper does not answer in time"));
+}
+
+/* the same of a flush that has waited for another one */
+static void
+turn_of_a_flush(void **state)
+{
+	(void)state;
+	struct request flushing;
+	config.timeout_ms = 300;
+	starts();
+	assert_true(writes(1, 0));
+	pthread_mutex_lock(&disk->lock);
+	disk->flushing = true; /* as if another thread did that */
+	pthread_mutex_unlock(&disk->lock);
+	stop_keeper();
+	begins(&flushing, flush_in_vain);
+	(void)usleep(1000000);
+	pthread_mutex_lock(&disk->lock);
+	const int64_t end = now_ms() + (int64_t)PATIENCE * config.timeout_ms;
+	disk->flushing = false;
+	pthread_cond_broadcast(&disk->flushed);
+	pthread_mutex_unlock(&disk->lock);
+	ends(&flushing);
+	fails_no_sooner_than(&flushing, end);
+	assert_true(was_said("the keeper does not answer in time"));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -318,6 +441,8 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(replayed_before_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(connections_that_end_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(turn_of_reads_and_writes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(turn_of_a_flush, set_up, tear_down),
 	};
 
 	if (argc < 2) {

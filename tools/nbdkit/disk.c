@@ -8,6 +8,9 @@
  * If the link is lost before the write has completed, the write is done when the thread of the link has replayed
  * the journal.
  *
+ * The time that an operation has to complete begins when it is posted, and the time before that has a limit of
+ * its own. An operation that is late breaks the link, so it must not be late from the beginning.
+ *
  * A flush covers all that is in the journal when it starts. The keeper's device executes it after the writes
  * that were posted before, so it need not wait for their completions. When it has completed with success,
  * those entries leave the journal. A write that must be durable is followed by such a flush. Flushing its own
@@ -92,15 +95,19 @@ disk_extend(const struct disk *d, int64_t deadline_ms)
 	return until_ms < most_ms ? until_ms : most_ms;
 }
 
+static bool
+is_in_time(const struct disk *d, int64_t deadline_ms)
+{
+	return disk_now_ms() < disk_extend(d, deadline_ms);
+}
+
 /* waits for a change; false: it is too late. The caller looks again what has changed */
 static bool
 wait_for(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
 {
-	const int64_t until_ms = disk_extend(d, deadline_ms);
-
-	if (disk_now_ms() >= until_ms)
+	if (!is_in_time(d, deadline_ms))
 		return false;
-	disk_wait(d, cond, until_ms);
+	disk_wait(d, cond, disk_extend(d, deadline_ms));
 	return true;
 }
 
@@ -118,7 +125,7 @@ wait_for_link(struct disk *d, int64_t deadline_ms)
 
 /* flushes all that is in the journal; the link is up, and no other thread flushes */
 static void
-flush_once(struct disk *d, struct op *op, int64_t deadline_ms)
+flush_once(struct disk *d, struct op *op)
 {
 	const struct ranges ranges = d->dirty;
 
@@ -126,7 +133,7 @@ flush_once(struct disk *d, struct op *op, int64_t deadline_ms)
 	/* if the flush is lost, the thread of the link finds out again what is dirty */
 	ranges_clear(&d->dirty);
 	op_post_flush(d, op, &ranges);
-	op_wait_and_unlock(d, op, deadline_ms);
+	op_wait_and_unlock(d, op, deadline(d));
 	pthread_mutex_lock(&d->lock);
 	d->flushing = false;
 	pthread_cond_broadcast(&d->flushed);
@@ -145,9 +152,14 @@ flush_until(struct disk *d, uint64_t number)
 	while (d->journal.first < number) {
 		if (!wait_for_link(d, deadline_ms))
 			break;
-		if (!d->flushing)
-			flush_once(d, &op, deadline_ms);
-		else if (!wait_for(d, &d->flushed, deadline_ms))
+		if (d->flushing) {
+			if (!wait_for(d, &d->flushed, deadline_ms))
+				break;
+			continue;
+		}
+		flush_once(d, &op);
+		/* links that break again and again do not prolong it */
+		if (atomic_load(&op.state) == OP_LOST && !is_in_time(d, deadline_ms))
 			break;
 	}
 	op_fini(&op);
@@ -167,8 +179,10 @@ disk_flush(struct disk *d)
 
 /* adds an entry to the journal, after making room for it; NULL: not in time */
 static const struct journal_entry *
-append(struct disk *d, uint64_t offset, size_t len, bool zeros, int64_t deadline_ms)
+append(struct disk *d, uint64_t offset, size_t len, bool zeros)
 {
+	const int64_t deadline_ms = deadline(d);
+
 	for (;;) {
 		if (d->state == LINK_FAILED)
 			return NULL;
@@ -203,20 +217,21 @@ await_replay(struct disk *d, uint64_t number, int64_t deadline_ms)
 static bool
 write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bool durable)
 {
-	const int64_t deadline_ms = deadline(d);
 	struct op op;
 	bool good = false;
 
 	if (!op_init(&op))
 		return false;
 	pthread_mutex_lock(&d->lock);
-	const struct journal_entry *entry = append(d, offset, len, data == NULL, deadline_ms);
+	const struct journal_entry *entry = append(d, offset, len, data == NULL);
 	if (entry == NULL) {
 		pthread_mutex_unlock(&d->lock);
 		op_fini(&op);
 		return false;
 	}
 	const uint64_t after = d->journal.end;
+	/* it may have waited for long before there was room */
+	const int64_t deadline_ms = deadline(d);
 	if (data)
 		memcpy(d->journal_data + entry->at, data, len);
 	ranges_add(&d->dirty, offset, offset + len);
@@ -298,10 +313,10 @@ read_piece(struct disk *d, uint8_t *data, size_t len, uint64_t offset)
 	if (!op_init(&op))
 		return false;
 	pthread_mutex_lock(&d->lock);
-	while (!good && (buffer = take_buffer(d, deadline_ms)) >= 0) {
+	while (!good && is_in_time(d, deadline_ms) && (buffer = take_buffer(d, deadline_ms)) >= 0) {
 		const size_t at = (size_t)buffer * PIECE_MAX;
 		op_post_read(d, &op, at, offset, len);
-		op_wait_and_unlock(d, &op, deadline_ms);
+		op_wait_and_unlock(d, &op, deadline(d));
 		good = op.state == OP_DONE;
 		if (good)
 			memcpy(data, d->read_data + at, len);

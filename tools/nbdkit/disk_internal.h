@@ -42,7 +42,7 @@
 #define PIECE_MAX ((size_t)1 << 20)
 /* buffers for reads, of PIECE_MAX bytes each; memory is used as far as they are filled */
 #define READ_BUFFERS 32
-/* a request waits at most this number of timeouts, also if there is progress */
+/* a request waits at most this number of timeouts for its turn, also if there is progress; its operation likewise */
 #define PATIENCE 10
 /* bytes that are replayed at a time */
 #define REPLAY_MAX (4 * PIECE_MAX)
