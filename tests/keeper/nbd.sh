@@ -44,6 +44,7 @@ part_nbdsh()
 		from 1 to|host=$address name=disk timeout=0
 		at least 1M|host=$address name=disk journal=1000
 		is for writing|host=$address name=disk readonly=true takeover=true
+		is for writing|-r host=$address name=disk takeover=true
 		nothing is lent under this name|host=$address port=$port name=nothing
 		volatile=true accepts that|host=$address port=$port name=gone
 		no connection|host=$address port=1 name=disk
@@ -51,7 +52,15 @@ part_nbdsh()
 	# shellcheck disable=SC2016 # nbdkit sets the variable
 	nbdkit -U - "$plugin" host="$address" port="$port" name=gone volatile=true --run 'nbdinfo --size "$uri"' |
 		grep -qx 1048576 || fail 'volatile memory is not served'
+	# with -r it is a reader, which may read such memory too
+	# shellcheck disable=SC2016
+	nbdkit -r -U - "$plugin" host="$address" port="$port" name=gone \
+		--run 'nbdsh -u "$uri" -c "assert h.is_read_only() and h.pread(9, 0) == bytearray(9)"' || fail 'a reader is refused'
 	start_nbdkit "$work/s" name=disk
+	# and leaves the memory to the writer
+	# shellcheck disable=SC2016
+	nbdkit -fr -U - "$plugin" host="$address" port="$port" name=disk --run 'nbdsh -u "$uri" -c "h.pread(9, 0)"' ||
+		fail 'a reader is refused beside a writer'
 	expect 1 "takeover=true takes it" nbdkit -f -U - "$plugin" host="$address" port="$port" name=disk --run true
 	nbdsh -u "$uri" -c - <<-'END'
 		import errno, os

@@ -16,6 +16,7 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "command_line.h"
 #include "disk.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
@@ -107,9 +108,24 @@ plugin_config(const char *key, const char *value)
 	return 0;
 }
 
+/* nbdkit tells a plugin of -r when the first client has connected, and the memory is taken before that */
+static bool
+nbdkit_is_read_only(void)
+{
+	FILE *args = fopen("/proc/self/cmdline", "re");
+
+	if (args == NULL)
+		return false;
+	const bool result = command_line_is_read_only(args);
+	fclose(args);
+	return result;
+}
+
 static int
 plugin_config_complete(void)
 {
+	if (nbdkit_is_read_only())
+		config.read_only = true;
 	if (config.port == NULL)
 		config.port = KEEPER_PORT_DEFAULT;
 	if (config.host == NULL || config.name == NULL) {
@@ -122,7 +138,7 @@ plugin_config_complete(void)
 		return -1;
 	}
 	if (config.read_only && config.takeover) {
-		nbdkit_error("takeover=true is for writing, and readonly=true is given");
+		nbdkit_error("takeover=true is for writing, and -r or readonly=true is given");
 		return -1;
 	}
 	return 0;
@@ -273,7 +289,7 @@ static struct nbdkit_plugin plugin = {
 		       "timeout=SECONDS how long a request waits for a keeper that is gone; 60 unless given\n"
 		       "journal=SIZE    memory for data that is not flushed yet; 64M unless given\n"
 		       "takeover=true   take the memory also from another client\n"
-		       "readonly=true   only read it\n"
+		       "readonly=true   only read it, as with -r\n"
 		       "volatile=true   accept memory that nothing makes durable",
 	.get_ready = plugin_get_ready,
 	.after_fork = plugin_after_fork,
