@@ -12,30 +12,36 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 	zlib1g-dev libjansson-dev)
 
 # to build and run the tests: a second compiler with its sanitizers, the test framework, the library that ours takes the
-# place of, what one of the examples speaks, what makes the manuals and their site with its pictures, runs its search, and
-# looks for faults in them (a build without those leaves them out), what compares the ABI, what reads the JSON of the tools,
-# pkill for the examples that are killed, and what makes certificates, what compiles nothing twice, and what starts a compiler
-# without a shell and a make around it (a third of the time of a build is theirs)
-test_packages=(ccache ninja-build clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler pandoc
-	graphviz mandoc mujs abigail-tools jq procps openssl)
+# place of, what one of the examples speaks, what reads the JSON of the tools, pkill for the examples that are killed, what
+# makes certificates, what compiles nothing twice, and what starts a compiler without a shell and a make around it (a third
+# of the time of a build is theirs)
+test_packages=(ccache ninja-build clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev
+	protobuf-c-compiler jq procps openssl)
 
 # programs of others that run on the software device (tests/preload)
 test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 
-# what shows the protocol of the software device by tools/wireshark (tests/wireshark)
-test_packages+=(tshark)
-
 # probes for tracers, which a build without it leaves out
 test_packages+=(systemtap-sdt-dev)
 
-# what tells systemd that rpma-keeper is ready, and what its block devices are built and tested with
-test_packages+=(libsystemd-dev nbdkit nbdkit-plugin-dev libnbd-bin python3-libnbd qemu-utils fio)
+# what tells systemd that rpma-keeper is ready, and what its block devices are built with
+test_packages+=(libsystemd-dev nbdkit-plugin-dev)
+
+# for the tests of utils/run-tests --deep: what makes the manuals and their site with its pictures, runs its search, and
+# looks for faults in them (a build without those leaves them out), and what compares the ABI
+deep_packages=(pandoc graphviz mandoc mujs abigail-tools)
+
+# what shows the protocol of the software device by tools/wireshark (tests/wireshark)
+deep_packages+=(tshark)
+
+# what the block devices of rpma-keeper are tested with
+deep_packages+=(nbdkit libnbd-bin python3-libnbd qemu-utils fio)
 
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
-test_packages+=(btrfs-progs e2fsprogs mount util-linux)
+deep_packages+=(btrfs-progs e2fsprogs mount util-linux)
 
 # to link a program with all that libcrypto.pc of Debian 13 names for static libraries; libssl-dev does not bring it
-test_packages+=(libzstd-dev)
+deep_packages+=(libzstd-dev)
 
 # to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
 analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
