@@ -51,8 +51,8 @@
 #define SOFTRDMA_GATHER_NS 200000
 
 /*
- * A message for which no program waits is acknowledged together with the reply, if so many in a row had replies. What such
- * an acknowledgement waits for is a reply: after this time, in ns, it leaves by itself at the next beat.
+ * A message for which no program waits is acknowledged together with its reply, after this number of messages had one. If
+ * none comes within this time, in ns, the acknowledgement leaves by itself at the next beat.
  */
 #define SOFTRDMA_ACK_LATER_FROM 16
 #define SOFTRDMA_ACK_LATER_NS 1000000
