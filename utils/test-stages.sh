@@ -28,8 +28,8 @@ budget()
 	'build: clang, thread'*) seconds=240 ;;
 	'build: arm64') seconds=300 ;;
 	'tests: gcc') seconds=300 ;;
-	'tests: gcc, the rest') seconds=360 ;;
-	'tests: clang, address'*) seconds=480 ;;
+	'tests: gcc, the rest') seconds=900 ;;
+	'tests: clang, address'*) seconds=900 ;;
 	'tests: clang, thread'*) seconds=360 ;;
 	'tests: arm64') seconds=450 ;;
 	valgrind*) seconds=300 ;;
