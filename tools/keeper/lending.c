@@ -199,10 +199,10 @@ refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const st
 
 	if (lend && lend->memory.identity.failed && reason == KEEPER_REFUSED_MEDIUM)
 		sentence = "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
-	if (reason == KEEPER_REFUSED_FAILURE && lend->unrevoked)
+	if (lend && reason == KEEPER_REFUSED_FAILURE && lend->unrevoked)
 		sentence =
 			"the access of an earlier client could not be revoked: the keeper must be started again";
-	if (reason == KEEPER_REFUSED_BUSY && lend->holder->displaced)
+	if (lend && lend->holder && reason == KEEPER_REFUSED_BUSY && lend->holder->displaced)
 		sentence = "another client is just getting the memory for writing; try again";
 	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
 		sentence);
