@@ -29,6 +29,7 @@
 #include <cmocka.h>
 
 #include "deadline.h"
+#include "disk_case.h"
 #include "disk_internal.h"
 #include "keeper_process.h"
 #include "pattern.h"
@@ -48,41 +49,12 @@ static struct keeper_process keeper;
 static struct disk *disk;
 static struct disk_config config;
 static struct disk_facts facts;
-static char said[64][WHY_MAX]; /* what the disk has told, the last of it */
-static atomic_uint said_count;
-
-static void
-say(const char *text)
-{
-	unsigned i = atomic_fetch_add(&said_count, 1);
-
-	snprintf(said[i % 64], WHY_MAX, "%s", text);
-}
-
-static bool
-was_said(const char *text)
-{
-	for (int i = 0; i < 64; i++)
-		if (strstr(said[i], text))
-			return true;
-	return false;
-}
-
 static int
 set_up(void **state)
 {
 	(void)state;
 	keeper_process_init(&keeper, program, SIZE);
-	memset(said, 0, sizeof(said));
-	atomic_store(&said_count, 0);
-	config = (struct disk_config){
-		.host = KEEPER_ADDRESS,
-		.port = keeper.port,
-		.name = KEEPER_NAME,
-		.timeout_ms = TIMEOUT_MS,
-		.journal_size = (size_t)16 << 20,
-		.say = say,
-	};
+	config = case_config(&keeper, TIMEOUT_MS, (size_t)16 << 20);
 	deadline_start("a case of test_disk", CASE_SECONDS * rounds);
 	return 0;
 }
@@ -99,30 +71,10 @@ tear_down(void **state)
 }
 
 static void
-opens(const struct disk_config *with, struct disk **opened)
-{
-	char why[WHY_MAX] = "";
-
-	if (!disk_probe(with, &facts, why) || !disk_start(with, &facts, opened, why))
-		fail_msg("%s", why);
-}
-
-static void
-refuses(const struct disk_config *with, const char *sentence)
-{
-	struct disk *opened = NULL;
-	char why[WHY_MAX] = "";
-
-	assert_false(disk_probe(with, &facts, why) && disk_start(with, &facts, &opened, why));
-	if (strstr(why, sentence) == NULL)
-		fail_msg("does not say \"%s\" but \"%s\"", sentence, why);
-}
-
-static void
 starts(void)
 {
 	keeper_process_start(&keeper);
-	opens(&config, &disk);
+	case_opens(&config, &facts, &disk);
 	assert_int_equal(facts.size, keeper.size);
 }
 
@@ -200,7 +152,7 @@ reads_and_writes(void **state)
 	}
 	assert_true(disk_flush(disk));
 	assert_true(disk_flush(disk)); /* nothing to flush */
-	assert_int_equal(atomic_load(&said_count), 0);
+	assert_int_equal(case_said_count(), 0);
 }
 
 static void
@@ -255,16 +207,16 @@ lost_writes_are_written_again(void **state)
 		has(seed, 4 * BLOCK, SIZE - 5 * BLOCK);
 		assert_true(disk_flush(disk));
 		file_has(seed + 2, 2 * BLOCK, BLOCK);
-		assert_true(was_said("connected again; 3 writes"));
+		assert_true(case_was_said("connected again; 3 writes"));
 		/* after the flush there is nothing to write again */
 		assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
 		keeper_process_start(&keeper);
 		has(seed + 2, 2 * BLOCK, BLOCK);
-		assert_true(was_said("connected again; 0 writes"));
+		assert_true(case_was_said("connected again; 0 writes"));
 		free(durable);
 		disk_stop(&disk);
 		assert_int_equal(keeper_process_end(&keeper, SIGTERM), 0);
-		memset(said, 0, sizeof(said));
+		case_forget_lines();
 	}
 }
 
@@ -338,20 +290,6 @@ check_writers(const struct writer *writers)
 	}
 }
 
-static void
-await_link(void)
-{
-	const int64_t end = now_ms() + TIMEOUT_MS;
-
-	for (bool up = false; !up;) {
-		assert_true(now_ms() < end);
-		(void)usleep(1000);
-		pthread_mutex_lock(&disk->lock);
-		up = disk->state == LINK_UP;
-		pthread_mutex_unlock(&disk->lock);
-	}
-}
-
 /* threads notice nothing but the time, however the keeper dies */
 static void
 killed_under_load(void **state)
@@ -365,7 +303,7 @@ killed_under_load(void **state)
 	for (unsigned i = 0; i < 15 * rounds; i++) {
 		/* the pauses between attempts to connect grow to a second */
 		if (i % 3)
-			await_link();
+			case_await_link(disk);
 		(void)usleep((unsigned)rand_r(&random) % 100000);
 		(void)keeper_process_end(&keeper, i % 4 == 3 ? SIGTERM : SIGKILL);
 		keeper_process_start(&keeper);
@@ -374,7 +312,7 @@ killed_under_load(void **state)
 	end_writers(writers, &stop);
 	check_writers(writers);
 	assert_true(disk_flush(disk));
-	assert_true(was_said("connected again"));
+	assert_true(case_was_said("connected again"));
 }
 
 /* the same, when only the connection breaks, after any number of operations */
@@ -389,7 +327,7 @@ connections_break_under_load(void **state)
 	starts();
 	begin_writers(writers, &stop);
 	/* two messages for each connection that breaks; they come more and more slowly */
-	while (atomic_load(&said_count) < 14 * rounds)
+	while (case_said_count() < 14 * rounds)
 		(void)usleep(10000);
 	end_writers(writers, &stop);
 	check_writers(writers);
@@ -485,7 +423,7 @@ slow_keeper(void **state)
 		assert_int_equal(pthread_join(threads[i], &good), 0);
 		assert_non_null(good);
 	}
-	assert_int_equal(atomic_load(&said_count), 0);
+	assert_int_equal(case_said_count(), 0);
 	has(seed, 0, 10 * BLOCK);
 }
 
@@ -500,9 +438,8 @@ fails_for_ever(const char *because)
 	assert_false(disk_write(disk, buf, BLOCK, 0, false));
 	assert_false(disk_zero(disk, BLOCK, 0, false));
 	assert_false(disk_flush(disk));
-	if (!was_said(because) || !was_said("all requests fail from now on"))
-		fail_msg("did not say \"%s\" but \"%s\"", because,
-			said[(atomic_load(&said_count) + 63) % 64]);
+	if (!case_was_said(because) || !case_was_said("all requests fail from now on"))
+		fail_msg("did not say \"%s\" but \"%s\"", because, case_last_said());
 }
 
 /* a keeper that comes back with another file */
@@ -538,7 +475,7 @@ other_identity_for_a_reader(void **state)
 	assert_int_equal(unlink(keeper_process_path(&keeper, "disk.identity")), 0);
 	keeper_process_start(&keeper);
 	assert_false(disk_read(disk, buf, BLOCK, 0));
-	assert_true(was_said("other memory of"));
+	assert_true(case_was_said("other memory of"));
 }
 
 /* volatile memory is refused unless it is asked for, and never comes back */
@@ -548,9 +485,9 @@ volatile_memory(void **state)
 	(void)state;
 	keeper.lend = KEEPER_NAME "=dram:,size=4m";
 	keeper_process_start(&keeper);
-	refuses(&config, "volatile=true accepts that");
+	case_refuses(&config, "volatile=true accepts that");
 	config.volatile_allowed = true;
-	opens(&config, &disk);
+	case_opens(&config, &facts, &disk);
 	writes(seed, 0, SIZE, true);
 	assert_true(disk_flush(disk));
 	has(seed, 0, SIZE);
@@ -577,7 +514,7 @@ superseded(void **state)
 	keeper_process_start(&keeper);
 	struct disk_config elsewhere = config;
 	elsewhere.port = keeper.port;
-	opens(&elsewhere, &other);
+	case_opens(&elsewhere, &facts, &other);
 	pattern_fill(buf, BLOCK, seed + 1, 0);
 	assert_true(disk_write(other, buf, BLOCK, 0, true));
 	disk_stop(&other);
@@ -675,16 +612,16 @@ failed_medium(void **state)
 	assert_false(disk_flush(disk));
 	await_line("its medium has failed");
 	disk_stop(&disk);
-	refuses(&config, "the medium of the memory has failed");
+	case_refuses(&config, "the medium of the memory has failed");
 	assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
 
 	keeper.medium_fails = false;
 	for (int i = 0; i < 2; i++) {
 		keeper_process_start(&keeper);
 		assert_true(keeper_process_logged(&keeper, "its medium has failed earlier"));
-		refuses(&config, "the medium of the memory has failed");
+		case_refuses(&config, "the medium of the memory has failed");
 		reading.read_only = true;
-		opens(&reading, &reader);
+		case_opens(&reading, &facts, &reader);
 		assert_true(disk_read(reader, buf, BLOCK, 0));
 		disk_stop(&reader);
 		assert_int_equal(keeper_process_end(&keeper, SIGTERM), 0);
@@ -708,7 +645,7 @@ failed_medium_at_the_end(void **state)
 	assert_int_equal(keeper_process_end(&keeper, SIGTERM), EXIT_FAILURE);
 	keeper.medium_fails = false;
 	keeper_process_start(&keeper);
-	refuses(&config, "the medium of the memory has failed");
+	case_refuses(&config, "the medium of the memory has failed");
 }
 
 static void *
@@ -759,35 +696,23 @@ one_writer(void **state)
 	uint8_t buf[BLOCK];
 	starts();
 	writes(seed, 0, SIZE, true);
-	refuses(&config, "takeover=true takes it");
+	case_refuses(&config, "takeover=true takes it");
 	reading.read_only = true;
-	opens(&reading, &other);
+	case_opens(&reading, &facts, &other);
 	assert_true(disk_read(other, buf, BLOCK, BLOCK));
 	assert_int_equal(pattern_check(buf, BLOCK, seed, BLOCK), -1);
 	disk_stop(&other);
 	taking.takeover = true;
-	opens(&taking, &other);
+	case_opens(&taking, &facts, &other);
 	fails_for_ever("another client had the memory for writing meanwhile");
 	assert_true(disk_write(other, buf, BLOCK, 0, true));
 	disk_stop(&other);
 
 	reading.name = "nothing";
-	refuses(&reading, "nothing is lent under this name");
+	case_refuses(&reading, "nothing is lent under this name");
 	reading.name = KEEPER_NAME;
 	reading.port = "1";
-	refuses(&reading, "");
-}
-
-static struct rpma_peer *
-new_peer(void)
-{
-	struct ibv_context *context;
-	struct rpma_peer *peer = NULL;
-
-	assert_int_equal(rpma_utils_get_ibv_context(KEEPER_ADDRESS, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context),
-		0);
-	assert_int_equal(rpma_peer_new(context, &peer), 0);
-	return peer;
+	case_refuses(&reading, "");
 }
 
 /* sends a request */
@@ -809,7 +734,7 @@ static void
 takeover_by_a_client_that_has_gone(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	starts();
 	for (uint64_t round = 1; round <= 10 * rounds; round++) {
 		struct rpma_conn *conns[3];
@@ -838,7 +763,7 @@ static void
 readers_take_all_places(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	struct rpma_conn *conns[3] = { NULL };
 	enum rpma_conn_event event;
 	keeper.clients = "3";
@@ -939,14 +864,14 @@ takeover_under_load(void **state)
 	config.takeover = true;
 	config.journal_size = (size_t)64 << 20;
 	keeper_process_start(&keeper);
-	opens(&config, &disk);
+	case_opens(&config, &facts, &disk);
 	for (uint64_t round = 1; round <= 100 * rounds; round++) {
 		pthread_t threads[WRITERS];
 		for (size_t i = 0; i < WRITERS; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, overwrite, disk), 0);
 		if (round % 4 == 0)
 			(void)usleep(2000);
-		opens(&config, &now);
+		case_opens(&config, &facts, &now);
 		/* the earlier client does not know yet, and goes on */
 		pattern_fill(buf, SIZE, round, 0);
 		assert_true(disk_write(now, buf, SIZE, 0, round % 10 == 0));

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "deadline.h"
+#include "disk_case.h"
 #include "disk_internal.h"
 #include "keeper_process.h"
 #include "pattern.h"
@@ -39,41 +40,12 @@ static const char *program;
 static struct keeper_process keeper;
 static struct disk *disk;
 static struct disk_config config;
-static char said[256][WHY_MAX]; /* what the disk has told, the last of it */
-static atomic_uint said_count;
-
-static void
-say(const char *text)
-{
-	unsigned i = atomic_fetch_add(&said_count, 1);
-
-	snprintf(said[i % 256], WHY_MAX, "%s", text);
-}
-
-static bool
-was_said(const char *text)
-{
-	for (int i = 0; i < 256; i++)
-		if (strstr(said[i], text))
-			return true;
-	return false;
-}
-
 static int
 set_up(void **state)
 {
 	(void)state;
 	keeper_process_init(&keeper, program, SIZE);
-	memset(said, 0, sizeof(said));
-	atomic_store(&said_count, 0);
-	config = (struct disk_config){
-		.host = KEEPER_ADDRESS,
-		.port = keeper.port,
-		.name = KEEPER_NAME,
-		.timeout_ms = TIMEOUT_MS,
-		.journal_size = SIZE,
-		.say = say,
-	};
+	config = case_config(&keeper, TIMEOUT_MS, SIZE);
 	deadline_start("a case of test_disk_link", CASE_SECONDS);
 	return 0;
 }
@@ -93,11 +65,9 @@ static void
 starts(void)
 {
 	struct disk_facts facts;
-	char why[WHY_MAX] = "";
 
 	keeper_process_start(&keeper);
-	if (!disk_probe(&config, &facts, why) || !disk_start(&config, &facts, &disk, why))
-		fail_msg("%s", why);
+	case_opens(&config, &facts, &disk);
 }
 
 static bool
@@ -167,7 +137,7 @@ succeeded_at_the_end(void **state)
 	assert_int_equal(flush_completes_and_link_ends(), OP_DONE);
 	keeper_process_start(&keeper);
 	has(1, 0);
-	assert_true(was_said("connected again; 0 writes"));
+	assert_true(case_was_said("connected again; 0 writes"));
 }
 
 /* a flush that has failed is not tried again, although the connection has ended as well */
@@ -184,8 +154,8 @@ failed_at_the_end(void **state)
 	keeper_process_start(&keeper);
 	assert_false(disk_flush(disk));
 	assert_false(disk_read(disk, buf, BLOCK, 0));
-	assert_true(was_said("an operation failed"));
-	assert_true(was_said("all requests fail from now on"));
+	assert_true(case_was_said("an operation failed"));
+	assert_true(case_was_said("all requests fail from now on"));
 }
 
 /* an answer that is in the queue was in time, however late it is collected */
@@ -207,7 +177,7 @@ collected_late(void **state)
 	op_fini(&op);
 	memcpy(buf, disk->read_data, BLOCK);
 	assert_int_equal(pattern_check(buf, BLOCK, 1, 0), -1);
-	assert_int_equal(atomic_load(&said_count), 0);
+	assert_int_equal(case_said_count(), 0);
 }
 
 static void *
@@ -225,7 +195,7 @@ replayed_before_the_end(void **state)
 	void *good = NULL;
 	starts();
 	(void)keeper_process_end(&keeper, SIGKILL);
-	assert_int_equal(pthread_create(&thread, NULL, write_a_block, said), 0);
+	assert_int_equal(pthread_create(&thread, NULL, write_a_block, &keeper), 0);
 	const int64_t end = now_ms() + TIMEOUT_MS;
 	for (bool added = false; !added;) {
 		assert_true(now_ms() < end);
@@ -248,20 +218,6 @@ replayed_before_the_end(void **state)
 
 /* --- connecting again --- */
 
-static void
-await_link(void)
-{
-	const int64_t end = now_ms() + TIMEOUT_MS;
-
-	for (bool up = false; !up;) {
-		assert_true(now_ms() < end);
-		(void)usleep(1000);
-		pthread_mutex_lock(&disk->lock);
-		up = disk->state == LINK_UP;
-		pthread_mutex_unlock(&disk->lock);
-	}
-}
-
 /* breaks the link, as if it had been up for that time, and returns the pause before a second attempt would follow */
 static int64_t
 pause_after_a_link_of(int64_t ms)
@@ -272,7 +228,7 @@ pause_after_a_link_of(int64_t ms)
 	disk->up_ms = disk_now_ms() - ms;
 	link_break(disk, "a test ends it");
 	pthread_mutex_unlock(&disk->lock);
-	await_link();
+	case_await_link(disk);
 	pthread_mutex_lock(&disk->lock);
 	const int64_t pause_ms = disk->pause_ms;
 	pthread_mutex_unlock(&disk->lock);
@@ -304,7 +260,7 @@ connections_that_end_at_once(void **state)
 	while (now_ms() - begin < 2500)
 		assert_true(disk_read(disk, buf, BLOCK, 0));
 	/* two messages each; the pauses are 50, 100, 200, 400, 800 and then 1000 ms */
-	const unsigned connections = atomic_load(&said_count) / 2;
+	const unsigned connections = case_said_count() / 2;
 	if (connections < 2 || connections > (unsigned)((now_ms() - begin) / 1000) + 8)
 		fail_msg("%u connections in %d ms", connections, (int)(now_ms() - begin));
 }
@@ -403,7 +359,7 @@ turn_of_reads_and_writes(void **state)
 	ends(&writing);
 	fails_no_sooner_than(&reading, end);
 	fails_no_sooner_than(&writing, end);
-	assert_true(was_said("the keeper does not answer in time"));
+	assert_true(case_was_said("the keeper does not answer in time"));
 }
 
 /* the same of a flush that has waited for another one */
@@ -428,7 +384,7 @@ turn_of_a_flush(void **state)
 	pthread_mutex_unlock(&disk->lock);
 	ends(&flushing);
 	fails_no_sooner_than(&flushing, end);
-	assert_true(was_said("the keeper does not answer in time"));
+	assert_true(case_was_said("the keeper does not answer in time"));
 }
 
 int

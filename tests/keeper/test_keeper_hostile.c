@@ -30,7 +30,7 @@
 #include <cmocka.h>
 
 #include "deadline.h"
-#include "disk.h"
+#include "disk_case.h"
 #include "keeper_process.h"
 #include "pattern.h"
 #include "wait.h"
@@ -126,26 +126,17 @@ static uint32_t quiet_us; /* the honest client's before the attack */
 static int
 set_up(void **state)
 {
-	char why[WHY_MAX] = "";
-
 	(void)state;
 	deadline_start("a case of test_keeper_hostile", CASE_SECONDS);
 	keeper_process_init(&keeper, program, SIZE);
 	keeper.clients = "16";
 	keeper_process_start(&keeper);
-	config = (struct disk_config){
-		.host = KEEPER_ADDRESS,
-		.port = keeper.port,
-		.name = KEEPER_NAME,
-		.timeout_ms = TIMEOUT_MS,
-		.journal_size = DISK_JOURNAL_MIN,
-		.say = say,
-	};
+	config = case_config(&keeper, TIMEOUT_MS, DISK_JOURNAL_MIN);
+	config.say = say;
 	atomic_store(&said, 0);
 	atomic_store(&stop, false);
 	honest_errors = 0;
-	if (!disk_probe(&config, &facts, why) || !disk_start(&config, &facts, &disk, why))
-		fail_msg("%s", why);
+	case_opens(&config, &facts, &disk);
 	assert_int_equal(pthread_create(&honest_thread, NULL, be_honest, NULL), 0);
 	(void)usleep(QUIET_MS * 1000);
 	quiet_us = p99_us();
@@ -169,18 +160,6 @@ tear_down(void **state)
 }
 
 /* --- attacks --- */
-
-static struct rpma_peer *
-new_peer(void)
-{
-	struct ibv_context *context;
-	struct rpma_peer *peer = NULL;
-
-	assert_int_equal(rpma_utils_get_ibv_context(KEEPER_ADDRESS, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context),
-		0);
-	assert_int_equal(rpma_peer_new(context, &peer), 0);
-	return peer;
-}
 
 /* opens a connection with any private data; the event that ends the attempt */
 static enum rpma_conn_event
@@ -232,7 +211,7 @@ says_nothing(void **state)
 		(void)connect(fds[i], (struct sockaddr *)&to, sizeof(to));
 	}
 	/* a client that asks properly gets an answer all the same */
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	uint8_t bytes[KEEPER_REQUEST_MAX];
 	is_refused(peer, bytes, encode(KEEPER_WANT_WRITE, 1, KEEPER_NAME, bytes), KEEPER_REFUSED_BUSY);
 	assert_int_equal(rpma_peer_delete(&peer), 0);
@@ -244,7 +223,7 @@ static void
 asks_for_nonsense(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	uint8_t bytes[UINT8_MAX];
 	unsigned random = 1;
 	is_refused(peer, NULL, 0, KEEPER_REFUSED_REQUEST);
@@ -270,7 +249,7 @@ static void
 asks_for_what_it_may_not_have(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	uint8_t bytes[KEEPER_REQUEST_MAX];
 	for (uint64_t i = 1; i <= 300; i++) {
 		char name[KEEPER_NAME_MAX];
@@ -289,7 +268,7 @@ static void
 takes_all_places(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	struct rpma_conn *conns[15] = { NULL }, *next = NULL;
 	uint8_t bytes[KEEPER_REQUEST_MAX];
 	const size_t len = encode(0, 1, KEEPER_NAME, bytes);
@@ -314,7 +293,7 @@ forges_its_rights(void **state)
 {
 	(void)state;
 	enum { RIGHTS_AT = 20 }; /* the usage in the descriptor of a memory region */
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	static uint8_t data[BLOCK];
 	uint8_t bytes[KEEPER_REQUEST_MAX];
 	struct rpma_mr_local *src = NULL;
@@ -358,7 +337,7 @@ static void
 leaves_at_once(void **state)
 {
 	(void)state;
-	struct rpma_peer *peer = new_peer();
+	struct rpma_peer *peer = case_peer();
 	uint8_t bytes[KEEPER_REQUEST_MAX];
 	for (uint64_t i = 1; i <= 200; i++) {
 		const size_t len = encode(0, i, KEEPER_NAME, bytes);

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "deadline.h"
-#include "disk.h"
+#include "disk_case.h"
 #include "keeper_process.h"
 #include "pattern.h"
 
@@ -34,50 +34,15 @@
 static const char *program;
 static struct keeper_process keeper;
 
-static void
-say(const char *text)
-{
-	printf("%s\n", text);
-}
-
-static void
-refuses(const struct disk_config *config, const char *sentence)
-{
-	struct disk_facts facts;
-	struct disk *disk = NULL;
-	char why[WHY_MAX] = "";
-
-	assert_false(disk_probe(config, &facts, why) && disk_start(config, &facts, &disk, why));
-	if (strstr(why, sentence) == NULL)
-		fail_msg("does not say \"%s\" but \"%s\"", sentence, why);
-}
-
 static struct disk_config
 begin(const char *variable, char trigger[static 128])
 {
-	struct disk_config config = {
-		.host = KEEPER_ADDRESS,
-		.port = keeper.port,
-		.name = KEEPER_NAME,
-		.timeout_ms = TIMEOUT_MS,
-		.journal_size = DISK_JOURNAL_MIN,
-		.say = say,
-	};
+	const struct disk_config config = case_config(&keeper, TIMEOUT_MS, DISK_JOURNAL_MIN);
 
 	snprintf(trigger, 128, "%s", keeper_process_path(&keeper, "disk.old"));
 	assert_int_equal(setenv(variable, trigger, 1), 0);
 	keeper_process_start(&keeper);
 	return config;
-}
-
-static void
-opens(const struct disk_config *config, struct disk **disk)
-{
-	struct disk_facts facts;
-	char why[WHY_MAX] = "";
-
-	if (!disk_probe(config, &facts, why) || !disk_start(config, &facts, disk, why))
-		fail_msg("%s", why);
 }
 
 static void
@@ -95,22 +60,23 @@ failing_revocation(void **state)
 {
 	(void)state;
 	struct disk *disk = NULL;
+	struct disk_facts facts;
 	char trigger[128];
 	uint8_t buf[BLOCK], read[BLOCK];
 	const struct disk_config config = begin("TEST_DEREG_FAILS", trigger);
 	struct disk_config taking = config;
 	taking.takeover = true;
-	opens(&config, &disk);
+	case_opens(&config, &facts, &disk);
 	pattern_fill(buf, BLOCK, 1, 0);
 	assert_true(disk_write(disk, buf, BLOCK, 0, true));
 
 	makes_file(trigger);
-	refuses(&taking, "could not be revoked");
+	case_refuses(&taking, "could not be revoked");
 	assert_true(keeper_process_logged(&keeper, "may not be revoked"));
 	/* it stays so, also when the call would succeed again */
 	assert_int_equal(unlink(trigger), 0);
-	refuses(&taking, "could not be revoked");
-	refuses(&config, "could not be revoked");
+	case_refuses(&taking, "could not be revoked");
+	case_refuses(&config, "could not be revoked");
 
 	assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
 	keeper_process_start(&keeper);
@@ -136,18 +102,19 @@ failing_record(void **state)
 {
 	(void)state;
 	struct disk *disk = NULL;
+	struct disk_facts facts;
 	char trigger[128], before[RECORD_MAX], now[RECORD_MAX];
 	uint8_t buf[BLOCK], read[BLOCK];
 	const struct disk_config config = begin("TEST_NAMES_FAIL", trigger);
 	struct disk_config taking = config;
 	taking.takeover = true;
-	opens(&config, &disk);
+	case_opens(&config, &facts, &disk);
 	pattern_fill(buf, BLOCK, 1, 0);
 	assert_true(disk_write(disk, buf, BLOCK, 0, true));
 	reads_record(before);
 
 	makes_file(trigger);
-	refuses(&taking, "the keeper failed to lend the memory");
+	case_refuses(&taking, "the keeper failed to lend the memory");
 	assert_true(keeper_process_logged(&keeper, "the new writer cannot be recorded"));
 	assert_true(disk_write(disk, buf, BLOCK, BLOCK, true));
 	assert_int_equal(unlink(trigger), 0);
