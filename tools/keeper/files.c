@@ -38,6 +38,7 @@ resolve(const char *path, char resolved[static 2 * PATH_MAX])
 	}
 }
 
+/* -1: no memory */
 static int
 find_uses(const struct options *options, struct use *uses)
 {
@@ -45,17 +46,18 @@ find_uses(const struct options *options, struct use *uses)
 
 	for (int i = 0; i < options->lend_count; i++) {
 		const struct lend_option *lend = &options->lends[i];
-		char identity[PATH_MAX];
 		if (lend->source.path == NULL)
 			continue;
+		char *identity = memory_identity_path(&lend->source);
+		if (identity == NULL)
+			return -1;
 		uses[count].kind = USE_MEMORY;
 		uses[count].lend = lend;
 		resolve(lend->source.path, uses[count++].path);
-		snprintf(identity, sizeof(identity), lend->source.identity_path ? "%s" : "%s.identity",
-			lend->source.identity_path ? lend->source.identity_path : lend->source.path);
 		uses[count].kind = USE_IDENTITY;
 		uses[count].lend = lend;
 		resolve(identity, uses[count++].path);
+		free(identity);
 	}
 	if (options->status_path) {
 		uses[count].kind = USE_STATUS;
@@ -94,11 +96,9 @@ bool
 files_are_separate(const struct options *options, char why[static WHY_MAX])
 {
 	struct use *uses = calloc(USES_MAX, sizeof(*uses));
-	bool separate = true;
+	const int count = uses ? find_uses(options, uses) : -1;
+	bool separate = count >= 0 || why_say(why, "out of memory");
 
-	if (uses == NULL)
-		return why_say(why, "out of memory");
-	const int count = find_uses(options, uses);
 	for (int i = 0; separate && i < count; i++)
 		for (int j = i + 1; separate && j < count; j++)
 			if (strcmp(uses[i].path, uses[j].path) == 0 && !may_share(&uses[i], &uses[j]))

@@ -172,6 +172,16 @@ classify(struct memory *memory, const char *path, char why[static WHY_MAX])
 	return true;
 }
 
+char *
+memory_identity_path(const struct memory_source *source)
+{
+	char *path;
+
+	if (source->identity_path)
+		return strdup(source->identity_path);
+	return asprintf(&path, "%s.identity", source->path) < 0 ? NULL : path;
+}
+
 static bool
 open_file(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX])
 {
@@ -184,11 +194,9 @@ open_file(struct memory *memory, const struct memory_source *source, char why[st
 		return why_say(why, "%s is neither a file nor a device DAX", source->path);
 	if (S_ISCHR(st.st_mode) && source->identity_path == NULL)
 		return why_say(why, "%s: a device DAX needs identity=FILE, a file on a disk", source->path);
-	if (asprintf(&memory->identity_path, source->identity_path ? "%s" : "%s.identity",
-		    source->identity_path ? source->identity_path : source->path) < 0) {
-		memory->identity_path = NULL;
+	memory->identity_path = memory_identity_path(source);
+	if (memory->identity_path == NULL)
 		return why_say(why, "out of memory");
-	}
 
 	if (exists) {
 		memory->fd = open(source->path, (source->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);

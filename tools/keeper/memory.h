@@ -45,6 +45,9 @@ struct memory {
  */
 bool memory_open(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX]);
 
+/* the path of the record of memory that has one; the caller frees it. NULL: no memory */
+char *memory_identity_path(const struct memory_source *source);
+
 /*
  * Records the client that is about to get the memory for writing; it is on record when the call returns. After false the
  * identity names the writer before, and the record may name either: memory_record_again before that one gets the memory.
