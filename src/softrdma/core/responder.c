@@ -668,7 +668,7 @@ softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_outgoin
 		responded_before(resp, resp->expected); /* the NAK acknowledges all requests before its own */
 		return true;
 	}
-	/* an RNR acknowledges nothing, so the requests before it come first */
+	/* what was executed is answered before the RNR (doc/softrdma-protocol.md, section 6) */
 	const bool ack_due = resp->ack_due || resp->state == SOFTRDMA_RESPONDER_RNR_DUE;
 	if (ack_due && resp->responded != resp->expected) {
 		responded_before(resp, resp->expected);

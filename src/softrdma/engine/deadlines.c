@@ -52,6 +52,14 @@ softrdma_deadline_limit_ack(struct softrdma_connection *conn)
 	softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);
 }
 
+/* --- the beat --- */
+
+static bool
+has_passed(const struct softrdma_deadline *deadline, uint64_t now_ns)
+{
+	return softrdma_deadline_is_set(deadline) && now_ns >= deadline->when_ns;
+}
+
 static void
 end_wait_for_reply(struct softrdma_connection *conn)
 {
@@ -62,14 +70,6 @@ end_wait_for_reply(struct softrdma_connection *conn)
 	else
 		softrdma_responder_ack_now(resp); /* replies come, and the last one may be on its way */
 	softrdma_connection_send(&conn->link);
-}
-
-/* --- the beat --- */
-
-static bool
-has_passed(const struct softrdma_deadline *deadline, uint64_t now_ns)
-{
-	return softrdma_deadline_is_set(deadline) && now_ns >= deadline->when_ns;
 }
 
 static void
