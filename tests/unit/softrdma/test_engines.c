@@ -533,6 +533,17 @@ have_replies(struct peer *peer)
 	pthread_mutex_unlock(&peer->conn->link.lock);
 }
 
+/* the clock stands still */
+static void
+expect_ack_at_a_beat(struct peer *peer)
+{
+	send_write_with(peer, SOFTRDMA_FRAME_ACK_LATER);
+	wait_until(has_executed(peer));
+	expect_no_bytes(peer);
+	clock_forward_ms(100);
+	expect_ack(peer);
+}
+
 /* an acknowledgement waits for a reply until a beat; if none has come by then, later ones do not wait */
 static void
 test_late_acknowledgement(void **state)
@@ -546,11 +557,7 @@ test_late_acknowledgement(void **state)
 	for (int i = 0; i < 3; i++) {
 		have_replies(&peer);
 		clock_stop(); /* no beat comes */
-		send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
-		wait_until(has_executed(&peer));
-		expect_no_bytes(&peer);
-		clock_forward_ms(100);
-		expect_ack(&peer);
+		expect_ack_at_a_beat(&peer);
 		clock_go_on();
 		assert_int_equal(locked(&peer.conn->link, peer.conn->link.responder.answers), 0);
 	}
@@ -561,11 +568,7 @@ test_late_acknowledgement(void **state)
 	wait_until(has_executed(&peer));
 	peer.seq++;
 	expect_alive(&peer);
-	send_write_with(&peer, SOFTRDMA_FRAME_ACK_LATER);
-	wait_until(has_executed(&peer));
-	expect_no_bytes(&peer);
-	clock_forward_ms(100);
-	expect_ack(&peer);
+	expect_ack_at_a_beat(&peer);
 	clock_go_on();
 	assert_int_equal(locked(&peer.conn->link, peer.conn->link.responder.answers),
 		SOFTRDMA_ACK_LATER_FROM);
