@@ -219,7 +219,7 @@ rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|con
 	-E "$not_sanitized|^conformance-(one-process|tls)\$|^preload-original\$|^integration/kills\$")
 
 # what a build has, beside the library and the device
-some_parts='-DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_TOOLS=OFF -DBUILD_BENCHMARKS=OFF'
+some_parts='-DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_BENCHMARKS=OFF'
 all_parts='-DTEST_PARTS= -DBUILD_EXAMPLES=ON -DBUILD_DOC=ON -DBUILD_TOOLS=ON -DBUILD_BENCHMARKS=ON'
 
 # variant <name> <more of its name> <folder> <cmake arguments, one word> <ctest arguments...>: builds and tests one
