@@ -104,16 +104,22 @@ static bool
 identify(struct memory *memory, bool is_device, bool read_only, char why[static WHY_MAX])
 {
 	struct identity_file file = { 0 };
+	struct identity recorded;
 
 	if (!is_device && !identity_of_file(memory->fd, &file, why))
 		return false;
 	/* a record that is there when the file is created is about an earlier file */
 	if (!memory->created) {
-		enum identity_found found =
-			identity_load(memory->identity_path, &file, &memory->identity, why);
-		if (found == IDENTITY_FOUND || found == IDENTITY_UNREADABLE)
-			return found == IDENTITY_FOUND;
-		memory->renewed = true;
+		switch (identity_load(memory->identity_path, &file, &recorded, why)) {
+		case IDENTITY_FOUND:
+			memory->identity = recorded;
+			return true;
+		case IDENTITY_UNREADABLE:
+			return false;
+		case IDENTITY_NONE:
+		case IDENTITY_OF_ANOTHER_FILE:
+			memory->renewed = true;
+		}
 	}
 	/* memory that is only read may be on a medium that is only read; its identity is then a passing one */
 	return identity_new(&memory->identity, &file, why) &&
