@@ -85,13 +85,14 @@ stage()
 
 behind_pid=''
 behind_name=''
+behind_pattern=''
 behind_log=build/behind.log
 
-# stage_behind <name> <command...>: what it prints is shown when it has ended
+# stage_behind <name> <pattern> <command...>: what it prints is shown when it has ended, and the lines that fit at the end
 stage_behind()
 {
-	behind_name=$1
-	shift
+	behind_name=$1 behind_pattern=$2
+	shift 2
 	printf '\n== %s: runs behind what follows (%s)\n' "$behind_name" "$behind_log"
 	set -m # a process group of its own, so that all of it can be ended
 	time_behind "$@" >"$behind_log" 2>&1 </dev/null &
@@ -116,11 +117,12 @@ end_behind()
 
 await_behind()
 {
-	local status=0
+	local status=0 line
 	printf '\n== %s: the rest of it\n' "$behind_name"
 	wait "$behind_pid" || status=$?
 	behind_pid=''
 	cat "$behind_log"
+	while IFS= read -r line; do figures+=("$line"); done < <(grep -aE "$behind_pattern" "$behind_log")
 	ended "$behind_name" "$(cat "$behind_log.seconds")" $status
 }
 
@@ -142,7 +144,7 @@ measured()
 {
 	local what=$1 pattern=$2 log="build/figures-$1.log" status=0 line
 	shift 2
-	"$@" | tee "$log" || status=$?
+	"$@" 2>&1 | tee "$log" || status=$?
 	while IFS= read -r line; do figures+=("$what: $line"); done < <(grep -E "$pattern" "$log")
 	return $status
 }
