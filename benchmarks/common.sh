@@ -23,16 +23,30 @@ describe_machine()
 	echo "$(nproc) cores of ${model:-$(uname -m)}, Linux $(uname -r | cut -d- -f1), $(. /etc/os-release && echo "$PRETTY_NAME")"
 }
 
-# the load of the last minute: what else the machine was doing
+# how many processors other programs, or other guests of the host, keep busy: over three seconds, for the load that the
+# kernel tells is that of the last minute, in which the benchmark itself was built
 machine_load()
 {
-	cut -d' ' -f1 /proc/loadavg
+	{
+		head -n 1 /proc/stat
+		sleep 3
+		head -n 1 /proc/stat
+	} | awk -v processors="$(nproc)" '
+		{
+			all = 0
+			for (i = 2; i <= 9; i++)
+				all += $i
+			idle = $5 + $6
+			if (NR == 2)
+				printf "%.2f\n", processors * (1 - (idle - idle_before) / (all - all_before))
+			all_before = all; idle_before = idle
+		}'
 }
 
 # true if the machine was too busy for the figures to mean much
 is_busy()
 {
-	awk -v load="$1" 'BEGIN { exit load < 0.5 }'
+	awk -v load="$1" 'BEGIN { exit load < 0.2 }'
 }
 
 # put_table <name> <file> <document>: replaces the lines between <!-- begin name --> and <!-- end name -->
