@@ -52,7 +52,7 @@ cross_packages=(gcc-aarch64-linux-gnu mmdebstrap qemu-user)
 arm64_packages=(libc6-dev libcmocka-dev libibverbs-dev libisal-dev libpmem2-dev librdmacm-dev libssl-dev)
 
 # to make the project's own packages, and to try them in a system of their own
-packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap nbdkit-plugin-dev pandoc rpm)
+packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap nbdkit-plugin-dev ninja-build pandoc rpm)
 
 # for the RDMA lab: an emulator, and what makes the systems that run in it
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
