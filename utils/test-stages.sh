@@ -42,7 +42,7 @@ budget()
 	fuzzing:*) seconds=120 ;;
 	'seeded defects'*) seconds=900 ;;
 	'programs of others') seconds=360 ;;
-	'the RDMA lab') seconds=2400 ;;
+	'the RDMA lab') seconds=2700 ;;
 	*) seconds=0 ;;
 	esac
 	echo $((seconds * ${BUDGET_FACTOR-1}))

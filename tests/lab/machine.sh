@@ -6,8 +6,8 @@
 # machine.sh -- the virtual machines of the lab; to be sourced by the scripts that start some
 #
 # A machine has a folder on the host, which is /results in the guest. The files in it are its orders: kernel, mode,
-# command, and perhaps address and has-disk (a disk instead of the RDMA device and the NVDIMMs). The machine adds
-# versions, status, kernel.log, output.log.
+# command, and perhaps address, has-disk (a disk instead of the RDMA device and the NVDIMMs) or soft (nothing in their
+# place). The machine adds versions, status, kernel.log, output.log.
 
 readonly exit_skipped=77 exit_deadline=124 exit_lab=125
 
@@ -18,6 +18,7 @@ root=$cache/root
 deadline=1800
 accelerator=()
 processors=2
+niceness=${LAB_NICE-19} # that of the machines
 
 # shellcheck source=SCRIPTDIR/../../utils/install-packages.sh
 . "$project/utils/install-packages.sh"

@@ -17,7 +17,7 @@ declare -A kernel_suites=([6.1]=bookworm [6.12]=trixie [newest]=trixie-backports
 guest_packages=(gcc libc6-dev make cmake pkg-config libibverbs-dev librdmacm-dev libpmem2-dev zlib1g-dev
 	libssl-dev libisal-dev libcmocka-dev librpma-dev libprotobuf-c-dev protobuf-c-compiler rdma-core rdmacm-utils ibverbs-utils
 	ibverbs-providers perftest ndctl daxctl iproute2 e2fsprogs kmod xz-utils zstd busybox-static procps strace gdb
-	dmsetup xfsprogs btrfs-progs libjansson-dev nbdkit nbdkit-plugin-dev nbd-client mdadm)
+	dmsetup xfsprogs btrfs-progs libjansson-dev nbdkit nbdkit-plugin-dev nbd-client mdadm sqlite3)
 
 # modules that the initramfs loads to reach the root file system; all others are loaded from there
 initial_modules=(virtio_pci 9pnet_virtio 9p virtio_console)
@@ -61,7 +61,7 @@ logged()
 	# in the background, because bash ignores -e in a condition
 	(
 		set -e
-		renice -n 19 "$BASHPID"
+		renice -n "$niceness" "$BASHPID"
 		"$@"
 	) >"$log" 2>&1 </dev/null &
 	wait $! || status=$?
