@@ -52,7 +52,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	struct ibv_device_attr_ex full;
 	memset(&full, 0, sizeof(full));
 	struct ibv_device_attr *orig = &full.orig_attr;
-	strncpy(orig->fw_ver, "2.0.0", sizeof(orig->fw_ver) - 1);
+	strncpy(orig->fw_ver, SOFTRDMA_VERSION, sizeof(orig->fw_ver) - 1);
 	orig->node_guid = orig->sys_image_guid = htobe64(SOFTRDMA_NODE_GUID);
 	orig->vendor_id = SOFTRDMA_VENDOR_ID;
 	orig->max_mr_size = UINT64_MAX;

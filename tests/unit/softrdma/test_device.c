@@ -42,6 +42,7 @@ test_query_device(void **state)
 	assert_int_equal(attr.orig_attr.max_cqe, SOFTRDMA_CQE_MAX);
 	assert_int_equal(attr.orig_attr.max_qp_rd_atom, SOFTRDMA_RD_ATOM_MAX);
 	assert_int_equal(attr.orig_attr.vendor_id, SOFTRDMA_VENDOR_ID);
+	assert_string_equal(attr.orig_attr.fw_ver, SOFTRDMA_VERSION);
 	assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
 	assert_int_equal(attr.phys_port_cnt_ex, 1);
