@@ -33,7 +33,7 @@ budget()
 	'tests: clang, thread'*) seconds=360 ;;
 	'tests: arm64') seconds=450 ;;
 	valgrind*) seconds=300 ;;
-	'sources: tidy-product') seconds=420 ;;
+	'sources: tidy-product') seconds=600 ;;
 	sources:*) seconds=120 ;;
 	coverage) seconds=600 ;;
 	torture:*) seconds=360 ;;
@@ -48,10 +48,10 @@ budget()
 	echo $((seconds * ${BUDGET_FACTOR-1}))
 }
 
-# ended <stage> <seconds> <exit status>: sets stage_ok, and keeps the line for the end
+# ended <stage> <seconds> <seconds of processors> <exit status>: sets stage_ok, and keeps the line for the end
 ended()
 {
-	local name=$1 seconds=$2 status=$3 budget=0 outcome=''
+	local name=$1 seconds=$2 computed=$3 status=$4 budget=0 outcome=''
 	! $budgets || budget=$(budget "$name")
 	stage_ok=true
 	if ((status == 77)) && [[ ${CI-} != true ]]; then
@@ -67,18 +67,28 @@ ended()
 		failed=true
 	fi
 	$stage_ok || failed=true
-	stages+=("$(printf '%6d s  %s%s' "$seconds" "$name" "$outcome")")
+	stages+=("$(printf '%6d s %6d s  %s%s' "$seconds" "$computed" "$name" "$outcome")")
+}
+
+# computed_so_far <shell>: the seconds that processors have computed for its ended children: fields 16 and 17 of proc_pid_stat(5)
+computed_so_far()
+{
+	local fields
+	fields=$(<"/proc/$1/stat")
+	read -ra fields <<<"${fields##*) }" # the name may have spaces
+	echo $(((fields[13] + fields[14]) / $(getconf CLK_TCK)))
 }
 
 # stage <name> <command...>: what it took and how it ended is told at the end. A failure does not keep the next one from
 # being run; stage_ok is for those that need this one.
 stage()
 {
-	local name=$1 start=$SECONDS status=0
+	local name=$1 start=$SECONDS status=0 computed
+	computed=$(computed_so_far $$)
 	shift
 	printf '\n== %s\n' "$name"
 	"$@" || status=$?
-	ended "$name" $((SECONDS - start)) $status
+	ended "$name" $((SECONDS - start)) $(($(computed_so_far $$) - computed)) $status
 }
 
 # --- one stage behind the others: it emulates and waits, and they compute ---
@@ -103,9 +113,9 @@ stage_behind()
 
 time_behind()
 {
-	local start=$SECONDS status=0
+	local start=$SECONDS status=0 shell=$BASHPID
 	"$@" || status=$?
-	echo $((SECONDS - start)) >"$behind_log.seconds"
+	echo $((SECONDS - start)) "$(computed_so_far "$shell")" >"$behind_log.seconds"
 	return $status
 }
 
@@ -117,13 +127,14 @@ end_behind()
 
 await_behind()
 {
-	local status=0 line
+	local status=0 line seconds
 	printf '\n== %s: the rest of it\n' "$behind_name"
 	wait "$behind_pid" || status=$?
 	behind_pid=''
 	cat "$behind_log"
 	while IFS= read -r line; do figures+=("$line"); done < <(grep -aE "$behind_pattern" "$behind_log")
-	ended "$behind_name" "$(cat "$behind_log.seconds")" $status
+	read -ra seconds <"$behind_log.seconds"
+	ended "$behind_name" "${seconds[@]}" $status
 }
 
 # --- parts of stages ---
