@@ -70,7 +70,8 @@ ended()
 	stages+=("$(printf '%6d s %6d s  %s%s' "$seconds" "$computed" "$name" "$outcome")")
 }
 
-# computed_so_far <shell>: the seconds that processors have computed for its ended children: fields 16 and 17 of proc_pid_stat(5)
+# computed_so_far <shell>: the seconds that processors have computed for its ended children: fields 16 and 17 of
+# proc_pid_stat(5)
 computed_so_far()
 {
 	local fields
