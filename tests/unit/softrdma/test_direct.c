@@ -327,7 +327,8 @@ test_no_late_acknowledgement(void **state)
 	struct pair_of_ids p;
 	near_init(&p, "1");
 	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
-	struct ibv_recv_wr recv = { .wr_id = 50, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+	struct ibv_sge place = { .addr = (uintptr_t)the_mem + 4096, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 50, .sg_list = &place, .num_sge = 1 }, *bad_recv;
 	struct ibv_send_wr message = request(IBV_WR_SEND, &sge, 0, 0), *bad;
 	message.send_flags = 0;
 	pthread_mutex_lock(&link_of(p.passive)->lock);
