@@ -15,7 +15,7 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 # place of, what one of the examples speaks, what reads the JSON of the tools, pkill for the examples that are killed, what
 # makes certificates, what compiles nothing twice, and what starts a compiler without a shell and a make around it (a third
 # of the time of a build is theirs)
-test_packages=(ccache ninja-build clang libclang-rt-dev llvm libcmocka-dev librpma-dev libprotobuf-c-dev
+test_packages=(ccache ninja-build clang libclang-rt-dev lld llvm libcmocka-dev librpma-dev libprotobuf-c-dev
 	protobuf-c-compiler jq procps openssl)
 
 # programs of others that run on the software device (tests/preload)
