@@ -20,6 +20,7 @@ budget()
 {
 	local seconds
 	case $1 in
+	'packages in a fresh system') seconds=1200 ;;
 	packages*) seconds=600 ;;
 	'build: gcc') seconds=300 ;;
 	'build: gcc, without'*) seconds=240 ;;
@@ -70,14 +71,21 @@ ended()
 	stages+=("$(printf '%6d s %6d s  %s%s' "$seconds" "$computed" "$name" "$outcome")")
 }
 
-# computed_so_far <shell>: the seconds that processors have computed for its ended children: fields 16 and 17 of
-# proc_pid_stat(5)
+# computed_so_far [shell]: the seconds that processors have computed for its ended children: fields 16 and 17 of
+# proc_pid_stat(5). Of this shell without the stages behind, which end during others.
 computed_so_far()
 {
-	local fields
-	fields=$(<"/proc/$1/stat")
+	local fields computed behind i
+	fields=$(<"/proc/${1-$$}/stat")
 	read -ra fields <<<"${fields##*) }" # the name may have spaces
-	echo $(((fields[13] + fields[14]) / $(getconf CLK_TCK)))
+	computed=$(((fields[13] + fields[14]) / $(getconf CLK_TCK)))
+	for ((i = 1; $# == 0 && i <= behind_count; i++)); do
+		if [[ -s build/behind-$i.seconds ]]; then
+			read -ra behind <"build/behind-$i.seconds"
+			computed=$((computed - behind[1]))
+		fi
+	done
+	echo $computed
 }
 
 # stage <name> <command...>: what it took and how it ended is told at the end. A failure does not keep the next one from
@@ -85,25 +93,29 @@ computed_so_far()
 stage()
 {
 	local name=$1 start=$SECONDS status=0 computed
-	computed=$(computed_so_far $$)
+	computed=$(computed_so_far)
 	shift
 	printf '\n== %s\n' "$name"
 	"$@" || status=$?
-	ended "$name" $((SECONDS - start)) $(($(computed_so_far $$) - computed)) $status
+	ended "$name" $((SECONDS - start)) $(($(computed_so_far) - computed)) $status
 }
 
-# --- one stage behind the others: it emulates and waits, and they compute ---
+# --- one stage behind the others: one that computes beside one that waits ---
 
 behind_pid=''
 behind_name=''
 behind_pattern=''
-behind_log=build/behind.log
+behind_count=0
+behind_log=''
 
 # stage_behind <name> <pattern> <command...>: what it prints is shown when it has ended, and the lines that fit at the end
 stage_behind()
 {
 	behind_name=$1 behind_pattern=$2
 	shift 2
+	behind_count=$((behind_count + 1))
+	behind_log=build/behind-$behind_count.log
+	rm -f build/behind-$behind_count.seconds
 	printf '\n== %s: runs behind what follows (%s)\n' "$behind_name" "$behind_log"
 	set -m # a process group of its own, so that all of it can be ended
 	time_behind "$@" >"$behind_log" 2>&1 </dev/null &
@@ -116,7 +128,7 @@ time_behind()
 {
 	local start=$SECONDS status=0 shell=$BASHPID
 	"$@" || status=$?
-	echo $((SECONDS - start)) "$(computed_so_far "$shell")" >"$behind_log.seconds"
+	echo $((SECONDS - start)) "$(computed_so_far "$shell")" >"${behind_log%.log}.seconds"
 	return $status
 }
 
@@ -134,7 +146,7 @@ await_behind()
 	behind_pid=''
 	cat "$behind_log"
 	while IFS= read -r line; do figures+=("$line"); done < <(grep -aE "$behind_pattern" "$behind_log")
-	read -ra seconds <"$behind_log.seconds"
+	read -ra seconds <"${behind_log%.log}.seconds"
 	ended "$behind_name" "${seconds[@]}" $status
 }
 
