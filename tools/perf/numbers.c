@@ -42,7 +42,7 @@ number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 bool
 size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 {
-	static const char units[] = "kmg";
+	static const char units[] = "kmgKMG";
 	uint64_t parsed;
 	const char *end;
 	if (!digits(text, &parsed, &end))
@@ -53,7 +53,7 @@ size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 		const char *unit = strchr(units, *end);
 		if (unit == NULL || end[1] != '\0')
 			return false;
-		shift = 10 * (unsigned int)(unit - units + 1);
+		shift = 10 * (unsigned int)((unit - units) % 3 + 1);
 	}
 	if (parsed > (UINT64_MAX >> shift) || parsed << shift < min || parsed << shift > max)
 		return false;

@@ -14,7 +14,7 @@
 
 /* only digits, from min to max */
 bool number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
-/* the same, with an optional k, m or g after the digits: powers of 1024 */
+/* the same, with an optional k, m or g after the digits, of either case: powers of 1024 */
 bool size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 /* a decimal number, as "0.25", from min to max */
 bool decimal_parse(const char *text, double min, double max, double *value);
