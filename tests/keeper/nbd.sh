@@ -26,7 +26,8 @@ part_nbdsh()
 	# Debian's python3, which has the module; another one may come first
 	PATH=/usr/bin:$PATH
 	skip_without nbdsh
-	start_keeper --lend "disk=$disk,size=$size" --lend "gone=dram:,size=1m"
+	head -c 1048576 /dev/zero >"$work/kept"
+	start_keeper --lend "disk=$disk,size=$size" --lend "gone=dram:,size=1m" --lend "kept=$work/kept,ro"
 	# --help and the manual have the same parameters
 	diff <(nbdkit "$plugin" --help | grep -oE '^[a-z]+=' | sort) \
 		<(sed '/^# DURABILITY/,$d' "$here/../../doc/manuals/nbdkit-rpma-plugin.1.md" | sed -n '/^# PARAMETERS/,$p' |
@@ -52,6 +53,11 @@ part_nbdsh()
 	# shellcheck disable=SC2016 # nbdkit sets the variable
 	nbdkit -U - "$plugin" host="$address" port="$port" name=gone volatile=true --run 'nbdinfo --size "$uri"' |
 		grep -qx 1048576 || fail 'volatile memory is not served'
+	# refused before nbdkit forks: afterwards its caller would not learn of it, and --run would wait for ever
+	expect 1 'readonly=true reads it' timeout 60 nbdkit -U - "$plugin" host="$address" port="$port" name=kept --run true
+	# shellcheck disable=SC2016
+	nbdkit -U - "$plugin" host="$address" port="$port" name=kept readonly=true --run 'nbdinfo --size "$uri"' |
+		grep -qx 1048576 || fail 'memory that is lent for reading only is not served to a reader'
 	# with -r it is a reader, which may read such memory too
 	# shellcheck disable=SC2016
 	nbdkit -r -U - "$plugin" host="$address" port="$port" name=gone \

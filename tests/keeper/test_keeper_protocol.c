@@ -171,7 +171,7 @@ replies(void **state)
 	memset(&found, 0, sizeof(found));
 	assert_int_equal(keeper_reply_decode(bytes, 36 + 22, &found), KEEPER_DECODED);
 	assert_int_equal(found.size, reply.size);
-	assert_true(found.writable && !found.lent);
+	assert_true(found.writable && !found.lent && !found.only_reading);
 	assert_int_equal(found.persistence, KEEPER_PAGES);
 	assert_int_equal(found.block_shift, 12);
 	assert_int_equal(found.peer_cfg, 1);
@@ -202,6 +202,7 @@ changed_replies(void **state)
 		{ 33, 65, KEEPER_MALFORMED },
 		{ 33, 255, KEEPER_MALFORMED },
 		{ 34, 1, KEEPER_MALFORMED },
+		{ 34, 4, KEEPER_MALFORMED },
 		{ 35, 1, KEEPER_MALFORMED },
 	};
 	struct keeper_reply reply;
@@ -215,6 +216,16 @@ changed_replies(void **state)
 		bytes[changes[i].at] = changes[i].value;
 		assert_int_equal(keeper_reply_decode(bytes, len, &found), changes[i].result);
 	}
+	/* why no client may write, said to one that may not: to one that may, it is malformed (above) */
+	good[5] = 2;
+	for (int reason = 0; reason <= KEEPER_REASON_MAX + 1; reason++) {
+		const bool is_reason = reason == KEEPER_REFUSED_READ_ONLY ||
+			reason == KEEPER_REFUSED_MEDIUM || reason == KEEPER_REFUSED_FAILURE;
+		good[34] = (uint8_t)reason;
+		assert_int_equal(keeper_reply_decode(good, len, &reply),
+			reason == 0 || is_reason ? KEEPER_DECODED : KEEPER_MALFORMED);
+	}
+	good[34] = 0;
 	memset(good + 8, 0, 8); /* no size */
 	assert_int_equal(keeper_reply_decode(good, len, &reply), KEEPER_MALFORMED);
 }

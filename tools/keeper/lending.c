@@ -238,6 +238,11 @@ fill_reply(const struct keeper *k, const struct lend *lend, bool for_writing, st
 {
 	reply->writable = for_writing;
 	reply->lent = for_writing || lend->holder;
+	if (!for_writing)
+		reply->only_reading = lend->read_only  ? KEEPER_REFUSED_READ_ONLY
+			: lend->memory.identity.failed ? KEEPER_REFUSED_MEDIUM
+			: lend->unrevoked              ? KEEPER_REFUSED_FAILURE
+						       : 0;
 	reply->persistence = lend->memory.persistence;
 	reply->block_shift = lend->memory.block_shift;
 	reply->peer_cfg = k->peer_cfg;

@@ -26,7 +26,8 @@ enum {
 	REPLY_IDENTITY = 16,
 	REPLY_PEER_CFG = 32,
 	REPLY_DESCRIPTOR_SIZE = 33,
-	REPLY_RESERVED = 34,
+	REPLY_ONLY_READING = 34,
+	REPLY_RESERVED = 35,
 	REPLY_DESCRIPTOR = 36,
 
 	REFUSAL_REASON = 5,
@@ -107,6 +108,16 @@ want_is_valid(uint8_t want)
 	return (want & KEEPER_WANT_WRITE) && how != (KEEPER_WANT_TAKEOVER | KEEPER_WANT_RESUME);
 }
 
+/* a client that may write does not learn why none may */
+static bool
+only_reading_is_valid(uint8_t reason, bool writable)
+{
+	return reason == 0 ||
+		(!writable &&
+			(reason == KEEPER_REFUSED_READ_ONLY || reason == KEEPER_REFUSED_MEDIUM ||
+				reason == KEEPER_REFUSED_FAILURE));
+}
+
 static void
 begin(uint8_t *bytes, size_t len, const uint8_t magic[static MAGIC_SIZE])
 {
@@ -174,6 +185,7 @@ keeper_request_decode(const void *data, size_t len, struct keeper_request *reque
 size_t
 keeper_reply_encode(const struct keeper_reply *reply, uint8_t bytes[static KEEPER_REPLY_MAX])
 {
+	assert(only_reading_is_valid(reply->only_reading, reply->writable));
 	assert(reply->size > 0 && reply->block_shift <= KEEPER_BLOCK_SHIFT_MAX);
 	assert(reply->descriptor_size >= KEEPER_DESCRIPTOR_MIN &&
 		reply->descriptor_size <= KEEPER_DESCRIPTOR_MAX);
@@ -186,6 +198,7 @@ keeper_reply_encode(const struct keeper_reply *reply, uint8_t bytes[static KEEPE
 	memcpy(bytes + REPLY_IDENTITY, reply->identity, KEEPER_IDENTITY_SIZE);
 	bytes[REPLY_PEER_CFG] = reply->peer_cfg;
 	bytes[REPLY_DESCRIPTOR_SIZE] = reply->descriptor_size;
+	bytes[REPLY_ONLY_READING] = reply->only_reading;
 	memcpy(bytes + REPLY_DESCRIPTOR, reply->descriptor, reply->descriptor_size);
 	return REPLY_DESCRIPTOR + (size_t)reply->descriptor_size;
 }
@@ -200,17 +213,18 @@ keeper_reply_decode(const void *data, size_t len, struct keeper_reply *reply)
 	if (decoded != KEEPER_DECODED)
 		return decoded;
 	if (!tail_fits(bytes, len, REPLY_DESCRIPTOR, bytes[REPLY_DESCRIPTOR_SIZE], KEEPER_DESCRIPTOR_MAX) ||
-		bytes[REPLY_DESCRIPTOR_SIZE] < KEEPER_DESCRIPTOR_MIN || bytes[REPLY_RESERVED] != 0 ||
-		bytes[REPLY_RESERVED + 1] != 0)
+		bytes[REPLY_DESCRIPTOR_SIZE] < KEEPER_DESCRIPTOR_MIN || bytes[REPLY_RESERVED] != 0)
 		return KEEPER_MALFORMED;
 	found.size = get_u64(bytes + REPLY_SIZE);
 	if ((bytes[REPLY_FLAGS] & ~(REPLY_WRITABLE | REPLY_LENT)) ||
+		!only_reading_is_valid(bytes[REPLY_ONLY_READING], bytes[REPLY_FLAGS] & REPLY_WRITABLE) ||
 		bytes[REPLY_PERSISTENCE] > KEEPER_LINES ||
 		bytes[REPLY_BLOCK_SHIFT] > KEEPER_BLOCK_SHIFT_MAX || found.size == 0 ||
 		found.size > INT64_MAX)
 		return KEEPER_MALFORMED;
 	found.writable = bytes[REPLY_FLAGS] & REPLY_WRITABLE;
 	found.lent = bytes[REPLY_FLAGS] & REPLY_LENT;
+	found.only_reading = bytes[REPLY_ONLY_READING];
 	found.persistence = (enum keeper_persistence)bytes[REPLY_PERSISTENCE];
 	found.block_shift = bytes[REPLY_BLOCK_SHIFT];
 	memcpy(found.identity, bytes + REPLY_IDENTITY, KEEPER_IDENTITY_SIZE);

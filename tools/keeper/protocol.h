@@ -55,6 +55,8 @@ enum keeper_persistence {
 struct keeper_reply {
 	bool writable;
 	bool lent; /* a client has it for writing, this one or another */
+	/* enum keeper_reason: why no client may write (READ_ONLY, MEDIUM or FAILURE); 0: one may */
+	uint8_t only_reading;
 	enum keeper_persistence persistence;
 	uint8_t block_shift; /* the block size that suits the memory is 1 << block_shift bytes */
 	uint8_t peer_cfg;    /* the keeper's peer configuration, as rpma_peer_cfg_get_descriptor */

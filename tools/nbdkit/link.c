@@ -123,6 +123,16 @@ check_memory(const struct disk_config *config, const struct keeper_reply *reply,
 		"the memory is volatile: a flush would not make anything durable; volatile=true accepts that");
 }
 
+static const char *
+why_only_reading(uint8_t reason)
+{
+	if (reason == KEEPER_REFUSED_READ_ONLY)
+		return "the memory is lent for reading only";
+	if (reason == KEEPER_REFUSED_MEDIUM)
+		return "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
+	return "the access of an earlier client could not be revoked: the keeper must be started again";
+}
+
 bool
 disk_probe(const struct disk_config *config, struct disk_facts *facts, char why[static WHY_MAX])
 {
@@ -145,6 +155,10 @@ disk_probe(const struct disk_config *config, struct disk_facts *facts, char why[
 			.persistence = link.reply.persistence,
 		};
 		good = check_memory(config, &link.reply, why);
+		/* nbdkit cannot tell that it fails after it has forked, so what the keeper would refuse then is refused now */
+		if (good && link.reply.only_reading && !config->read_only)
+			good = why_say(why, "%s; readonly=true reads it",
+				why_only_reading(link.reply.only_reading));
 		if (good && link.reply.lent && !config->read_only && !config->takeover)
 			good = why_say(why,
 				"another client has the memory for writing; takeover=true takes it from that one");
