@@ -104,9 +104,11 @@ post_fetching(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rp
 	int ret = rpmai_op_check_flags(flags);
 	if (ret)
 		return ret;
-	ret = check_alignment(dst->desc.raddr + dst_offset);
-	if (ret)
-		return ret;
+	/* the address counts, but is not told: a log holds no addresses of memory */
+	if ((dst->desc.raddr + dst_offset) % ATOMIC_SIZE)
+		return RPMAI_FAIL(RPMA_E_INVAL,
+			"offset %zu of the remote region has an address that is no multiple of %d",
+			dst_offset, ATOMIC_SIZE);
 	if (!(conn->peer->caps & RPMA_CAP_ATOMICS))
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "the device has no remote atomics");
 	if (!dst->desc.has_caps || !(dst->desc.caps & MR_CAP_REMOTE_ATOMICS))

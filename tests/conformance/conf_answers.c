@@ -600,7 +600,15 @@ sentence_initiator(struct role *r)
 	CHECK_EQ(pthread_create(&thread, NULL, fail_elsewhere, cfg), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK(strstr(rpma_errormsg(), "no multiple of 8") != NULL);
-	/* a failed call replaces the message */
+	/* a failed call replaces the message; it tells the offset, and not the address */
+	struct mem result;
+	char text[64];
+	mem_new(r, &result, 8, RPMA_MR_USAGE_READ_DST);
+	CHECK_RET(rpma_fetch_and_add(r->conn, result.mr, GUARD, dst, GUARD + 4, 0, ALWAYS, NULL),
+		RPMA_E_INVAL);
+	snprintf(text, sizeof(text), "offset %zu of the remote region", (size_t)(GUARD + 4));
+	CHECK(strstr(rpma_errormsg(), text) != NULL);
+	mem_delete(&result);
 	CHECK_RET(rpma_compare_and_swap(r->conn, NULL, 0, dst, GUARD, 0, 0, ALWAYS, NULL), RPMA_E_INVAL);
 	CHECK(strstr(rpma_errormsg(), "no multiple of 8") == NULL);
 	ctl_put(r, "done");
