@@ -272,7 +272,11 @@ rpma_conn_disconnect(struct rpma_conn *conn)
 	if (conn->peer->rdma->disconnect(conn->id)) {
 		if (errno == EINVAL && atomic_load(&conn->is_closed))
 			return 0; /* there is nothing left to disconnect */
-		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_disconnect()");
+		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
+			errno == EINVAL
+				? "a connection that is not established is not disconnected, but deleted"
+				: NULL,
+			"rdma_disconnect()");
 	}
 	return 0;
 }

@@ -48,9 +48,10 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 	struct ibv_cq *ibv_cq = rdma->create_cq(ctx, cqe, NULL, channel, 0);
 	if (ibv_cq == NULL) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
-			errno == EINVAL
-				? "the number of entries may be too large for the device: set a smaller one"
-				: NULL,
+			errno != EINVAL ? NULL
+				: cqe < 1
+				? "set at least one entry"
+				: "the number of entries may be too large for the device: set a smaller one",
 			"ibv_create_cq() of %d entries", cqe);
 		goto err_destroy_channel;
 	}
@@ -333,7 +334,9 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 	if (got < 0 && rpmai_cq_is_inherited(cq))
 		return rpmai_refuse_inherited();
 	if (got < 0)
-		return RPMAI_FAIL(RPMA_E_PROVIDER, "ibv_poll_cq() failed with %d", got);
+		return RPMAI_FAIL(RPMA_E_PROVIDER,
+			"ibv_poll_cq() failed with %d: the queue was overrun (rpma_conn_cfg_set_cq_size), or the device has failed",
+			got);
 	if (got > num_entries)
 		return RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_poll_cq() gave %d completions into %d", got,
 			num_entries);

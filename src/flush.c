@@ -63,9 +63,9 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 		persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
 	if ((dst->desc.usage & usage) == 0)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"the remote region does not offer flushing to %s: its owner did not register "
-			"it so, or its memory cannot be made durable",
-			persistent ? "persistence" : "visibility");
+			"the remote region does not offer flushing to %s: its owner did not register it so%s",
+			persistent ? "persistence" : "visibility",
+			persistent ? ", or its memory cannot be made durable" : "");
 
 	const struct flush_ops *ops = choose(conn, &dst->desc, type);
 	if (ops == NULL)

@@ -136,8 +136,8 @@ rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct r
 	if (wanted & ~access & RPMAI_ACCESS_FLUSH_PERSISTENT) {
 		usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
 		RPMAI_LOG(WARNING,
-			"%zu bytes cannot be made durable (no persistent memory, no shared mapping of a "
-			"file): registered, but rpma_flush() to persistence is not offered",
+			"%zu bytes cannot be made durable (neither persistent memory nor a shared mapping of a file that "
+			"can be synced): registered, but rpma_flush() to persistence is not offered",
 			size);
 	}
 

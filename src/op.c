@@ -101,6 +101,9 @@ rpmai_op_posted(const char *call, int errnum)
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, abs(errnum),
 		rpmai_op_queue_is_full(errnum)
 			? "the queue is full: collect completions first, or ask for a larger queue"
+			: abs(errnum) == EINVAL
+			? "if the connection is not established yet, wait for the event that it is; "
+			  "if it has ended, delete it"
 			: NULL,
 		"%s", call);
 }

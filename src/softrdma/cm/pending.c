@@ -405,7 +405,8 @@ is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct s
 	}
 	if (make_room(source, rank))
 		return true;
-	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is rejected: too many requests are pending",
+	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
+		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)",
 		softrdma_address_name(addr, name, sizeof(name)));
 	softrdma_account_refuse(account, SOFTRDMA_REFUSED_BUSY);
 	softrdma_cm_msg_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
