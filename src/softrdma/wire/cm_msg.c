@@ -26,6 +26,9 @@ void
 softrdma_cm_msg_encode(struct softrdma_cm_msg *msg, struct softrdma_handshake *hs, const void *private_data,
 	uint8_t private_len)
 {
+	/* as librdmacm has it */
+	if (private_data == NULL)
+		private_len = 0;
 	hs->version = SOFTRDMA_WIRE_VERSION;
 	hs->private_len = private_len;
 	hs->private_crc = softrdma_crc32c(0, private_data, private_len);
