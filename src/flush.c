@@ -61,11 +61,14 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 	const bool persistent = type == RPMA_FLUSH_TYPE_PERSISTENT;
 	const int usage =
 		persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
-	if ((dst->desc.usage & usage) == 0)
+	const bool is_offered = dst->desc.usage & usage;
+	if (!is_offered && persistent)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
-			"the remote region does not offer flushing to %s: its owner did not register it so%s",
-			persistent ? "persistence" : "visibility",
-			persistent ? ", or its memory cannot be made durable" : "");
+			"the remote region does not offer flushing to persistence: its owner did not register it so, "
+			"or its memory cannot be made durable");
+	if (!is_offered)
+		return RPMAI_FAIL(RPMA_E_NOSUPP,
+			"the remote region does not offer flushing to visibility: its owner did not register it so");
 
 	const struct flush_ops *ops = choose(conn, &dst->desc, type);
 	if (ops == NULL)
