@@ -583,10 +583,11 @@ rpma_conn_wait_timed(struct rpma_conn *conn, int flags, int timeout_ms, struct r
 	const uint64_t deadline = rpmai_timeout_deadline(timeout_ms);
 	if (!rpmai_turn_take(turn, deadline))
 		return RPMA_E_NO_COMPLETION;
+	pthread_cleanup_push(rpmai_turn_give, turn);
 	ret = rpmai_timeout_readable(conn->shared_channel->fd, deadline);
 	if (ret >= 0)
 		ret = ret ? take_shared_event(conn, flags, cq, is_rcq) : RPMA_E_NO_COMPLETION;
-	rpmai_turn_give(turn);
+	pthread_cleanup_pop(1);
 	return ret;
 }
 

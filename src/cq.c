@@ -239,10 +239,11 @@ rpma_cq_wait_timed(struct rpma_cq *cq, int timeout_ms)
 	const uint64_t deadline = rpmai_timeout_deadline(timeout_ms);
 	if (!rpmai_turn_take(&cq->timed, deadline))
 		return RPMA_E_NO_COMPLETION;
+	pthread_cleanup_push(rpmai_turn_give, &cq->timed);
 	ret = rpmai_timeout_readable(cq->channel->fd, deadline);
 	if (ret >= 0)
 		ret = ret ? take_own_event(cq) : RPMA_E_NO_COMPLETION;
-	rpmai_turn_give(&cq->timed);
+	pthread_cleanup_pop(1);
 	return ret;
 }
 

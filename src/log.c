@@ -94,6 +94,8 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 	if (file)
 		snprintf(origin, sizeof(origin), "%s: %3d: %s: ", file, line, func);
 
+	int cancel_state, off;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the lock must not stay taken */
 	pthread_mutex_lock(&line_lock);
 	if ((int)level <= atomic_load_explicit(&thresholds[RPMA_LOG_THRESHOLD_AUX], memory_order_relaxed)) {
 		char when[64];
@@ -106,6 +108,7 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 
 	syslog(LOG_LOCAL7 | levels[level].priority, "rpma: %s%s%s", levels[level].tag, origin, text);
 	pthread_mutex_unlock(&line_lock);
+	pthread_setcancelstate(cancel_state, &off);
 }
 
 /*

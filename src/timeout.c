@@ -83,6 +83,13 @@ rpmai_turn_fini(struct turn *turn)
 	pthread_cond_destroy(&turn->free);
 }
 
+/* also for a thread that is cancelled while it waits for its turn */
+static void
+unlock(void *lock)
+{
+	pthread_mutex_unlock(lock);
+}
+
 bool
 rpmai_turn_take(struct turn *turn, uint64_t deadline)
 {
@@ -91,24 +98,27 @@ rpmai_turn_take(struct turn *turn, uint64_t deadline)
 		.tv_nsec = (long)(deadline % (1000 * NS_PER_MS)),
 	};
 	int errnum = 0;
+	bool taken;
 
 	pthread_mutex_lock(&turn->lock);
+	pthread_cleanup_push(unlock, &turn->lock);
 	while (turn->is_taken && errnum == 0) {
 		if (deadline == DEADLINE_NEVER)
 			pthread_cond_wait(&turn->free, &turn->lock);
 		else
 			errnum = pthread_cond_timedwait(&turn->free, &turn->lock, &until);
 	}
-	const bool taken = !turn->is_taken;
+	taken = !turn->is_taken;
 	if (taken)
 		turn->is_taken = true;
-	pthread_mutex_unlock(&turn->lock);
+	pthread_cleanup_pop(1);
 	return taken;
 }
 
 void
-rpmai_turn_give(struct turn *turn)
+rpmai_turn_give(void *arg)
 {
+	struct turn *turn = arg;
 	pthread_mutex_lock(&turn->lock);
 	turn->is_taken = false;
 	pthread_cond_signal(&turn->free);

@@ -324,6 +324,86 @@ blocked_initiator(struct role *r)
 	role_delete(r);
 }
 
+/* ---- threads that are cancelled while they wait ---- */
+
+static void *
+wait_for_ever(void *arg)
+{
+	rpma_cq_wait(((struct role *)arg)->cq);
+	return NULL;
+}
+
+static void *
+wait_timed_for_ever(void *arg)
+{
+	rpma_cq_wait_timed(((struct role *)arg)->cq, -1);
+	return NULL;
+}
+
+static void *
+wait_for_event(void *arg)
+{
+	enum rpma_conn_event event;
+
+	rpma_conn_next_event(((struct role *)arg)->conn, &event);
+	return NULL;
+}
+
+/* nothing comes, so each of these threads waits until it is cancelled; two wait for the turn of another */
+static void
+cancel_waiters(struct role *r)
+{
+	void *(*const waits[])(void *arg) = { wait_for_ever, wait_timed_for_ever, wait_timed_for_ever,
+		wait_timed_for_ever, wait_for_event };
+	enum { COUNT = sizeof(waits) / sizeof(waits[0]) };
+	pthread_t threads[COUNT];
+	void *result;
+
+	for (int i = 0; i < COUNT; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, waits[i], r), 0);
+	for (int i = 0; i < COUNT; i++) {
+		CHECK_EQ(pthread_cancel(threads[i]), 0);
+		CHECK_EQ(pthread_join(threads[i], &result), 0);
+		CHECK(result == PTHREAD_CANCELED);
+	}
+}
+
+/* after that, both sides wait and are served as before */
+static void
+cancelled_target(struct role *r)
+{
+	struct ibv_wc wc;
+
+	role_connect(r, NULL);
+	cancel_waiters(r);
+	CHECK_OK(rpma_recv(r->conn, NULL, 0, 0, CTX(77)));
+	ctl_put(r, "ready");
+	CHECK_OK(rpma_cq_wait_timed(r->cq, WAIT_MS));
+	CHECK_OK(rpma_cq_get_wc(r->cq, 1, &wc, NULL));
+	CHECK_EQ(wc.wr_id, 77);
+	expect_end(r->conn);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
+static void
+cancelled_initiator(struct role *r)
+{
+	struct ibv_wc wc;
+
+	role_connect(r, NULL);
+	cancel_waiters(r);
+	ctl_expect(r, "ready");
+	CHECK_OK(rpma_send(r->conn, NULL, 0, 0, ALWAYS, CTX(1)));
+	CHECK_OK(rpma_cq_wait(r->cq));
+	CHECK_OK(rpma_cq_get_wc(r->cq, 1, &wc, NULL));
+	CHECK_EQ(wc.wr_id, 1);
+	CHECK_OK(rpma_conn_disconnect(r->conn));
+	expect_end(r->conn);
+	conn_delete(&r->conn);
+	role_delete(r);
+}
+
 /* ---- the shorthands ---- */
 
 static struct rpma_completion
@@ -422,6 +502,7 @@ static const struct scenario list[] = {
 	{ "completion-by-polling", region_target, polling_initiator, LEN, 0, NULL },
 	{ "completion-by-blocking-wait", region_target, blocking_initiator, LEN, 0, NULL },
 	{ "completion-wakes-blocked-thread", blocked_target, blocked_initiator, 0, 0, NULL },
+	{ "completion-waiters-cancelled", cancelled_target, cancelled_initiator, 0, 0, NULL },
 	{ "arguments-flags-and-memory", region_target, bad_flags_initiator, LEN, 0, NULL },
 	{ "arguments-ranges", region_target, bad_ranges_initiator, LEN, 0, NULL },
 	{ "smoke-shorthands", shorthands_target, shorthands_initiator, LEN, 0, NULL },

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 
@@ -81,6 +82,7 @@ copy_through_conduit(uint8_t *to, const uint8_t *from, size_t len)
 static int
 copy_by_pipe(void *to, const void *from, size_t len)
 {
+	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&conduit.lock);
 	bool opened = open_conduit();
 	bool copied = opened && copy_through_conduit(to, from, len);

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
 
@@ -96,6 +97,7 @@ softrdma_refused_patience_ms(void)
 static void
 write_line(enum softrdma_log_level level, const char *file, int line, const char *func, const char *text)
 {
+	SOFTRDMA_NO_CANCEL; /* the embedder has locks of its own, and writes */
 	const char *base = strrchr(file, '/');
 	env.log(level, base ? base + 1 : file, line, func, text);
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/bounds.h"
@@ -61,6 +62,7 @@ softrdma_fork_socket(int domain, int type, int protocol)
 int
 softrdma_fork_accept(int listening, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&descriptors.lock);
 	int fd = accept4(listening, addr, len, flags);
 	mark(fd, true);
@@ -80,6 +82,7 @@ softrdma_fork_owned(int fd)
 void
 softrdma_fork_close(int fd)
 {
+	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&descriptors.lock);
 	mark(fd, false);
 	close(fd);

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/notify.h"
 
 int
@@ -22,6 +23,7 @@ softrdma_notify_open(void)
 void
 softrdma_notify_raise(int fd)
 {
+	SOFTRDMA_NO_CANCEL;
 	const uint64_t one = 1;
 	ssize_t n;
 	do {
@@ -33,6 +35,7 @@ softrdma_notify_raise(int fd)
 void
 softrdma_notify_take(int fd)
 {
+	SOFTRDMA_NO_CANCEL;
 	uint64_t one;
 	ssize_t n;
 	do {

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/event.h"
@@ -94,6 +95,7 @@ int
 softrdma_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 	struct rdma_addrinfo **res)
 {
+	SOFTRDMA_NO_CANCEL;
 	static const struct rdma_addrinfo no_hints;
 	if (node == NULL && service == NULL)
 		return softrdma_cm_result(hints ? repeat(hints, res) : EINVAL);
@@ -154,6 +156,7 @@ use_device(struct softrdma_id *id)
 int
 softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_bind_addr"))
 		return -1;
@@ -211,6 +214,7 @@ int
 softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 	int timeout_ms)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)timeout_ms; /* no other host is asked, so there is nothing to wait for */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_addr"))
@@ -243,6 +247,7 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 int
 softrdma_rdma_resolve_route(struct rdma_cm_id *rdma_id, int timeout_ms)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)timeout_ms;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_resolve_route"))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/cm/cm.h"
@@ -166,6 +167,7 @@ int
 softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id_ptr, void *context,
 	enum rdma_port_space ps)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
 		return softrdma_cm_result(EOPNOTSUPP); /* reliable connections only */
 	bool sync = channel == NULL;
@@ -231,6 +233,7 @@ softrdma_id_let_go(struct softrdma_id *id)
 int
 softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_destroy_id"))
 		return -1;
@@ -251,6 +254,7 @@ softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 int
 softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
 		return -1;
@@ -278,6 +282,7 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 int
 softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
 		return -1;
@@ -292,6 +297,7 @@ softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
 void
 softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
 		return;
@@ -309,6 +315,7 @@ softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 void
 softrdma_rdma_set_credentials(struct rdma_cm_id *rdma_id, struct softrdma_credentials *credentials)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_set_credentials"))
 		return;
@@ -328,6 +335,7 @@ look_for_credentials(struct softrdma_id *id)
 int
 softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)backlog; /* SOFTRDMA_MAX_PENDING limits the requests that wait */
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_listen"))
@@ -353,6 +361,7 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 int
 softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_connect"))
 		return -1;
@@ -374,12 +383,13 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		softrdma_io_stop();
 		return softrdma_cm_result(ret);
 	}
-	return softrdma_id_finish_call(id);
+	return softrdma_id_finish_call(id, cancel_before);
 }
 
 int
 softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_accept"))
 		return -1;
@@ -398,12 +408,13 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	softrdma_cm_unlock();
 	if (!taken)
 		softrdma_io_stop();
-	return ret ? softrdma_cm_result(ret) : softrdma_id_finish_call(id);
+	return ret ? softrdma_cm_result(ret) : softrdma_id_finish_call(id, cancel_before);
 }
 
 int
 softrdma_rdma_establish(struct rdma_cm_id *rdma_id)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_establish"))
 		return -1;
@@ -416,6 +427,7 @@ softrdma_rdma_establish(struct rdma_cm_id *rdma_id)
 int
 softrdma_rdma_reject(struct rdma_cm_id *rdma_id, const void *private_data, uint8_t private_data_len)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_reject"))
 		return -1;
@@ -428,6 +440,7 @@ softrdma_rdma_reject(struct rdma_cm_id *rdma_id, const void *private_data, uint8
 int
 softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_disconnect"))
 		return -1;
@@ -455,5 +468,5 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	if (ret)
 		return softrdma_cm_result(ret);
 	/* if no event is left, a synchronous id has taken it earlier, and must not wait for it */
-	return to_come || softrdma_id_has_events(id) ? softrdma_id_finish_call(id) : 0;
+	return to_come || softrdma_id_has_events(id) ? softrdma_id_finish_call(id, cancel_before) : 0;
 }

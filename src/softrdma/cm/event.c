@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/notify.h"
 #include "softrdma/cm/cm.h"
@@ -82,6 +83,7 @@ lock_channel(const struct rdma_event_channel *rdma_channel)
 struct rdma_event_channel *
 softrdma_rdma_create_event_channel(void)
 {
+	SOFTRDMA_NO_CANCEL;
 	const struct ibv_context *process = softrdma_context();
 	struct softrdma_channel *channel = process ? calloc(1, sizeof(*channel)) : NULL;
 	if (channel == NULL)
@@ -139,6 +141,7 @@ softrdma_event_free_unseen(struct softrdma_event *events)
 void
 softrdma_rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_channel *channel = softrdma_channel_of(rdma_channel);
 	if (softrdma_channel_is_inherited(rdma_channel, "rdma_destroy_event_channel"))
 		return;
@@ -270,8 +273,9 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 	return heard ? 0 : ENOTCONN;
 }
 
-int
-softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **event_ptr)
+/* as rdma_get_cm_event(); the thread can be cancelled while it waits if cancel_state, that of its caller, allows it */
+static int
+get_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **event_ptr, int cancel_state)
 {
 	for (;;) {
 		struct softrdma_channel *channel = lock_channel(rdma_channel);
@@ -290,15 +294,25 @@ softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_
 			*event_ptr = &event->event;
 			return 0;
 		}
+		softrdma_cancel_back(&cancel_state);
 		int ret = softrdma_notify_wait(fd);
+		softrdma_cancel_off();
 		if (ret)
 			return softrdma_cm_result(ret);
 	}
 }
 
 int
+softrdma_rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **event_ptr)
+{
+	SOFTRDMA_NO_CANCEL;
+	return get_event(rdma_channel, event_ptr, cancel_before);
+}
+
+int
 softrdma_rdma_ack_cm_event(struct rdma_cm_event *rdma_event)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (rdma_event == NULL)
 		return softrdma_cm_result(EINVAL);
 	struct softrdma_event *event = (struct softrdma_event *)rdma_event;
@@ -343,12 +357,12 @@ softrdma_id_drop_event(struct softrdma_id *id)
 
 /* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
 int
-softrdma_id_finish_call(struct softrdma_id *id)
+softrdma_id_finish_call(struct softrdma_id *id, int cancel_state)
 {
 	if (!id->sync)
 		return 0;
 	softrdma_id_drop_event(id);
-	if (softrdma_rdma_get_cm_event(&id->channel->channel, &id->id.event))
+	if (get_event(&id->channel->channel, &id->id.event, cancel_state))
 		return -1;
 	int status = id->id.event->status;
 	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
@@ -359,6 +373,7 @@ softrdma_id_finish_call(struct softrdma_id *id)
 int
 softrdma_rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *channel)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	bool sync = channel == NULL;
 	if (softrdma_id_is_inherited(rdma_id, "rdma_migrate_id") ||

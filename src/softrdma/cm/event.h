@@ -26,8 +26,11 @@ void softrdma_id_free_reserve(struct softrdma_id *id);
 bool softrdma_id_has_events(struct softrdma_id *id);
 /* waits until the application has acknowledged all events of the id. The id's lock is held. */
 void softrdma_id_wait_for_acks(struct softrdma_id *id);
-/* a synchronous id waits for the event of the call that it has just made, and keeps it until the next call */
-int softrdma_id_finish_call(struct softrdma_id *id);
+/*
+ * A synchronous id waits for the event of the call that it has just made, and keeps it until the next call. Meanwhile the
+ * thread can be cancelled if cancel_state, that of the application, allows it. No lock held.
+ */
+int softrdma_id_finish_call(struct softrdma_id *id, int cancel_state);
 /* acknowledges that event, if the id keeps one */
 void softrdma_id_drop_event(struct softrdma_id *id);
 

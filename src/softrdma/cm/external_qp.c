@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
 #include "softrdma/cm/external_qp.h"
@@ -166,6 +167,7 @@ fill_attr(struct softrdma_id *id, struct ibv_qp_attr *attr, int *mask)
 int
 softrdma_rdma_init_qp_attr(struct rdma_cm_id *rdma_id, struct ibv_qp_attr *attr, int *mask)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (softrdma_id_is_inherited(rdma_id, "rdma_init_qp_attr"))
 		return -1;
 	softrdma_cm_lock();

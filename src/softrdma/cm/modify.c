@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/cm/qp_connect.h"
@@ -335,6 +336,7 @@ modify_managed(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 int
 softrdma_ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	if (softrdma_is_inherited(ibv_qp->context))
 		return softrdma_fork_refuse("ibv_modify_qp");
@@ -345,6 +347,7 @@ int
 softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)attr_mask;
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	if (softrdma_is_inherited(ibv_qp->context))
@@ -393,6 +396,7 @@ asks_for_what_is_known(const struct ibv_qp_init_attr_ex *attr)
 struct ibv_qp *
 softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	SOFTRDMA_NO_CANCEL;
 	int ret = EOPNOTSUPP;
 	if (!asks_for_what_is_known(attr))
 		goto err_errno;
@@ -451,6 +455,7 @@ softrdma_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init_attr)
 int
 softrdma_ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	struct softrdma_qp_connect *qpc = qp->by_hand;
 	uint32_t qp_num = ibv_qp->qp_num;

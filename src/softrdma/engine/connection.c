@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
@@ -325,6 +326,7 @@ send_sealed(struct softrdma_connection *conn)
 static ssize_t
 send_batch(struct softrdma_connection *conn)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_link *link = &conn->link;
 	struct softrdma_tx *tx = &link->tx;
 	if (conn->stream)
@@ -338,10 +340,15 @@ static void
 send_rest(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	if (conn->stream && !conn->stream->ops->flush(conn->stream))
-		softrdma_link_break(link); /* a record is lost that counted as sent */
-	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
+	if (conn->stream) {
+		SOFTRDMA_NO_CANCEL;
+		if (!conn->stream->ops->flush(conn->stream))
+			softrdma_link_break(link); /* a record is lost that counted as sent */
+	}
+	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count) {
+		SOFTRDMA_NO_CANCEL;
 		conn->fin_sent = softrdma_stream_end(conn->fd, conn->stream);
+	}
 	if (softrdma_stream_wants_space(conn->stream))
 		wait_for_space(conn);
 }

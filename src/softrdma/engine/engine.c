@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/spin.h"
@@ -40,6 +41,7 @@ softrdma_engine_epoll(const struct softrdma_engine *engine)
 void
 softrdma_one_engine_wake(const struct softrdma_engine *engine)
 {
+	SOFTRDMA_NO_CANCEL;
 	const uint64_t one = 1;
 	while (write(engine->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;

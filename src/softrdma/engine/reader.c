@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/pause.h"
 #include "softrdma/bounds.h"
@@ -171,6 +172,7 @@ return_from_poller(struct softrdma_connection *conn)
 void
 softrdma_reader_stop_polling(struct softrdma_cq *cq)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (!atomic_load_explicit(&cq->has_owned, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&cq->has_owned, false, memory_order_relaxed);
@@ -211,6 +213,7 @@ poll_connection(struct softrdma_connection *conn)
 void
 softrdma_reader_poll(struct softrdma_cq *cq)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (pthread_mutex_trylock(&cq->links_lock) != 0)
 		return;
 	if (cq->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
@@ -223,6 +226,7 @@ softrdma_reader_poll(struct softrdma_cq *cq)
 void
 softrdma_reader_nap(struct softrdma_cq *cq)
 {
+	SOFTRDMA_NO_CANCEL;
 	static const struct timespec limit = { .tv_nsec = SOFTRDMA_NAP_NS };
 	struct pollfd pfds[SOFTRDMA_POLLED_LINKS_MAX];
 	nfds_t count = 0;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/notify.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/engine/engine.h"
@@ -29,6 +30,7 @@ struct waiter {
 	struct softrdma_spin *spin; /* the thread's experience with waiting */
 	bool has_input;             /* true if it has received something */
 	sigset_t signals;           /* that the application blocks */
+	int cancel_state;           /* of the application */
 	struct softrdma_link *links[LINKS_MAX];
 	unsigned count;
 	struct pollfd pfds[LINKS_AT + LINKS_MAX]; /* fd is -1 for a link whose socket is not borrowed */
@@ -114,6 +116,28 @@ look_at_links(struct waiter *waiter)
 	return progress;
 }
 
+/* the thread is cancelled while it waits */
+static void
+give_up(void *arg)
+{
+	struct waiter *waiter = arg;
+	return_links(waiter, false);
+	pthread_sigmask(SIG_SETMASK, &waiter->signals, NULL);
+}
+
+/* as ppoll(2): the one place where the application's signals come, and where the thread can be cancelled */
+static int
+wait_in_kernel(struct waiter *waiter, struct pollfd *pfds, unsigned count, const struct timespec *limit)
+{
+	int ready;
+	pthread_cleanup_push(give_up, waiter);
+	softrdma_cancel_back(&waiter->cancel_state);
+	ready = ppoll(pfds, count, limit, &waiter->signals);
+	softrdma_cancel_off();
+	pthread_cleanup_pop(0);
+	return ready;
+}
+
 /* waits for the channel or a borrowed socket; 0 or an errno value */
 static int
 wait_for_input(struct waiter *waiter)
@@ -122,7 +146,7 @@ wait_for_input(struct waiter *waiter)
 		if (waiter->pfds[LINKS_AT + i].fd >= 0)
 			softrdma_reader_sleeps(waiter->links[i]);
 	}
-	int ready = ppoll(waiter->pfds, LINKS_AT + waiter->count, NULL, &waiter->signals);
+	int ready = wait_in_kernel(waiter, waiter->pfds, LINKS_AT + waiter->count, NULL);
 	if (ready < 0)
 		return errno;
 	if (ready > 0 && !waiter->pfds[CHANNEL_AT].revents && serve_links(waiter))
@@ -132,10 +156,10 @@ wait_for_input(struct waiter *waiter)
 
 /* lets the application handle signals that have come; EINTR if there were any. ppoll(2) does not if a descriptor is ready. */
 static int
-let_signals_in(const struct waiter *waiter)
+let_signals_in(struct waiter *waiter)
 {
 	static const struct timespec no_time;
-	return ppoll(NULL, 0, &no_time, &waiter->signals) < 0 ? errno : 0;
+	return wait_in_kernel(waiter, NULL, 0, &no_time) < 0 ? errno : 0;
 }
 
 /* waits until the channel has an event: looks for input while that pays (busy polling), and sleeps after that */
@@ -176,13 +200,17 @@ hold_signals(struct waiter *waiter)
 }
 
 int
-softrdma_waiter_wait(struct softrdma_comp_channel *channel)
+softrdma_waiter_wait(struct softrdma_comp_channel *channel, int cancel_state)
 {
 	int ret = softrdma_notify_may_wait(channel->channel.fd);
 	if (ret)
 		return ret;
 
-	struct waiter waiter = { .channel = channel, .spin = softrdma_spin_mine() };
+	struct waiter waiter = {
+		.channel = channel,
+		.spin = softrdma_spin_mine(),
+		.cancel_state = cancel_state,
+	};
 	hold_signals(&waiter);
 	if (borrow_links(&waiter))
 		softrdma_spin_begin(waiter.spin, softrdma_engine_spin_ns());

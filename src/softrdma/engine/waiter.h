@@ -15,8 +15,9 @@
 
 /*
  * Waits until the channel, which had no event, may have one. 0; EAGAIN if the application has made the channel's
- * descriptor non-blocking; EINTR; or another errno value of poll(2). No lock held.
+ * descriptor non-blocking; EINTR; or another errno value of poll(2). The caller has turned cancellation off; meanwhile the
+ * thread can be cancelled if cancel_state, that of the application, allows it. No lock held.
  */
-int softrdma_waiter_wait(struct softrdma_comp_channel *channel);
+int softrdma_waiter_wait(struct softrdma_comp_channel *channel, int cancel_state);
 
 #endif /* SOFTRDMA_WAITER_H */

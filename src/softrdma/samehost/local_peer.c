@@ -16,6 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/persist/mapping.h"
@@ -129,6 +130,7 @@ softrdma_local_peer_meet(const struct softrdma_shm_offer *offer)
 void
 softrdma_local_peer_leave(struct softrdma_local_peer *local_peer)
 {
+	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&local_peers_lock);
 	bool last = --local_peer->users == 0;
 	if (last) {
@@ -260,6 +262,7 @@ void
 softrdma_peer_map_open(struct softrdma_peer_map *map, const struct softrdma_local_peer *local_peer,
 	const struct softrdma_registry_region *region, bool trust_files)
 {
+	SOFTRDMA_NO_CANCEL;
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct softrdma_area area;
 	map->serial = region->serial;
@@ -291,6 +294,7 @@ out_close:
 void
 softrdma_peer_map_close(struct softrdma_peer_map *map)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (map->base)
 		munmap(map->map, map->map_length);
 	free(map->touched);

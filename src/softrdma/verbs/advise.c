@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/core/memory.h"
@@ -45,6 +46,7 @@ int
 softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	struct ibv_sge *sg_list, uint32_t num_sge)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (softrdma_is_inherited(pd->context))
 		return softrdma_fork_refuse("ibv_advise_mr");
 	switch (advice) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/notify.h"
 #include "softrdma/base/spin.h"
@@ -38,6 +39,7 @@ softrdma_ibv_create_comp_channel(struct ibv_context *context)
 int
 softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(ibv_channel);
 	if (softrdma_is_inherited(ibv_channel->context))
 		return softrdma_fork_refuse("ibv_destroy_comp_channel");
@@ -56,6 +58,7 @@ softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
 int
 softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq_ptr, void **cq_context)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(ibv_channel);
 	struct softrdma_cq *cq;
 	if (softrdma_is_inherited(ibv_channel->context)) {
@@ -64,7 +67,7 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 	}
 	while ((cq = softrdma_comp_channel_take(channel)) == NULL) {
 		softrdma_reader_about_to_wait();
-		int ret = softrdma_waiter_wait(channel);
+		int ret = softrdma_waiter_wait(channel, cancel_before);
 		if (ret) {
 			errno = ret;
 			return -1;
@@ -92,6 +95,7 @@ struct ibv_cq *
 softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	struct ibv_comp_channel *channel, int comp_vector)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (cqe < 1 || cqe > SOFTRDMA_CQE_MAX || comp_vector != 0) {
 		errno = EINVAL;
 		return NULL;
@@ -131,6 +135,7 @@ err_out:
 int
 softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	if (softrdma_is_inherited(ibv_cq->context))
 		return softrdma_fork_refuse("ibv_destroy_cq");

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
@@ -86,6 +87,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 static int
 query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_len)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)context;
 	if (port_num != 1)
 		return EINVAL;
@@ -215,6 +217,7 @@ make_context(void)
 struct ibv_context *
 softrdma_context(void)
 {
+	SOFTRDMA_NO_CANCEL;
 	struct ibv_context *context = atomic_load_explicit(&own_context, memory_order_acquire);
 	if (context)
 		return context;
@@ -274,6 +277,7 @@ softrdma_ibv_query_port(struct ibv_context *context, uint8_t port_num, struct ib
 struct ibv_mr *
 softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (softrdma_is_inherited(pd->context)) {
 		errno = softrdma_fork_refuse("ibv_reg_mr");
 		return NULL;
@@ -288,6 +292,7 @@ softrdma_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 int
 softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
+	SOFTRDMA_NO_CANCEL;
 	if (softrdma_is_inherited(ibv_mr->context))
 		return softrdma_fork_refuse("ibv_dereg_mr");
 	struct softrdma_mr *mr = (struct softrdma_mr *)ibv_mr;

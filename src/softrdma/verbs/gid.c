@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/bounds.h"
@@ -451,6 +452,7 @@ int
 softrdma_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)context;
 	struct ibv_gid_entry full = { .gid_index = gid_index,
 		.port_num = port_num,
@@ -469,6 +471,7 @@ ssize_t
 softrdma_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
 	uint32_t flags, size_t entry_size)
 {
+	SOFTRDMA_NO_CANCEL;
 	uint32_t count = softrdma_gid_count();
 	if (count > max_entries)
 		return -EINVAL;
@@ -491,6 +494,7 @@ result(int errnum)
 int
 softrdma_ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)context;
 	return result(port_num != 1 || index < 0 ? EINVAL : softrdma_gid_get((unsigned)index, gid));
 }
@@ -499,6 +503,7 @@ int
 softrdma_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 	unsigned int *type)
 {
+	SOFTRDMA_NO_CANCEL;
 	(void)context;
 	if (port_num != 1 || index >= softrdma_gid_count())
 		return result(EINVAL);

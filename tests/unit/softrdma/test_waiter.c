@@ -636,10 +636,12 @@ test_waiting_fails(void **state)
 	(void)state;
 	channel_init();
 	fail_call(FAIL_MINE, "ppoll", 0, 1, ENOMEM);
-	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel), ENOMEM);
+	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel, PTHREAD_CANCEL_ENABLE),
+		ENOMEM);
 	assert_int_equal(fail_nothing(), 1);
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
-	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel), EAGAIN);
+	assert_int_equal(softrdma_waiter_wait((struct softrdma_comp_channel *)channel, PTHREAD_CANCEL_ENABLE),
+		EAGAIN);
 	channel_fini();
 }
 
