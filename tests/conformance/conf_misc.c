@@ -14,18 +14,6 @@
 #define CYCLES 50
 #define LEN ((size_t)4096)
 
-/* the sanitizer has a thread of its own */
-#ifdef __SANITIZE_THREAD__
-#define THREAD_SANITIZER true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER true
-#endif
-#endif
-#ifndef THREAD_SANITIZER
-#define THREAD_SANITIZER false
-#endif
-
 /* ---- connect, register, write, disconnect, again and again: nothing leaks ---- */
 
 static void
@@ -117,7 +105,7 @@ everything_returns(struct role *r)
 		check_returned(count_fds, fds, "descriptors");
 		check_returned(count_threads, threads, "threads");
 		/* this thread, and in one process also the main thread and that of the other role */
-		if (!THREAD_SANITIZER)
+		if (!in_thread_sanitizer()) /* it has a thread of its own */
 			CHECK_EQ(count_threads(), r->processes == 1 ? 3 : 1);
 	}
 	ctl_sync(r);

@@ -52,6 +52,12 @@ count_fds(void)
 #endif
 
 bool
+in_thread_sanitizer(void)
+{
+	return HAS_SANITIZER_THREAD;
+}
+
+bool
 in_emulator(void)
 {
 	return HAS_EMULATOR;

@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 
+/* true if this program is built with the thread sanitizer, which has a thread of its own */
+bool in_thread_sanitizer(void);
+
 /*
  * true if an emulator runs this program, because it is for another processor than the machine's. The kernel then
  * executes no other such program, and some of what it says of this process is about the emulator.

@@ -520,18 +520,12 @@ test_no_file(void **state)
 	assert_int_equal(log_worst, 0);
 }
 
-#if defined(__has_feature)
-#define HAS_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#else
-#define HAS_THREAD_SANITIZER 0
-#endif
-
 /* a child begins with nothing, and has a file of its own */
 static void
 test_child(void **state)
 {
 	(void)state;
-	if (HAS_THREAD_SANITIZER) {
+	if (in_thread_sanitizer()) {
 		print_message("SKIPPED: the thread sanitizer cannot follow a child that begins threads\n");
 		skip();
 	}
