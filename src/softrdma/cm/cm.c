@@ -108,14 +108,13 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 	bool active)
 {
 	struct softrdma_link *link = id->link;
-	if (link == NULL || (id->external && !softrdma_external_qp_is_ready(id, active))) {
-		softrdma_tls_delete(tls);
-		softrdma_fork_close(fd);
-		return ECONNABORTED; /* the queue pair was destroyed meanwhile */
-	}
+	int ret = ECONNABORTED; /* the queue pair was destroyed meanwhile */
+	if (link == NULL)
+		goto err_close;
 	pthread_mutex_lock(&link->lock);
 	if (id->external) {
-		softrdma_external_qp_start(link, peer->seq);
+		if (!softrdma_external_qp_start(id, active, peer->seq))
+			goto err_unlock;
 	} else {
 		softrdma_link_start(link, peer->seq, own->initiator_depth, own->responder_resources);
 		softrdma_connection_of(link)->rnr_retry = peer->rnr_retry;
@@ -123,7 +122,7 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 			link->qp->state = IBV_QPS_RTS;
 	}
 	link->ready_due = active;
-	int ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
+	ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
 	if (ret) {
 		softrdma_link_lost(link);
 	} else {
@@ -139,6 +138,13 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 		softrdma_connection_send(link);
 	}
 	pthread_mutex_unlock(&link->lock);
+	return ret;
+
+err_unlock:
+	pthread_mutex_unlock(&link->lock);
+err_close:
+	softrdma_tls_delete(tls);
+	softrdma_fork_close(fd);
 	return ret;
 }
 

@@ -60,32 +60,43 @@ softrdma_external_qp_drop(struct softrdma_id *id)
 	id->external = false;
 }
 
+/* the link's lock is held: it keeps the queue pair alive */
+static bool
+is_ready(const struct softrdma_id *id, bool active)
+{
+	const struct softrdma_link *link = id->link;
+	struct ibv_qp *qp = link->qp; /* NULL: destroyed, or reset */
+	if (qp == NULL || link->state != SOFTRDMA_LINK_IDLE || link->failed)
+		return false;
+	const struct softrdma_qp_connect *qpc = softrdma_qp_of(qp)->by_hand;
+	if (qpc->state != SOFTRDMA_QP_CONNECT_BY_MANAGER)
+		return false;
+	if (qp->state == IBV_QPS_RTS)
+		return qpc->attr.sq_psn == id->psn;
+	return qp->state == IBV_QPS_RTR && !active;
+}
+
 bool
 softrdma_external_qp_is_ready(const struct softrdma_id *id, bool active)
 {
 	struct softrdma_link *link = id->link;
 	pthread_mutex_lock(&link->lock);
-	struct ibv_qp *qp = link->qp; /* NULL: destroyed, or reset */
-	bool ready = qp && link->state == SOFTRDMA_LINK_IDLE && !link->failed;
-	const enum ibv_qp_state state = ready ? qp->state : IBV_QPS_RESET;
+	const bool ready = is_ready(id, active);
 	pthread_mutex_unlock(&link->lock);
-	if (!ready)
-		return false;
-	const struct softrdma_qp_connect *qpc = softrdma_qp_of(qp)->by_hand;
-	if (qpc->state != SOFTRDMA_QP_CONNECT_BY_MANAGER)
-		return false;
-	if (state == IBV_QPS_RTS)
-		return qpc->attr.sq_psn == id->psn;
-	return state == IBV_QPS_RTR && !active;
+	return ready;
 }
 
-void
-softrdma_external_qp_start(struct softrdma_link *link, uint32_t peer_seq)
+bool
+softrdma_external_qp_start(const struct softrdma_id *id, bool active, uint32_t peer_seq)
 {
+	struct softrdma_link *link = id->link;
+	if (!is_ready(id, active))
+		return false;
 	softrdma_qp_of(link->qp)->by_hand->state = SOFTRDMA_QP_CONNECT_CONNECTED;
 	/* all 32 bits of peer_seq, because a peer that is not an external queue pair uses all of them */
 	softrdma_responder_start(&link->responder, peer_seq, link->responder.rd_atom_max);
 	softrdma_link_open(link);
+	return true;
 }
 
 /* --- attributes --- */

@@ -25,12 +25,12 @@
 int softrdma_external_qp_take(struct softrdma_id *id, uint32_t qp_num);
 /* takes the queue pair away from the id, if it has one */
 void softrdma_external_qp_drop(struct softrdma_id *id);
-/* true if the queue pair can take over the stream now */
+/* true if the queue pair can take over the stream now. Takes the link's lock. */
 bool softrdma_external_qp_is_ready(const struct softrdma_id *id, bool active);
 /*
  * Prepares the link for the stream, which the caller attaches next; peer_seq is the sequence number of the peer's
- * first request. The caller holds the link's lock.
+ * first request. False, and nothing has changed: the queue pair is not ready any more. The caller holds the link's lock.
  */
-void softrdma_external_qp_start(struct softrdma_link *link, uint32_t peer_seq);
+bool softrdma_external_qp_start(const struct softrdma_id *id, bool active, uint32_t peer_seq);
 
 #endif /* SOFTRDMA_EXTERNAL_QP_H */

@@ -190,9 +190,8 @@ absence_ms(const struct ibv_qp_attr *attr)
 static void
 set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 {
-	struct softrdma_link *link = qp->link;
 	const struct ibv_qp_attr *attr = &qp->by_hand->attr;
-	pthread_mutex_lock(&link->lock);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	link->responder.withheld = REMOTE_RIGHTS & ~(int)attr->qp_access_flags;
 	if (link->responder.withheld)
 		softrdma_direct_shut(link); /* a local peer does not check the rights of the queue pair */
@@ -229,10 +228,10 @@ to_rtr(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 static void
 to_error(struct softrdma_qp *qp)
 {
-	pthread_mutex_lock(&qp->link->lock);
-	softrdma_link_fail(qp->link, IBV_WC_WR_FLUSH_ERR);
-	softrdma_connection_send(qp->link);
-	pthread_mutex_unlock(&qp->link->lock);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	softrdma_connection_send(link);
+	pthread_mutex_unlock(&link->lock);
 	if (qp->by_hand)
 		softrdma_qp_connect_end(qp->by_hand, SOFTRDMA_QP_CONNECT_FAILED);
 }
@@ -240,9 +239,9 @@ to_error(struct softrdma_qp *qp)
 static int
 move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	pthread_mutex_lock(&qp->link->lock);
-	enum ibv_qp_state from = qp->qp.state;
-	pthread_mutex_unlock(&qp->link->lock);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	const enum ibv_qp_state from = qp->qp.state;
+	pthread_mutex_unlock(&link->lock);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	int ret;
 	if (!check_mask(from, to, attr, mask))
@@ -313,6 +312,8 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	softrdma_cm_unlock();
 	if (ret == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		ret = finish_reset(qp);
+	else if (ret == 0 && (mask & IBV_QP_ACCESS_FLAGS))
+		softrdma_direct_wait(); /* a local peer may still be using a right that is withheld now */
 	pthread_mutex_unlock(&qp->qp.mutex);
 	if (had || !needs)
 		softrdma_io_stop();
@@ -357,16 +358,16 @@ softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_
 	softrdma_cm_lock();
 	if (qp->by_hand)
 		*attr = qp->by_hand->attr;
-	pthread_mutex_lock(&qp->link->lock);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	attr->qp_state = attr->cur_qp_state = ibv_qp->state;
 	if (qp->by_hand == NULL) {
-		attr->max_rd_atomic = (uint8_t)qp->link->requester.rd_atom_max;
-		attr->max_dest_rd_atomic = (uint8_t)qp->link->responder.rd_atom_max;
+		attr->max_rd_atomic = (uint8_t)link->requester.rd_atom_max;
+		attr->max_dest_rd_atomic = (uint8_t)link->responder.rd_atom_max;
 		attr->path_mtu = IBV_MTU_4096;
 		attr->port_num = 1;
 		attr->timeout = qp->ack_timeout;
 	}
-	pthread_mutex_unlock(&qp->link->lock);
+	pthread_mutex_unlock(&link->lock);
 	softrdma_cm_unlock();
 	attr->cap = qp->cap;
 	init_attr->qp_context = ibv_qp->qp_context;

@@ -68,6 +68,7 @@ struct softrdma_requester {
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
 	uint32_t completed_locally;
+	bool batch_is_open; /* true if a thread fills slots from head on, without the link's lock (verbs/post_ex.c) */
 	bool asks_always;   /* true if no response may come late, because local completions wait for it */
 	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;  /* outstanding reads and atomics */

@@ -26,7 +26,8 @@ int
 softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_sge *sge,
 	size_t num_sge)
 {
-	int ret = num_sge <= qp->link->requester.max_sge ? 0 : EINVAL;
+	const uint32_t max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
+	int ret = num_sge <= max_sge ? 0 : EINVAL;
 	send->length = 0;
 	for (size_t i = 0; i < num_sge && ret == 0; i++) {
 		if (send->is_inline) {
@@ -118,25 +119,25 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 }
 
 bool
-softrdma_post_is_allowed(const struct softrdma_qp *qp)
+softrdma_post_is_allowed(const struct softrdma_link *link)
 {
-	return qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_ERR;
+	const struct ibv_qp *qp = link->qp; /* NULL: it was reset */
+	return qp && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_ERR);
 }
 
 /* gives a free slot; 0 or an errno value */
 static int
-find_slot(struct softrdma_qp *qp, struct softrdma_send **send)
+find_slot(struct softrdma_link *link, struct softrdma_send **send)
 {
-	if (!softrdma_post_is_allowed(qp))
+	if (!softrdma_post_is_allowed(link))
 		return EINVAL;
-	*send = softrdma_requester_slot(&qp->link->requester);
+	*send = softrdma_requester_slot(&link->requester);
 	return *send ? 0 : ENOMEM;
 }
 
 void
-softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq)
+softrdma_post_accepted(struct softrdma_link *link, uint32_t seq)
 {
-	struct softrdma_link *link = qp->link;
 	struct softrdma_requester *req = &link->requester;
 	if (req->failed) {
 		softrdma_requester_fail(req, IBV_WC_WR_FLUSH_ERR);
@@ -146,17 +147,18 @@ softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq)
 	}
 }
 
-/* Locks the link when no other thread is filling a batch: its requests are in the next slots. */
-static void
+/* Locks and returns the link when no other thread is filling a batch: its requests are in the next slots. */
+static struct softrdma_link *
 lock_to_post(struct softrdma_qp *qp)
 {
-	pthread_mutex_lock(&qp->link->lock);
-	while (qp->batch.is_open) {
-		pthread_mutex_unlock(&qp->link->lock);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	while (link->requester.batch_is_open) {
+		pthread_mutex_unlock(&link->lock);
 		pthread_mutex_lock(&qp->batch.lock); /* until it ends */
 		pthread_mutex_unlock(&qp->batch.lock);
-		pthread_mutex_lock(&qp->link->lock);
+		link = softrdma_qp_lock_link(qp);
 	}
+	return link;
 }
 
 void
@@ -172,31 +174,33 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	int ret = 0;
-	lock_to_post(qp);
-	const uint32_t from = qp->link->requester.head;
+	struct softrdma_link *link = lock_to_post(qp);
+	const uint32_t from = link->requester.head;
 	for (; wr && ret == 0; wr = wr->next) {
 		struct softrdma_send *send;
-		ret = find_slot(qp, &send);
+		ret = find_slot(link, &send);
 		if (ret == 0)
 			ret = take_wr(qp, send, wr);
 		if (ret == 0)
-			softrdma_post_accepted(qp, softrdma_requester_commit(&qp->link->requester));
+			softrdma_post_accepted(link, softrdma_requester_commit(&link->requester));
 		else
 			*bad_wr = wr;
 	}
-	softrdma_post_ring(qp->link, from);
-	pthread_mutex_unlock(&qp->link->lock);
+	softrdma_post_ring(link, from);
+	pthread_mutex_unlock(&link->lock);
 	return ret;
 }
 
 /* flushes receives that are posted after the queue pair has failed */
 static void
-flush_receives(struct softrdma_link *link)
+flush_receives(struct softrdma_qp *qp)
 {
-	if (!atomic_load_explicit(&link->failed, memory_order_acquire))
+	/* a link that cannot be replaced is asked without its lock */
+	if (qp->by_hand == NULL && !atomic_load_explicit(&qp->link->failed, memory_order_acquire))
 		return;
-	pthread_mutex_lock(&link->lock);
-	softrdma_responder_fail(&link->responder);
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	if (link->failed)
+		softrdma_responder_fail(&link->responder);
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -222,7 +226,7 @@ softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_rec
 		if (ret)
 			*bad_wr = wr;
 	}
-	flush_receives(qp->link);
+	flush_receives(qp);
 	softrdma_post_replenished(&qp->recv_queue);
 	return ret;
 }

@@ -15,8 +15,8 @@
 
 #include "softrdma/verbs/qp.h"
 
-/* true if the queue pair's state allows posting; under the link's lock */
-bool softrdma_post_is_allowed(const struct softrdma_qp *qp);
+/* true if the queue pair has this link, and its state allows posting; under the link's lock */
+bool softrdma_post_is_allowed(const struct softrdma_link *link);
 
 /* sets the members of send that flags (enum ibv_send_flags) determine */
 void softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *send, unsigned int flags);
@@ -36,7 +36,7 @@ int softrdma_post_check(struct softrdma_send *send);
  * Call it after softrdma_requester_commit(), under the link's lock: flushes the request if the queue pair has failed;
  * fails one that is too long.
  */
-void softrdma_post_accepted(struct softrdma_qp *qp, uint32_t seq);
+void softrdma_post_accepted(struct softrdma_link *link, uint32_t seq);
 
 /*
  * The doorbell: what was posted from this sequence number on leaves now, or together with requests that follow, when the

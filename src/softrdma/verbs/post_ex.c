@@ -47,7 +47,7 @@ static bool
 look_for_room(struct softrdma_qp *qp)
 {
 	const struct softrdma_requester *req = &qp->batch.link->requester;
-	const bool allowed = softrdma_post_is_allowed(qp);
+	const bool allowed = softrdma_post_is_allowed(qp->batch.link);
 	if (qp->batch.count == 0)
 		qp->batch.first = req->head;
 	qp->batch.room = allowed ? softrdma_requester_room(req) : 0;
@@ -284,23 +284,26 @@ wr_start(struct ibv_qp_ex *ex)
 		return;
 	}
 	pthread_mutex_lock(&qp->batch.lock);
-	qp->batch.link = qp->link;
 	qp->batch.count = 0;
 	qp->batch.errnum = 0;
 	qp->batch.current = NULL;
-	pthread_mutex_lock(&qp->link->lock);
-	qp->batch.is_open = true;
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	softrdma_link_get(link);
+	qp->batch.link = link;
+	link->requester.batch_is_open = true;
 	look_for_room(qp);
-	pthread_mutex_unlock(&qp->link->lock);
+	pthread_mutex_unlock(&link->lock);
 }
 
 /* the caller holds the lock of the link */
 static void
 close_batch(struct softrdma_qp *qp)
 {
-	qp->batch.is_open = false;
-	pthread_mutex_unlock(&qp->batch.link->lock);
+	struct softrdma_link *link = qp->batch.link;
+	link->requester.batch_is_open = false;
+	pthread_mutex_unlock(&link->lock);
 	pthread_mutex_unlock(&qp->batch.lock);
+	softrdma_link_put(link);
 }
 
 static void
@@ -317,16 +320,15 @@ wr_abort(struct ibv_qp_ex *ex)
 static int
 check(const struct softrdma_qp *qp)
 {
+	struct softrdma_requester *req = &qp->batch.link->requester;
 	if (qp->batch.count == 0)
 		return 0;
-	/* a reset has given the queue pair another link */
-	if (!softrdma_post_is_allowed(qp) || qp->link != qp->batch.link)
+	if (!softrdma_post_is_allowed(qp->batch.link))
 		return EINVAL;
-	assert(qp->link->requester.head == qp->batch.first);
+	assert(req->head == qp->batch.first);
 	int ret = 0;
 	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
-		ret = softrdma_post_check(
-			softrdma_requester_slot_at(&qp->link->requester, qp->batch.first + i));
+		ret = softrdma_post_check(softrdma_requester_slot_at(req, qp->batch.first + i));
 	return ret;
 }
 
@@ -346,7 +348,7 @@ wr_complete(struct ibv_qp_ex *ex)
 	const int ret = qp->batch.errnum;
 	if (ret == 0) {
 		for (uint32_t i = 0; i < qp->batch.count; i++)
-			softrdma_post_accepted(qp, softrdma_requester_commit(&link->requester));
+			softrdma_post_accepted(link, softrdma_requester_commit(&link->requester));
 		softrdma_post_ring(link, qp->batch.first);
 	}
 	close_batch(qp);

@@ -123,9 +123,9 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 		&qp->cap);
 }
 
-/* makes a new link for the queue pair and enters it in its completion queues and the device; 0 or an errno value */
+/* makes a link for the queue pair, and enters it in its completion queues and the device; 0 or an errno value */
 static int
-add_link(struct softrdma_qp *qp)
+add_link(struct softrdma_qp *qp, struct softrdma_link **link_ptr)
 {
 	struct softrdma_cq *send_cq = softrdma_cq_of(qp->qp.send_cq);
 	struct softrdma_cq *recv_cq = softrdma_cq_of(qp->qp.recv_cq);
@@ -144,7 +144,7 @@ add_link(struct softrdma_qp *qp)
 			goto err_detach_send_cq;
 	}
 	softrdma_links_add(link);
-	qp->link = link;
+	*link_ptr = link;
 	return 0;
 
 err_detach_send_cq:
@@ -154,17 +154,24 @@ err_put_link:
 	return ret;
 }
 
-/* sends DISCONNECT if it is connected; after this, no thread finds the queue pair through the link */
+/*
+ * Sends DISCONNECT if it is connected; after this, no thread finds the queue pair through the link. The link's lock is
+ * held.
+ */
 static void
-remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
+shut_link(struct softrdma_link *link)
 {
-	pthread_mutex_lock(&link->lock);
 	softrdma_gather_no_longer(link);
 	softrdma_link_abandon(link);
 	softrdma_connection_send(link); /* DISCONNECT, if the socket takes it */
 	softrdma_connection_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
-	pthread_mutex_unlock(&link->lock);
+}
+
+/* the link has been shut */
+static void
+remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
+{
 	/* a local peer may still be accessing memory that it reached by this connection */
 	softrdma_direct_wait();
 
@@ -193,9 +200,10 @@ softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uin
 	ret = softrdma_recv_queue_init(&qp->recv_queue, recv_wr, attr->cap.max_recv_sge);
 	if (ret)
 		goto err_free;
-	ret = add_link(qp);
+	ret = add_link(qp, &qp->link);
 	if (ret)
 		goto err_fini_recv_queue;
+	pthread_mutex_init(&qp->link_lock, NULL);
 	pthread_mutex_init(&qp->batch.lock, NULL);
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
@@ -226,17 +234,20 @@ softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
 int
 softrdma_qp_reset(struct softrdma_qp *qp)
 {
-	struct softrdma_link *before = qp->link;
-	int ret = add_link(qp);
+	struct softrdma_link *link;
+	int ret = add_link(qp, &link);
 	if (ret)
 		return ret;
-	remove_link(qp, before);
-	if (qp->link_before)
-		softrdma_link_put(qp->link_before);
-	qp->link_before = before;
-	pthread_mutex_lock(&qp->link->lock);
+	pthread_mutex_lock(&qp->link_lock);
+	struct softrdma_link *before = qp->link;
+	pthread_mutex_lock(&before->lock);
+	shut_link(before);
+	qp->link = link;
 	qp->qp.state = IBV_QPS_RESET;
-	pthread_mutex_unlock(&qp->link->lock);
+	pthread_mutex_unlock(&before->lock);
+	pthread_mutex_unlock(&qp->link_lock);
+	remove_link(qp, before);
+	softrdma_link_put(before);
 	return 0;
 }
 
@@ -244,16 +255,18 @@ void
 softrdma_qp_delete(struct softrdma_qp *qp)
 {
 	struct ibv_qp *ibv_qp = &qp->qp;
+	pthread_mutex_lock(&qp->link->lock);
+	shut_link(qp->link);
+	pthread_mutex_unlock(&qp->link->lock);
 	remove_link(qp, qp->link);
 	use_srq(ibv_qp->srq, -1);
 	atomic_fetch_sub(&softrdma_pd_of(ibv_qp->pd)->users, 1);
 	softrdma_link_put(qp->link);
-	if (qp->link_before)
-		softrdma_link_put(qp->link_before);
 	softrdma_recv_queue_fini(&qp->recv_queue);
 	pthread_cond_destroy(&ibv_qp->cond);
 	pthread_mutex_destroy(&ibv_qp->mutex);
 	pthread_mutex_destroy(&qp->batch.lock);
+	pthread_mutex_destroy(&qp->link_lock);
 	free(qp);
 }
 

@@ -20,18 +20,19 @@ struct softrdma_qp {
 		struct ibv_qp_ex ex;
 		char room[SOFTRDMA_QP_EX_ROOM];
 	};
-	struct softrdma_link *link; /* with a reference */
-	/* the link before the last RESET: a thread that posts while another one resets may still use it */
-	struct softrdma_link *link_before;
-	struct softrdma_qp_connect *by_hand;   /* NULL: the connection manager connects it */
+	struct softrdma_link
+		*link; /* with a reference. A RESET replaces it, so others call softrdma_qp_lock_link() */
+	pthread_mutex_t link_lock; /* guards the pointer, if it can change */
+	struct softrdma_qp_connect
+		*by_hand; /* NULL: the connection manager connects it, and it cannot be reset */
 	struct softrdma_recv_queue recv_queue; /* unused if the queue pair has a shared receive queue */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
 	struct {
 		pthread_mutex_t lock; /* of the program, from ibv_wr_start to ibv_wr_complete or _abort */
-		bool is_open;         /* true in that time; under the link's lock */
-		struct softrdma_link *link;
+		struct softrdma_link
+			*link;  /* with a reference: a RESET does not wait for the end of a batch */
 		uint32_t first; /* the sequence number of its first request */
 		uint32_t count; /* requests since ibv_wr_start, in slots after the last posted one */
 		uint32_t room;  /* for this number of requests there was room at the last look */
@@ -44,6 +45,22 @@ static inline struct softrdma_qp *
 softrdma_qp_of(struct ibv_qp *qp)
 {
 	return (struct softrdma_qp *)qp;
+}
+
+/*
+ * Returns the link that the queue pair has now, with its lock taken. As long as the caller holds that, the link is not
+ * replaced, and it is not freed. The lock of the pointer is held until then.
+ */
+static inline struct softrdma_link *
+softrdma_qp_lock_link(struct softrdma_qp *qp)
+{
+	if (qp->by_hand)
+		pthread_mutex_lock(&qp->link_lock);
+	struct softrdma_link *link = qp->link;
+	pthread_mutex_lock(&link->lock);
+	if (qp->by_hand)
+		pthread_mutex_unlock(&qp->link_lock);
+	return link;
 }
 
 /* makes a queue pair in the INIT state; NULL with errno */

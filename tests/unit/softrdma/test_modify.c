@@ -556,6 +556,95 @@ test_managed(void **state)
 	assert_int_equal(softrdma_ibv_destroy_qp(&qp->qp), 0);
 }
 
+/* --- RESET while other threads post and query: the program's mistake, which must not bring the process down --- */
+
+#define RESETS 300
+
+static atomic_bool resets_are_over;
+
+static void *
+post_all_the_time(void *arg)
+{
+	struct ibv_qp *qp = arg;
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	while (!resets_are_over) {
+		int ret = ibv_post_send(qp, &wr, &bad);
+		if (ret != 0 && ret != EINVAL && ret != ENOMEM)
+			return qp;
+	}
+	return NULL;
+}
+
+static void *
+fill_batches(void *arg)
+{
+	struct ibv_qp_ex *qp = softrdma_ibv_qp_to_qp_ex(arg);
+	while (!resets_are_over) {
+		ibv_wr_start(qp);
+		ibv_wr_send(qp);
+		ibv_wr_set_inline_data(qp, the_mem, 8);
+		sched_yield(); /* a RESET may come here, or two */
+		ibv_wr_send(qp);
+		ibv_wr_set_sge(qp, the_mr->lkey, (uintptr_t)the_mem, 8);
+		int ret = ibv_wr_complete(qp);
+		if (ret != 0 && ret != EINVAL && ret != ENOMEM)
+			return qp;
+	}
+	return NULL;
+}
+
+static void *
+query_and_receive(void *arg)
+{
+	struct ibv_qp *qp = arg;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct ibv_recv_wr *bad, wr = { 0 };
+	while (!resets_are_over) {
+		ibv_post_recv(qp, &wr, &bad);
+		if (softrdma_ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) || attr.qp_state > IBV_QPS_RTS)
+			return qp;
+	}
+	return NULL;
+}
+
+static void
+test_reset_while_others_post(void **state)
+{
+	(void)state;
+	void *(*const work[])(void *arg) = { post_all_the_time, fill_batches, query_and_receive };
+	pthread_t threads[3];
+	void *failed;
+	union ibv_gid manager;
+	struct ibv_qp *qp = new_qp();
+	softrdma_gid_of_manager(&manager); /* no peer is looked for */
+	resets_are_over = false;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work[i], qp), 0);
+	for (int i = 0; i < RESETS; i++) {
+		to_init(qp);
+		to_rtr(qp, &manager, 77, PSN_A);
+		to_rts(qp, PSN_B);
+		move_to(qp, IBV_QPS_RESET);
+		move_to(qp, IBV_QPS_RESET);
+		/* what is posted now finds the queue pair in RESET */
+		expect_state(qp, IBV_QPS_RESET);
+	}
+	resets_are_over = true;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+	struct ibv_wc wc;
+	/* a RESET drops what was posted; a receive that is posted in the middle of it may be flushed */
+	while (ibv_poll_cq(the_cq, 1, &wc) == 1) {
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
 int
 main(void)
 {
@@ -571,6 +660,7 @@ main(void)
 		device_test(test_error_flushes),
 		device_test(test_reset),
 		device_test(test_reset_fails),
+		device_test(test_reset_while_others_post),
 		one_thread_test(test_rtr_fails),
 		device_test(test_rights),
 		device_test(test_managed),
