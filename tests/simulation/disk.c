@@ -190,7 +190,7 @@ int
 __wrap_msync(void *addr, size_t len, int flags)
 {
 	struct mapping mapping = { .addr = addr };
-	softrdma_mapping_each(-1, (uintptr_t)addr, (uintptr_t)addr + 1, false, find_mapping, &mapping);
+	softrdma_mapping_each(NULL, (uintptr_t)addr, (uintptr_t)addr + 1, false, find_mapping, &mapping);
 	for (unsigned i = 0; i < DISK_MACHINES; i++) {
 		struct disk *disk = &all.disks[i];
 

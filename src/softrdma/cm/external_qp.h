@@ -29,7 +29,7 @@ void softrdma_external_qp_drop(struct softrdma_id *id);
 bool softrdma_external_qp_is_ready(const struct softrdma_id *id, bool active);
 /*
  * Prepares the link for the stream, which the caller attaches next; peer_seq is the sequence number of the peer's
- * first request. False, and nothing has changed: the queue pair is not ready any more. The caller holds the link's lock.
+ * first request. False, and nothing has changed: the queue pair is no longer ready. The caller holds the link's lock.
  */
 bool softrdma_external_qp_start(const struct softrdma_id *id, bool active, uint32_t peer_seq);
 

@@ -291,7 +291,7 @@ check_mapping(struct softrdma_mr *mr)
 {
 	struct mapping_check check = { .write = mr->access & IBV_ACCESS_LOCAL_WRITE };
 	uintptr_t start = (uintptr_t)mr->mr.addr;
-	int ret = softrdma_mapping_each(-1, start, start + mr->mr.length, true, check_area, &check);
+	int ret = softrdma_mapping_each(NULL, start, start + mr->mr.length, true, check_area, &check);
 	mr->fragile = check.fragile;
 	return ret == ENOMEM ? EFAULT : ret;
 }

@@ -10,16 +10,15 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/ioctl.h>
 #include <linux/types.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "softrdma/persist/mapping.h"
 
@@ -77,16 +76,37 @@ query(int maps_fd, uintptr_t addr, struct softrdma_area *area, char *name, uint3
 	return 0;
 }
 
-int
-softrdma_mapping_open(void)
+struct softrdma_maps {
+	FILE *text;
+	bool has_query;
+	pthread_mutex_t lock; /* one reader of the text at a time */
+};
+
+struct softrdma_maps *
+softrdma_maps_open(void)
 {
-	int fd = open(MAPS, O_RDONLY | O_CLOEXEC);
 	struct softrdma_area area;
-	if (fd >= 0 && query(fd, (uintptr_t)&area, &area, NULL, 0)) {
-		close(fd); /* an older kernel: each call of softrdma_mapping_each() reads the text */
-		fd = -1;
+	struct softrdma_maps *maps = malloc(sizeof(*maps));
+	if (maps == NULL)
+		return NULL;
+	maps->text = fopen(MAPS, "re");
+	if (maps->text == NULL) {
+		free(maps);
+		return NULL;
 	}
-	return fd;
+	maps->has_query = query(fileno(maps->text), (uintptr_t)&area, &area, NULL, 0) == 0;
+	pthread_mutex_init(&maps->lock, NULL);
+	return maps;
+}
+
+void
+softrdma_maps_close(struct softrdma_maps *maps)
+{
+	if (maps == NULL)
+		return;
+	pthread_mutex_destroy(&maps->lock);
+	fclose(maps->text);
+	free(maps);
 }
 
 static int
@@ -157,42 +177,56 @@ softrdma_mapping_parse(char *line, struct softrdma_area *area, char **name_ptr)
 }
 
 static int
-each_by_text(uintptr_t start, uintptr_t end,
+each_by_text(FILE *maps, uintptr_t start, uintptr_t end,
+	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg)
+{
+	char *line = NULL;
+	size_t line_size = 0;
+	uintptr_t addr = start;
+	int ret = 0;
+	while (ret == 0 && addr < end) {
+		struct softrdma_area area;
+		char *name;
+		if (getline(&line, &line_size, maps) < 0) {
+			ret = feof(maps) ? EFAULT : EAGAIN; /* EAGAIN: no memory for it, now */
+			break;
+		}
+		if (!softrdma_mapping_parse(line, &area, &name) || area.end <= addr)
+			continue;
+		ret = area.start > addr ? EFAULT : each(&area, name, arg);
+		addr = area.end;
+	}
+	free(line);
+	return ret;
+}
+
+/* a look of its own */
+static int
+each_once(uintptr_t start, uintptr_t end,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg)
 {
 	FILE *maps = fopen(MAPS, "re");
 	if (maps == NULL)
 		return errno;
-
-	char *line = NULL;
-	size_t line_size = 0;
-	uintptr_t addr = start;
-	int ret = 0;
-	while (ret == 0 && addr < end && getline(&line, &line_size, maps) > 0) {
-		struct softrdma_area area;
-		char *name;
-		if (!softrdma_mapping_parse(line, &area, &name) || area.end <= addr)
-			continue;
-		if (area.start > addr)
-			break;
-		ret = each(&area, name, arg);
-		addr = area.end;
-	}
-	free(line);
+	int ret = each_by_text(maps, start, end, each, arg);
 	fclose(maps);
-	if (ret)
-		return ret;
-	return addr < end ? EFAULT : 0;
+	return ret;
 }
 
 int
-softrdma_mapping_each(int maps_fd, uintptr_t start, uintptr_t end, bool want_name,
+softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end, bool want_name,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg)
 {
 	assert(start < end);
-	if (maps_fd >= 0)
-		return each_by_query(maps_fd, start, end, want_name, each, arg);
-	return each_by_text(start, end, each, arg);
+	if (maps == NULL)
+		return each_once(start, end, each, arg);
+	if (maps->has_query)
+		return each_by_query(fileno(maps->text), start, end, want_name, each, arg);
+	pthread_mutex_lock(&maps->lock);
+	rewind(maps->text);
+	int ret = each_by_text(maps->text, start, end, each, arg);
+	pthread_mutex_unlock(&maps->lock);
+	return ret;
 }
 
 bool

@@ -23,17 +23,23 @@ struct softrdma_area {
 };
 
 /*
- * Opens a descriptor that makes softrdma_mapping_each() fast (Linux 6.11 and later); -1 without one. It refers
- * to the address space of the process that opened it, so a forked child must not use it.
+ * What the kernel shows of this process, kept open, so that a process that has run out of descriptors can still ask. It
+ * refers to the address space of the process that opened it: a forked child must not use it.
  */
-int softrdma_mapping_open(void);
+struct softrdma_maps;
+
+/* NULL with errno */
+struct softrdma_maps *softrdma_maps_open(void);
+/* NULL does no harm */
+void softrdma_maps_close(struct softrdma_maps *maps);
 
 /*
  * Calls each() for all areas of [start, end), in order, until it returns non-zero, and returns that value.
- * EFAULT if a part of the range is not mapped, or another errno value. name is the file's path or what the
+ * EFAULT if a part of the range is not mapped; EAGAIN if that cannot be read now; or another errno value. name is the file's path or what the
  * kernel shows instead, "" if it shows nothing. It is set only if want_name is true, and valid during the call.
+ * maps is NULL for a single look, which opens what it needs. Any thread.
  */
-int softrdma_mapping_each(int maps_fd, uintptr_t start, uintptr_t end, bool want_name,
+int softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end, bool want_name,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg);
 
 /* parses a line of /proc/self/maps; *name_ptr points into the line; false if it is not such a line */

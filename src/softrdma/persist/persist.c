@@ -20,7 +20,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "softrdma/base/env.h"
 #include "softrdma/persist/mapping.h"
@@ -43,7 +42,7 @@ struct piece {
 struct softrdma_persist {
 	uintptr_t start;
 	uintptr_t end;
-	int maps_fd;
+	struct softrdma_maps *maps;
 	atomic_bool failed;
 	int piece_count;
 	struct piece pieces[PIECES_MAX];
@@ -120,10 +119,11 @@ softrdma_persist_new(void *addr, size_t len, struct softrdma_persist **persist_p
 	persist->end = (uintptr_t)addr + len;
 	persist->piece_count = 0;
 	atomic_init(&persist->failed, false);
-	persist->maps_fd = softrdma_mapping_open();
+	persist->maps = softrdma_maps_open();
 
-	int ret = softrdma_mapping_each(persist->maps_fd, persist->start, persist->end, true, add_area,
-		persist);
+	int ret = persist->maps
+		? softrdma_mapping_each(persist->maps, persist->start, persist->end, true, add_area, persist)
+		: errno;
 	if (ret) {
 		if (ret == ENOENT || ret == EACCES) {
 			SOFTRDMA_LOG(WARNING, "without /proc no memory is known to be durable");
@@ -181,7 +181,7 @@ static int
 check(const struct softrdma_persist *persist, uintptr_t start, uintptr_t end)
 {
 	struct look look = { .persist = persist, .start = start, .end = end };
-	int ret = softrdma_mapping_each(persist->maps_fd, start, end, false, compare_area, &look);
+	int ret = softrdma_mapping_each(persist->maps, start, end, false, compare_area, &look);
 
 	for (int i = 0; ret == 0 && i < persist->piece_count; i++) {
 		const struct piece *piece = &persist->pieces[i];
@@ -226,6 +226,7 @@ reason(int error)
 int
 softrdma_persist_flush(struct softrdma_persist *persist, const void *addr, size_t len)
 {
+	static struct softrdma_log_limit not_asked = SOFTRDMA_LOG_LIMIT;
 	uintptr_t start = (uintptr_t)addr;
 	assert(start >= persist->start && start <= persist->end && len <= persist->end - start);
 
@@ -236,7 +237,10 @@ softrdma_persist_flush(struct softrdma_persist *persist, const void *addr, size_
 	int ret = flush_pieces(persist, start, start + len);
 	if (ret == 0)
 		ret = check(persist, start, start + len);
-	if (ret && !atomic_exchange(&persist->failed, true))
+	if (ret == EAGAIN)
+		SOFTRDMA_LOG_FEW(&not_asked, WARNING,
+			"a flush fails: there is no memory to ask the kernel for the mapping");
+	else if (ret && !atomic_exchange(&persist->failed, true))
 		SOFTRDMA_LOG(ERROR, "a region can no longer be made durable: %s", reason(ret));
 	return ret;
 }
@@ -248,7 +252,6 @@ softrdma_persist_delete(struct softrdma_persist *persist)
 		return;
 	for (int i = 0; i < persist->piece_count; i++)
 		softrdma_file_put(persist->pieces[i].file);
-	if (persist->maps_fd >= 0)
-		close(persist->maps_fd);
+	softrdma_maps_close(persist->maps);
 	free(persist);
 }

@@ -126,7 +126,7 @@ softrdma_find_is_same(const void *base, const struct softrdma_area *area, const 
 		.inode = area->inode,
 		.name = st->st_dev == area->dev ? NULL : name,
 	};
-	return softrdma_mapping_each(-1, (uintptr_t)base, (uintptr_t)base + 1, true, compare, &shown) == 0;
+	return softrdma_mapping_each(NULL, (uintptr_t)base, (uintptr_t)base + 1, true, compare, &shown) == 0;
 }
 
 static int
@@ -141,6 +141,6 @@ bool
 softrdma_find_is_deleted(const void *base)
 {
 	bool deleted = false;
-	softrdma_mapping_each(-1, (uintptr_t)base, (uintptr_t)base + 1, true, look_for_deleted, &deleted);
+	softrdma_mapping_each(NULL, (uintptr_t)base, (uintptr_t)base + 1, true, look_for_deleted, &deleted);
 	return deleted;
 }

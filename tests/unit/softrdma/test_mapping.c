@@ -30,11 +30,13 @@ note(const struct softrdma_area *area, const char *name, void *arg)
 	return seen->stop_with;
 }
 
-/* -1 selects the text, which is all that a kernel before 6.11 has */
-static int
+/* NULL opens the text for each call */
+static struct softrdma_maps *
 open_way(int way)
 {
-	return way ? softrdma_mapping_open() : -1;
+	struct softrdma_maps *maps = way ? softrdma_maps_open() : NULL;
+	assert_true(!way || maps);
+	return maps;
 }
 
 /* three pages of a file, the middle one read-only; then a hole */
@@ -50,9 +52,9 @@ test_areas(void **state)
 	mprotect(mem + PAGE, PAGE, PROT_READ);
 	uintptr_t start = (uintptr_t)mem, end = start + 3 * PAGE;
 	for (int way = 0; way < 2; way++) {
-		int fd = open_way(way);
+		struct softrdma_maps *maps = open_way(way);
 		struct seen seen = { 0 };
-		assert_int_equal(softrdma_mapping_each(fd, start + 1, end - 1, true, note, &seen), 0);
+		assert_int_equal(softrdma_mapping_each(maps, start + 1, end - 1, true, note, &seen), 0);
 		assert_int_equal(seen.count, 3);
 		for (unsigned i = 0; i < 3; i++) {
 			assert_int_equal(seen.area[i].start, start + i * PAGE);
@@ -63,17 +65,16 @@ test_areas(void **state)
 			assert_string_equal(seen.name[i], "/memfd:areas (deleted)");
 		}
 		seen = (struct seen){ 0 };
-		assert_int_equal(softrdma_mapping_each(fd, end - 1, end + 1, false, note, &seen), EFAULT);
+		assert_int_equal(softrdma_mapping_each(maps, end - 1, end + 1, false, note, &seen), EFAULT);
 		assert_int_equal(seen.count, 1);
 		seen = (struct seen){ .stop_with = 42 };
-		assert_int_equal(softrdma_mapping_each(fd, start, end, false, note, &seen), 42);
+		assert_int_equal(softrdma_mapping_each(maps, start, end, false, note, &seen), 42);
 		assert_int_equal(seen.count, 1);
 		/* there is nothing at the very end of the address space */
 		assert_int_equal(
-			softrdma_mapping_each(fd, UINTPTR_MAX - PAGE, UINTPTR_MAX - 1, false, note, &seen),
+			softrdma_mapping_each(maps, UINTPTR_MAX - PAGE, UINTPTR_MAX - 1, false, note, &seen),
 			EFAULT);
-		if (fd >= 0)
-			close(fd);
+		softrdma_maps_close(maps);
 	}
 	munmap(mem, 3 * PAGE);
 	close(file);
@@ -89,9 +90,9 @@ test_nameless(void **state)
 	assert_int_equal(ftruncate(file, PAGE), 0);
 	assert_ptr_equal(mmap(mem, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0), mem);
 	for (int way = 0; way < 2; way++) {
-		int fd = open_way(way);
+		struct softrdma_maps *maps = open_way(way);
 		struct seen seen = { 0 };
-		assert_int_equal(softrdma_mapping_each(fd, (uintptr_t)mem, (uintptr_t)mem + PAGE + 1, true,
+		assert_int_equal(softrdma_mapping_each(maps, (uintptr_t)mem, (uintptr_t)mem + PAGE + 1, true,
 					 note, &seen),
 			0);
 		assert_int_equal(seen.count, 2);
@@ -99,8 +100,7 @@ test_nameless(void **state)
 		assert_string_equal(seen.name[1], "");
 		assert_int_equal(seen.area[1].inode, 0);
 		assert_false(seen.area[1].shared);
-		if (fd >= 0)
-			close(fd);
+		softrdma_maps_close(maps);
 	}
 	munmap(mem, 2 * PAGE);
 	close(file);
@@ -113,15 +113,14 @@ test_no_proc(void **state)
 	struct seen seen = { 0 };
 	uintptr_t start = (uintptr_t)the_mem;
 	fail_call(FAIL_MINE, "fopen", 0, FAIL_FOR_EVER, EACCES);
-	assert_int_equal(softrdma_mapping_each(-1, start, start + 1, false, note, &seen), EACCES);
+	assert_int_equal(softrdma_mapping_each(NULL, start, start + 1, false, note, &seen), EACCES);
 	assert_false(softrdma_mapping_is_sync(start));
-	fail_call(FAIL_MINE, "open", 0, 1, ENOENT);
-	assert_int_equal(softrdma_mapping_open(), -1);
+	assert_null(softrdma_maps_open());
+	assert_int_equal(errno, EACCES);
+	fail_call(FAIL_MINE, "malloc", 0, 1, ENOMEM);
+	assert_null(softrdma_maps_open());
 	fail_nothing();
 	assert_int_equal(seen.count, 0);
-	/* a descriptor that supports no query; an emulator refuses a request that it does not know */
-	assert_int_equal(softrdma_mapping_each(0x7fffffff, start, start + 1, false, note, &seen),
-		in_emulator() ? ENOSYS : EBADF);
 }
 
 /* the text may end early, or have invalid lines */
@@ -135,10 +134,10 @@ test_odd_text(void **state)
 	snprintf(text, sizeof(text), "what is this?\n%lx-%lx rw-s 0 0:1 7 /a\\012b\\0\n", start,
 		start + PAGE);
 	fail_file(text);
-	assert_int_equal(softrdma_mapping_each(-1, start, start + 1, true, note, &seen), 0);
+	assert_int_equal(softrdma_mapping_each(NULL, start, start + 1, true, note, &seen), 0);
 	assert_string_equal(seen.name[0], "/a\nb\\0");
 	fail_file(text);
-	assert_int_equal(softrdma_mapping_each(-1, start, start + 2 * PAGE, true, note, &seen), EFAULT);
+	assert_int_equal(softrdma_mapping_each(NULL, start, start + 2 * PAGE, true, note, &seen), EFAULT);
 
 	static const struct {
 		const char *format;

@@ -31,6 +31,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/shm.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -77,8 +78,10 @@ void *__wrap_malloc(size_t size);
 void *
 __wrap_malloc(size_t size)
 {
-	if (malloc_in && --malloc_in == 0)
+	if (malloc_in && --malloc_in == 0) {
+		errno = ENOMEM;
 		return NULL;
+	}
 	return __real_malloc(size);
 }
 
@@ -157,7 +160,7 @@ static uint64_t
 offset_in_file(const void *addr, uint64_t *inode)
 {
 	struct softrdma_area area = { 0 };
-	softrdma_mapping_each(-1, (uintptr_t)addr, (uintptr_t)addr + 1, false, remember, &area);
+	softrdma_mapping_each(NULL, (uintptr_t)addr, (uintptr_t)addr + 1, false, remember, &area);
 	*inode = area.inode;
 	return area.offset + ((uintptr_t)addr - area.start);
 }
@@ -1089,21 +1092,70 @@ static void
 test_both_ways_agree(void **state)
 {
 	struct region *r = *state;
-	int fd = softrdma_mapping_open();
-	if (fd < 0)
-		skip();
+	struct softrdma_maps *maps = softrdma_maps_open();
+	assert_non_null(maps);
 	struct softrdma_area query, text;
 	memset(&query, 0, sizeof(query));
 	memset(&text, 0, sizeof(text));
 	uintptr_t start = (uintptr_t)r->mem;
-	assert_int_equal(softrdma_mapping_each(fd, start, start + PAGE, true, remember, &query), 0);
-	assert_int_equal(softrdma_mapping_each(-1, start, start + PAGE, true, remember, &text), 0);
-	close(fd);
+	assert_int_equal(softrdma_mapping_each(maps, start, start + PAGE, true, remember, &query), 0);
+	assert_int_equal(softrdma_mapping_each(NULL, start, start + PAGE, true, remember, &text), 0);
+	softrdma_maps_close(maps);
 	assert_true(query.start == text.start && query.end == text.end && query.offset == text.offset);
 	assert_true(query.dev == text.dev && query.inode == text.inode);
 	assert_true(query.readable == text.readable && query.writable == text.writable &&
 		query.shared == text.shared);
 	assert_false(softrdma_mapping_is_sync(start));
+}
+
+/* a process that has no descriptor left makes memory durable all the same */
+static void
+test_no_descriptors(void **state)
+{
+	struct region *r = *state;
+	struct rlimit before, none;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	const int ret = softrdma_persist_flush(r->persist, r->mem, PAGES(8));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(ret, 0);
+	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGES(8)), 0);
+}
+
+/* the descriptor of this process's maps */
+static int
+find_maps(void)
+{
+	char path[64], target[64], wanted[64];
+	snprintf(wanted, sizeof(wanted), "/proc/%d/maps", (int)getpid());
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		ssize_t len = readlink(path, target, sizeof(target) - 1);
+		target[len > 0 ? len : 0] = '\0';
+		if (strcmp(target, wanted) == 0)
+			return fd;
+	}
+	fail();
+	return -1;
+}
+
+/* what cannot be looked at now fails one flush, and not those that follow */
+static void
+test_maps_cannot_be_read(void **state)
+{
+	struct region *r = *state;
+	const int maps = find_maps(), kept = dup(maps);
+	const int unreadable =
+		open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* nothing is mapped at its beginning */
+	const int before = warnings;
+	assert_int_equal(dup2(unreadable, maps), maps);
+	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGES(8)), EAGAIN);
+	assert_int_equal(warnings, before + 1);
+	assert_int_equal(dup2(kept, maps), maps);
+	assert_int_equal(softrdma_persist_flush(r->persist, r->mem, PAGES(8)), 0);
+	close(kept);
+	close(unreadable);
 }
 
 #define BOTH_WAYS(test) \
@@ -1142,6 +1194,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_dax_truncated, setup_dax, teardown_dax),
 		cmocka_unit_test_setup_teardown(test_dax_unmapped, setup_dax, teardown_dax),
 		cmocka_unit_test_setup_teardown(test_dax_unreadable, setup_dax, teardown_dax),
+		BOTH_WAYS(test_no_descriptors),
+		cmocka_unit_test_setup_teardown(test_maps_cannot_be_read, setup_text, teardown_text),
 		BOTH_WAYS(test_gap),
 		BOTH_WAYS(test_split_before),
 		BOTH_WAYS(test_too_many_mappings),
