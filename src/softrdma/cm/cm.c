@@ -307,13 +307,19 @@ softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
 		return;
+	struct ibv_qp *qp = id->id.qp;
+	id->id.qp = NULL;
+	/* programs store one of their own making there, and librdmacm destroys it like any other */
+	if (softrdma_qp_of(qp)->by_hand) {
+		softrdma_ibv_destroy_qp(qp);
+		return;
+	}
 	softrdma_cm_lock();
 	struct softrdma_link *link = id->link;
 	id->link = NULL;
 	softrdma_cm_unlock();
-	softrdma_qp_delete(softrdma_qp_of(id->id.qp));
+	softrdma_qp_delete(softrdma_qp_of(qp));
 	softrdma_link_put(link);
-	id->id.qp = NULL;
 }
 
 /* --- connecting --- */

@@ -464,6 +464,34 @@ test_rejected(void **state)
 	sides_fini(&s);
 }
 
+/* a program may store it in the id, and have the id destroy it: before it connects, and after that */
+static void
+test_stored_in_its_id(void **state)
+{
+	(void)state;
+	struct sides s;
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel);
+	id->qp = new_qp();
+	const uint32_t qp_num = id->qp->qp_num;
+	softrdma_rdma_destroy_qp(id);
+	assert_null(id->qp);
+	softrdma_cm_lock();
+	assert_null(softrdma_qp_connect_find(qp_num));
+	softrdma_cm_unlock();
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+
+	sides_connect(&s, true, false);
+	s.active.id->qp = s.active.own;
+	s.active.own = NULL;
+	softrdma_rdma_destroy_qp(s.active.id);
+	assert_null(s.active.id->qp);
+	expect_event(s.active.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(s.passive.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	sides_fini(&s);
+}
+
 static void
 test_no_number(void **state)
 {
@@ -501,6 +529,7 @@ main(void)
 		device_test(test_queue_pair_goes_first),
 		device_test(test_id_goes_first),
 		device_test(test_rejected),
+		device_test(test_stored_in_its_id),
 		device_test(test_no_number),
 	};
 	return cmocka_run_group_tests(tests, setup_by_hand, teardown_by_hand);
