@@ -817,6 +817,38 @@ let_thread_go(void)
 	pthread_mutex_unlock(&tick_gate);
 }
 
+/* one turn, as the progress thread makes it; true if it may poll the connection now */
+static bool
+is_alone(const struct rdma_cm_id *id)
+{
+	struct softrdma_watched *watched = &softrdma_connection_of(softrdma_qp_of(id->qp)->link)->watched;
+	return watched->turn(watched, 0).alone;
+}
+
+/* the progress thread does not poll beside a thread that posts, because posts need the lock */
+static void
+test_not_polled_while_it_is_posted_to(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	pair_init(&p);
+	bool is[5];
+	hold_thread();
+	is_alone(p.active); /* what came before is looked at */
+	is[0] = is_alone(p.active);
+	for (int i = 1; i <= 2; i++) {
+		post_write(p.active->qp, (uint64_t)i, 8);
+		is[2 * i - 1] = is_alone(p.active);
+		is[2 * i] = is_alone(p.active);
+	}
+	let_thread_go();
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(is[i], i % 2 == 0);
+	expect_wc(1, IBV_WC_SUCCESS);
+	expect_wc(2, IBV_WC_SUCCESS);
+	pair_fini(&p);
+}
+
 /*
  * A connection with more to send than fits into one turn waits in a list, at most once. The progress thread
  * is held meanwhile.
@@ -2037,6 +2069,7 @@ main(void)
 		device_test(test_memory_gone_when_reading),
 		device_test(test_no_sigpipe),
 		device_test(test_sending_fails),
+		one_thread_test(test_not_polled_while_it_is_posted_to),
 		one_thread_test(test_more_than_one_turn),
 		one_thread_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
