@@ -40,7 +40,7 @@ void rpmai_turn_fini(struct turn *turn);
 
 /* true if this thread got its turn before the deadline */
 bool rpmai_turn_take(struct turn *turn, uint64_t deadline);
-/* turn: a struct turn. A routine of pthread_cleanup_push(3), for a thread that is cancelled while it has its turn. */
-void rpmai_turn_give(void *turn);
+/* arg: a struct turn. A routine of pthread_cleanup_push(3), for a thread that is cancelled while it has its turn. */
+void rpmai_turn_give(void *arg);
 
 #endif /* RPMAI_TIMEOUT_H */

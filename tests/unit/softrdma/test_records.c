@@ -361,8 +361,8 @@ take_record(struct softrdma_stream *stream, size_t at, size_t len)
 }
 
 /*
- * A record that was received with an earlier one is served without a read. What has come since then may have been reported
- * while a FLUSH ran, and is not reported again. So the stream may have input until a read shows that it has none.
+ * A record that was received with an earlier one is served without a read. Bytes that have come since then may have been
+ * reported while a FLUSH ran, and are not reported again. So the stream may have input until a read shows that it has none.
  */
 static void
 test_input_that_was_reported_before(void **state)
