@@ -62,7 +62,6 @@ softrdma_fork_socket(int domain, int type, int protocol)
 int
 softrdma_fork_accept(int listening, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&descriptors.lock);
 	int fd = accept4(listening, addr, len, flags);
 	mark(fd, true);

@@ -23,7 +23,7 @@ softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd,
 	req->cq = cq;
 	req->qp_num = qp_num;
 	req->capacity = cap->max_send_wr;
-	req->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	req->max_sge = softrdma_requester_max_sge(cap);
 	req->max_inline = cap->max_inline_data;
 
 	uint32_t slots = 1;

@@ -103,6 +103,13 @@ enum softrdma_response_action {
 	SOFTRDMA_RESPONSE_FAILED, /* the queue pair is in error now */
 };
 
+/* the SGEs that a work request may have: one also for a program that has asked for none */
+static inline uint32_t
+softrdma_requester_max_sge(const struct ibv_qp_cap *cap)
+{
+	return cap->max_send_sge ? cap->max_send_sge : 1;
+}
+
 /* 0 or ENOMEM */
 int softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd, struct softrdma_cq *cq,
 	uint32_t qp_num, const struct ibv_qp_cap *cap);

@@ -130,7 +130,6 @@ softrdma_local_peer_meet(const struct softrdma_shm_offer *offer)
 void
 softrdma_local_peer_leave(struct softrdma_local_peer *local_peer)
 {
-	SOFTRDMA_NO_CANCEL;
 	pthread_mutex_lock(&local_peers_lock);
 	bool last = --local_peer->users == 0;
 	if (last) {
@@ -294,7 +293,6 @@ out_close:
 void
 softrdma_peer_map_close(struct softrdma_peer_map *map)
 {
-	SOFTRDMA_NO_CANCEL;
 	if (map->base)
 		munmap(map->map, map->map_length);
 	free(map->touched);

@@ -217,7 +217,6 @@ make_context(void)
 struct ibv_context *
 softrdma_context(void)
 {
-	SOFTRDMA_NO_CANCEL;
 	struct ibv_context *context = atomic_load_explicit(&own_context, memory_order_acquire);
 	if (context)
 		return context;

@@ -26,8 +26,7 @@ int
 softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_sge *sge,
 	size_t num_sge)
 {
-	const uint32_t max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
-	int ret = num_sge <= max_sge ? 0 : EINVAL;
+	int ret = num_sge <= softrdma_requester_max_sge(&qp->cap) ? 0 : EINVAL;
 	send->length = 0;
 	for (size_t i = 0; i < num_sge && ret == 0; i++) {
 		if (send->is_inline) {

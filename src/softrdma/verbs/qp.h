@@ -20,19 +20,19 @@ struct softrdma_qp {
 		struct ibv_qp_ex ex;
 		char room[SOFTRDMA_QP_EX_ROOM];
 	};
-	struct softrdma_link
-		*link; /* with a reference. A RESET replaces it, so others call softrdma_qp_lock_link() */
+	/* with a reference. A RESET replaces it, so others call softrdma_qp_lock_link() */
+	struct softrdma_link *link;
 	pthread_mutex_t link_lock; /* guards the pointer, if it can change */
-	struct softrdma_qp_connect
-		*by_hand; /* NULL: the connection manager connects it, and it cannot be reset */
+	/* NULL: the connection manager connects it, and it cannot be reset */
+	struct softrdma_qp_connect *by_hand;
 	struct softrdma_recv_queue recv_queue; /* unused if the queue pair has a shared receive queue */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
 	struct {
 		pthread_mutex_t lock; /* of the program, from ibv_wr_start to ibv_wr_complete or _abort */
-		struct softrdma_link
-			*link;  /* with a reference: a RESET does not wait for the end of a batch */
+		/* with a reference: a RESET does not wait for the end of a batch */
+		struct softrdma_link *link;
 		uint32_t first; /* the sequence number of its first request */
 		uint32_t count; /* requests since ibv_wr_start, in slots after the last posted one */
 		uint32_t room;  /* for this number of requests there was room at the last look */

@@ -10,8 +10,6 @@
 
 #include "connected.h"
 
-#include <sys/stat.h>
-
 /* --- all calls, by a thread that is to be cancelled --- */
 
 static const char *last_call;
