@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/ioctl.h>
+#include <linux/magic.h>
 #include <linux/types.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "softrdma/persist/mapping.h"
 
@@ -77,10 +79,18 @@ query(int maps_fd, uintptr_t addr, struct softrdma_area *area, char *name, uint3
 }
 
 struct softrdma_maps {
-	FILE *text;
+	FILE *text; /* NULL: each look opens it */
 	bool has_query;
 	pthread_mutex_t lock; /* one reader of the text at a time */
 };
+
+/* qemu's user mode shows a copy, made in open(2), that never changes again and that a program after exec(2) inherits */
+static bool
+is_of_the_kernel(FILE *maps)
+{
+	struct statfs fs;
+	return fstatfs(fileno(maps), &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
 
 struct softrdma_maps *
 softrdma_maps_open(void)
@@ -94,7 +104,13 @@ softrdma_maps_open(void)
 		free(maps);
 		return NULL;
 	}
-	maps->has_query = query(fileno(maps->text), (uintptr_t)&area, &area, NULL, 0) == 0;
+	maps->has_query = false;
+	if (is_of_the_kernel(maps->text)) {
+		maps->has_query = query(fileno(maps->text), (uintptr_t)&area, &area, NULL, 0) == 0;
+	} else {
+		fclose(maps->text);
+		maps->text = NULL;
+	}
 	pthread_mutex_init(&maps->lock, NULL);
 	return maps;
 }
@@ -105,7 +121,8 @@ softrdma_maps_close(struct softrdma_maps *maps)
 	if (maps == NULL)
 		return;
 	pthread_mutex_destroy(&maps->lock);
-	fclose(maps->text);
+	if (maps->text)
+		fclose(maps->text);
 	free(maps);
 }
 
@@ -220,6 +237,10 @@ softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end
 	assert(start < end);
 	if (maps == NULL)
 		return each_once(start, end, each, arg);
+	if (maps->text == NULL) {
+		const int ret = each_once(start, end, each, arg);
+		return ret == EMFILE || ret == ENFILE || ret == ENOMEM ? EAGAIN : ret;
+	}
 	if (maps->has_query)
 		return each_by_query(fileno(maps->text), start, end, want_name, each, arg);
 	pthread_mutex_lock(&maps->lock);

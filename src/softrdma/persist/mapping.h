@@ -24,7 +24,8 @@ struct softrdma_area {
 
 /*
  * What the kernel shows of this process, kept open, so that a process that has run out of descriptors can still ask. It
- * refers to the address space of the process that opened it: a forked child must not use it.
+ * refers to the address space of the process that opened it: a forked child must not use it. Where an emulator shows it,
+ * each look opens it.
  */
 struct softrdma_maps;
 
@@ -35,9 +36,9 @@ void softrdma_maps_close(struct softrdma_maps *maps);
 
 /*
  * Calls each() for all areas of [start, end), in order, until it returns non-zero, and returns that value.
- * EFAULT if a part of the range is not mapped; EAGAIN if that cannot be read now; or another errno value. name is the file's path or what the
- * kernel shows instead, "" if it shows nothing. It is set only if want_name is true, and valid during the call.
- * maps is NULL for a single look, which opens what it needs. Any thread.
+ * EFAULT if a part of the range is not mapped; EAGAIN if maps is not NULL, and there is no memory or no descriptor to
+ * read it now; or another errno value. name is the file's path or what the kernel shows instead, "" if it shows nothing. It is set only
+ * if want_name is true, and valid during the call. maps is NULL for a single look, which opens what it needs. Any thread.
  */
 int softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end, bool want_name,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg);

@@ -106,6 +106,35 @@ test_nameless(void **state)
 	close(file);
 }
 
+/* an emulator's list is a copy of the moment when it was opened, so it is opened again for each look */
+static void
+test_copy(void **state)
+{
+	(void)state;
+	struct seen seen = { 0 };
+	fail_call(FAIL_MINE, "fstatfs", 0, 1, EIO);
+	struct softrdma_maps *maps = softrdma_maps_open();
+	assert_int_equal(fail_nothing(), 1);
+	assert_non_null(maps);
+	uint8_t *mem = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t start = (uintptr_t)mem;
+	assert_int_equal(softrdma_mapping_each(maps, start, start + PAGE, true, note, &seen), 0);
+	assert_int_equal(seen.count, 1);
+	static const int now[] = { EMFILE, ENFILE, ENOMEM };
+	for (size_t i = 0; i < sizeof(now) / sizeof(now[0]); i++) {
+		fail_call(FAIL_MINE, "fopen", 0, 1, now[i]);
+		assert_int_equal(softrdma_mapping_each(maps, start, start + PAGE, false, note, &seen), EAGAIN);
+		assert_int_equal(fail_nothing(), 1);
+	}
+	fail_call(FAIL_MINE, "fopen", 0, 1, EACCES);
+	assert_int_equal(softrdma_mapping_each(maps, start, start + PAGE, false, note, &seen), EACCES);
+	fail_nothing();
+	munmap(mem, PAGE);
+	assert_int_equal(softrdma_mapping_each(maps, start, start + PAGE, false, note, &seen), EFAULT);
+	assert_int_equal(seen.count, 1);
+	softrdma_maps_close(maps);
+}
+
 static void
 test_no_proc(void **state)
 {
@@ -168,6 +197,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		device_test(test_areas),
 		device_test(test_nameless),
+		device_test(test_copy),
 		device_test(test_no_proc),
 		device_test(test_odd_text),
 	};
