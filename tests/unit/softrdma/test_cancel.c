@@ -254,6 +254,10 @@ static void
 test_same_host(void **state)
 {
 	(void)state;
+	if (in_emulator()) {
+		print_message("SKIPPED: the emulator has no robust mutexes, which the path of the same host needs\n");
+		skip();
+	}
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
 	expect_talk();
 	unsetenv("SOFTRDMA_SAME_HOST");
@@ -371,7 +375,7 @@ test_waiter(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct softrdma_link *link = softrdma_qp_of(p.passive->qp)->link;
 		pthread_t thread = start(get_cq_event, channel);
-		wait_until(locked(link, softrdma_connection_of(link)->reader) == SOFTRDMA_READER_BORROWER);
+		wait_until(locked(link, softrdma_connection_of(link)->reader == SOFTRDMA_READER_BORROWER));
 		assert_true(cancel_asleep(thread));
 		assert_int_equal(locked(link, softrdma_connection_of(link)->reader), SOFTRDMA_READER_ENGINE);
 		write_one(p.active->qp); /* the progress thread serves both sides */
