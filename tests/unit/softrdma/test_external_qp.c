@@ -433,6 +433,42 @@ test_queue_pair_goes_first(void **state)
 	sides_fini(&s);
 }
 
+static void *
+accept_it(void *arg)
+{
+	struct side *side = arg;
+	struct rdma_conn_param param = param_of(side->own);
+	return softrdma_rdma_accept(side->id, &param) ? (void *)(intptr_t)errno : NULL;
+}
+
+/* the queue pair was ready when rdma_accept() looked, and a request of another thread, too long, fails it then */
+static void
+test_queue_pair_fails_meanwhile(void **state)
+{
+	(void)state;
+	struct sides s;
+	sides_ask(&s, false);
+	s.passive.own = new_qp();
+	make_ready(s.passive.id, s.passive.own);
+	fail_call(FAIL_ANY, "send", 0, 1, FAIL_WAIT);
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, accept_it, &s.passive), 0);
+	while (!has_failed(1))
+		usleep(1000);
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = UINT32_MAX, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 41, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	assert_int_equal(ibv_post_send(s.passive.own, &wr, &bad), 0);
+	expect_wc(41, IBV_WC_LOC_LEN_ERR);
+	fail_nothing();
+	void *error;
+	pthread_join(thread, &error);
+	assert_int_equal((intptr_t)error, ECONNABORTED);
+	/* the answer has left; the end of the stream follows it */
+	expect_event(s.active.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect_event(s.active.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	sides_fini(&s);
+}
+
 /* the id is destroyed first: the peer is told, and the queue pair's requests are flushed */
 static void
 test_id_goes_first(void **state)
@@ -527,6 +563,7 @@ main(void)
 		device_test(test_peer_leaves),
 		device_test(test_nobody_to_tell),
 		device_test(test_queue_pair_goes_first),
+		device_test(test_queue_pair_fails_meanwhile),
 		device_test(test_id_goes_first),
 		device_test(test_rejected),
 		device_test(test_stored_in_its_id),
