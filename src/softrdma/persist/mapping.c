@@ -205,7 +205,7 @@ each_by_text(FILE *maps, uintptr_t start, uintptr_t end,
 		struct softrdma_area area;
 		char *name;
 		if (getline(&line, &line_size, maps) < 0) {
-			ret = feof(maps) ? EFAULT : EAGAIN; /* EAGAIN: no memory for it, now */
+			ret = feof(maps) ? EFAULT : ENOMEM;
 			break;
 		}
 		if (!softrdma_mapping_parse(line, &area, &name) || area.end <= addr)
@@ -235,12 +235,8 @@ softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg)
 {
 	assert(start < end);
-	if (maps == NULL)
+	if (maps == NULL || maps->text == NULL)
 		return each_once(start, end, each, arg);
-	if (maps->text == NULL) {
-		const int ret = each_once(start, end, each, arg);
-		return ret == EMFILE || ret == ENFILE || ret == ENOMEM ? EAGAIN : ret;
-	}
 	if (maps->has_query)
 		return each_by_query(fileno(maps->text), start, end, want_name, each, arg);
 	pthread_mutex_lock(&maps->lock);

@@ -36,8 +36,8 @@ void softrdma_maps_close(struct softrdma_maps *maps);
 
 /*
  * Calls each() for all areas of [start, end), in order, until it returns non-zero, and returns that value.
- * EFAULT if a part of the range is not mapped; EAGAIN if maps is not NULL, and there is no memory or no descriptor to
- * read it now; or another errno value. name is the file's path or what the kernel shows instead, "" if it shows nothing. It is set only
+ * EFAULT if a part of the range is not mapped; ENOMEM, EMFILE or ENFILE if that cannot be read now; or another errno
+ * value. name is the file's path or what the kernel shows instead, "" if it shows nothing. It is set only
  * if want_name is true, and valid during the call. maps is NULL for a single look, which opens what it needs. Any thread.
  */
 int softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end, bool want_name,

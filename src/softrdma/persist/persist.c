@@ -182,6 +182,8 @@ check(const struct softrdma_persist *persist, uintptr_t start, uintptr_t end)
 {
 	struct look look = { .persist = persist, .start = start, .end = end };
 	int ret = softrdma_mapping_each(persist->maps, start, end, false, compare_area, &look);
+	if (ret == ENOMEM || ret == EMFILE || ret == ENFILE)
+		return EAGAIN;
 
 	for (int i = 0; ret == 0 && i < persist->piece_count; i++) {
 		const struct piece *piece = &persist->pieces[i];
@@ -239,7 +241,7 @@ softrdma_persist_flush(struct softrdma_persist *persist, const void *addr, size_
 		ret = check(persist, start, start + len);
 	if (ret == EAGAIN)
 		SOFTRDMA_LOG_FEW(&not_asked, WARNING,
-			"a flush fails: there is no memory to ask the kernel for the mapping");
+			"a flush fails: there is no memory or no descriptor to ask the kernel for the mapping");
 	else if (ret && !atomic_exchange(&persist->failed, true))
 		SOFTRDMA_LOG(ERROR, "a region can no longer be made durable: %s", reason(ret));
 	return ret;
