@@ -243,6 +243,7 @@ side_connect(struct side *side, int fd, bool active, bool records)
 	softrdma_link_start(link, other->qp->link->seq, other->plan.rd_atom_max, side->plan.rd_atom_max);
 	softrdma_connection_of(link)->rnr_retry = (uint8_t)other->plan.rnr_retry;
 	link->ready_due = active;
+	link->awaits_ready = !active;
 	link->qp->state = IBV_QPS_RTS;
 	link->ops = &ops;
 	link->ops_arg = side;

@@ -122,6 +122,7 @@ softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 			link->qp->state = IBV_QPS_RTS;
 	}
 	link->ready_due = active;
+	link->awaits_ready = !active;
 	ret = softrdma_connection_attach(link, fd, tls, active ? peer->records : own->records);
 	if (ret) {
 		softrdma_link_lost(link);

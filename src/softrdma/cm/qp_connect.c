@@ -159,17 +159,22 @@ static const struct softrdma_link_ops link_ops = {
 	.disconnected = link_disconnected,
 };
 
-/* the socket becomes the link's, what has been posted leaves, and this queue pair no longer listens */
+/*
+ * The socket becomes the link's, what has been posted leaves, and this queue pair no longer listens. Of a queue pair that
+ * is its own peer, the same link sends READY and awaits it.
+ */
 static void
 establish(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *attempt, bool active, bool records)
 {
 	struct softrdma_link *link = qpc->qp->link;
+	const bool awaits_ready = !active || attempt->to_itself;
 	struct softrdma_tls *tls;
 	int fd = softrdma_pending_end_but_socket(&attempt->pending, &tls);
 	qpc->state = SOFTRDMA_QP_CONNECT_CONNECTED;
 	pthread_mutex_lock(&link->lock);
 	softrdma_link_open(link);
 	link->ready_due = active;
+	link->awaits_ready = awaits_ready;
 	link->ops = &link_ops;
 	int ret = softrdma_connection_attach(link, fd, tls, records);
 	if (ret) {

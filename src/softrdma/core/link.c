@@ -302,9 +302,14 @@ begin_frame(struct softrdma_link *link)
 	struct softrdma_rx *rx = &link->rx;
 	if (link->state == SOFTRDMA_LINK_DOWN)
 		return false; /* no frame may follow DISCONNECT */
+	if (link->awaits_ready && rx->frame.opcode != SOFTRDMA_OP_READY) {
+		link->breach = "a frame before READY";
+		return false;
+	}
 	rx->done = 0;
 	switch (rx->frame.opcode) {
 	case SOFTRDMA_OP_READY:
+		link->awaits_ready = false;
 		rx->state = SOFTRDMA_RX_DISCARDING;
 		if (link->ops)
 			link->ops->ready(link, link->ops_arg);
@@ -324,11 +329,8 @@ begin_frame(struct softrdma_link *link)
 	default:
 		break;
 	}
-	enum softrdma_rx_state state;
-	if (softrdma_opcode_is_request(rx->frame.opcode))
-		state = state_for_request(link);
-	else
-		state = state_for_response(link);
+	const bool is_request = softrdma_opcode_is_request(rx->frame.opcode);
+	const enum softrdma_rx_state state = is_request ? state_for_request(link) : state_for_response(link);
 	if (state == SOFTRDMA_RX_HEADER)
 		return false;
 	rx->state = state;

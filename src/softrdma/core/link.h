@@ -100,6 +100,11 @@ struct softrdma_link {
 	atomic_bool failed; /* true if the queue pair is in error; peeked at without the lock */
 	bool ready_due, disconnect_due, fin_due;
 	/*
+	 * True if READY must be the next frame. Before it the application has not heard of the connection, so nothing that
+	 * the peer sends may have an effect: whoever gives its memory to somebody else then is sure that this peer had none.
+	 */
+	bool awaits_ready;
+	/*
 	 * True if connected by hand. No event reports the peer's end to the application then, so its requests must
 	 * fail, once there are any.
 	 */

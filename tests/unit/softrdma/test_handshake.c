@@ -865,6 +865,61 @@ test_established_before_the_next_request(void **state)
 	listener_fini(&l);
 }
 
+/* who has not said that it has the acceptance has no access, whatever it sends */
+static void
+test_access_before_ready(void **state)
+{
+	(void)state;
+	const uint8_t last = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST;
+	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
+	const struct softrdma_frame write = { .opcode = SOFTRDMA_OP_WRITE,
+		.flags = last,
+		.seq = 100,
+		.length = 32,
+		.key = the_mr->rkey,
+		.addr = (uintptr_t)the_mem };
+	const struct softrdma_frame first[] = {
+		ready,
+		write,
+		{ .opcode = SOFTRDMA_OP_SHM_OFFER, .length = 16, .key = 1, .arg = 1 },
+		{ .opcode = SOFTRDMA_OP_ACK },
+		{ .opcode = SOFTRDMA_OP_DISCONNECT },
+	};
+	for (unsigned i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		struct listener l;
+		listener_init(&l);
+		int fd;
+		struct rdma_cm_id *id = request(&l, &fd);
+		give_qp(id);
+		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+		uint8_t buf[BUF_MAX];
+		raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+		memset(the_mem, 0, 32);
+		raw_frame(fd, &first[i]);
+		if (i == 0) { /* the control: the same write after READY */
+			expect_event(l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+			raw_frame(fd, &write);
+			raw_frame(fd, &ready); /* the payload */
+			raw_frame(fd, &ready); /* a second READY has no effect */
+			raw_recv(fd, buf, SOFTRDMA_FRAME_SIZE);
+			assert_int_equal(buf[0], SOFTRDMA_OP_ACK);
+			assert_int_equal(the_mem[0], SOFTRDMA_OP_READY);
+			softrdma_rdma_disconnect(id);
+		} else {
+			send(fd, &ready, sizeof(ready),
+				MSG_NOSIGNAL); /* the device may have closed already */
+			expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
+			raw_expect_end(fd);
+			wait_for_log("a peer sent a frame before READY: connection closed");
+			assert_int_equal(the_mem[0], 0);
+			expect_no_event(l.channel);
+		}
+		close(fd);
+		destroy(id);
+		listener_fini(&l);
+	}
+}
+
 /* the connection is established, but its event channel is gone */
 static void
 test_established_unheard(void **state)
@@ -1475,14 +1530,15 @@ main(void)
 		device_test(test_accept_fails), device_test(test_request_without_resources),
 		device_test(test_peer_gone_before_accept), device_test(test_answer_is_not_sent),
 		device_test(test_accept_without_resources), device_test(test_no_memory_for_records),
-		device_test(test_peer_never_ready), device_test(test_established_before_the_next_request),
-		device_test(test_established_unheard), device_test(test_bind_of_another_family),
-		one_thread_test(test_listen), device_test(test_asks), device_test(test_rejected),
-		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
-		device_test(test_refused), one_thread_test(test_connect_fails),
-		device_test(test_nothing_to_connect), device_test(test_source),
-		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
-		device_test(test_given_up), device_test(test_late_events),
+		device_test(test_peer_never_ready), device_test(test_access_before_ready),
+		device_test(test_established_before_the_next_request), device_test(test_established_unheard),
+		device_test(test_bind_of_another_family), one_thread_test(test_listen),
+		device_test(test_asks), device_test(test_rejected), device_test(test_wrong_answers),
+		device_test(test_no_answer), device_test(test_no_tcp_answer), device_test(test_refused),
+		one_thread_test(test_connect_fails), device_test(test_nothing_to_connect),
+		device_test(test_source), device_test(test_accepted_but_given_up),
+		device_test(test_queue_pair_in_error), device_test(test_given_up),
+		device_test(test_late_events),
 		device_test(test_listening_late), /* last, because the patience cannot be reset */
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

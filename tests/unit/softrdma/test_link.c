@@ -717,6 +717,7 @@ test_ready_and_disconnect(void **state)
 		int closer = (int)(seed & 1);
 		bool both = seed & 2;
 		p->side[0].link->ready_due = true;
+		p->side[1].link->awaits_ready = true;
 		pattern_fill(p->side[closer].mem, 1000, 1, 0);
 		post_recv(&p->side[0], 1, 0, 8);
 		post_recv(&p->side[1], 1, 0, 8);
