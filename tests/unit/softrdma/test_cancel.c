@@ -255,7 +255,8 @@ test_same_host(void **state)
 {
 	(void)state;
 	if (in_emulator()) {
-		print_message("SKIPPED: the emulator has no robust mutexes, which the path of the same host needs\n");
+		print_message(
+			"SKIPPED: the emulator has no robust mutexes, which the path of the same host needs\n");
 		skip();
 	}
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
