@@ -109,7 +109,7 @@ begin(struct keeper_process *k)
 	if (k->lend)
 		snprintf(lend, sizeof(lend), "%s", k->lend);
 	else
-		snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,size=%" PRIu64, k->dir, k->size);
+		snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,durable,size=%" PRIu64, k->dir, k->size);
 	int log = open(keeper_process_path(k, "log"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	assert_true(log >= 0);
 	k->pid = fork();
@@ -159,7 +159,7 @@ keeper_process_clears_failure(const struct keeper_process *k)
 	char *argv[] = { (char *)(uintptr_t)k->program, "--clear-failed", KEEPER_NAME, "--lend", lend, NULL };
 	int status;
 
-	snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,size=%" PRIu64, k->dir, k->size);
+	snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,durable,size=%" PRIu64, k->dir, k->size);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {

@@ -4,6 +4,9 @@
 /* test_keeper_memory.c -- files that are created, opened again, replaced, locked; and the identity that they have */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,6 +32,20 @@ static char why[WHY_MAX];
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
+int __real_fstatfs(int fd, struct statfs *fs);
+int __wrap_fstatfs(int fd, struct statfs *fs);
+
+static bool is_overlay;
+
+int
+__wrap_fstatfs(int fd, struct statfs *fs)
+{
+	const int ret = __real_fstatfs(fd, fs);
+
+	if (is_overlay)
+		fs->f_type = OVERLAYFS_SUPER_MAGIC;
+	return ret;
+}
 
 static bool no_names; /* the disk does not make names durable */
 
@@ -247,6 +266,10 @@ failed_medium(void **state)
 	assert_true(memory_clear_failure(&source, &was_failed, why));
 	assert_true(memory_clear_failure(&source, &was_failed, why));
 	assert_false(was_failed);
+	/* it makes no record, which would belong to the user who clears */
+	assert_int_equal(unlink(identity_path), 0);
+	assert_true(memory_clear_failure(&source, &was_failed, why));
+	assert_int_equal(access(identity_path, F_OK), -1);
 	assert_int_equal(unlink(path), 0);
 	assert_false(memory_clear_failure(&source, &was_failed, why));
 }
@@ -280,6 +303,126 @@ unsure_record(void **state)
 	refuses(&source, "syncing the directory");
 	assert_int_equal(unlink(path), 0);
 	refuses(&source, "syncing the directory");
+}
+
+/* a record that was surely not replaced is still the one of the writer before, who may go on */
+static void
+record_as_before(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	char in_the_way[112];
+	opens(&memory, &source);
+	assert_true(memory_record_writer(&memory, 5, why));
+	snprintf(in_the_way, sizeof(in_the_way), "%s.new", identity_path);
+	assert_int_equal(mkdir(in_the_way, 0700), 0);
+	assert_false(memory_record_writer(&memory, 6, why));
+	assert_int_equal(memory.identity.last_writer, 5);
+	assert_false(memory.unrecorded);
+	assert_true(memory_record_again(&memory, why));
+	/* a failure is always to be recorded */
+	assert_false(memory_record_failure(&memory, why));
+	assert_true(memory.unrecorded);
+	assert_int_equal(rmdir(in_the_way), 0);
+	assert_true(memory_record_again(&memory, why));
+	memory_close(&memory);
+}
+
+/* one file has one record, whatever name it is opened by */
+static void
+names(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	char link_path[96];
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	opens(&memory, &source);
+	memcpy(id, memory.identity.id, sizeof(id));
+	memory_close(&memory);
+	snprintf(link_path, sizeof(link_path), "%s.link", path);
+	assert_int_equal(symlink("disk", link_path), 0);
+	const struct memory_source other = { .path = link_path };
+	opens(&memory, &other);
+	assert_false(memory.renewed);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	memory_close(&memory);
+	assert_int_equal(unlink(link_path), 0);
+
+	assert_int_equal(link(path, link_path), 0);
+	refuses(&source, "has 2 names (hard links)");
+	refuses(&other, "has 2 names (hard links)");
+	const struct memory_source reading = { .path = path, .read_only = true };
+	opens(&memory, &reading);
+	memory_close(&memory);
+	assert_int_equal(unlink(link_path), 0);
+	/* a link to a file that is not there gets no file */
+	assert_int_equal(symlink("nothing", link_path), 0);
+	const struct memory_source dangling = { .path = link_path, .size = SIZE };
+	refuses(&dangling, "giving ");
+	assert_int_equal(unlink(link_path), 0);
+}
+
+static struct memory second;
+static struct memory_source second_source;
+static char second_why[WHY_MAX];
+
+static void *
+open_second(void *arg)
+{
+	(void)arg;
+	return memory_open(&second, &second_source, second_why) ? &second : NULL;
+}
+
+/* of two keepers that create the same file, the slower one leaves the other's file and record alone */
+static void
+created_twice(void **state)
+{
+	(void)state;
+	struct memory memory;
+	pthread_t thread;
+	void *opened;
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	second_source = a_file(SIZE);
+	const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(pthread_create(&thread, NULL, open_second, NULL), 0);
+	(void)usleep(200000); /* it waits for the directory, or it is late: the result is the same */
+	writes_file(path, "");
+	assert_int_equal(truncate(path, (off_t)SIZE), 0);
+	const struct memory_source first_source = { .path = path };
+	opens(&memory, &first_source);
+	memcpy(id, memory.identity.id, sizeof(id));
+	close(fd);
+	pthread_join(thread, &opened);
+	assert_null(opened);
+	if (strstr(second_why, "has created") == NULL &&
+		strstr(second_why, "another keeper lends it") == NULL)
+		fail_msg("%s", second_why);
+	memory_close(&memory);
+	opens(&memory, &first_source);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	memory_close(&memory);
+}
+
+/* the upper layer may be in memory: the operator must vouch for it */
+static void
+on_an_overlay(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	is_overlay = true;
+	refuses(&source, "overlay");
+	source.vouched = true;
+	opens(&memory, &source);
+	assert_int_equal(memory.persistence, KEEPER_PAGES);
+	memory_close(&memory);
+	source = (struct memory_source){ .path = path, .read_only = true };
+	opens(&memory, &source);
+	memory_close(&memory);
+	is_overlay = false;
 }
 
 static void
@@ -347,6 +490,10 @@ main(void)
 		cmocka_unit_test_setup(unreadable_identity, set_up),
 		cmocka_unit_test_setup(failed_medium, set_up),
 		cmocka_unit_test_setup(unsure_record, set_up),
+		cmocka_unit_test_setup(record_as_before, set_up),
+		cmocka_unit_test_setup(names, set_up),
+		cmocka_unit_test_setup(created_twice, set_up),
+		cmocka_unit_test_setup(on_an_overlay, set_up),
 		cmocka_unit_test_setup(locked, set_up),
 		cmocka_unit_test(anonymous),
 		cmocka_unit_test(file_in_memory),

@@ -88,6 +88,13 @@ cannot "b $memory a" --lend "a=$work/one" --lend "b=$work/two,identity=$work/one
 cannot "a $memory b" --lend "a=$work/one,identity=$work/two" --lend "b=$work/two"
 cannot "is a file of a" --lend "a=$work/one" --status "$work/one"
 cannot "is a file of a" --lend "a=$work/one" --status "$work/./one.identity"
+# what replaces a file has a name of its own, and a file of that name would be removed
+head -c 8192 /dev/zero >"$work/one.new"
+cannot "is a file of a" --lend "a=$work/one.new" --status "$work/one"
+cannot "a $memory a" --lend "a=$work/one.new,identity=$work/one"
+cannot "$same" --lend "a=$work/one,identity=$work/id" --lend "b=$work/two,identity=$work/id.new"
+cmp "$work/one" "$work/one.new" || fail 'a refused keeper has removed a file'
+rm "$work/one.new"
 [[ $(cd "$work" && ls one two ./*id* 2>/dev/null) == $'one\ntwo' ]] || fail 'a refused keeper has written files'
 cmp "$work/one" "$work/two" || fail 'a refused keeper has changed a file'
 head -c 5000 /dev/zero >"$work/odd"
@@ -117,3 +124,23 @@ expect 0 '' "$keeper" --listen "$address" --lend "a=$work/a" --clear-failed a
 grep -qx 'a: the failure of its medium is cleared' "$work/out" || fail 'the failure is not cleared'
 grep -q '"failed": false' "$work/a.identity" || fail 'the record still has the failure'
 expect 1 'does not exist' "$keeper" --clear-failed a --lend "a=$work/none,size=4k"
+
+# the reader of the log does not read: the keeper lends all the same, ends as told, and tells later what is missing
+mkfifo "$work/log"
+exec {fifo}<>"$work/log"
+dd if=/dev/zero bs=4096 count=64 oflag=nonblock >"$work/log" 2>"$work/err" || true # it is full
+port=$(free_port)
+"$keeper" --listen "$address:$port" --lend "a=$work/a" --status "$work/unread" 2>"$work/log" &
+keeper_pid=$!
+started+=("$keeper_pid")
+until_true 'the status of a keeper whose log nobody reads' test -s "$work/unread"
+kill -HUP "$keeper_pid"
+dd bs=4096 count=17 iflag=nonblock <"$work/log" >/dev/null 2>"$work/err" || true
+says_what_is_missing()
+{
+	kill -HUP "$keeper_pid"
+	timeout 1 grep -m1 -a 'lines are missing here: the log was not read' <"$work/log" >/dev/null
+}
+until_true 'a line about lines that are missing' says_what_is_missing
+end_keeper TERM 0
+exec {fifo}>&-

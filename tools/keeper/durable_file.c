@@ -14,18 +14,29 @@
 
 #include "durable_file.h"
 
-bool
-durable_file_sync_directory(const char *path, char why[static WHY_MAX])
+int
+durable_file_open_directory(const char *path, char why[static WHY_MAX])
 {
 	char copy[PATH_MAX];
 
-	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
-		return why_say(why, "%s: the path is too long", path);
+	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy)) {
+		why_say(why, "%s: the path is too long", path);
+		return -1;
+	}
 	const char *directory = dirname(copy);
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return why_say(why, "opening the directory %s: %m", directory);
-	bool good = fsync(fd) == 0 || why_say(why, "syncing the directory %s: %m", directory);
+		why_say(why, "opening the directory %s: %m", directory);
+	return fd;
+}
+
+bool
+durable_file_sync_directory(const char *path, char why[static WHY_MAX])
+{
+	int fd = durable_file_open_directory(path, why);
+	if (fd < 0)
+		return false;
+	bool good = fsync(fd) == 0 || why_say(why, "syncing the directory of %s: %m", path);
 	close(fd);
 	return good;
 }
@@ -45,13 +56,11 @@ write_all(int fd, const char *text)
 	return true;
 }
 
-bool
-durable_file_replace(const char *path, const char *text, mode_t mode, bool durable, char why[static WHY_MAX])
+/* writes the file that is to replace the one at path */
+static bool
+write_fresh(const char *fresh, const char *path, const char *text, mode_t mode, bool durable,
+	char why[static WHY_MAX])
 {
-	char fresh[PATH_MAX];
-
-	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
-		return why_say(why, "%s: the path is too long", path);
 	/* a file of its own: one that lies there may have another mode, another owner, or be the end of a pipe */
 	(void)unlink(fresh);
 	int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -66,11 +75,27 @@ durable_file_replace(const char *path, const char *text, mode_t mode, bool durab
 		why_say(why, "writing %s: %m", fresh);
 	if (close(fd) && good)
 		good = why_say(why, "closing %s: %m", fresh);
-	if (good && rename(fresh, path))
-		good = why_say(why, "renaming %s to %s: %m", fresh, path);
-	if (!good) {
-		(void)unlink(fresh);
-		return false;
+	return good;
+}
+
+enum durable_file_result
+durable_file_replace(const char *path, const char *text, mode_t mode, bool durable, char why[static WHY_MAX])
+{
+	char fresh[PATH_MAX];
+
+	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh)) {
+		why_say(why, "%s: the path is too long", path);
+		return DURABLE_FILE_AS_BEFORE;
 	}
-	return !durable || durable_file_sync_directory(path, why);
+	if (!write_fresh(fresh, path, text, mode, durable, why)) {
+		(void)unlink(fresh);
+		return DURABLE_FILE_AS_BEFORE;
+	}
+	if (rename(fresh, path)) {
+		why_say(why, "renaming %s to %s: %m", fresh, path);
+		(void)unlink(fresh);
+		return DURABLE_FILE_UNSURE;
+	}
+	return !durable || durable_file_sync_directory(path, why) ? DURABLE_FILE_REPLACED
+								  : DURABLE_FILE_UNSURE;
 }

@@ -3,38 +3,37 @@
 
 /* files.c -- finds a file that is given for two purposes */
 
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files.h"
+#include "resolve.h"
 
-/* memory and identity of each name, and the status */
-#define USES_MAX (2 * LENDS_MAX + 1)
+/* memory and identity of each name, and the status; the latter two are replaced by a file with a name of its own */
+#define USES_MAX (3 * LENDS_MAX + 2)
+
+enum use_kind { USE_MEMORY, USE_IDENTITY, USE_STATUS };
 
 struct use {
-	enum { USE_MEMORY, USE_IDENTITY, USE_STATUS } kind;
+	enum use_kind kind;
 	const struct lend_option *lend; /* NULL: the status */
-	char path[2 * PATH_MAX];        /* without symbolic links */
+	char path[RESOLVED_MAX];
 };
 
-/* a file that does not exist yet has the name that it will get; one that cannot be found stays as it is given */
+/* what a purpose of a name, or of the keeper, needs: the file, and the one that replaces it */
 static void
-resolve(const char *path, char resolved[static 2 * PATH_MAX])
+add_replaced(struct use *uses, int *count, enum use_kind kind, const struct lend_option *lend,
+	const char *path)
 {
-	char one[PATH_MAX], two[PATH_MAX];
+	char fresh[RESOLVED_MAX];
 
-	if (realpath(path, resolved))
-		return;
-	snprintf(one, sizeof(one), "%s", path);
-	snprintf(two, sizeof(two), "%s", path);
-	if (realpath(dirname(one), resolved)) {
-		const size_t len = strlen(resolved);
-		snprintf(resolved + len, 2 * PATH_MAX - len, "/%s", basename(two));
-	} else {
-		snprintf(resolved, 2 * PATH_MAX, "%s", path);
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	for (int i = 0; i < 2; i++) {
+		struct use *use = &uses[(*count)++];
+		use->kind = kind;
+		use->lend = lend;
+		resolve(i == 0 ? path : fresh, use->path);
 	}
 }
 
@@ -54,16 +53,11 @@ find_uses(const struct options *options, struct use *uses)
 		uses[count].kind = USE_MEMORY;
 		uses[count].lend = lend;
 		resolve(lend->source.path, uses[count++].path);
-		uses[count].kind = USE_IDENTITY;
-		uses[count].lend = lend;
-		resolve(identity, uses[count++].path);
+		add_replaced(uses, &count, USE_IDENTITY, lend, identity);
 		free(identity);
 	}
-	if (options->status_path) {
-		uses[count].kind = USE_STATUS;
-		uses[count].lend = NULL;
-		resolve(options->status_path, uses[count++].path);
-	}
+	if (options->status_path)
+		add_replaced(uses, &count, USE_STATUS, NULL, options->status_path);
 	return count;
 }
 

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "durable_file.h"
 #include "identity.h"
 
 #define FORMAT_VERSION 1
@@ -113,7 +112,7 @@ identity_load(const char *path, const struct identity_file *file, struct identit
 	return IDENTITY_FOUND;
 }
 
-bool
+enum durable_file_result
 identity_store(const char *path, const struct identity *identity, char why[static WHY_MAX])
 {
 	char id[IDENTITY_TEXT_SIZE], writer[17];
@@ -126,8 +125,12 @@ identity_store(const char *path, const struct identity *identity, char why[stati
 		(int)identity->failed);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	/* with the number of the last writer, others could resume in its place */
-	bool good = text ? durable_file_replace(path, text, 0600, true, why) : why_say(why, "out of memory");
+	enum durable_file_result result = DURABLE_FILE_AS_BEFORE;
+	if (text)
+		result = durable_file_replace(path, text, 0600, true, why);
+	else
+		why_say(why, "out of memory");
 	free(text);
 	json_decref(root);
-	return good;
+	return result;
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "durable_file.h"
 #include "perf/why.h"
 #include "protocol.h"
 
@@ -46,8 +47,9 @@ enum identity_found { IDENTITY_FOUND, IDENTITY_NONE, IDENTITY_OF_ANOTHER_FILE, I
 enum identity_found identity_load(const char *path, const struct identity_file *file,
 	struct identity *identity, char why[static WHY_MAX]);
 
-/* writes the record; it is on the disk when the call returns */
-bool identity_store(const char *path, const struct identity *identity, char why[static WHY_MAX]);
+/* writes the record; with DURABLE_FILE_REPLACED it is on the disk when the call returns */
+enum durable_file_result identity_store(const char *path, const struct identity *identity,
+	char why[static WHY_MAX]);
 
 void identity_text(const uint8_t id[static KEEPER_IDENTITY_SIZE], char text[static IDENTITY_TEXT_SIZE]);
 

@@ -20,9 +20,13 @@
 
 #include "durable_file.h"
 #include "memory.h"
+#include "resolve.h"
 
 #define PAGE_SHIFT 12
 #define LINE_SHIFT 6
+/* another keeper has the directory for as long as it takes to give a file its name */
+#define DIRECTORY_TRIES 100
+#define DIRECTORY_PAUSE_US 50000
 
 static bool
 open_anonymous(struct memory *memory, uint64_t size, char why[static WHY_MAX])
@@ -59,32 +63,63 @@ forget_identity(const char *identity_path, char why[static WHY_MAX])
 	return errno == ENOENT || why_say(why, "removing %s: %m", identity_path);
 }
 
+static bool
+lock_directory(int fd, const char *path, char why[static WHY_MAX])
+{
+	for (int i = 0; i < DIRECTORY_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK)
+			return why_say(why, "locking the directory of %s: %m", path);
+		(void)usleep(DIRECTORY_PAUSE_US);
+	}
+	return why_say(why, "another program has locked the directory of %s", path);
+}
+
 /*
- * The file gets its blocks under a name that no other file has, and its own name last. So a file that has the name is
- * complete, also if the keeper or the machine died meanwhile. link() does not replace the file of a keeper that was
- * faster.
+ * Gives the file its name, unless another keeper was faster: then the record of the identity is that one's. An earlier
+ * record is removed before, because after it the keeper may be killed.
  */
 static bool
-create_file(struct memory *memory, const char *path, uint64_t size, char why[static WHY_MAX])
+give_name(const char *fresh, const char *path, const char *identity_path, char why[static WHY_MAX])
+{
+	int fd = durable_file_open_directory(path, why);
+	if (fd < 0)
+		return false;
+	bool good = lock_directory(fd, path, why);
+	if (good && access(path, F_OK) == 0)
+		good = why_say(why, "another program has created %s meanwhile", path);
+	good = good && forget_identity(identity_path, why);
+	if (good && link(fresh, path))
+		good = why_say(why, "giving %s the name %s: %m", fresh, path);
+	close(fd); /* and the lock with it */
+	return good;
+}
+
+/*
+ * The file gets its blocks under a name that no other file has, and its own name last. So a file that has the name is
+ * complete, also if the keeper or the machine died meanwhile.
+ */
+static bool
+create_file(const char *path, uint64_t size, const char *identity_path, char why[static WHY_MAX])
 {
 	char fresh[PATH_MAX];
 
 	if (snprintf(fresh, sizeof(fresh), "%s.new-XXXXXX", path) >= (int)sizeof(fresh))
 		return why_say(why, "%s: the path is too long", path);
-	memory->fd = mkostemp(fresh, O_CLOEXEC);
-	if (memory->fd < 0)
+	int fd = mkostemp(fresh, O_CLOEXEC);
+	if (fd < 0)
 		return why_say(why, "creating %s: %m", fresh);
-	bool good = lock(memory, fresh, false, why) && forget_identity(memory->identity_path, why);
+	bool good = true;
 	/* all blocks now: a disk that is full later would end a client's connection */
-	int errnum = good ? posix_fallocate(memory->fd, 0, (off_t)size) : 0;
+	int errnum = posix_fallocate(fd, 0, (off_t)size);
 	if (errnum)
 		good = why_say(why, "%" PRIu64 " bytes of %s: %s", size, fresh, strerror(errnum));
-	if (good && fsync(memory->fd))
+	if (good && fsync(fd))
 		good = why_say(why, "syncing %s: %m", fresh);
-	if (good && link(fresh, path))
-		good = why_say(why, "giving %s the name %s: %m", fresh, path);
+	good = good && give_name(fresh, path, identity_path, why);
 	(void)unlink(fresh);
-	memory->created = good;
+	close(fd);
 	return good && durable_file_sync_directory(path, why);
 }
 
@@ -99,31 +134,30 @@ check_size(const char *path, uint64_t wanted, uint64_t size, char why[static WHY
 	return true;
 }
 
-/* finds the identity of memory that existed before, or gives the memory one */
+/* finds the identity that is on record, or gives the memory one */
 static bool
-identify(struct memory *memory, bool is_device, bool read_only, char why[static WHY_MAX])
+identify(struct memory *memory, bool is_device, const struct memory_source *source, char why[static WHY_MAX])
 {
 	struct identity_file file = { 0 };
 	struct identity recorded;
 
 	if (!is_device && !identity_of_file(memory->fd, &file, why))
 		return false;
-	/* a record that is there when the file is created is about an earlier file */
-	if (!memory->created) {
-		switch (identity_load(memory->identity_path, &file, &recorded, why)) {
-		case IDENTITY_FOUND:
-			memory->identity = recorded;
-			return true;
-		case IDENTITY_UNREADABLE:
-			return false;
-		case IDENTITY_NONE:
-		case IDENTITY_OF_ANOTHER_FILE:
-			memory->renewed = true;
-		}
+	switch (identity_load(memory->identity_path, &file, &recorded, why)) {
+	case IDENTITY_FOUND:
+		memory->identity = recorded;
+		return true;
+	case IDENTITY_UNREADABLE:
+		return false;
+	case IDENTITY_NONE:
+	case IDENTITY_OF_ANOTHER_FILE:
+		memory->renewed = !memory->created;
 	}
 	/* memory that is only read may be on a medium that is only read; its identity is then a passing one */
 	return identity_new(&memory->identity, &file, why) &&
-		(read_only || identity_store(memory->identity_path, &memory->identity, why));
+		(source->read_only || source->no_new_record ||
+			identity_store(memory->identity_path, &memory->identity, why) ==
+				DURABLE_FILE_REPLACED);
 }
 
 /* libpmem2 maps each kind as it needs: with MAP_SYNC, aligned, a device DAX */
@@ -159,7 +193,7 @@ map(struct memory *memory, const struct memory_source *source, char why[static W
 
 /* a file in memory ends with the machine, although the library accepts it as persistent */
 static bool
-classify(struct memory *memory, const char *path, char why[static WHY_MAX])
+classify(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX])
 {
 	struct statfs fs;
 
@@ -170,7 +204,12 @@ classify(struct memory *memory, const char *path, char why[static WHY_MAX])
 		return true;
 	}
 	if (fstatfs(memory->fd, &fs))
-		return why_say(why, "%s: %m", path);
+		return why_say(why, "%s: %m", source->path);
+	if (fs.f_type == OVERLAYFS_SUPER_MAGIC && !source->read_only && !source->vouched)
+		return why_say(why,
+			"%s is on an overlay file system, whose upper layer may be in memory: lend a file of another one, "
+			"or add ,durable if it is on a disk",
+			source->path);
 	memory->persistence =
 		fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC
 		? KEEPER_VOLATILE
@@ -181,42 +220,57 @@ classify(struct memory *memory, const char *path, char why[static WHY_MAX])
 char *
 memory_identity_path(const struct memory_source *source)
 {
-	char *path;
+	char *path, resolved[RESOLVED_MAX];
 
 	if (source->identity_path)
 		return strdup(source->identity_path);
-	return asprintf(&path, "%s.identity", source->path) < 0 ? NULL : path;
+	resolve(source->path, resolved);
+	return asprintf(&path, "%s.identity", resolved) < 0 ? NULL : path;
+}
+
+/* false also if it is no memory that can be lent */
+static bool
+look_at(const struct memory_source *source, bool *exists, bool *is_device, char why[static WHY_MAX])
+{
+	struct stat st = { 0 };
+
+	*exists = stat(source->path, &st) == 0;
+	*is_device = S_ISCHR(st.st_mode);
+	if (!*exists && errno != ENOENT)
+		return why_say(why, "%s: %m", source->path);
+	if (*exists && !S_ISREG(st.st_mode) && !*is_device)
+		return why_say(why, "%s is neither a file nor a device DAX", source->path);
+	if (*exists && !*is_device && st.st_nlink > 1 && !source->read_only)
+		return why_say(why, "%s has %u names (hard links), and each would have a record of its own",
+			source->path, (unsigned)st.st_nlink);
+	if (*is_device && source->identity_path == NULL)
+		return why_say(why, "%s: a device DAX needs identity=FILE, a file on a disk", source->path);
+	if (!*exists && (source->read_only || source->size == 0))
+		return why_say(why, "%s does not exist%s", source->path,
+			source->read_only ? "" : ", and no size= says how large it is to be");
+	return true;
 }
 
 static bool
 open_file(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX])
 {
-	struct stat st = { 0 };
+	bool exists, is_device;
 
-	bool exists = stat(source->path, &st) == 0;
-	if (!exists && errno != ENOENT)
-		return why_say(why, "%s: %m", source->path);
-	if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
-		return why_say(why, "%s is neither a file nor a device DAX", source->path);
-	if (S_ISCHR(st.st_mode) && source->identity_path == NULL)
-		return why_say(why, "%s: a device DAX needs identity=FILE, a file on a disk", source->path);
+	if (!look_at(source, &exists, &is_device, why))
+		return false;
 	memory->identity_path = memory_identity_path(source);
 	if (memory->identity_path == NULL)
 		return why_say(why, "out of memory");
-
-	if (exists) {
-		memory->fd = open(source->path, (source->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-		if (memory->fd < 0)
-			return why_say(why, "opening %s: %m", source->path);
-	} else if (source->read_only || source->size == 0) {
-		return why_say(why, "%s does not exist%s", source->path,
-			source->read_only ? "" : ", and no size= says how large it is to be");
-	} else if (!create_file(memory, source->path, source->size, why)) {
-		return false;
+	if (!exists) {
+		if (!create_file(source->path, source->size, memory->identity_path, why))
+			return false;
+		memory->created = true;
 	}
+	memory->fd = open(source->path, (source->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (memory->fd < 0)
+		return why_say(why, "opening %s: %m", source->path);
 	return lock(memory, source->path, source->read_only, why) && map(memory, source, why) &&
-		classify(memory, source->path, why) &&
-		identify(memory, S_ISCHR(st.st_mode), source->read_only, why);
+		classify(memory, source, why) && identify(memory, is_device, source, why);
 }
 
 bool
@@ -229,37 +283,44 @@ memory_open(struct memory *memory, const struct memory_source *source, char why[
 	return good;
 }
 
-/* after a failure the record may be the earlier one or this one, and it must be written before anyone relies on it */
-static bool
-record(struct memory *memory, const struct identity *identity, char why[static WHY_MAX])
-{
-	memory->unrecorded = memory->identity_path && !identity_store(memory->identity_path, identity, why);
-	return !memory->unrecorded;
-}
-
 bool
 memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX])
 {
 	struct identity with = memory->identity;
+	enum durable_file_result result = DURABLE_FILE_REPLACED;
 
 	with.last_writer = client;
-	if (!record(memory, &with, why))
-		return false;
-	memory->identity = with;
-	return true;
+	if (memory->identity_path)
+		result = identity_store(memory->identity_path, &with, why);
+	if (result == DURABLE_FILE_REPLACED) {
+		memory->unrecorded = false;
+		memory->identity = with;
+	} else if (result == DURABLE_FILE_UNSURE) {
+		memory->unrecorded = true;
+	}
+	return result == DURABLE_FILE_REPLACED;
+}
+
+/* after a failure the record is not what the identity says, and it must be written before anyone relies on it */
+static bool
+record(struct memory *memory, char why[static WHY_MAX])
+{
+	memory->unrecorded = memory->identity_path &&
+		identity_store(memory->identity_path, &memory->identity, why) != DURABLE_FILE_REPLACED;
+	return !memory->unrecorded;
 }
 
 bool
 memory_record_failure(struct memory *memory, char why[static WHY_MAX])
 {
 	memory->identity.failed = true;
-	return record(memory, &memory->identity, why);
+	return record(memory, why);
 }
 
 bool
 memory_record_again(struct memory *memory, char why[static WHY_MAX])
 {
-	return !memory->unrecorded || record(memory, &memory->identity, why);
+	return !memory->unrecorded || record(memory, why);
 }
 
 bool
@@ -267,14 +328,17 @@ memory_clear_failure(const struct memory_source *source, bool *was_failed, char 
 {
 	/* without a size no file is created; and the record is written, also if the memory is lent for reading only */
 	const struct memory_source existing = { .path = source->path,
-		.identity_path = source->identity_path };
+		.identity_path = source->identity_path,
+		.vouched = true,
+		.no_new_record = true };
 	struct memory memory;
 
 	if (!memory_open(&memory, &existing, why))
 		return false;
 	*was_failed = memory.identity.failed;
 	memory.identity.failed = false;
-	bool good = !*was_failed || identity_store(memory.identity_path, &memory.identity, why);
+	bool good = !*was_failed ||
+		identity_store(memory.identity_path, &memory.identity, why) == DURABLE_FILE_REPLACED;
 	memory_close(&memory);
 	return good;
 }

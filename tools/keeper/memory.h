@@ -18,8 +18,10 @@ struct pmem2_source;
 struct memory_source {
 	const char *path;          /* NULL: anonymous memory of the process, which is volatile */
 	uint64_t size;             /* in bytes; 0: that of the existing file or device */
-	const char *identity_path; /* NULL: "<path>.identity" */
+	const char *identity_path; /* NULL: that of the file, after all symbolic links, and ".identity" */
 	bool read_only;
+	bool vouched; /* the operator says that the file system is on a disk, where that cannot be seen */
+	bool no_new_record; /* memory without a record of its identity gets one that is not kept */
 };
 
 struct memory {
@@ -41,7 +43,8 @@ struct memory {
 /*
  * Opens the memory. A file that does not exist is created with all its blocks, zeroed, and its name is made
  * durable. The file is locked (flock), so that no other keeper lends it meanwhile; for reading only, others
- * may lend it for reading. After a failure nothing is left open.
+ * may lend it for reading. A file that is lent for writing must have one name, because the record of its identity
+ * belongs to the name. After a failure nothing is left open.
  */
 bool memory_open(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX]);
 
@@ -50,7 +53,8 @@ char *memory_identity_path(const struct memory_source *source);
 
 /*
  * Records the client that is about to get the memory for writing; it is on record when the call returns. After false the
- * identity names the writer before, and the record may name either: memory_record_again before that one gets the memory.
+ * identity names the writer before. If the record may name either then, unrecorded is true: memory_record_again before
+ * that one gets the memory.
  */
 bool memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
 

@@ -16,7 +16,7 @@
 static const char help[] =
 	"rpma-keeper -- lends memory of this machine to clients elsewhere, by name\n"
 	"\n"
-	"  rpma-keeper --listen ADDRESS[:PORT] --lend NAME=PATH[,size=SIZE][,ro][,identity=FILE] [--lend ...]\n"
+	"  rpma-keeper --listen ADDRESS[:PORT] --lend NAME=PATH[,property...] [--lend ...]\n"
 	"              [--clients N] [--status FILE] [--direct-write]\n"
 	"  rpma-keeper --clear-failed NAME --lend NAME=PATH[,...]\n"
 	"\n"
@@ -26,6 +26,7 @@ static const char help[] =
 	"                           which is lost when it ends\n"
 	"      size=SIZE            in bytes, or with k, m or g; a file that does not exist is made with this size\n"
 	"      ro                   lends it for reading only\n"
+	"      durable              promises that an overlay file system keeps the file on a disk\n"
 	"      identity=FILE        where the identity of the memory is kept, instead of PATH.identity\n"
 	"  --clients N              at most N clients at a time; 64 unless given\n"
 	"  --status FILE            writes what is lent to whom, as JSON, whenever it changes\n"
@@ -95,6 +96,8 @@ parse_property(struct lend_option *lend, const char *text, char why[static WHY_M
 
 	if (strcmp(text, "ro") == 0) {
 		source->read_only = true;
+	} else if (strcmp(text, "durable") == 0) {
+		source->vouched = true;
 	} else if (strncmp(text, size, strlen(size)) == 0) {
 		text += strlen(size);
 		if (!size_parse(text, MEMORY_ALIGNMENT, INT64_MAX, &source->size) ||
@@ -104,7 +107,7 @@ parse_property(struct lend_option *lend, const char *text, char why[static WHY_M
 	} else if (strncmp(text, identity, strlen(identity)) == 0 && text[strlen(identity)]) {
 		source->identity_path = text + strlen(identity);
 	} else {
-		return why_say(why, "%s: %s is none of size=, ro and identity=", lend->name, text);
+		return why_say(why, "%s: %s is none of size=, ro, durable and identity=", lend->name, text);
 	}
 	return true;
 }

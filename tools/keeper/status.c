@@ -73,7 +73,8 @@ status_write(const struct keeper *k, char why[static WHY_MAX])
 		k->client_count, "clients_max", k->options->clients_max, "served", served_json(k), "lends",
 		lends);
 	char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-	bool good = text ? durable_file_replace(k->options->status_path, text, 0644, false, why)
+	bool good = text ? durable_file_replace(k->options->status_path, text, 0644, false, why) ==
+			DURABLE_FILE_REPLACED
 			 : why_say(why, "out of memory");
 	free(text);
 	json_decref(root);
