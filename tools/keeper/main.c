@@ -4,24 +4,34 @@
 /* main.c -- rpma-keeper: lends memory of this machine to clients elsewhere, by name */
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include "keeper.h"
+#include "log.h"
 
 #define EXIT_USAGE 2
 
-/* a connection takes several descriptors */
+/* what a connection of the software device takes, and what the process takes beside them */
+#define DESCRIPTORS_OF_A_CLIENT 5
+#define DESCRIPTORS_OF_THE_KEEPER 64
+
 static void
-raise_descriptor_limit(void)
+raise_descriptor_limit(const struct options *options)
 {
+	const rlim_t wanted =
+		(rlim_t)KEEPER_PLACES(options) * DESCRIPTORS_OF_A_CLIENT + DESCRIPTORS_OF_THE_KEEPER;
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* if too low, the library reports it later */
-	}
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted)
+		log_line(
+			"%d clients may need %ju descriptors, and the limit is %ju: raise it (ulimit -n, LimitNOFILE=)",
+			options->clients_max, (uintmax_t)wanted, (uintmax_t)limit.rlim_cur);
 }
 
 static int
@@ -59,7 +69,8 @@ main(int argc, char *argv[])
 	} else {
 		/* a log whose reader has ended must not end the keeper */
 		(void)signal(SIGPIPE, SIG_IGN);
-		raise_descriptor_limit();
+		log_take_library();
+		raise_descriptor_limit(&options);
 		status = keeper_run(&options);
 	}
 	options_free(&options);
