@@ -39,6 +39,9 @@ read_only(void **state)
 	assert_true(is_read_only("nbdkit -r rpma host=a name=b"));
 	assert_true(is_read_only("nbdkit --readonly rpma"));
 	assert_true(is_read_only("nbdkit --read-only rpma"));
+	assert_true(is_read_only("nbdkit --re rpma"));
+	assert_true(is_read_only("nbdkit --read- rpma"));
+	assert_true(is_read_only("nbdkit --filt cow --readon rpma"));
 	assert_true(is_read_only("nbdkit rpma host=a name=b -r"));
 	assert_true(is_read_only("nbdkit -fvr -U - rpma"));
 	assert_true(is_read_only("nbdkit -rU - rpma"));
@@ -61,6 +64,8 @@ writable(void **state)
 	assert_false(is_read_only("nbdkit -fU -r rpma"));
 	assert_false(is_read_only("nbdkit --run -r rpma"));
 	assert_false(is_read_only("nbdkit --unix --readonly rpma"));
+	assert_false(is_read_only("nbdkit --ru -r rpma"));
+	assert_false(is_read_only("nbdkit --uni=x --readonly=no rpma"));
 	assert_false(is_read_only("nbdkit -e _ rpma"));
 	assert_false(is_read_only("nbdkit --tls-verify-peer --no-sr rpma"));
 	assert_false(is_read_only("nbdkit -- rpma -r"));

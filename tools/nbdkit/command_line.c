@@ -36,15 +36,22 @@ short_options(const char *letters)
 	return meaning;
 }
 
+/* getopt_long(3) takes an abbreviation that is not ambiguous; nbdkit has refused one that is */
+static bool
+abbreviates(const char *arg, const char *option)
+{
+	return strncmp(arg, option, strlen(arg)) == 0;
+}
+
 static struct meaning
 long_option(const char *arg)
 {
 	struct meaning meaning = {
-		.is_read_only = strcmp(arg, "--readonly") == 0 || strcmp(arg, "--read-only") == 0,
+		.is_read_only = abbreviates(arg, "--readonly") || abbreviates(arg, "--read-only"),
 	};
 
 	for (size_t i = 0; i < sizeof(long_with_value) / sizeof(long_with_value[0]); i++)
-		if (strcmp(arg, long_with_value[i]) == 0)
+		if (abbreviates(arg, long_with_value[i]))
 			meaning.takes_next = true;
 	return meaning;
 }

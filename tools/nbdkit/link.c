@@ -26,7 +26,7 @@ link_break(struct disk *d, const char *why)
 {
 	if (d->state != LINK_UP && d->state != LINK_REPLAYING)
 		return;
-	disk_say(d, "%s: %s; requests wait for at most %d s", d->config->name, why,
+	disk_say(d, "%s: %s; requests wait, and fail after %d s without progress", d->config->name, why,
 		d->config->timeout_ms / 1000);
 	d->state = LINK_BROKEN;
 	(void)eventfd_write(d->wake_fd, 1);
