@@ -35,8 +35,8 @@
 /* the source of an event: the upper half of epoll's data; the lower one is the place of a client */
 enum { ON_SIGNAL, ON_REQUEST, ON_CLIENT };
 
-static int64_t
-now_ms(void)
+int64_t
+keeper_now_ms(void)
 {
 	struct timespec now = { 0 };
 
@@ -73,7 +73,7 @@ pause_requests(struct keeper *k)
 
 	if (rpma_ep_get_fd(k->ep, &fd) == 0)
 		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	k->listen_again_ms = now_ms() + PAUSE_MS;
+	k->listen_again_ms = keeper_now_ms() + PAUSE_MS;
 }
 
 static bool
@@ -97,11 +97,11 @@ listen_again(struct keeper *k)
 {
 	char why[WHY_MAX];
 
-	if (k->listen_again_ms == 0 || now_ms() < k->listen_again_ms)
+	if (k->listen_again_ms == 0 || keeper_now_ms() < k->listen_again_ms)
 		return;
 	if (!listen_for_requests(k, why)) {
 		log_line("%s", why);
-		k->listen_again_ms = now_ms() + PAUSE_MS;
+		k->listen_again_ms = keeper_now_ms() + PAUSE_MS;
 	}
 }
 
@@ -135,11 +135,11 @@ write_status(struct keeper *k)
 {
 	char why[WHY_MAX];
 
-	if (now_ms() < status_due_ms(k))
+	if (keeper_now_ms() < status_due_ms(k))
 		return;
 	if (!status_write(k, why))
 		log_line("the status: %s", why);
-	k->status_ms = now_ms();
+	k->status_ms = keeper_now_ms();
 	k->changed = false;
 }
 
@@ -156,10 +156,10 @@ look_due_ms(const struct keeper *k)
 static void
 look_at_media(struct keeper *k)
 {
-	if (now_ms() < look_due_ms(k))
+	if (keeper_now_ms() < look_due_ms(k))
 		return;
 	lending_look_at_media(k);
-	k->look_ms = now_ms() + LOOK_MS;
+	k->look_ms = keeper_now_ms() + LOOK_MS;
 }
 
 static int
@@ -173,7 +173,7 @@ time_to_next(const struct keeper *k)
 		next = k->listen_again_ms;
 	if (next == INT64_MAX)
 		return -1;
-	next -= now_ms();
+	next -= keeper_now_ms();
 	return next < 0 ? 0 : (int)next;
 }
 
@@ -311,6 +311,8 @@ stop(struct keeper *k)
 	char why[WHY_MAX];
 
 	(void)rpma_ep_shutdown(&k->ep);
+	if (k->clients)
+		lending_settle(k);
 	for (int i = 0; k->clients && i < KEEPER_PLACES(k->options); i++)
 		if (k->clients[i].conn)
 			(void)lending_end(k, &k->clients[i], "the keeper stops");
@@ -320,6 +322,9 @@ stop(struct keeper *k)
 			log_line("%s: NOT durable: %s", lend->name, why);
 			good = false;
 			(void)memory_record_failure(&lend->memory, why);
+		} else if (lend->has_failed) {
+			log_line("%s: NOT durable: its medium has failed", lend->name);
+			good = false;
 		}
 		if (!memory_record_again(&lend->memory, why)) {
 			log_line("%s: its record cannot be written: %s", lend->name, why);

@@ -27,6 +27,7 @@ struct lend {
 	struct memory memory;
 	struct client *holder; /* the client that has it for writing; NULL: none */
 	bool unrevoked;        /* the access of an earlier holder could not be revoked */
+	bool has_failed;       /* its medium has failed since the keeper was started */
 	int readers;
 	uint64_t granted, refused,
 		revoked; /* requests; revoked: how often a holder lost its access to another client */
@@ -84,6 +85,12 @@ void lending_client_event(struct keeper *k, struct client *client);
  */
 bool lending_end(struct keeper *k, struct client *client, const char *because);
 
+/*
+ * Before the keeper ends: waits a few seconds for writers that are not established. The writers before those that never
+ * are may resume.
+ */
+void lending_settle(struct keeper *k);
+
 /* finds out whether the memory can be registered, and made durable if it is not volatile */
 bool lending_try(struct keeper *k, struct lend *lend, char why[static WHY_MAX]);
 
@@ -94,6 +101,9 @@ void lending_look_at_medium(struct keeper *k, struct lend *lend);
 void lending_look_at_media(struct keeper *k);
 
 /* --- keeper.c --- */
+
+/* of a clock that is never set, in milliseconds */
+int64_t keeper_now_ms(void);
 
 /* watches the events of a client's connection */
 bool keeper_watch_client(struct keeper *k, const struct client *client);

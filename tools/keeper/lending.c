@@ -12,12 +12,16 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "keeper.h"
 #include "log.h"
+
+/* how long a keeper that ends waits for writers that are not established; the software device ends such a one after 5 s */
+#define SETTLE_MS 6000
 
 /* of the client's number, the half that is shown: with the whole of it one could resume in its place */
 #define ID_SHOWN(id) ((uint32_t)((id) >> 32))
@@ -128,6 +132,7 @@ lending_look_at_medium(struct keeper *k, struct lend *lend)
 	if (lend->memory.identity.failed || lend->read_only || lend->memory.persistence != KEEPER_PAGES ||
 		!has_failed(k, lend))
 		return;
+	lend->has_failed = true;
 	log_line("%s: its medium has failed: it is lent for reading only from now on", lend->name);
 	if (!memory_record_failure(&lend->memory, why))
 		log_line(
@@ -259,9 +264,9 @@ give_back(struct lend *lend, uint64_t displaced)
 	if (displaced == 0)
 		return;
 	if (memory_record_writer(&lend->memory, displaced, why))
-		log_line("%s: client %08" PRIx32 " may resume", lend->name, ID_SHOWN(displaced));
+		log_client("%s: client %08" PRIx32 " may resume", lend->name, ID_SHOWN(displaced));
 	else
-		log_line("%s: the writer before cannot be recorded again: %s", lend->name, why);
+		log_client("%s: the writer before cannot be recorded again: %s", lend->name, why);
 }
 
 /* accepts the connection of a client, which then has the registration *mr; *mr is NULL in either case */
@@ -356,7 +361,7 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 					     : !for_writing || memory_record_again(&lend->memory, why);
 	if (!recorded) {
 		(void)rpma_mr_dereg(&mr);
-		log_line("%s: the new writer cannot be recorded: %s", lend->name, why);
+		log_client("%s: the new writer cannot be recorded: %s", lend->name, why);
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
 		return;
 	}
@@ -374,7 +379,7 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 		.displaced = changes_writer ? lease.last_writer : 0,
 		.writes = for_writing };
 	if (accept_client(k, req, place, &mr, &reply, why))
-		log_line("%s: lent to client %08" PRIx32 " for %s", lend->name, ID_SHOWN(request->client),
+		log_client("%s: lent to client %08" PRIx32 " for %s", lend->name, ID_SHOWN(request->client),
 			for_writing ? "writing" : "reading");
 	else
 		log_stranger("%s: client %08" PRIx32 ": %s", lend->name, ID_SHOWN(request->client), why);
@@ -462,7 +467,7 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 		lend->holder = NULL;
 	else
 		lend->readers--;
-	log_line("%s: client %08" PRIx32 " has ended: %s", lend->name, ID_SHOWN(client->id), because);
+	log_client("%s: client %08" PRIx32 " has ended: %s", lend->name, ID_SHOWN(client->id), because);
 	*client = (struct client){ .conn = NULL };
 	k->client_count--;
 	k->changed = true;
@@ -505,5 +510,23 @@ lending_client_event(struct keeper *k, struct client *client)
 		client->established = true;
 		client->displaced = 0;
 		k->changed = true;
+	}
+}
+
+void
+lending_settle(struct keeper *k)
+{
+	const int64_t end_ms = keeper_now_ms() + SETTLE_MS;
+
+	for (int i = 0; i < KEEPER_PLACES(k->options); i++) {
+		struct client *client = &k->clients[i];
+		struct pollfd fd = { .fd = -1, .events = POLLIN };
+		if (client->conn == NULL || client->displaced == 0)
+			continue;
+		const int64_t left_ms = end_ms - keeper_now_ms();
+		(void)rpma_conn_get_event_fd(client->conn, &fd.fd);
+		(void)poll(&fd, 1, left_ms > 0 ? (int)left_ms : 0);
+		/* that it is established, or that it will never be */
+		lending_client_event(k, client);
 	}
 }

@@ -101,7 +101,7 @@ struct softrdma_link {
 	bool ready_due, disconnect_due, fin_due;
 	/*
 	 * True if READY must be the next frame. Before it the application has not heard of the connection, so nothing that
-	 * the peer sends may have an effect: whoever gives its memory to somebody else then is sure that this peer had none.
+	 * the peer sends may have an effect: an application that gives the memory to another peer relies on that.
 	 */
 	bool awaits_ready;
 	/*
