@@ -425,23 +425,40 @@ accept_incoming(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *inc
 	establish(qpc, incoming, false, records);
 }
 
+/* true if the queue pair has been told who its peer is */
+static bool
+knows_its_peer(const struct softrdma_qp_connect *qpc)
+{
+	return qpc->state == SOFTRDMA_QP_CONNECT_ACCEPTING || qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
+}
+
+static bool
+is_of_the_peer(const struct softrdma_qp_connect *qpc, const struct softrdma_qp_attempt *incoming)
+{
+	return is_expected(qpc, &incoming->pending.msg.peer, &incoming->join) &&
+		incoming->pending.msg.peer.seq == qpc->attr.rq_psn;
+}
+
+static void
+reject_unknown(const struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *incoming)
+{
+	SOFTRDMA_LOG_FEW(&not_known, WARNING,
+		"a queue pair in %s got a connection attempt from one that it does not know: rejected",
+		qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING ? "RTS" : "RTR");
+	reject(incoming, SOFTRDMA_REJECT_NO_LISTENER);
+}
+
 /* the waiting attempt of the peer is accepted, rejected, or waits until the outgoing attempt has ended */
 static void
 handle_incoming(struct softrdma_qp_connect *qpc)
 {
 	struct softrdma_qp_attempt *incoming = qpc->incoming;
-	bool in_rts = qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
 	bool both_have_joined =
 		qpc->outgoing && qpc->outgoing->pending.step == SOFTRDMA_ACTIVE_AWAITING_REPLY;
-	if (!is_expected(qpc, &incoming->pending.msg.peer, &incoming->join) ||
-		incoming->pending.msg.peer.seq != qpc->attr.rq_psn) {
-		SOFTRDMA_LOG_FEW(&not_known, WARNING,
-			"a queue pair in %s got a connection attempt from one that it does not know: rejected",
-			in_rts ? "RTS" : "RTR");
-		reject(incoming, SOFTRDMA_REJECT_NO_LISTENER);
-	} else if (!both_have_joined || !outgoing_goes_first(qpc)) {
+	if (!is_of_the_peer(qpc, incoming))
+		reject_unknown(qpc, incoming);
+	else if (!both_have_joined || !outgoing_goes_first(qpc))
 		accept_incoming(qpc, incoming);
-	}
 }
 
 /* takes the next step after a change: ends, handles the incoming attempt, or starts an outgoing one */
@@ -450,9 +467,7 @@ go_on(struct softrdma_qp_connect *qpc)
 {
 	if (atomic_load_explicit(&qpc->qp->link->failed, memory_order_acquire))
 		softrdma_qp_connect_end(qpc, SOFTRDMA_QP_CONNECT_FAILED);
-	bool open =
-		qpc->state == SOFTRDMA_QP_CONNECT_ACCEPTING || qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING;
-	if (open && qpc->incoming)
+	if (knows_its_peer(qpc) && qpc->incoming)
 		handle_incoming(qpc);
 	if (qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING && qpc->outgoing == NULL &&
 		!softrdma_timer_is_set(&qpc->next_attempt)) {
@@ -492,6 +507,10 @@ join_complete(struct softrdma_qp_attempt *attempt)
 	if (refused) {
 		log_refused(attempt, qpc);
 		reject(attempt, SOFTRDMA_REJECT_NO_LISTENER);
+		return;
+	}
+	if (knows_its_peer(qpc) && !is_of_the_peer(qpc, attempt)) {
+		reject_unknown(qpc, attempt); /* and the attempt of the peer goes on waiting */
 		return;
 	}
 	if (qpc->incoming)

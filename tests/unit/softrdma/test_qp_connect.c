@@ -737,6 +737,42 @@ test_slow_callers(void **state)
 	close(fd);
 }
 
+/* both sides have called, and the peer waits for the end of this side's attempt: a stranger does not take its place */
+static void
+test_stranger_beside_the_peer(void **state)
+{
+	(void)state;
+	const uint32_t peer_num =
+		0xffffff; /* greater than that of any queue pair: this side's attempt goes first */
+	struct host host;
+	uint8_t bytes[SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE];
+	host_init(&host);
+	assert_int_equal(softrdma_ibv_destroy_qp(host.qp), 0);
+	host.qp = new_qp();
+	to_init(host.qp);
+	to_rtr(host.qp, &host.peer_gid, peer_num, PSN_B);
+	to_rts(host.qp, PSN_A);
+	int outgoing = raw_accept(host.listening);
+	raw_recv(outgoing, bytes, sizeof(bytes));
+	struct softrdma_join join = good_join(&host);
+	struct softrdma_handshake header = good_header(SOFTRDMA_HANDSHAKE_JOIN);
+	header.qp_num = peer_num;
+	struct softrdma_cm_msg msg = msg_of(header, &join);
+	int peer = call_with(&host, &msg);
+	wait_until(has_incoming(host.qp));
+	header.seq++;
+	msg = msg_of(header, &join);
+	int stranger = call_with(&host, &msg);
+	raw_expect_reject(stranger, SOFTRDMA_REJECT_NO_LISTENER);
+	close(stranger);
+	wait_for_log("from one that it does not know: rejected");
+	close(outgoing);
+	raw_recv(peer, bytes, sizeof(bytes));
+	assert_int_equal(bytes[6], SOFTRDMA_HANDSHAKE_ACCEPT);
+	close(peer);
+	host_fini(&host);
+}
+
 /* the peer must confirm with READY that it was accepted */
 static void
 test_no_ready(void **state)
@@ -1227,6 +1263,7 @@ main(void)
 		device_test(test_other_messages),
 		device_test(test_slow_callers),
 		device_test(test_no_ready),
+		device_test(test_stranger_beside_the_peer),
 		device_test(test_too_many_silent_callers),
 		device_test(test_too_many_incoming),
 		device_test(test_callers_and_descriptors),
