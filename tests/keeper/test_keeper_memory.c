@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "keeper/memory.h"
+#include "keeper/warm.h"
 
 #define SIZE (UINT64_C(64) << 10)
 
@@ -364,6 +365,49 @@ names(void **state)
 	assert_int_equal(unlink(link_path), 0);
 }
 
+/* true if the kernel does not read ahead of accesses to the mapping */
+static bool
+has_random_advice(const void *mapping)
+{
+	char line[512];
+	unsigned long start, end;
+	bool found = false, is_random = false;
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	assert_non_null(smaps);
+	while (fgets(line, sizeof(line), smaps)) {
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2)
+			found = start == (unsigned long)(uintptr_t)mapping;
+		else if (found && strncmp(line, "VmFlags:", 8) == 0)
+			is_random = strstr(line, " rr") != NULL;
+	}
+	fclose(smaps);
+	return is_random;
+}
+
+/* a flush of a byte must not write the pages around it, so they are small; what is there before is read by a thread */
+static void
+small_pages(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	opens(&memory, &source);
+	assert_true(has_random_advice(memory.ptr));
+	assert_null(memory.warm);
+	memory_close(&memory);
+	opens(&memory, &source);
+	assert_true(has_random_advice(memory.ptr));
+	assert_non_null(memory.warm);
+	memory_close(&memory);
+	source.read_only = true;
+	opens(&memory, &source);
+	assert_false(has_random_advice(memory.ptr));
+	assert_null(memory.warm);
+	memory_close(&memory);
+	assert_true(warm_fits(SIZE));
+	assert_false(warm_fits(SIZE_MAX));
+}
+
 static struct memory second;
 static struct memory_source second_source;
 static char second_why[WHY_MAX];
@@ -492,6 +536,7 @@ main(void)
 		cmocka_unit_test_setup(unsure_record, set_up),
 		cmocka_unit_test_setup(record_as_before, set_up),
 		cmocka_unit_test_setup(names, set_up),
+		cmocka_unit_test_setup(small_pages, set_up),
 		cmocka_unit_test_setup(created_twice, set_up),
 		cmocka_unit_test_setup(on_an_overlay, set_up),
 		cmocka_unit_test_setup(locked, set_up),

@@ -21,6 +21,7 @@
 #include "durable_file.h"
 #include "memory.h"
 #include "resolve.h"
+#include "warm.h"
 
 #define PAGE_SHIFT 12
 #define LINE_SHIFT 6
@@ -217,6 +218,17 @@ classify(struct memory *memory, const struct memory_source *source, char why[sta
 	return true;
 }
 
+/* a flush of a few bytes is to write a few pages, and a first access is not to wait for the disk */
+static void
+choose_pages(struct memory *memory, bool read_only)
+{
+	if (memory->persistence != KEEPER_PAGES || read_only || !warm_fits(memory->size))
+		return;
+	(void)madvise(memory->ptr, memory->size, MADV_RANDOM);
+	if (!memory->created)
+		memory->warm = warm_start(memory->fd, memory->size);
+}
+
 char *
 memory_identity_path(const struct memory_source *source)
 {
@@ -269,8 +281,11 @@ open_file(struct memory *memory, const struct memory_source *source, char why[st
 	memory->fd = open(source->path, (source->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (memory->fd < 0)
 		return why_say(why, "opening %s: %m", source->path);
-	return lock(memory, source->path, source->read_only, why) && map(memory, source, why) &&
-		classify(memory, source, why) && identify(memory, is_device, source, why);
+	if (!lock(memory, source->path, source->read_only, why) || !map(memory, source, why) ||
+		!classify(memory, source, why) || !identify(memory, is_device, source, why))
+		return false;
+	choose_pages(memory, source->read_only);
+	return true;
 }
 
 bool
@@ -359,6 +374,7 @@ memory_flush(struct memory *memory, char why[static WHY_MAX])
 void
 memory_close(struct memory *memory)
 {
+	warm_stop(memory->warm);
 	if (memory->map)
 		(void)pmem2_map_delete(&memory->map);
 	else if (memory->ptr)

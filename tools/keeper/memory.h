@@ -13,6 +13,7 @@
 
 struct pmem2_map;
 struct pmem2_source;
+struct warm;
 
 /* how to get the memory */
 struct memory_source {
@@ -38,6 +39,7 @@ struct memory {
 	int fd;
 	struct pmem2_source *source;
 	struct pmem2_map *map;
+	struct warm *warm; /* NULL: nothing reads the file */
 };
 
 /*
