@@ -134,7 +134,9 @@ port=$(free_port)
 keeper_pid=$!
 started+=("$keeper_pid")
 until_true 'the status of a keeper whose log nobody reads' test -s "$work/unread"
-kill -HUP "$keeper_pid"
+for _ in {1..5000}; do # more lines than wait for the reader; those that come at once are one
+	kill -HUP "$keeper_pid"
+done
 dd bs=4096 count=17 iflag=nonblock <"$work/log" >/dev/null 2>"$work/err" || true
 says_what_is_missing()
 {
@@ -144,3 +146,34 @@ says_what_is_missing()
 until_true 'a line about lines that are missing' says_what_is_missing
 end_keeper TERM 0
 exec {fifo}>&-
+
+# what has no reader at all, and a terminal whose reader does not read
+"$keeper" --help >/dev/full 2>"$work/err" && fail 'help that cannot be written is no error'
+python3 - "$keeper" "$address:$(free_port)" "$work/a" "$work/unread" <<-'END' || fail 'a terminal that is not read stops the keeper'
+	import os, pty, signal, subprocess, sys, time
+	keeper, listen, file, status = sys.argv[1:]
+	os.path.exists(status) and os.unlink(status)
+	reader, terminal = pty.openpty()
+	process = subprocess.Popen([keeper, "--listen", listen, "--lend", "a=" + file, "--status", status], stderr=terminal)
+	for _ in range(1000):
+	    process.poll() is None or sys.exit(1)
+	    if os.path.exists(status):
+	        break
+	    time.sleep(0.02)
+	for _ in range(3000):
+	    process.send_signal(signal.SIGHUP)
+	    time.sleep(0.0001)
+	process.send_signal(signal.SIGTERM)
+	sys.exit(process.wait(20))
+END
+# a keeper that is started without standard descriptors writes its lines nowhere, and not into the memory
+head -c 8192 /dev/zero >"$work/clean"
+cp "$work/clean" "$work/memory"
+port=$(free_port)
+rm -f "$work/unread"
+"$keeper" --listen "$address:$port" --lend "a=$work/memory" --status "$work/unread" <&- >&- 2>&- &
+keeper_pid=$!
+started+=("$keeper_pid")
+until_true 'the status of a keeper without standard error' test -s "$work/unread"
+end_keeper TERM 0
+cmp "$work/clean" "$work/memory" || fail 'lines of the log are in the memory'

@@ -4,13 +4,14 @@
 /*
  * log.c -- one line on standard error for each event
  *
- * A reader that stops reading must not stop the keeper, nor a thread of the library. So a line that would have to wait is
- * dropped and counted.
+ * A reader that stops reading must not stop the keeper, nor a thread of the library. No descriptor tells in advance whether a
+ * write to it waits: a terminal takes a part of a line, and other programs may fill the same pipe. So a thread writes, and
+ * what finds no room in its queue is dropped and counted.
  */
 
 #include <librpma.h>
-#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,39 +22,100 @@
 
 #include "log.h"
 
-/* less than PIPE_BUF: a pipe that has any room takes it as a whole */
 #define LINE_MAX_SIZE 1280
+#define QUEUE_SIZE 256 /* lines */
+#define END_SECONDS 1
 #define STRANGER_LINES 10
 #define CLIENT_LINES 100
 #define LIMIT_SECONDS 10
 
+/* all under lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long dropped; /* lines that the reader did not take; under lock */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static char queue[QUEUE_SIZE][LINE_MAX_SIZE];
+static unsigned first, count; /* the lines in the queue; the first one is being written */
+static unsigned long dropped; /* lines that found no room */
+static bool has_thread;
 
-static bool
-would_wait(void)
+/* --- the thread --- */
+
+static void
+write_all(const char *line)
 {
-	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
-
-	return poll(&fd, 1, 0) != 1 || (fd.revents & (POLLOUT | POLLERR)) != POLLOUT;
+	for (size_t left = strlen(line); left > 0;) {
+		const ssize_t written = write(STDERR_FILENO, line, left);
+		if (written <= 0)
+			return; /* the reader has ended, or the disk is full */
+		line += written;
+		left -= (size_t)written;
+	}
 }
 
-/* under the lock: a line with the time, in one call, so that lines of other programs do not come in between */
+static void *
+write_lines(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		while (count == 0)
+			pthread_cond_wait(&changed, &lock);
+		pthread_mutex_unlock(&lock);
+		write_all(queue[first]);
+		pthread_mutex_lock(&lock);
+		first = (first + 1) % QUEUE_SIZE;
+		count--;
+		pthread_cond_broadcast(&changed);
+	}
+	return NULL;
+}
+
+void
+log_begin(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	has_thread = pthread_create(&thread, NULL, write_lines, NULL) == 0 && pthread_detach(thread) == 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void
+log_end(void)
+{
+	struct timespec end = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += END_SECONDS;
+	pthread_mutex_lock(&lock);
+	while (has_thread && count && pthread_cond_timedwait(&changed, &lock, &end) == 0)
+		;
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- lines --- */
+
+/* under the lock: puts a line with the time into the queue, or writes it if there is no thread */
 static void
 put_line(const char *text)
 {
-	char line[LINE_MAX_SIZE], when[40] = "";
+	char alone[LINE_MAX_SIZE], when[40] = "";
+	char *line = has_thread ? queue[(first + count) % QUEUE_SIZE] : alone;
 	struct timespec now;
 	struct tm tm;
 
 	if (getenv("JOURNAL_STREAM") == NULL && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
 		localtime_r(&now.tv_sec, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z ", &tm);
-	const int len = snprintf(line, sizeof(line), "%srpma-keeper: %s\n", when, text);
-	const size_t size = len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1;
-	line[size - 1] = '\n';
-	if (would_wait() || write(STDERR_FILENO, line, size) != (ssize_t)size)
-		dropped++;
+	snprintf(line, LINE_MAX_SIZE - 1, "%srpma-keeper: %s", when, text);
+	const size_t len = strlen(line);
+	line[len] = '\n';
+	line[len + 1] = '\0';
+	if (!has_thread)
+		write_all(line);
+	else
+		count++;
 }
 
 static void
@@ -62,12 +124,16 @@ write_line(const char *text)
 	char about[80];
 
 	pthread_mutex_lock(&lock);
-	if (dropped && !would_wait()) {
+	if (dropped && count < QUEUE_SIZE - 1) {
 		snprintf(about, sizeof(about), "%lu lines are missing here: the log was not read", dropped);
 		dropped = 0;
 		put_line(about);
 	}
-	put_line(text);
+	if (count < QUEUE_SIZE)
+		put_line(text);
+	else
+		dropped++;
+	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -11,6 +11,11 @@
 #ifndef KEEPER_LOG_H
 #define KEEPER_LOG_H
 
+/* starts the thread that writes the lines; before it, and if it cannot be started, each call writes its line and waits */
+void log_begin(void);
+/* before the program ends: waits until all lines are written, a second at most */
+void log_end(void);
+
 /* any thread */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

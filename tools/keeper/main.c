@@ -3,11 +3,14 @@
 
 /* main.c -- rpma-keeper: lends memory of this machine to clients elsewhere, by name */
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "keeper.h"
 #include "log.h"
@@ -50,6 +53,47 @@ clear_failed(const struct lend_option *lend)
 	return EXIT_SUCCESS;
 }
 
+/*
+ * Standard input, output and error are open from here on: else a file that is lent would get one of their numbers, and lines
+ * would be written into it.
+ */
+static bool
+open_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR); /* no O_CLOEXEC, as those of a shell */
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* with the shared-memory path, a client on this host that is stopped would stop the keeper: it waits for accesses to end */
+static void
+forbid_shared_memory(void)
+{
+	if (getenv("SOFTRDMA_SAME_HOST") == NULL)
+		return;
+	(void)unsetenv("SOFTRDMA_SAME_HOST");
+	log_line("SOFTRDMA_SAME_HOST is ignored: a client that stops would stop all others");
+}
+
+static int
+run(const struct options *options)
+{
+	/* a log whose reader has ended must not end the keeper */
+	(void)signal(SIGPIPE, SIG_IGN);
+	log_begin();
+	log_take_library();
+	forbid_shared_memory();
+	raise_descriptor_limit(options);
+	const int status = keeper_run(options);
+	log_end();
+	return status;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -57,6 +101,8 @@ main(int argc, char *argv[])
 	char why[WHY_MAX];
 	int status = EXIT_SUCCESS;
 
+	if (!open_standard_descriptors())
+		return EXIT_FAILURE;
 	if (!options_parse(&options, argc, argv, why)) {
 		fprintf(stderr, "rpma-keeper: %s\n", why);
 		status = EXIT_USAGE;
@@ -67,12 +113,8 @@ main(int argc, char *argv[])
 	} else if (options.mode == MODE_VERSION) {
 		puts("rpma-keeper " RPMA_KEEPER_VERSION);
 	} else {
-		/* a log whose reader has ended must not end the keeper */
-		(void)signal(SIGPIPE, SIG_IGN);
-		log_take_library();
-		raise_descriptor_limit(&options);
-		status = keeper_run(&options);
+		status = run(&options);
 	}
 	options_free(&options);
-	return status;
+	return fflush(stdout) ? EXIT_FAILURE : status;
 }
