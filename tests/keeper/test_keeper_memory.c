@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -361,8 +362,137 @@ names(void **state)
 	/* a link to a file that is not there gets no file */
 	assert_int_equal(symlink("nothing", link_path), 0);
 	const struct memory_source dangling = { .path = link_path, .size = SIZE };
-	refuses(&dangling, "giving ");
+	refuses(&dangling, "is a symbolic link to what does not exist");
 	assert_int_equal(unlink(link_path), 0);
+}
+
+static bool
+has_attributes(const char *file)
+{
+	if (setxattr(file, "user.test", "x", 1, 0) == 0 && removexattr(file, "user.test") == 0)
+		return true;
+	printf("SKIPPED in part: the file system has no attributes of users\n");
+	return false;
+}
+
+/* a file that was lent by way of another path is other memory when it is lent by way of the first one again */
+static void
+renamed(void **state)
+{
+	(void)state;
+	const struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	char other_path[96], other_identity[112];
+	uint8_t id[KEEPER_IDENTITY_SIZE];
+	bool was_failed;
+	snprintf(other_path, sizeof(other_path), "%s.other", path);
+	snprintf(other_identity, sizeof(other_identity), "%s.identity", other_path);
+	const struct memory_source other = { .path = other_path };
+	opens(&memory, &source);
+	memcpy(id, memory.identity.id, sizeof(id));
+	assert_true(memory_record_writer(&memory, 5, why));
+	memory_close(&memory);
+	if (!has_attributes(path))
+		return;
+	/* a record of an earlier version: the file gets its copy of the identity when it is lent */
+	assert_int_equal(removexattr(path, "user.rpma-keeper"), 0);
+	opens(&memory, &source);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 5);
+	memory_close(&memory);
+
+	assert_int_equal(rename(path, other_path), 0);
+	opens(&memory, &other);
+	assert_true(memory.renewed);
+	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
+	assert_true(memory_record_writer(&memory, 6, why));
+	assert_true(memory_record_failure(&memory, why));
+	memory_close(&memory);
+	assert_int_equal(rename(other_path, path), 0);
+	opens(&memory, &source);
+	assert_true(memory.renewed);
+	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 0);
+	/* and its medium has failed, whatever path leads to it */
+	assert_true(memory.identity.failed);
+	memory_close(&memory);
+	assert_true(memory_clear_failure(&source, &was_failed, why));
+	assert_true(was_failed);
+	opens(&memory, &source);
+	assert_false(memory.renewed || memory.identity.failed);
+	memory_close(&memory);
+	assert_int_equal(unlink(other_identity), 0);
+}
+
+/* memory that is not there, and a file that may be its record, or something else */
+static void
+record_without_memory(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	char kept[96], text[8] = "";
+	writes_file(identity_path, "a letter");
+	refuses(&source, "no record of an identity");
+	FILE *f = fopen(identity_path, "re");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, "a lette");
+	assert_int_equal(unlink(identity_path), 0);
+
+	/* its file system may not be mounted */
+	snprintf(kept, sizeof(kept), "%s.kept", path);
+	source.identity_path = kept;
+	opens(&memory, &source);
+	memory_close(&memory);
+	assert_int_equal(unlink(path), 0);
+	refuses(&source, "mount its file system, or remove the record");
+	assert_int_equal(access(kept, F_OK), 0);
+	assert_int_equal(access(path, F_OK), -1);
+
+	/* a record by way of a symbolic link is replaced where it is, and what is no file is not */
+	assert_int_equal(unlink(kept), 0);
+	source.identity_path = fresh_path;
+	opens(&memory, &source);
+	memory_close(&memory);
+	assert_int_equal(symlink("disk.new", kept), 0);
+	source.identity_path = kept;
+	opens(&memory, &source);
+	assert_false(memory.renewed);
+	assert_true(memory_record_writer(&memory, 5, why));
+	struct stat st;
+	assert_int_equal(lstat(kept, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(unlink(fresh_path), 0);
+	assert_int_equal(mkfifo(fresh_path, 0600), 0);
+	assert_false(memory_record_writer(&memory, 6, why));
+	assert_non_null(strstr(why, "is no file"));
+	memory_close(&memory);
+	assert_int_equal(unlink(fresh_path), 0);
+	assert_int_equal(unlink(kept), 0);
+}
+
+/* of a client that has never had the memory, the one before is the last writer again, if need be later */
+static void
+restored_writer(void **state)
+{
+	(void)state;
+	const struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	opens(&memory, &source);
+	assert_true(memory_record_writer(&memory, 5, why));
+	assert_true(memory_record_writer(&memory, 6, why));
+	no_names = true;
+	assert_false(memory_restore_writer(&memory, 5, why));
+	assert_int_equal(memory.identity.last_writer, 5);
+	assert_true(memory.unrecorded);
+	no_names = false;
+	assert_true(memory_record_again(&memory, why));
+	memory_close(&memory);
+	opens(&memory, &source);
+	assert_int_equal(memory.identity.last_writer, 5);
+	memory_close(&memory);
 }
 
 /* true if the kernel does not read ahead of accesses to the mapping */
@@ -536,6 +666,9 @@ main(void)
 		cmocka_unit_test_setup(unsure_record, set_up),
 		cmocka_unit_test_setup(record_as_before, set_up),
 		cmocka_unit_test_setup(names, set_up),
+		cmocka_unit_test_setup(renamed, set_up),
+		cmocka_unit_test_setup(record_without_memory, set_up),
+		cmocka_unit_test_setup(restored_writer, set_up),
 		cmocka_unit_test_setup(small_pages, set_up),
 		cmocka_unit_test_setup(created_twice, set_up),
 		cmocka_unit_test_setup(on_an_overlay, set_up),

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "durable_file.h"
+#include "resolve.h"
 
 int
 durable_file_open_directory(const char *path, char why[static WHY_MAX])
@@ -81,10 +82,17 @@ write_fresh(const char *fresh, const char *path, const char *text, mode_t mode, 
 enum durable_file_result
 durable_file_replace(const char *path, const char *text, mode_t mode, bool durable, char why[static WHY_MAX])
 {
-	char fresh[PATH_MAX];
+	char fresh[PATH_MAX], real[RESOLVED_MAX];
+	struct stat old;
 
+	resolve(path, real);
+	path = real;
 	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh)) {
 		why_say(why, "%s: the path is too long", path);
+		return DURABLE_FILE_AS_BEFORE;
+	}
+	if (lstat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
+		why_say(why, "%s is no file", path);
 		return DURABLE_FILE_AS_BEFORE;
 	}
 	if (!write_fresh(fresh, path, text, mode, durable, why)) {

@@ -25,8 +25,8 @@ enum durable_file_result {
 
 /*
  * Puts text into the file at path. At each moment a reader finds the old content or the new one. The new one
- * is written to "<path>.new" first; a file that has this name is removed. It has the mode if it is new, and the
- * owner of the old file if this process may give it away. If durable is true, the content and the name are on the
+ * is written to "<path>.new" first, after all symbolic links; a file that has this name is removed. Anything
+ * but a file is refused. It has the mode if it is new, and the owner of the old file if this process may give it away. If durable is true, the content and the name are on the
  * disk before the call returns. *why is set unless the result is DURABLE_FILE_REPLACED.
  */
 enum durable_file_result durable_file_replace(const char *path, const char *text, mode_t mode, bool durable,

@@ -26,14 +26,14 @@ static void
 add_replaced(struct use *uses, int *count, enum use_kind kind, const struct lend_option *lend,
 	const char *path)
 {
-	char fresh[RESOLVED_MAX];
+	char real[RESOLVED_MAX];
 
-	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	resolve(path, real);
 	for (int i = 0; i < 2; i++) {
 		struct use *use = &uses[(*count)++];
 		use->kind = kind;
 		use->lend = lend;
-		resolve(i == 0 ? path : fresh, use->path);
+		snprintf(use->path, sizeof(use->path), "%.*s%s", PATH_MAX, real, i == 0 ? "" : ".new");
 	}
 }
 

@@ -12,11 +12,14 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "identity.h"
 
 #define FORMAT_VERSION 1
+#define STAMP "user.rpma-keeper"
+#define STAMP_FAILED " failed"
 
 bool
 identity_of_file(int fd, struct identity_file *file, char why[static WHY_MAX])
@@ -133,4 +136,32 @@ identity_store(const char *path, const struct identity *identity, char why[stati
 	free(text);
 	json_decref(root);
 	return result;
+}
+
+struct identity_stamp
+identity_stamp_load(int fd)
+{
+	struct identity_stamp stamp = { .is_there = false };
+	char text[IDENTITY_TEXT_SIZE + sizeof(STAMP_FAILED)] = "";
+
+	const ssize_t len = fgetxattr(fd, STAMP, text, sizeof(text) - 1);
+	if (len < IDENTITY_TEXT_SIZE - 1)
+		return stamp;
+	stamp.failed = strcmp(text + IDENTITY_TEXT_SIZE - 1, STAMP_FAILED) == 0;
+	text[IDENTITY_TEXT_SIZE - 1] = '\0';
+	stamp.is_there = id_parse(text, stamp.id);
+	return stamp;
+}
+
+bool
+identity_stamp_store(int fd, const struct identity *identity, char why[static WHY_MAX])
+{
+	char text[IDENTITY_TEXT_SIZE + sizeof(STAMP_FAILED)];
+
+	identity_text(identity->id, text);
+	snprintf(text + IDENTITY_TEXT_SIZE - 1, sizeof(STAMP_FAILED), "%s",
+		identity->failed ? STAMP_FAILED : "");
+	if (fsetxattr(fd, STAMP, text, strlen(text), 0))
+		return errno == ENOTSUP || why_say(why, "the attribute " STAMP ": %m");
+	return fsync(fd) == 0 || why_say(why, "fsync: %m");
 }

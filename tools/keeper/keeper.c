@@ -20,8 +20,8 @@
 #include "notify.h"
 
 /*
- * A client that is not established after this time has died. The software device gives up after 5 s, and then it is certain
- * that the client has never had the memory; so this is longer.
+ * Over hardware, a client that is not established after this time has died. The software device has a time of its own, 5 s,
+ * and when that is over it is certain that the client has never had the memory: no other timer may be faster.
  */
 #define CONNECT_TIMEOUT_MS 8000
 /* pause after listening, or taking a request, has failed */
@@ -229,6 +229,14 @@ open_events(struct keeper *k, char why[static WHY_MAX])
 	return true;
 }
 
+bool
+keeper_is_soft(const struct keeper *k)
+{
+	uint32_t caps = 0;
+
+	return rpma_peer_get_caps(k->peer, &caps) == 0 && (caps & RPMA_CAP_SOFT);
+}
+
 static bool
 open_peer(struct keeper *k, char why[static WHY_MAX])
 {
@@ -242,7 +250,7 @@ open_peer(struct keeper *k, char why[static WHY_MAX])
 	/* clients post operations; the keeper posts none */
 	if (rpma_conn_cfg_new(&k->conn_cfg) || rpma_conn_cfg_set_cq_size(k->conn_cfg, 1) ||
 		rpma_conn_cfg_set_sq_size(k->conn_cfg, 1) || rpma_conn_cfg_set_rq_size(k->conn_cfg, 1) ||
-		rpma_conn_cfg_set_connect_timeout(k->conn_cfg, CONNECT_TIMEOUT_MS))
+		(!keeper_is_soft(k) && rpma_conn_cfg_set_connect_timeout(k->conn_cfg, CONNECT_TIMEOUT_MS)))
 		return why_rpma(why, "configuring connections");
 	bool good = rpma_peer_cfg_new(&peer_cfg) == 0 &&
 		rpma_peer_cfg_set_direct_write_to_pmem(peer_cfg, k->options->direct_write) == 0 &&

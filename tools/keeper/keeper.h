@@ -105,6 +105,9 @@ void lending_look_at_media(struct keeper *k);
 /* of a clock that is never set, in milliseconds */
 int64_t keeper_now_ms(void);
 
+/* true if the device is the software device */
+bool keeper_is_soft(const struct keeper *k);
+
 /* watches the events of a client's connection */
 bool keeper_watch_client(struct keeper *k, const struct client *client);
 

@@ -55,14 +55,6 @@ register_memory(struct keeper *k, struct lend *lend, bool for_writing, struct rp
 	return true;
 }
 
-static bool
-is_soft(const struct keeper *k)
-{
-	uint32_t caps = 0;
-
-	return rpma_peer_get_caps(k->peer, &caps) == 0 && (caps & RPMA_CAP_SOFT);
-}
-
 /* false if a flush to persistence was asked for, and the registered memory does not offer it */
 static bool
 is_durable_as_promised(const struct keeper *k, const struct lend *lend, const struct keeper_reply *reply)
@@ -73,7 +65,7 @@ is_durable_as_promised(const struct keeper *k, const struct lend *lend, const st
 	if (is_volatile(lend))
 		return true;
 	/* only the software device writes pages of a file to its disk; a flush of others ends in the memory */
-	if (lend->memory.persistence == KEEPER_PAGES && !is_soft(k))
+	if (lend->memory.persistence == KEEPER_PAGES && !keeper_is_soft(k))
 		return false;
 	if (rpma_mr_remote_from_descriptor(reply->descriptor, reply->descriptor_size, &mr) == 0)
 		(void)rpma_mr_remote_get_flush_type(mr, &types);
@@ -263,10 +255,11 @@ give_back(struct lend *lend, uint64_t displaced)
 
 	if (displaced == 0)
 		return;
-	if (memory_record_writer(&lend->memory, displaced, why))
+	if (memory_restore_writer(&lend->memory, displaced, why))
 		log_client("%s: client %08" PRIx32 " may resume", lend->name, ID_SHOWN(displaced));
 	else
-		log_client("%s: the writer before cannot be recorded again: %s", lend->name, why);
+		log_client("%s: the writer before cannot be recorded again, which is tried again: %s",
+			lend->name, why);
 }
 
 /* accepts the connection of a client, which then has the registration *mr; *mr is NULL in either case */
@@ -414,9 +407,12 @@ handle_request(struct keeper *k, struct rpma_conn_req **req)
 		refuse(k, req, NULL, &request, KEEPER_REFUSED_NAME);
 		return;
 	}
-	/* if the holder has just gone, its place is free */
+	/* the places of clients that have just gone are free */
 	if (lend->holder)
 		lending_client_event(k, lend->holder);
+	if (k->client_count >= k->options->clients_max)
+		for (int i = 0; i < KEEPER_PLACES(k->options); i++)
+			lending_client_event(k, &k->clients[i]);
 	struct lease lease = lease_of(lend);
 	enum lease_verdict verdict = lease_decide(&lease, &request, &reason);
 	if (verdict != LEASE_REFUSE && (request.want & KEEPER_WANT_WRITE)) {
@@ -500,7 +496,7 @@ lending_client_event(struct keeper *k, struct client *client)
 			 * The software device tells that it is established before it serves its operations. Over hardware,
 			 * writes may arrive before that, and after a timeout the connection may still be made.
 			 */
-			const bool had_nothing = ret == 0 && event == RPMA_CONN_LOST && is_soft(k);
+			const bool had_nothing = ret == 0 && event == RPMA_CONN_LOST && keeper_is_soft(k);
 			const uint64_t displaced = had_nothing ? client->displaced : 0;
 			(void)lending_end(k, client,
 				ret ? rpma_err_2str(ret) : rpma_utils_conn_event_2str(event));

@@ -55,13 +55,32 @@ lock(const struct memory *memory, const char *path, bool read_only, char why[sta
 				    : why_say(why, "locking %s: %m", path);
 }
 
-/* a record that is there already is about an earlier file, whose number in the file system the new one may get */
+/*
+ * A record beside the file is about an earlier one, whose number in the file system the new one may get. One that is kept
+ * elsewhere may be about a file whose file system is not mounted. A file that is no record is not ours.
+ */
 static bool
-forget_identity(const char *identity_path, char why[static WHY_MAX])
+forget_identity(const char *identity_path, bool is_beside, char why[static WHY_MAX])
 {
-	if (unlink(identity_path) == 0)
-		return durable_file_sync_directory(identity_path, why);
-	return errno == ENOENT || why_say(why, "removing %s: %m", identity_path);
+	const struct identity_file none = { 0 };
+	struct identity identity;
+
+	switch (identity_load(identity_path, &none, &identity, why)) {
+	case IDENTITY_NONE:
+		return true;
+	case IDENTITY_UNREADABLE:
+		return false;
+	case IDENTITY_FOUND:
+	case IDENTITY_OF_ANOTHER_FILE:
+		break;
+	}
+	if (!is_beside)
+		return why_say(why,
+			"the memory does not exist, and %s is a record of it: mount its file system, or remove the record",
+			identity_path);
+	if (unlink(identity_path))
+		return why_say(why, "removing %s: %m", identity_path);
+	return durable_file_sync_directory(identity_path, why);
 }
 
 static bool
@@ -77,21 +96,35 @@ lock_directory(int fd, const char *path, char why[static WHY_MAX])
 	return why_say(why, "another program has locked the directory of %s", path);
 }
 
+/* as rename(2), but no file is replaced */
+static int
+rename_new(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS) /* some file systems cannot do that */
+		return -1;
+	return link(from, to) || unlink(from);
+}
+
 /*
  * Gives the file its name, unless another keeper was faster: then the record of the identity is that one's. An earlier
  * record is removed before, because after it the keeper may be killed.
  */
 static bool
-give_name(const char *fresh, const char *path, const char *identity_path, char why[static WHY_MAX])
+give_name(const char *fresh, const struct memory_source *source, const char *identity_path,
+	char why[static WHY_MAX])
 {
+	const char *path = source->path;
+
 	int fd = durable_file_open_directory(path, why);
 	if (fd < 0)
 		return false;
 	bool good = lock_directory(fd, path, why);
 	if (good && access(path, F_OK) == 0)
 		good = why_say(why, "another program has created %s meanwhile", path);
-	good = good && forget_identity(identity_path, why);
-	if (good && link(fresh, path))
+	good = good && forget_identity(identity_path, source->identity_path == NULL, why);
+	if (good && rename_new(fresh, path))
 		good = why_say(why, "giving %s the name %s: %m", fresh, path);
 	close(fd); /* and the lock with it */
 	return good;
@@ -102,8 +135,10 @@ give_name(const char *fresh, const char *path, const char *identity_path, char w
  * complete, also if the keeper or the machine died meanwhile.
  */
 static bool
-create_file(const char *path, uint64_t size, const char *identity_path, char why[static WHY_MAX])
+create_file(const struct memory_source *source, const char *identity_path, char why[static WHY_MAX])
 {
+	const char *path = source->path;
+	const uint64_t size = source->size;
 	char fresh[PATH_MAX];
 
 	if (snprintf(fresh, sizeof(fresh), "%s.new-XXXXXX", path) >= (int)sizeof(fresh))
@@ -118,8 +153,9 @@ create_file(const char *path, uint64_t size, const char *identity_path, char why
 		good = why_say(why, "%" PRIu64 " bytes of %s: %s", size, fresh, strerror(errnum));
 	if (good && fsync(fd))
 		good = why_say(why, "syncing %s: %m", fresh);
-	good = good && give_name(fresh, path, identity_path, why);
-	(void)unlink(fresh);
+	good = good && give_name(fresh, source, identity_path, why);
+	if (!good)
+		(void)unlink(fresh);
 	close(fd);
 	return good && durable_file_sync_directory(path, why);
 }
@@ -140,25 +176,31 @@ static bool
 identify(struct memory *memory, bool is_device, const struct memory_source *source, char why[static WHY_MAX])
 {
 	struct identity_file file = { 0 };
-	struct identity recorded;
+	struct identity *identity = &memory->identity;
+	const struct identity_stamp stamp = identity_stamp_load(memory->fd);
+	/* memory that is only read may be on a medium that is only read; its identity is then a passing one */
+	const bool keeps = !source->read_only && !source->no_new_record;
 
 	if (!is_device && !identity_of_file(memory->fd, &file, why))
 		return false;
-	switch (identity_load(memory->identity_path, &file, &recorded, why)) {
-	case IDENTITY_FOUND:
-		memory->identity = recorded;
-		return true;
-	case IDENTITY_UNREADABLE:
+	const enum identity_found found = identity_load(memory->identity_path, &file, identity, why);
+	if (found == IDENTITY_UNREADABLE)
 		return false;
-	case IDENTITY_NONE:
-	case IDENTITY_OF_ANOTHER_FILE:
-		memory->renewed = !memory->created;
-	}
-	/* memory that is only read may be on a medium that is only read; its identity is then a passing one */
-	return identity_new(&memory->identity, &file, why) &&
-		(source->read_only || source->no_new_record ||
-			identity_store(memory->identity_path, &memory->identity, why) ==
-				DURABLE_FILE_REPLACED);
+	/* another record was made for the file since */
+	const bool is_stale = found == IDENTITY_FOUND && stamp.is_there &&
+		memcmp(stamp.id, identity->id, sizeof(stamp.id)) != 0;
+	const bool is_new = found != IDENTITY_FOUND || is_stale;
+	memory->renewed = is_new && !memory->created;
+	memory->has_record = keeps || !is_new;
+	if (is_new && !identity_new(identity, &file, why))
+		return false;
+	identity->failed = identity->failed || stamp.failed;
+	/* first on the file: with that, earlier records are stale, and nothing is lost if the keeper is killed then */
+	if (keeps && !is_device && (is_new || !stamp.is_there) &&
+		!identity_stamp_store(memory->fd, identity, why))
+		return false;
+	return !keeps || !is_new ||
+		identity_store(memory->identity_path, identity, why) == DURABLE_FILE_REPLACED;
 }
 
 /* libpmem2 maps each kind as it needs: with MAP_SYNC, aligned, a device DAX */
@@ -244,12 +286,14 @@ memory_identity_path(const struct memory_source *source)
 static bool
 look_at(const struct memory_source *source, bool *exists, bool *is_device, char why[static WHY_MAX])
 {
-	struct stat st = { 0 };
+	struct stat st = { 0 }, link;
 
 	*exists = stat(source->path, &st) == 0;
 	*is_device = S_ISCHR(st.st_mode);
 	if (!*exists && errno != ENOENT)
 		return why_say(why, "%s: %m", source->path);
+	if (!*exists && lstat(source->path, &link) == 0)
+		return why_say(why, "%s is a symbolic link to what does not exist", source->path);
 	if (*exists && !S_ISREG(st.st_mode) && !*is_device)
 		return why_say(why, "%s is neither a file nor a device DAX", source->path);
 	if (*exists && !*is_device && st.st_nlink > 1 && !source->read_only)
@@ -274,7 +318,7 @@ open_file(struct memory *memory, const struct memory_source *source, char why[st
 	if (memory->identity_path == NULL)
 		return why_say(why, "out of memory");
 	if (!exists) {
-		if (!create_file(source->path, source->size, memory->identity_path, why))
+		if (!create_file(source, memory->identity_path, why))
 			return false;
 		memory->created = true;
 	}
@@ -326,9 +370,20 @@ record(struct memory *memory, char why[static WHY_MAX])
 }
 
 bool
+memory_restore_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX])
+{
+	memory->identity.last_writer = client;
+	return record(memory, why);
+}
+
+bool
 memory_record_failure(struct memory *memory, char why[static WHY_MAX])
 {
+	char unsaid[WHY_MAX];
+
 	memory->identity.failed = true;
+	/* also on the file, for records that other paths lead to; as far as its disk takes it */
+	(void)identity_stamp_store(memory->fd, &memory->identity, unsaid);
 	return record(memory, why);
 }
 
@@ -353,7 +408,10 @@ memory_clear_failure(const struct memory_source *source, bool *was_failed, char 
 	*was_failed = memory.identity.failed;
 	memory.identity.failed = false;
 	bool good = !*was_failed ||
-		identity_store(memory.identity_path, &memory.identity, why) == DURABLE_FILE_REPLACED;
+		(identity_stamp_store(memory.fd, &memory.identity, why) &&
+			(!memory.has_record ||
+				identity_store(memory.identity_path, &memory.identity, why) ==
+					DURABLE_FILE_REPLACED));
 	memory_close(&memory);
 	return good;
 }

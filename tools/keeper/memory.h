@@ -33,6 +33,7 @@ struct memory {
 	bool created; /* the file did not exist before */
 	bool renewed; /* the memory has a new identity although it existed before */
 	struct identity identity;
+	bool has_record; /* the identity is on record, or was made for a record */
 	bool unrecorded; /* the record may differ from identity, because it could not be written */
 	/* for closing it and for recording the writer */
 	char *identity_path; /* NULL: the memory is anonymous */
@@ -59,6 +60,12 @@ char *memory_identity_path(const struct memory_source *source);
  * that one gets the memory.
  */
 bool memory_record_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
+
+/*
+ * Makes an earlier client the last writer again, because the one after it has never had the memory. After false that is not
+ * on record: memory_record_again before that client gets the memory.
+ */
+bool memory_restore_writer(struct memory *memory, uint64_t client, char why[static WHY_MAX]);
 
 /* keeps in mind that the medium has failed, and records it; after true it is on record */
 bool memory_record_failure(struct memory *memory, char why[static WHY_MAX]);
