@@ -737,6 +737,31 @@ test_slow_callers(void **state)
 	close(fd);
 }
 
+/* a stranger waits while the queue pair is in INIT, and is rejected when it is told who its peer is */
+static void
+test_stranger_in_init(void **state)
+{
+	(void)state;
+	struct host host;
+	host_init(&host);
+	struct ibv_qp *keeps_the_door_open = host.qp;
+	host.qp = new_qp();
+	to_init(host.qp);
+	struct softrdma_handshake header = good_header(SOFTRDMA_HANDSHAKE_JOIN);
+	struct softrdma_join join = good_join(&host);
+	header.seq++;
+	const struct softrdma_cm_msg msg = msg_of(header, &join);
+	int stranger = call_with(&host, &msg);
+	wait_until(has_incoming(host.qp));
+	to_rtr(host.qp, &host.peer_gid, PEER_NUM, PSN_B);
+	raw_expect_reject(stranger, SOFTRDMA_REJECT_NO_LISTENER);
+	close(stranger);
+	wait_for_log("a queue pair in RTR got a connection attempt from one that it does not know: rejected");
+	expect_hospitable(&host);
+	assert_int_equal(softrdma_ibv_destroy_qp(keeps_the_door_open), 0);
+	host_fini(&host);
+}
+
 /* both sides have called, and the peer waits for the end of this side's attempt: a stranger does not take its place */
 static void
 test_stranger_beside_the_peer(void **state)
@@ -1263,6 +1288,7 @@ main(void)
 		device_test(test_other_messages),
 		device_test(test_slow_callers),
 		device_test(test_no_ready),
+		device_test(test_stranger_in_init),
 		device_test(test_stranger_beside_the_peer),
 		device_test(test_too_many_silent_callers),
 		device_test(test_too_many_incoming),
