@@ -4,11 +4,11 @@
 /* warm.c -- reads the file of lent memory into the page cache, in the background */
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "warm.h"
 
@@ -25,13 +25,14 @@ struct warm {
 bool
 warm_fits(size_t size)
 {
+	static const char available[] = "MemAvailable:";
 	char line[128];
-	uint64_t available_kib = 0;
+	unsigned long long available_kib = 0;
 	FILE *info = fopen("/proc/meminfo", "re");
 
-	while (info && fgets(line, sizeof(line), info) &&
-		sscanf(line, "MemAvailable: %" SCNu64, &available_kib) != 1)
-		;
+	while (info && available_kib == 0 && fgets(line, sizeof(line), info))
+		if (strncmp(line, available, strlen(available)) == 0)
+			available_kib = strtoull(line + strlen(available), NULL, 10);
 	if (info)
 		fclose(info);
 	return size / 1024 < available_kib / 2;
