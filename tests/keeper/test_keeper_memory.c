@@ -99,6 +99,23 @@ refuses(const struct memory_source *source, const char *sentence)
 	assert_null(memory.map);
 }
 
+/* true if files have attributes of users here */
+static bool
+has_attributes(void)
+{
+	if (setxattr(dir, "user.test", "x", 1, 0) == 0 && removexattr(dir, "user.test") == 0)
+		return true;
+	printf("SKIPPED in part: the file system has no attributes of users\n");
+	return false;
+}
+
+/* as an operator who wants the file to be new memory */
+static void
+forgets(const char *file)
+{
+	(void)removexattr(file, "user.rpma-keeper");
+}
+
 static void
 writes_file(const char *name, const char *text)
 {
@@ -199,6 +216,7 @@ replaced(void **state)
 	memory_close(&memory);
 
 	assert_int_equal(unlink(identity_path), 0);
+	forgets(path);
 	opens(&memory, &source);
 	assert_true(memory.renewed);
 	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
@@ -270,6 +288,7 @@ failed_medium(void **state)
 	assert_false(was_failed);
 	/* it makes no record, which would belong to the user who clears */
 	assert_int_equal(unlink(identity_path), 0);
+	forgets(path);
 	assert_true(memory_clear_failure(&source, &was_failed, why));
 	assert_int_equal(access(identity_path, F_OK), -1);
 	assert_int_equal(unlink(path), 0);
@@ -301,6 +320,7 @@ unsure_record(void **state)
 
 	/* neither does memory whose name or whose record may not be durable get lent */
 	assert_int_equal(unlink(identity_path), 0);
+	forgets(path);
 	no_names = true;
 	refuses(&source, "syncing the directory");
 	assert_int_equal(unlink(path), 0);
@@ -366,16 +386,7 @@ names(void **state)
 	assert_int_equal(unlink(link_path), 0);
 }
 
-static bool
-has_attributes(const char *file)
-{
-	if (setxattr(file, "user.test", "x", 1, 0) == 0 && removexattr(file, "user.test") == 0)
-		return true;
-	printf("SKIPPED in part: the file system has no attributes of users\n");
-	return false;
-}
-
-/* a file that was lent by way of another path is other memory when it is lent by way of the first one again */
+/* the record of a file goes with it, whatever path leads to it; without it the file is not lent */
 static void
 renamed(void **state)
 {
@@ -388,40 +399,86 @@ renamed(void **state)
 	snprintf(other_path, sizeof(other_path), "%s.other", path);
 	snprintf(other_identity, sizeof(other_identity), "%s.identity", other_path);
 	const struct memory_source other = { .path = other_path };
+	const struct memory_source reading = { .path = other_path, .read_only = true };
+	if (!has_attributes())
+		return;
 	opens(&memory, &source);
 	memcpy(id, memory.identity.id, sizeof(id));
 	assert_true(memory_record_writer(&memory, 5, why));
 	memory_close(&memory);
-	if (!has_attributes(path))
-		return;
 	/* a record of an earlier version: the file gets its copy of the identity when it is lent */
-	assert_int_equal(removexattr(path, "user.rpma-keeper"), 0);
+	forgets(path);
 	opens(&memory, &source);
 	assert_memory_equal(memory.identity.id, id, sizeof(id));
 	assert_int_equal(memory.identity.last_writer, 5);
 	memory_close(&memory);
 
 	assert_int_equal(rename(path, other_path), 0);
-	opens(&memory, &other);
-	assert_true(memory.renewed);
+	refuses(&other, "was lent with another record than");
+	assert_false(memory_clear_failure(&other, &was_failed, why));
+	assert_int_equal(access(other_identity, F_OK), -1);
+	opens(&memory, &reading);
 	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
-	assert_true(memory_record_writer(&memory, 6, why));
+	memory_close(&memory);
+	assert_int_equal(rename(identity_path, other_identity), 0);
+	opens(&memory, &other);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	assert_int_equal(memory.identity.last_writer, 5);
 	assert_true(memory_record_failure(&memory, why));
 	memory_close(&memory);
+
+	/* new memory under the first path; and then the earlier record is not taken for true */
 	assert_int_equal(rename(other_path, path), 0);
+	forgets(path);
 	opens(&memory, &source);
 	assert_true(memory.renewed);
-	assert_memory_not_equal(memory.identity.id, id, sizeof(id));
 	assert_int_equal(memory.identity.last_writer, 0);
-	/* and its medium has failed, whatever path leads to it */
+	memory_close(&memory);
+	assert_int_equal(rename(path, other_path), 0);
+	refuses(&other, "was lent with another record than");
+	/* without the attribute it is, and so is its failure */
+	forgets(other_path);
+	opens(&memory, &other);
+	assert_memory_equal(memory.identity.id, id, sizeof(id));
+	assert_true(memory.identity.failed);
+	memory_close(&memory);
+	assert_int_equal(unlink(other_path), 0);
+	assert_int_equal(unlink(other_identity), 0);
+}
+
+/* a failure that could not be put into the record is on the file, and what is on the file must be understood */
+static void
+attribute(void **state)
+{
+	(void)state;
+	const struct memory_source source = a_file(SIZE);
+	struct memory memory;
+	char in_the_way[112];
+	bool was_failed;
+	if (!has_attributes())
+		return;
+	opens(&memory, &source);
+	snprintf(in_the_way, sizeof(in_the_way), "%s.new", identity_path);
+	assert_int_equal(mkdir(in_the_way, 0700), 0);
+	assert_false(memory_record_failure(&memory, why));
+	memory_close(&memory);
+	assert_int_equal(rmdir(in_the_way), 0);
+	opens(&memory, &source);
 	assert_true(memory.identity.failed);
 	memory_close(&memory);
 	assert_true(memory_clear_failure(&source, &was_failed, why));
 	assert_true(was_failed);
 	opens(&memory, &source);
-	assert_false(memory.renewed || memory.identity.failed);
+	assert_false(memory.identity.failed);
 	memory_close(&memory);
-	assert_int_equal(unlink(other_identity), 0);
+
+	static const char *const values[] = { "", "000102030405060708090a0b0c0d0e0",
+		"x00102030405060708090a0b0c0d0e0f", "000102030405060708090a0b0c0d0e0f faulty",
+		"000102030405060708090a0b0c0d0e0f failed, and more than that" };
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		assert_int_equal(setxattr(path, "user.rpma-keeper", values[i], strlen(values[i]), 0), 0);
+		refuses(&source, "the attribute user.rpma-keeper");
+	}
 }
 
 /* memory that is not there, and a file that may be its record, or something else */
@@ -667,6 +724,7 @@ main(void)
 		cmocka_unit_test_setup(record_as_before, set_up),
 		cmocka_unit_test_setup(names, set_up),
 		cmocka_unit_test_setup(renamed, set_up),
+		cmocka_unit_test_setup(attribute, set_up),
 		cmocka_unit_test_setup(record_without_memory, set_up),
 		cmocka_unit_test_setup(restored_writer, set_up),
 		cmocka_unit_test_setup(small_pages, set_up),

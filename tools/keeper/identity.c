@@ -138,19 +138,23 @@ identity_store(const char *path, const struct identity *identity, char why[stati
 	return result;
 }
 
-struct identity_stamp
-identity_stamp_load(int fd)
+bool
+identity_stamp_load(int fd, struct identity_stamp *stamp, char why[static WHY_MAX])
 {
-	struct identity_stamp stamp = { .is_there = false };
 	char text[IDENTITY_TEXT_SIZE + sizeof(STAMP_FAILED)] = "";
 
+	*stamp = (struct identity_stamp){ .is_there = false };
 	const ssize_t len = fgetxattr(fd, STAMP, text, sizeof(text) - 1);
-	if (len < IDENTITY_TEXT_SIZE - 1)
-		return stamp;
-	stamp.failed = strcmp(text + IDENTITY_TEXT_SIZE - 1, STAMP_FAILED) == 0;
+	if (len < 0 && (errno == ENODATA || errno == ENOTSUP))
+		return true;
+	if (len < 0)
+		return why_say(why, "the attribute user.rpma-keeper cannot be read: %m");
+	stamp->failed = len >= IDENTITY_TEXT_SIZE && strcmp(text + IDENTITY_TEXT_SIZE - 1, STAMP_FAILED) == 0;
+	if (len != IDENTITY_TEXT_SIZE - 1 && !stamp->failed)
+		return why_say(why, "the attribute user.rpma-keeper is no identity: %s", text);
 	text[IDENTITY_TEXT_SIZE - 1] = '\0';
-	stamp.is_there = id_parse(text, stamp.id);
-	return stamp;
+	stamp->is_there = id_parse(text, stamp->id);
+	return stamp->is_there || why_say(why, "the attribute user.rpma-keeper is no identity: %s", text);
 }
 
 bool
@@ -162,6 +166,6 @@ identity_stamp_store(int fd, const struct identity *identity, char why[static WH
 	snprintf(text + IDENTITY_TEXT_SIZE - 1, sizeof(STAMP_FAILED), "%s",
 		identity->failed ? STAMP_FAILED : "");
 	if (fsetxattr(fd, STAMP, text, strlen(text), 0))
-		return errno == ENOTSUP || why_say(why, "the attribute " STAMP ": %m");
+		return errno == ENOTSUP || why_say(why, "the attribute user.rpma-keeper cannot be written: %m");
 	return fsync(fd) == 0 || why_say(why, "fsync: %m");
 }

@@ -7,8 +7,8 @@
  * The identity is a random number that belongs to the content. It is kept in a small file beside the memory,
  * together with the client that had the memory for writing last, and with a failure of the medium. The record
  * also names the inode and the time of birth of the memory's file. If another file has taken its place, the
- * record is not about that file, and the memory gets a new identity. The file has a copy of the identity, so that the
- * record that one path leads to is not taken for true after the file was lent by way of another one.
+ * record is not about that file, and the memory gets a new identity. The file has a copy of the identity, so that
+ * no record is made or taken for true while another one belongs to it.
  */
 
 #ifndef KEEPER_IDENTITY_H
@@ -43,8 +43,8 @@ bool identity_of_file(int fd, struct identity_file *file, char why[static WHY_MA
 bool identity_new(struct identity *identity, const struct identity_file *file, char why[static WHY_MAX]);
 
 /*
- * A copy of the identity on the file itself, in an extended attribute. A file that was lent by way of another path, with
- * another record, has another one then, so that the earlier record is not taken for true.
+ * A copy of the identity on the file itself, in an extended attribute: which record belongs to the file, whatever path
+ * leads to it.
  */
 struct identity_stamp {
 	bool is_there; /* false also if the file system has no such attributes */
@@ -52,7 +52,8 @@ struct identity_stamp {
 	uint8_t id[KEEPER_IDENTITY_SIZE];
 };
 
-struct identity_stamp identity_stamp_load(int fd);
+/* false with *why if it cannot be read or understood */
+bool identity_stamp_load(int fd, struct identity_stamp *stamp, char why[static WHY_MAX]);
 /* false with *why if it cannot be written; true also if the file system has no such attributes */
 bool identity_stamp_store(int fd, const struct identity *identity, char why[static WHY_MAX]);
 

@@ -9,7 +9,9 @@
  * what finds no room in its queue is dropped and counted.
  */
 
+#include <errno.h>
 #include <librpma.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,12 +44,18 @@ static bool has_thread;
 static void
 write_all(const char *line)
 {
+	struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
+
 	for (size_t left = strlen(line); left > 0;) {
 		const ssize_t written = write(STDERR_FILENO, line, left);
-		if (written <= 0)
+		if (written > 0) {
+			line += written;
+			left -= (size_t)written;
+		} else if (errno == EAGAIN) {
+			(void)poll(&room, 1, -1); /* another program has made it non-blocking */
+		} else {
 			return; /* the reader has ended, or the disk is full */
-		line += written;
-		left -= (size_t)written;
+		}
 	}
 }
 

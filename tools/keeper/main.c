@@ -60,14 +60,11 @@ clear_failed(const struct lend_option *lend)
 static bool
 open_standard_descriptors(void)
 {
-	int fd;
-
-	do {
-		fd = open("/dev/null", O_RDWR); /* no O_CLOEXEC, as those of a shell */
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+			open("/dev/null", O_RDWR) != fd) /* no O_CLOEXEC, as those of a shell */
+			return false;
+	return true;
 }
 
 /* with the shared-memory path, a client on this host that is stopped would stop the keeper: it waits for accesses to end */
@@ -101,8 +98,10 @@ main(int argc, char *argv[])
 	char why[WHY_MAX];
 	int status = EXIT_SUCCESS;
 
-	if (!open_standard_descriptors())
+	if (!open_standard_descriptors()) {
+		perror("rpma-keeper: /dev/null");
 		return EXIT_FAILURE;
+	}
 	if (!options_parse(&options, argc, argv, why)) {
 		fprintf(stderr, "rpma-keeper: %s\n", why);
 		status = EXIT_USAGE;

@@ -104,7 +104,7 @@ rename_new(const char *from, const char *to)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS) /* some file systems cannot do that */
 		return -1;
-	return link(from, to) || unlink(from);
+	return rename(from, to); /* the directory is locked, and the name was free */
 }
 
 /*
@@ -171,36 +171,58 @@ check_size(const char *path, uint64_t wanted, uint64_t size, char why[static WHY
 	return true;
 }
 
+/*
+ * Whether the record that was found is that of the file. A file that carries an identity was lent with a record of it: if
+ * that is not there, or is about an earlier time, what the keeper knows of the last writer and of failures is not true.
+ */
+static bool
+is_of_the_file(const struct memory_source *source, const char *identity_path, enum identity_found record,
+	const struct identity *recorded, const struct identity_stamp *stamp, char why[static WHY_MAX])
+{
+	char id[IDENTITY_TEXT_SIZE];
+
+	if (source->read_only || !stamp->is_there ||
+		(record == IDENTITY_FOUND && memcmp(stamp->id, recorded->id, sizeof(stamp->id)) == 0))
+		return true;
+	identity_text(stamp->id, id);
+	return why_say(why,
+		"%s was lent with another record than %s (identity %s): is its file system mounted, or identity= missing? "
+		"To make it new memory, remove its attribute: setfattr -x user.rpma-keeper",
+		source->path, identity_path, id);
+}
+
 /* finds the identity that is on record, or gives the memory one */
 static bool
 identify(struct memory *memory, bool is_device, const struct memory_source *source, char why[static WHY_MAX])
 {
 	struct identity_file file = { 0 };
 	struct identity *identity = &memory->identity;
-	const struct identity_stamp stamp = identity_stamp_load(memory->fd);
+	struct identity_stamp stamp = { .is_there = false };
+	char unsaid[WHY_MAX];
 	/* memory that is only read may be on a medium that is only read; its identity is then a passing one */
 	const bool keeps = !source->read_only && !source->no_new_record;
 
-	if (!is_device && !identity_of_file(memory->fd, &file, why))
+	if (!is_device &&
+		(!identity_of_file(memory->fd, &file, why) || !identity_stamp_load(memory->fd, &stamp, why)))
 		return false;
 	const enum identity_found found = identity_load(memory->identity_path, &file, identity, why);
-	if (found == IDENTITY_UNREADABLE)
+	if (found == IDENTITY_UNREADABLE ||
+		!is_of_the_file(source, memory->identity_path, found, identity, &stamp, why))
 		return false;
-	/* another record was made for the file since */
-	const bool is_stale = found == IDENTITY_FOUND && stamp.is_there &&
-		memcmp(stamp.id, identity->id, sizeof(stamp.id)) != 0;
-	const bool is_new = found != IDENTITY_FOUND || is_stale;
-	memory->renewed = is_new && !memory->created;
-	memory->has_record = keeps || !is_new;
-	if (is_new && !identity_new(identity, &file, why))
-		return false;
+	if (found != IDENTITY_FOUND) {
+		memory->renewed = !memory->created;
+		if (!identity_new(identity, &file, why) ||
+			(keeps &&
+				identity_store(memory->identity_path, identity, why) !=
+					DURABLE_FILE_REPLACED))
+			return false;
+	}
+	const bool differs = !stamp.is_there || stamp.failed != identity->failed;
 	identity->failed = identity->failed || stamp.failed;
-	/* first on the file: with that, earlier records are stale, and nothing is lost if the keeper is killed then */
-	if (keeps && !is_device && (is_new || !stamp.is_there) &&
-		!identity_stamp_store(memory->fd, identity, why))
-		return false;
-	return !keeps || !is_new ||
-		identity_store(memory->identity_path, identity, why) == DURABLE_FILE_REPLACED;
+	/* after the record, which is good without it: a disk may have no room for it */
+	if (keeps && !is_device && differs)
+		(void)identity_stamp_store(memory->fd, identity, unsaid);
+	return true;
 }
 
 /* libpmem2 maps each kind as it needs: with MAP_SYNC, aligned, a device DAX */
@@ -262,9 +284,9 @@ classify(struct memory *memory, const struct memory_source *source, char why[sta
 
 /* a flush of a few bytes is to write a few pages, and a first access is not to wait for the disk */
 static void
-choose_pages(struct memory *memory, bool read_only)
+choose_pages(struct memory *memory)
 {
-	if (memory->persistence != KEEPER_PAGES || read_only || !warm_fits(memory->size))
+	if (memory->persistence != KEEPER_PAGES || !warm_fits(memory->size))
 		return;
 	(void)madvise(memory->ptr, memory->size, MADV_RANDOM);
 	if (!memory->created)
@@ -296,7 +318,7 @@ look_at(const struct memory_source *source, bool *exists, bool *is_device, char 
 		return why_say(why, "%s is a symbolic link to what does not exist", source->path);
 	if (*exists && !S_ISREG(st.st_mode) && !*is_device)
 		return why_say(why, "%s is neither a file nor a device DAX", source->path);
-	if (*exists && !*is_device && st.st_nlink > 1 && !source->read_only)
+	if (*exists && !*is_device && st.st_nlink > 1 && !source->read_only && !source->no_new_record)
 		return why_say(why, "%s has %u names (hard links), and each would have a record of its own",
 			source->path, (unsigned)st.st_nlink);
 	if (*is_device && source->identity_path == NULL)
@@ -328,7 +350,8 @@ open_file(struct memory *memory, const struct memory_source *source, char why[st
 	if (!lock(memory, source->path, source->read_only, why) || !map(memory, source, why) ||
 		!classify(memory, source, why) || !identify(memory, is_device, source, why))
 		return false;
-	choose_pages(memory, source->read_only);
+	if (!source->read_only && !source->no_new_record)
+		choose_pages(memory);
 	return true;
 }
 
@@ -409,9 +432,7 @@ memory_clear_failure(const struct memory_source *source, bool *was_failed, char 
 	memory.identity.failed = false;
 	bool good = !*was_failed ||
 		(identity_stamp_store(memory.fd, &memory.identity, why) &&
-			(!memory.has_record ||
-				identity_store(memory.identity_path, &memory.identity, why) ==
-					DURABLE_FILE_REPLACED));
+			identity_store(memory.identity_path, &memory.identity, why) == DURABLE_FILE_REPLACED);
 	memory_close(&memory);
 	return good;
 }

@@ -33,7 +33,6 @@ struct memory {
 	bool created; /* the file did not exist before */
 	bool renewed; /* the memory has a new identity although it existed before */
 	struct identity identity;
-	bool has_record; /* the identity is on record, or was made for a record */
 	bool unrecorded; /* the record may differ from identity, because it could not be written */
 	/* for closing it and for recording the writer */
 	char *identity_path; /* NULL: the memory is anonymous */

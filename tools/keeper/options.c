@@ -37,7 +37,7 @@ static const char help[] =
 	"  --help, --version\n"
 	"\n"
 	"SIGTERM makes it stop lending, flush and end. Files of TLS that are replaced need no signal.\n"
-	"Exit status: 0 ended by SIGTERM or SIGINT; 1 it failed; 2 wrong command line.\n";
+	"Exit status: 0 ended by SIGTERM or SIGINT; 1 it failed, or a medium has; 2 wrong command line.\n";
 
 void
 options_print_help(void)

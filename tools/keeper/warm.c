@@ -27,6 +27,7 @@ warm_fits(size_t size)
 {
 	static const char available[] = "MemAvailable:";
 	char line[128];
+	static unsigned long long given_kib;
 	unsigned long long available_kib = 0;
 	FILE *info = fopen("/proc/meminfo", "re");
 
@@ -35,7 +36,10 @@ warm_fits(size_t size)
 			available_kib = strtoull(line + strlen(available), NULL, 10);
 	if (info)
 		fclose(info);
-	return size / 1024 < available_kib / 2;
+	if (given_kib >= available_kib / 2 || size / 1024 >= available_kib / 2 - given_kib)
+		return false;
+	given_kib += size / 1024;
+	return true;
 }
 
 static void *

@@ -17,7 +17,10 @@
 
 struct warm;
 
-/* true if the machine has memory for a file of this size, and as much again */
+/*
+ * True if half of the memory that the machine has available is enough for all files for which this was true, and one of this
+ * size. Main thread.
+ */
 bool warm_fits(size_t size);
 
 /* starts a thread that reads the file; NULL: it cannot be started. fd stays the caller's, until warm_stop. */
