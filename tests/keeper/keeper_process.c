@@ -28,6 +28,7 @@
 
 #define START_MS 20000
 #define START_TRIES 5
+#define LEND_MAX 256
 
 const char *
 keeper_process_path(const struct keeper_process *k, const char *file)
@@ -97,10 +98,17 @@ become_keeper(const struct keeper_process *k, char *const argv[], int log)
 	_exit(127);
 }
 
+/* durable: the directory of the tests may be on an overlay file system */
+static void
+lend_own_file(const struct keeper_process *k, char lend[static LEND_MAX])
+{
+	snprintf(lend, LEND_MAX, KEEPER_NAME "=%s/disk,durable,size=%" PRIu64, k->dir, k->size);
+}
+
 static void
 begin(struct keeper_process *k)
 {
-	char listen[64], lend[256];
+	char listen[64], lend[LEND_MAX];
 	char *argv[] = { (char *)(uintptr_t)k->program, "--listen", listen, "--lend", lend, "--clients",
 		(char *)(uintptr_t)(k->clients ? k->clients : "64"), "--status",
 		strdup(keeper_process_path(k, "status")), NULL };
@@ -109,7 +117,7 @@ begin(struct keeper_process *k)
 	if (k->lend)
 		snprintf(lend, sizeof(lend), "%s", k->lend);
 	else
-		snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,durable,size=%" PRIu64, k->dir, k->size);
+		lend_own_file(k, lend);
 	int log = open(keeper_process_path(k, "log"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	assert_true(log >= 0);
 	k->pid = fork();
@@ -155,11 +163,11 @@ keeper_process_start(struct keeper_process *k)
 bool
 keeper_process_clears_failure(const struct keeper_process *k)
 {
-	char lend[256];
+	char lend[LEND_MAX];
 	char *argv[] = { (char *)(uintptr_t)k->program, "--clear-failed", KEEPER_NAME, "--lend", lend, NULL };
 	int status;
 
-	snprintf(lend, sizeof(lend), KEEPER_NAME "=%s/disk,durable,size=%" PRIu64, k->dir, k->size);
+	lend_own_file(k, lend);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {

@@ -591,8 +591,8 @@ small_pages(void **state)
 	assert_false(has_random_advice(memory.ptr));
 	assert_null(memory.warm);
 	memory_close(&memory);
-	assert_true(warm_fits(SIZE));
-	assert_false(warm_fits(SIZE_MAX));
+	assert_true(warm_reserve(SIZE));
+	assert_false(warm_reserve(SIZE_MAX));
 }
 
 static struct memory second;

@@ -133,7 +133,7 @@ port=$(free_port)
 "$keeper" --listen "$address:$port" --lend "a=$work/a" --status "$work/unread" 2>"$work/log" &
 keeper_pid=$!
 started+=("$keeper_pid")
-until_true 'the status of a keeper whose log nobody reads' test -s "$work/unread"
+until_true 'the status of a keeper whose log is not read' test -s "$work/unread"
 for _ in {1..5000}; do # more lines than wait for the reader; those that come at once are one
 	kill -HUP "$keeper_pid"
 done

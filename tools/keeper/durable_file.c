@@ -57,9 +57,9 @@ write_all(int fd, const char *text)
 	return true;
 }
 
-/* writes the file that is to replace the one at path */
+/* writes the file that is to replace an old one; old is NULL if it does not exist */
 static bool
-write_fresh(const char *fresh, const char *path, const char *text, mode_t mode, bool durable,
+write_fresh(const char *fresh, const struct stat *old, const char *text, mode_t mode, bool durable,
 	char why[static WHY_MAX])
 {
 	/* a file of its own: one that lies there may have another mode, another owner, or be the end of a pipe */
@@ -68,9 +68,8 @@ write_fresh(const char *fresh, const char *path, const char *text, mode_t mode, 
 	if (fd < 0)
 		return why_say(why, "opening %s: %m", fresh);
 	/* root clears a failure in the record of a keeper that runs as another user, and must not shut it out */
-	struct stat old;
-	if (lstat(path, &old) == 0 && S_ISREG(old.st_mode) && old.st_uid != geteuid())
-		(void)!fchown(fd, old.st_uid, old.st_gid);
+	if (old && old->st_uid != geteuid())
+		(void)!fchown(fd, old->st_uid, old->st_gid);
 	bool good = write_all(fd, text) && (!durable || fsync(fd) == 0);
 	if (!good)
 		why_say(why, "writing %s: %m", fresh);
@@ -91,11 +90,12 @@ durable_file_replace(const char *path, const char *text, mode_t mode, bool durab
 		why_say(why, "%s: the path is too long", path);
 		return DURABLE_FILE_AS_BEFORE;
 	}
-	if (lstat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
+	const bool exists = lstat(path, &old) == 0;
+	if (exists && !S_ISREG(old.st_mode)) {
 		why_say(why, "%s is no file", path);
 		return DURABLE_FILE_AS_BEFORE;
 	}
-	if (!write_fresh(fresh, path, text, mode, durable, why)) {
+	if (!write_fresh(fresh, exists ? &old : NULL, text, mode, durable, why)) {
 		(void)unlink(fresh);
 		return DURABLE_FILE_AS_BEFORE;
 	}

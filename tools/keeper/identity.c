@@ -166,6 +166,7 @@ identity_stamp_store(int fd, const struct identity *identity, char why[static WH
 	snprintf(text + IDENTITY_TEXT_SIZE - 1, sizeof(STAMP_FAILED), "%s",
 		identity->failed ? STAMP_FAILED : "");
 	if (fsetxattr(fd, STAMP, text, strlen(text), 0))
-		return errno == ENOTSUP || why_say(why, "the attribute user.rpma-keeper cannot be written: %m");
+		return errno == ENOTSUP ||
+			why_say(why, "the attribute user.rpma-keeper cannot be written: %m");
 	return fsync(fd) == 0 || why_say(why, "fsync: %m");
 }

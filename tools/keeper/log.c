@@ -190,16 +190,21 @@ may_write(struct limit *limit)
 	return ++limit->lines <= limit->lines_max;
 }
 
+__attribute__((format(printf, 2, 0))) static void
+limited_line(struct limit *limit, const char *format, va_list args)
+{
+	if (may_write(limit))
+		format_line(format, args);
+}
+
 void
 log_stranger(const char *format, ...)
 {
 	static struct limit limit = { .lines_max = STRANGER_LINES, .about = "requests" };
 	va_list args;
 
-	if (!may_write(&limit))
-		return;
 	va_start(args, format);
-	format_line(format, args);
+	limited_line(&limit, format, args);
 	va_end(args);
 }
 
@@ -209,10 +214,8 @@ log_client(const char *format, ...)
 	static struct limit limit = { .lines_max = CLIENT_LINES, .about = "clients" };
 	va_list args;
 
-	if (!may_write(&limit))
-		return;
 	va_start(args, format);
-	format_line(format, args);
+	limited_line(&limit, format, args);
 	va_end(args);
 }
 

@@ -286,7 +286,7 @@ classify(struct memory *memory, const struct memory_source *source, char why[sta
 static void
 choose_pages(struct memory *memory)
 {
-	if (memory->persistence != KEEPER_PAGES || !warm_fits(memory->size))
+	if (memory->persistence != KEEPER_PAGES || !warm_reserve(memory->size))
 		return;
 	(void)madvise(memory->ptr, memory->size, MADV_RANDOM);
 	if (!memory->created)

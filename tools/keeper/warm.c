@@ -23,11 +23,11 @@ struct warm {
 };
 
 bool
-warm_fits(size_t size)
+warm_reserve(size_t size)
 {
 	static const char available[] = "MemAvailable:";
-	char line[128];
 	static unsigned long long given_kib;
+	char line[128];
 	unsigned long long available_kib = 0;
 	FILE *info = fopen("/proc/meminfo", "re");
 

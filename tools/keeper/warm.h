@@ -18,10 +18,10 @@
 struct warm;
 
 /*
- * True if half of the memory that the machine has available is enough for all files for which this was true, and one of this
- * size. Main thread.
+ * Takes room for a file of this size out of half of the memory that the machine has available; false: that is too little.
+ * The room is not given back. Main thread.
  */
-bool warm_fits(size_t size);
+bool warm_reserve(size_t size);
 
 /* starts a thread that reads the file; NULL: it cannot be started. fd stays the caller's, until warm_stop. */
 struct warm *warm_start(int fd, size_t size);

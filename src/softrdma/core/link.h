@@ -72,8 +72,7 @@ struct softrdma_link;
 
 /* how a link reports to the connection manager; called with the link's lock held */
 struct softrdma_link_ops {
-	void (*ready)(struct softrdma_link *link,
-		void *arg); /* the active side says that it has the acceptance */
+	void (*ready)(struct softrdma_link *link, void *arg); /* the active side confirms the acceptance */
 	void (*disconnected)(struct softrdma_link *link, void *arg); /* once, when the connection ends */
 };
 
