@@ -619,6 +619,18 @@ request(struct listener *l, int *fd)
 	return id;
 }
 
+/* the same, and the application has accepted it: READY is due */
+static struct rdma_cm_id *
+accepted_request(struct listener *l, int *fd)
+{
+	uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];
+	struct rdma_cm_id *id = request(l, fd);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
+	raw_recv(*fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	return id;
+}
+
 /* the peer gives up before the application accepts: the call succeeds, and an event reports the end */
 static void
 test_peer_gone_before_accept(void **state)
@@ -843,10 +855,7 @@ test_established_before_the_next_request(void **state)
 	listener_init(&l);
 	int first, second;
 	uint8_t buf[BUF_MAX];
-	struct rdma_cm_id *id = request(&l, &first);
-	give_qp(id);
-	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
-	raw_recv(first, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	struct rdma_cm_id *id = accepted_request(&l, &first);
 
 	fail_call(FAIL_THEIRS, "accept4", 0, 1, FAIL_WAIT);
 	second = raw_connect(&l.addr);
@@ -889,11 +898,8 @@ test_access_before_ready(void **state)
 		struct listener l;
 		listener_init(&l);
 		int fd;
-		struct rdma_cm_id *id = request(&l, &fd);
-		give_qp(id);
-		assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
-		uint8_t buf[BUF_MAX];
-		raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+		struct rdma_cm_id *id = accepted_request(&l, &fd);
+		uint8_t buf[SOFTRDMA_FRAME_SIZE];
 		memset(the_mem, 0, 32);
 		raw_frame(fd, &first[i]);
 		if (i == 0) { /* the control: the same write after READY */
@@ -906,8 +912,8 @@ test_access_before_ready(void **state)
 			assert_int_equal(the_mem[0], SOFTRDMA_OP_READY);
 			softrdma_rdma_disconnect(id);
 		} else {
-			send(fd, &ready, sizeof(ready),
-				MSG_NOSIGNAL); /* the device may have closed already */
+			/* the device may have closed already */
+			send(fd, &ready, sizeof(ready), MSG_NOSIGNAL);
 			expect_event(l.channel, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET);
 			raw_expect_end(fd);
 			wait_for_log("a peer sent a frame before READY: connection closed");
@@ -928,11 +934,7 @@ test_established_unheard(void **state)
 	struct listener l;
 	listener_init(&l);
 	int fd;
-	struct rdma_cm_id *id = request(&l, &fd);
-	give_qp(id);
-	assert_int_equal(softrdma_rdma_accept(id, NULL), 0);
-	uint8_t buf[BUF_MAX];
-	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	struct rdma_cm_id *id = accepted_request(&l, &fd);
 	const struct softrdma_frame ready = { .opcode = SOFTRDMA_OP_READY };
 	softrdma_rdma_destroy_event_channel(l.channel);
 	raw_frame(fd, &ready);

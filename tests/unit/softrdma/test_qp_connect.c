@@ -767,8 +767,8 @@ static void
 test_stranger_beside_the_peer(void **state)
 {
 	(void)state;
-	const uint32_t peer_num =
-		0xffffff; /* greater than that of any queue pair: this side's attempt goes first */
+	/* greater than that of any queue pair: this side's attempt goes first */
+	const uint32_t peer_num = 0xffffff;
 	struct host host;
 	uint8_t bytes[SOFTRDMA_HANDSHAKE_SIZE + SOFTRDMA_JOIN_SIZE];
 	host_init(&host);
