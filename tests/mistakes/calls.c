@@ -233,9 +233,10 @@ full_queue(const char *file)
 	need(rpma_conn_cfg_new(&cfg), "rpma_conn_cfg_new()");
 	need(rpma_conn_cfg_set_sq_size(cfg, 4), "rpma_conn_cfg_set_sq_size()");
 	connect_pair(cfg, map(MAP_PRIVATE | MAP_ANONYMOUS, -1), RPMA_MR_USAGE_WRITE_DST);
+	/* the peer has posted no receive, so each message keeps its place in the queue */
 	for (int i = 0; ret == 0 && i < 1000; i++)
-		ret = rpma_write(pair.client.conn, remote, 0, client_mr, 0, 8, RPMA_F_COMPLETION_ALWAYS,
-			NULL);
+		ret = rpma_send(pair.client.conn, NULL, 0, 0, RPMA_F_COMPLETION_ALWAYS, NULL);
+	need(rpma_conn_cfg_delete(&cfg), "rpma_conn_cfg_delete()");
 	return told(ret);
 }
 
