@@ -7,16 +7,10 @@
  *	replay_log LOG IN_FLIGHT IMAGE POSITION MARK
  *
  * LOG is the file under the log device of dm-log-writes. IN_FLIGHT is the file in which the kernel counts the
- * requests to that device. Entries before the MARK are written into IMAGE. A write appears in the log
- * when the flush after it has completed; a write that bypasses the cache (FUA) appears when it has completed
- * itself. POSITION is a file with the position that earlier calls have reached; the log's blocks before it
- * are freed.
- *
- * The log is a block with the number of entries, followed by the entries. Each entry is a block with a head,
- * and the number of data blocks that the head says.
+ * requests to that device. Entries before the MARK are written into IMAGE. POSITION is a file with the position
+ * that earlier calls have reached; the log's blocks before it are freed.
  */
 
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,29 +22,10 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "log_writes.h"
 
-#define MAGIC UINT64_C(0x6a736677736872)
-#define VERSION 1
-#define FLAG_DISCARD 4
-#define FLAG_MARK 8
-#define BLOCK_MIN 512
-#define BLOCK_MAX 4096
 /* the kernel thread that writes the log may be busy with other work for some seconds */
 #define WAIT_FOR_LOG_MS 20000
-
-struct head {
-	uint64_t magic;
-	uint64_t version;
-	uint64_t entries;
-	uint32_t block;
-};
-
-struct entry {
-	uint64_t sector; /* the size of its data, in blocks */
-	uint64_t sectors;
-	uint64_t flags;
-	uint64_t data_len;
-};
 
 struct log {
 	int fd;
@@ -77,30 +52,13 @@ open_or_fail(const char *path, int flags)
 }
 
 static void
-read_head(struct log *log)
+copy_data(const struct log *log, const struct log_writes_entry *entry)
 {
-	struct head head;
+	uint8_t block[LOG_WRITES_BLOCK_MAX];
 
-	if (pread(log->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
-		fail("the head of the log");
-	log->block = le32toh(head.block);
-	if (le64toh(head.magic) != MAGIC || le64toh(head.version) != VERSION || log->block < BLOCK_MIN ||
-		log->block > BLOCK_MAX) {
-		errno = EPROTO;
-		fail("the head of the log");
-	}
-}
-
-static void
-copy_data(const struct log *log, uint64_t from, uint64_t to, uint64_t blocks)
-{
-	uint8_t block[BLOCK_MAX];
-
-	for (uint64_t i = 0; i < blocks; i++) {
-		off_t at = (off_t)(i * log->block);
-
-		if (pread(log->fd, block, log->block, (off_t)from + at) != (ssize_t)log->block ||
-			pwrite(log->image, block, log->block, (off_t)to + at) != (ssize_t)log->block)
+	for (uint64_t at = 0; at < entry->len; at += log->block) {
+		if (pread(log->fd, block, log->block, (off_t)(entry->from + at)) != (ssize_t)log->block ||
+			pwrite(log->image, block, log->block, (off_t)(entry->to + at)) != (ssize_t)log->block)
 			fail("the data of an entry");
 	}
 }
@@ -113,26 +71,16 @@ static bool
 walk(struct log *log, const char *mark, bool writes)
 {
 	uint64_t position = log->position;
-	uint8_t block[BLOCK_MAX + 1];
-	struct entry e;
+	struct log_writes_entry entry;
 
-	while (pread(log->fd, block, log->block, (off_t)position) == (ssize_t)log->block) {
-		block[log->block] = '\0';
-		memcpy(&e, block, sizeof(e));
-		/* zeros: nothing has been written here */
-		if (!e.flags && !e.sectors)
-			return false;
-		position += log->block;
-		if (le64toh(e.flags) & FLAG_MARK && !strcmp((const char *)block + sizeof(e), mark)) {
+	while (log_writes_next(log->fd, log->block, &position, &entry)) {
+		if (entry.flags & LOG_WRITES_MARK && !strcmp(entry.mark, mark)) {
 			if (writes)
 				log->position = position;
 			return true;
 		}
-		if (le64toh(e.flags) & FLAG_DISCARD)
-			continue;
 		if (writes)
-			copy_data(log, position, le64toh(e.sector) * log->block, le64toh(e.sectors));
-		position += le64toh(e.sectors) * log->block;
+			copy_data(log, &entry);
 	}
 	return false;
 }
@@ -183,7 +131,9 @@ main(int argc, char **argv)
 	log.image = open_or_fail(argv[3], O_WRONLY);
 	int state = open_or_fail(argv[4], O_RDWR | O_CREAT);
 
-	read_head(&log);
+	log.block = log_writes_block(log.fd);
+	if (log.block == 0)
+		fail("the head of the log");
 	if (pread(state, &log.position, sizeof(log.position), 0) != (ssize_t)sizeof(log.position))
 		log.position = log.block;
 	await_mark(&log, argv[5], argv[2]);
