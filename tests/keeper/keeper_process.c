@@ -178,6 +178,17 @@ keeper_process_clears_failure(const struct keeper_process *k)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+void
+keeper_process_stop(const struct keeper_process *k)
+{
+	int status;
+
+	/* kill() may return before all threads have stopped */
+	assert_int_equal(kill(k->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(k->pid, &status, WUNTRACED), k->pid);
+	assert_true(WIFSTOPPED(status));
+}
+
 int
 keeper_process_end(struct keeper_process *k, int signal)
 {

@@ -34,6 +34,8 @@ void keeper_process_init(struct keeper_process *k, const char *program, uint64_t
 void keeper_process_start(struct keeper_process *k);
 /* runs it with --clear-failed, to its end; true if it succeeds */
 bool keeper_process_clears_failure(const struct keeper_process *k);
+/* stops all its threads, until SIGCONT */
+void keeper_process_stop(const struct keeper_process *k);
 /* sends the signal, and returns the exit status, or 128 + the signal that ended it */
 int keeper_process_end(struct keeper_process *k, int signal);
 /* ends it, and removes its directory */

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -57,6 +56,15 @@ set_up(void **state)
 	keeper_process_init(&keeper, program, SIZE);
 	config = case_config(&keeper, TIMEOUT_MS, (size_t)16 << 20);
 	deadline_start("a case of test_disk", CASE_SECONDS * rounds);
+	return 0;
+}
+
+/* writes return before the keeper has them, see test_disk_write_back.c */
+static int
+set_up_write_back(void **state)
+{
+	(void)set_up(state);
+	config.write_back = true;
 	return 0;
 }
 
@@ -335,17 +343,6 @@ connections_break_under_load(void **state)
 	check_writers(writers);
 }
 
-/* kill() may return before all threads have stopped */
-static void
-stops_keeper(void)
-{
-	int status;
-
-	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
-	assert_true(WIFSTOPPED(status));
-}
-
 /* a keeper that hangs: a request fails after the timeout; afterwards all goes on, and nothing is lost */
 static void
 stopped_keeper(void **state)
@@ -356,7 +353,7 @@ stopped_keeper(void **state)
 	starts();
 	writes(seed, 0, SIZE, true);
 	writes(seed + 1, 0, BLOCK, false);
-	stops_keeper();
+	keeper_process_stop(&keeper);
 	const int64_t begin = now_ms();
 	assert_false(disk_read(disk, buf, BLOCK, 0));
 	assert_true(now_ms() - begin >= SHORT_TIMEOUT_MS);
@@ -743,7 +740,7 @@ takeover_by_a_client_that_has_gone(void **state)
 	for (uint64_t round = 1; round <= 10 * rounds; round++) {
 		struct rpma_conn *conns[3];
 		writes(seed + round, 0, SIZE, round % 2);
-		stops_keeper();
+		keeper_process_stop(&keeper);
 		/* the last of them displaces one that has gone as well */
 		for (size_t i = 0; i < 3; i++)
 			asks(peer, KEEPER_WANT_WRITE | KEEPER_WANT_TAKEOVER, 100 * round + i, &conns[i]);
@@ -917,6 +914,19 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(readers_take_all_places, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contenders, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(takeover_under_load, set_up, tear_down),
+		{ "reads_and_writes, write-back", reads_and_writes, set_up_write_back, tear_down, NULL },
+		{ "zeros, write-back", zeros, set_up_write_back, tear_down, NULL },
+		{ "small_journal, write-back", small_journal, set_up_write_back, tear_down, NULL },
+		{ "lost_writes_are_written_again, write-back", lost_writes_are_written_again,
+			set_up_write_back, tear_down, NULL },
+		{ "killed_under_load, write-back", killed_under_load, set_up_write_back, tear_down, NULL },
+		{ "connections_break_under_load, write-back", connections_break_under_load, set_up_write_back,
+			tear_down, NULL },
+		{ "failed_range, write-back", failed_range, set_up_write_back, tear_down, NULL },
+		{ "written_during_a_flush, write-back", written_during_a_flush, set_up_write_back, tear_down,
+			NULL },
+		{ "takeover_under_load, write-back", takeover_under_load, set_up_write_back, tear_down,
+			NULL },
 	};
 	const char *times = getenv("TEST_KEEPER_ROUNDS");
 

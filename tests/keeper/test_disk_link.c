@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -324,17 +323,6 @@ fails_no_sooner_than(const struct request *request, int64_t ms)
 		fail_msg("it failed %d ms too soon", (int)(ms - request->end_ms));
 }
 
-static void
-stop_keeper(void)
-{
-	int status;
-
-	/* kill() may return before all threads have stopped */
-	assert_int_equal(kill(keeper.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(keeper.pid, &status, WUNTRACED), keeper.pid);
-	assert_true(WIFSTOPPED(status));
-}
-
 /* the time of a read or a write counts from when it is posted */
 static void
 turn_of_reads_and_writes(void **state)
@@ -346,7 +334,7 @@ turn_of_reads_and_writes(void **state)
 	pthread_mutex_lock(&disk->lock);
 	disk->requests += OPS_MAX; /* as if others had filled the connection */
 	pthread_mutex_unlock(&disk->lock);
-	stop_keeper();
+	keeper_process_stop(&keeper);
 	begins(&reading, read_in_vain);
 	begins(&writing, write_in_vain);
 	(void)usleep(500000);
@@ -374,7 +362,7 @@ turn_of_a_flush(void **state)
 	pthread_mutex_lock(&disk->lock);
 	disk->flushing = true; /* as if another thread did that */
 	pthread_mutex_unlock(&disk->lock);
-	stop_keeper();
+	keeper_process_stop(&keeper);
 	begins(&flushing, flush_in_vain);
 	(void)usleep(1000000);
 	pthread_mutex_lock(&disk->lock);

@@ -6,7 +6,8 @@
  *
  * A write goes into the journal and, if the link is up, to the keeper, under the lock. Then its thread waits.
  * If the link is lost before the write has completed, the write is done when the thread of the link has replayed
- * the journal.
+ * the journal. With write-back the thread does not wait, if the link is up: all that comes later on the connection finds
+ * the write done, and a replay comes before all that comes later on another connection.
  *
  * The time that an operation has to complete begins when it is posted, and the time before that has a limit of
  * its own. An operation that is late breaks the link, so it must not be late from the beginning.
@@ -111,6 +112,26 @@ wait_for(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
 	return true;
 }
 
+/*
+ * Waits for fewer requests on the connection, or for room in the journal or the read buffers. Requests that no thread waits
+ * for may have filled the connection: then this thread collects their completions.
+ */
+static bool
+wait_for_room(struct disk *d, int64_t deadline_ms)
+{
+	if (d->state != LINK_UP || d->collecting || d->requests < OPS_MAX)
+		return wait_for(d, &d->room, deadline_ms);
+	if (is_in_time(d, deadline_ms)) {
+		ops_collect(d, disk_extend(d, deadline_ms));
+		ops_hand_over(d);
+		return true;
+	}
+	if (disk_now_ms() >= d->progress_ms + d->config->timeout_ms)
+		link_break(d, "the keeper does not answer in time");
+	pthread_cond_broadcast(&d->room); /* another one collects */
+	return false;
+}
+
 /* waits until the link is up; false if it is given up, or it is too late */
 static bool
 wait_for_link(struct disk *d, int64_t deadline_ms)
@@ -187,7 +208,7 @@ append(struct disk *d, uint64_t offset, size_t len, bool zeros)
 		if (d->state == LINK_FAILED)
 			return NULL;
 		if (d->requests >= OPS_MAX) {
-			if (!wait_for(d, &d->room, deadline_ms))
+			if (!wait_for_room(d, deadline_ms))
 				return NULL;
 			continue;
 		}
@@ -218,7 +239,7 @@ static bool
 write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bool durable)
 {
 	struct op op;
-	bool good = false;
+	bool good = false, on_its_way = false;
 
 	if (!op_init(&op))
 		return false;
@@ -236,13 +257,15 @@ write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bo
 		memcpy(d->journal_data + entry->at, data, len);
 	ranges_add(&d->dirty, offset, offset + len);
 	/* while the journal is replayed, this entry has its turn there */
-	if (d->state == LINK_UP)
+	if (d->state == LINK_UP && d->config->write_back)
+		on_its_way = op_post_write_back(d, entry);
+	else if (d->state == LINK_UP)
 		op_post_write(d, &op, entry);
 	if (durable)
 		good = flush_until(d, after);
 	op_wait_and_unlock(d, &op, deadline_ms);
 	if (!durable)
-		good = op.state == OP_DONE || await_replay(d, after, deadline_ms);
+		good = on_its_way || op.state == OP_DONE || await_replay(d, after, deadline_ms);
 	op_fini(&op);
 	return good;
 }
@@ -290,7 +313,7 @@ take_buffer(struct disk *d, int64_t deadline_ms)
 			return -1;
 		if (d->free_buffer_count && d->requests < OPS_MAX)
 			return d->free_buffers[--d->free_buffer_count];
-		if (!wait_for(d, &d->room, deadline_ms))
+		if (!wait_for_room(d, deadline_ms))
 			return -1;
 	}
 }
@@ -409,6 +432,22 @@ disk_start(const struct disk_config *config, const struct disk_facts *facts, str
 	return true;
 }
 
+/* waits until the keeper has what was written back */
+static void
+finish_writing(struct disk *d)
+{
+	const int64_t deadline_ms = deadline(d);
+
+	while ((d->written_back > 0 || d->owes) && d->state != LINK_FAILED && is_in_time(d, deadline_ms)) {
+		if (d->state == LINK_UP)
+			ops_collect(d, disk_extend(d, deadline_ms));
+		else
+			disk_wait(d, &d->link_changed, disk_extend(d, deadline_ms));
+	}
+	if (d->written_back > 0 || d->owes)
+		disk_say(d, "%s: writes that had been answered and not flushed may be lost", d->config->name);
+}
+
 void
 disk_stop(struct disk **disk_ptr)
 {
@@ -419,6 +458,7 @@ disk_stop(struct disk **disk_ptr)
 		return;
 	if (d->has_thread) {
 		pthread_mutex_lock(&d->lock);
+		finish_writing(d);
 		d->stopping = true;
 		pthread_cond_broadcast(&d->link_changed);
 		(void)eventfd_write(d->wake_fd, 1);

@@ -9,6 +9,9 @@
  *
  * Each call returns false if it failed; the request then counts as not done, and the reason was told
  * (disk_config.say). If the connection is lost, calls wait until it is back, for at most the timeout.
+ *
+ * With disk_config.write_back a write that need not be durable returns when it is on its way to the keeper. Writes
+ * arrive in their order, and a call that begins later finds them done. Only the process can lose them, by its end.
  */
 
 #ifndef NBDKIT_RPMA_DISK_H
@@ -30,6 +33,7 @@ struct disk_config {
 	size_t journal_size; /* bytes of written data that may wait for a flush */
 	bool takeover;       /* take the memory also from another client that has it */
 	bool read_only;
+	bool write_back;               /* a write returns when it is on its way */
 	bool volatile_allowed;         /* accept memory for which a flush does not mean durable */
 	void (*say)(const char *text); /* tells what happened to the connection; any thread calls it */
 };
@@ -55,7 +59,10 @@ bool disk_probe(const struct disk_config *config, struct disk_facts *facts, char
  */
 bool disk_start(const struct disk_config *config, const struct disk_facts *facts, struct disk **disk_ptr,
 	char why[static WHY_MAX]);
-/* no call may be running. The call does not flush. *disk_ptr may be NULL */
+/*
+ * No call may be running. Does not flush, but waits until the keeper has what was written back, for at most the timeout.
+ * *disk_ptr may be NULL.
+ */
 void disk_stop(struct disk **disk_ptr);
 
 bool disk_read(struct disk *disk, void *buf, size_t len, uint64_t offset);

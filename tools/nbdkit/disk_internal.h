@@ -98,8 +98,10 @@ struct disk {
 	struct op *posted;
 	bool collecting; /* the owner of one of them waits for completions, on behalf of all */
 	pthread_cond_t collected;
-	int64_t progress_ms; /* when an operation completed last */
-	uint32_t requests;   /* work requests on the connection, without those of a flush */
+	int64_t progress_ms;   /* when an operation completed last */
+	uint32_t requests;     /* work requests on the connection, without those of a flush */
+	uint32_t written_back; /* of these, writes that no thread waits for: their calls have returned */
+	bool owes;           /* some of these were lost with the connection, and no replay has ended since */
 	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
 
 	struct journal journal;
@@ -133,6 +135,8 @@ void op_fini(struct op *op);
  */
 void op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len);
 void op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry);
+/* posts the write of an entry that no thread waits for; the link must be UP. false: it no longer is, so a replay writes it */
+bool op_post_write_back(struct disk *d, const struct journal_entry *entry);
 /* flushes the ranges, which cover all that is in the journal */
 void op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges);
 
@@ -145,6 +149,8 @@ void op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms);
 
 /* collects completions once, after waiting for them until that time; the link must be UP or REPLAYING */
 void ops_collect(struct disk *d, int64_t until_ms);
+/* lets an owner collect, after ops_collect by a thread that owns no operation */
+void ops_hand_over(struct disk *d);
 /* collects those that are there, while the connection exists; true if an operation is done by that */
 bool ops_take(struct disk *d);
 /* the operations that are left are lost: the connection has been deleted */

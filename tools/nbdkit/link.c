@@ -308,6 +308,7 @@ replay(struct disk *d, struct op *op)
 	d->state = LINK_UP;
 	d->up_ms = disk_now_ms();
 	d->replayed = d->journal.end;
+	d->owes = false;
 	disk_say(d, "%s: connected again; %llu writes that had not been flushed were written again",
 		d->config->name, (unsigned long long)(d->journal.end - first));
 	pthread_cond_broadcast(&d->link_changed);

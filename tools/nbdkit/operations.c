@@ -105,6 +105,14 @@ op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t l
 		1);
 }
 
+static int
+write_entry(struct disk *d, const struct journal_entry *entry, int flags, const struct op *op)
+{
+	return rpma_write(d->link.conn, d->link.memory, entry->offset,
+		entry->zeros ? d->zero_mr : d->journal_mr, entry->zeros ? 0 : entry->at, entry->len, flags,
+		op);
+}
+
 void
 op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry)
 {
@@ -113,11 +121,25 @@ op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry)
 			atomic_store(&op->state, OP_LOST);
 		return;
 	}
-	posted(d, op,
-		rpma_write(d->link.conn, d->link.memory, entry->offset,
-			entry->zeros ? d->zero_mr : d->journal_mr, entry->zeros ? 0 : entry->at, entry->len,
-			op ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, op),
+	posted(d, op, write_entry(d, entry, op ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, op),
 		1);
+}
+
+bool
+op_post_write_back(struct disk *d, const struct journal_entry *entry)
+{
+	assert(d->state == LINK_UP);
+	int ret = write_entry(d, entry, RPMA_F_COMPLETION_ALWAYS, NULL);
+	if (ret) {
+		posted(d, NULL, ret, 0);
+		return false;
+	}
+	d->written_back++;
+	d->requests++;
+	/* no thread may ever wait for this one, so this one takes the completions of those before */
+	if (d->requests >= OPS_MAX / 2 && !d->collecting)
+		(void)ops_take(d);
+	return d->state == LINK_UP;
 }
 
 void
@@ -191,6 +213,13 @@ handle(struct disk *d, const struct ibv_wc *wc)
 		leave(d, op, OP_DONE);
 		d->progress_ms = disk_now_ms();
 		pthread_cond_broadcast(&d->room);
+	} else {
+		/* others without an owner complete only with an error */
+		assert(d->written_back > 0);
+		d->written_back--;
+		d->requests--;
+		d->progress_ms = disk_now_ms();
+		pthread_cond_broadcast(&d->room);
 	}
 }
 
@@ -250,9 +279,8 @@ ops_collect(struct disk *d, int64_t until_ms)
 
 /* --- waiting --- */
 
-/* lets another owner collect */
-static void
-hand_over(struct disk *d)
+void
+ops_hand_over(struct disk *d)
 {
 	for (struct op *op = d->posted; op; op = op->next) {
 		if (op->has_waiter) {
@@ -305,7 +333,7 @@ op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms)
 		pthread_mutex_lock(&d->lock);
 	}
 	if (may_post(d) && !d->collecting)
-		hand_over(d);
+		ops_hand_over(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -317,6 +345,9 @@ ops_lost(struct disk *d)
 		struct op *op = d->posted;
 		leave(d, op, OP_LOST);
 	}
+	d->owes = d->owes || d->written_back > 0;
+	d->requests -= d->written_back;
+	d->written_back = 0;
 	assert(d->requests == 0);
 	pthread_cond_broadcast(&d->room);
 }

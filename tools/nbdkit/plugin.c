@@ -97,6 +97,8 @@ plugin_config(const char *key, const char *value)
 		return set_journal(value);
 	else if (strcmp(key, "takeover") == 0)
 		return set_bool(value, &config.takeover);
+	else if (strcmp(key, "writeback") == 0)
+		return set_bool(value, &config.write_back);
 	else if (strcmp(key, "readonly") == 0)
 		return set_bool(value, &config.read_only);
 	else if (strcmp(key, "volatile") == 0)
@@ -289,6 +291,7 @@ static struct nbdkit_plugin plugin = {
 		       "timeout=SECONDS how long a request waits for a keeper that is gone; 60 unless given\n"
 		       "journal=SIZE    memory for data that is not flushed yet; 64M unless given\n"
 		       "takeover=true   take the memory also from another client\n"
+		       "writeback=true  answer a write when it is on its way to the keeper\n"
 		       "readonly=true   only read it, as with -r\n"
 		       "volatile=true   accept memory that nothing makes durable",
 	.get_ready = plugin_get_ready,
