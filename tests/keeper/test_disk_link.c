@@ -323,6 +323,25 @@ fails_no_sooner_than(const struct request *request, int64_t ms)
 		fail_msg("it failed %d ms too soon", (int)(ms - request->end_ms));
 }
 
+/* a request waits for longer while others complete, and for ten times as long at most */
+static void
+progress_prolongs(void **state)
+{
+	(void)state;
+	starts();
+	pthread_mutex_lock(&disk->lock);
+	const int64_t deadline = disk_now_ms() + TIMEOUT_MS;
+	const int64_t progress = disk->progress_ms;
+	disk->progress_ms = deadline - TIMEOUT_MS - 1;
+	assert_int_equal(disk_extend(disk, deadline), deadline);
+	disk->progress_ms = deadline - 1;
+	assert_int_equal(disk_extend(disk, deadline), deadline - 1 + TIMEOUT_MS);
+	disk->progress_ms = deadline + PATIENCE * TIMEOUT_MS;
+	assert_int_equal(disk_extend(disk, deadline), deadline + (PATIENCE - 1) * TIMEOUT_MS);
+	disk->progress_ms = progress;
+	pthread_mutex_unlock(&disk->lock);
+}
+
 /* the time of a read or a write counts from when it is posted */
 static void
 turn_of_reads_and_writes(void **state)
@@ -385,6 +404,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(replayed_before_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(connections_that_end_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(progress_prolongs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(turn_of_reads_and_writes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(turn_of_a_flush, set_up, tear_down),
 	};

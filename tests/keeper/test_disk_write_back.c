@@ -55,6 +55,7 @@ static int
 tear_down(void **state)
 {
 	(void)state;
+	unsetenv("SOFTRDMA_FAULTS");
 	disk_stop(&disk);
 	keeper_process_fini(&keeper);
 	deadline_stop();
@@ -163,27 +164,27 @@ durable_is_awaited(void **state)
 	file_has(2, 1);
 }
 
-/* no more than the connection has room for; a keeper that never answers is noticed by that */
+/* no more than half of what the connection has room for; a keeper that never answers is noticed by that */
 static void
-full_connection(void **state)
+too_many(void **state)
 {
 	(void)state;
 	config.timeout_ms = SHORT_TIMEOUT_MS;
 	starts();
 	keeper_process_stop(&keeper);
-	for (size_t block = 0; block < OPS_MAX; block++)
+	for (size_t block = 0; block < WRITTEN_BACK_MAX; block++)
 		assert_true(writes(1, block));
 	const int64_t begin = now_ms();
-	assert_false(writes(2, OPS_MAX));
+	assert_false(writes(2, WRITTEN_BACK_MAX));
 	assert_true(now_ms() - begin >= SHORT_TIMEOUT_MS);
 	assert_true(case_was_said("the keeper does not answer in time"));
 	assert_int_equal(kill(keeper.pid, SIGCONT), 0);
 	const int64_t end = now_ms() + TIMEOUT_MS;
-	for (size_t block = 0; block < OPS_MAX; block++)
+	for (size_t block = 0; block < WRITTEN_BACK_MAX; block++)
 		while (!reads(1, block))
 			assert_true(now_ms() < end);
 	assert_true(disk_flush(disk));
-	file_has(1, OPS_MAX);
+	file_has(1, WRITTEN_BACK_MAX);
 }
 
 /* there is always room again, although no thread but the writer's collects completions */
@@ -257,6 +258,20 @@ stopping_gives_up(void **state)
 	assert_true(case_was_said("writes that had been answered and not flushed may be lost"));
 }
 
+/* also if the keeper makes progress: 100 writes take 5 s */
+static void
+stopping_with_a_slow_keeper(void **state)
+{
+	(void)state;
+	config.timeout_ms = SHORT_TIMEOUT_MS;
+	assert_int_equal(setenv("SOFTRDMA_FAULTS", "delay=50ms", 1), 0);
+	starts();
+	for (size_t block = 0; block < 100; block++)
+		assert_true(writes(1, block));
+	disk_stop(&disk);
+	assert_true(case_was_said("writes that had been answered and not flushed may be lost"));
+}
+
 /* the same if the memory is given up */
 static void
 stopping_after_a_failure(void **state)
@@ -277,11 +292,12 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(answered_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(durable_is_awaited, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(full_connection, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(too_many, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(many_writes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopping_waits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopping_waits_for_a_replay, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopping_gives_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(stopping_with_a_slow_keeper, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopping_after_a_failure, set_up, tear_down),
 	};
 

@@ -7,7 +7,8 @@
  * A write goes into the journal and, if the link is up, to the keeper, under the lock. Then its thread waits.
  * If the link is lost before the write has completed, the write is done when the thread of the link has replayed
  * the journal. With write-back the thread does not wait, if the link is up: all that comes later on the connection finds
- * the write done, and a replay comes before all that comes later on another connection.
+ * the write done, and a replay comes before all that comes later on another connection. Too many such writes make the next
+ * one wait, so the thread of that one collects completions.
  *
  * The time that an operation has to complete begins when it is posted, and the time before that has a limit of
  * its own. An operation that is late breaks the link, so it must not be late from the beginning.
@@ -112,26 +113,6 @@ wait_for(struct disk *d, pthread_cond_t *cond, int64_t deadline_ms)
 	return true;
 }
 
-/*
- * Waits for fewer requests on the connection, or for room in the journal or the read buffers. Requests that no thread waits
- * for may have filled the connection: then this thread collects their completions.
- */
-static bool
-wait_for_room(struct disk *d, int64_t deadline_ms)
-{
-	if (d->state != LINK_UP || d->collecting || d->requests < OPS_MAX)
-		return wait_for(d, &d->room, deadline_ms);
-	if (is_in_time(d, deadline_ms)) {
-		ops_collect(d, disk_extend(d, deadline_ms));
-		ops_hand_over(d);
-		return true;
-	}
-	if (disk_now_ms() >= d->progress_ms + d->config->timeout_ms)
-		link_break(d, "the keeper does not answer in time");
-	pthread_cond_broadcast(&d->room); /* another one collects */
-	return false;
-}
-
 /* waits until the link is up; false if it is given up, or it is too late */
 static bool
 wait_for_link(struct disk *d, int64_t deadline_ms)
@@ -208,7 +189,7 @@ append(struct disk *d, uint64_t offset, size_t len, bool zeros)
 		if (d->state == LINK_FAILED)
 			return NULL;
 		if (d->requests >= OPS_MAX) {
-			if (!wait_for_room(d, deadline_ms))
+			if (!wait_for(d, &d->room, deadline_ms))
 				return NULL;
 			continue;
 		}
@@ -257,7 +238,7 @@ write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bo
 		memcpy(d->journal_data + entry->at, data, len);
 	ranges_add(&d->dirty, offset, offset + len);
 	/* while the journal is replayed, this entry has its turn there */
-	if (d->state == LINK_UP && d->config->write_back)
+	if (d->state == LINK_UP && d->config->write_back && !durable && d->written_back < WRITTEN_BACK_MAX)
 		on_its_way = op_post_write_back(d, entry);
 	else if (d->state == LINK_UP)
 		op_post_write(d, &op, entry);
@@ -313,7 +294,7 @@ take_buffer(struct disk *d, int64_t deadline_ms)
 			return -1;
 		if (d->free_buffer_count && d->requests < OPS_MAX)
 			return d->free_buffers[--d->free_buffer_count];
-		if (!wait_for_room(d, deadline_ms))
+		if (!wait_for(d, &d->room, deadline_ms))
 			return -1;
 	}
 }
@@ -438,11 +419,12 @@ finish_writing(struct disk *d)
 {
 	const int64_t deadline_ms = deadline(d);
 
-	while ((d->written_back > 0 || d->owes) && d->state != LINK_FAILED && is_in_time(d, deadline_ms)) {
+	/* progress does not prolong it: whatever ends nbdkit has little patience */
+	while ((d->written_back > 0 || d->owes) && d->state != LINK_FAILED && disk_now_ms() < deadline_ms) {
 		if (d->state == LINK_UP)
-			ops_collect(d, disk_extend(d, deadline_ms));
+			ops_collect(d, deadline_ms);
 		else
-			disk_wait(d, &d->link_changed, disk_extend(d, deadline_ms));
+			disk_wait(d, &d->link_changed, deadline_ms);
 	}
 	if (d->written_back > 0 || d->owes)
 		disk_say(d, "%s: writes that had been answered and not flushed may be lost", d->config->name);

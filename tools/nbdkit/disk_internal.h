@@ -38,6 +38,8 @@
 
 /* reads and writes that may be on the connection at once */
 #define OPS_MAX 256
+/* and of these, writes that no thread waits for: there is room for others, whose threads wait and collect completions */
+#define WRITTEN_BACK_MAX (OPS_MAX / 2)
 /* a request is done in pieces of at most this size */
 #define PIECE_MAX ((size_t)1 << 20)
 /* buffers for reads, of PIECE_MAX bytes each; memory is used as far as they are filled */
@@ -149,8 +151,6 @@ void op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms);
 
 /* collects completions once, after waiting for them until that time; the link must be UP or REPLAYING */
 void ops_collect(struct disk *d, int64_t until_ms);
-/* lets an owner collect, after ops_collect by a thread that owns no operation */
-void ops_hand_over(struct disk *d);
 /* collects those that are there, while the connection exists; true if an operation is done by that */
 bool ops_take(struct disk *d);
 /* the operations that are left are lost: the connection has been deleted */

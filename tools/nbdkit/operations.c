@@ -137,7 +137,7 @@ op_post_write_back(struct disk *d, const struct journal_entry *entry)
 	d->written_back++;
 	d->requests++;
 	/* no thread may ever wait for this one, so this one takes the completions of those before */
-	if (d->requests >= OPS_MAX / 2 && !d->collecting)
+	if (d->written_back >= WRITTEN_BACK_MAX && !d->collecting)
 		(void)ops_take(d);
 	return d->state == LINK_UP;
 }
@@ -279,8 +279,9 @@ ops_collect(struct disk *d, int64_t until_ms)
 
 /* --- waiting --- */
 
-void
-ops_hand_over(struct disk *d)
+/* lets another owner collect; the newest, whose operation is the last to complete */
+static void
+hand_over(struct disk *d)
 {
 	for (struct op *op = d->posted; op; op = op->next) {
 		if (op->has_waiter) {
@@ -333,7 +334,7 @@ op_wait_and_unlock(struct disk *d, struct op *op, int64_t deadline_ms)
 		pthread_mutex_lock(&d->lock);
 	}
 	if (may_post(d) && !d->collecting)
-		ops_hand_over(d);
+		hand_over(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
