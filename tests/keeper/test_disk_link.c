@@ -328,18 +328,22 @@ static void
 progress_prolongs(void **state)
 {
 	(void)state;
+	int64_t until[3];
 	starts();
 	pthread_mutex_lock(&disk->lock);
 	const int64_t deadline = disk_now_ms() + TIMEOUT_MS;
 	const int64_t progress = disk->progress_ms;
 	disk->progress_ms = deadline - TIMEOUT_MS - 1;
-	assert_int_equal(disk_extend(disk, deadline), deadline);
+	until[0] = disk_extend(disk, deadline);
 	disk->progress_ms = deadline - 1;
-	assert_int_equal(disk_extend(disk, deadline), deadline - 1 + TIMEOUT_MS);
+	until[1] = disk_extend(disk, deadline);
 	disk->progress_ms = deadline + PATIENCE * TIMEOUT_MS;
-	assert_int_equal(disk_extend(disk, deadline), deadline + (PATIENCE - 1) * TIMEOUT_MS);
+	until[2] = disk_extend(disk, deadline);
 	disk->progress_ms = progress;
 	pthread_mutex_unlock(&disk->lock);
+	assert_int_equal(until[0], deadline);
+	assert_int_equal(until[1], deadline - 1 + TIMEOUT_MS);
+	assert_int_equal(until[2], deadline + (PATIENCE - 1) * TIMEOUT_MS);
 }
 
 /* the time of a read or a write counts from when it is posted */
