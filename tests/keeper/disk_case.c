@@ -3,11 +3,13 @@
 
 /* disk_case.c -- what the tests of disks share: a disk of nbdkit-rpma-plugin at a keeper, and what it has told */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "deadline.h"
 #include "disk_case.h"
 #include "disk_internal.h"
+#include "pattern.h"
 
 #define LINES 256
 #define AWAIT_LINK_MS 20000
@@ -80,6 +83,36 @@ case_opens(const struct disk_config *config, struct disk_facts *facts, struct di
 
 	if (!disk_probe(config, facts, why) || !disk_start(config, facts, disk, why))
 		fail_msg("%s", why);
+}
+
+void
+case_starts(struct keeper_process *keeper, const struct disk_config *config, struct disk_facts *facts,
+	struct disk **disk)
+{
+	keeper_process_start(keeper);
+	case_opens(config, facts, disk);
+}
+
+void
+case_ends(struct keeper_process *keeper, struct disk **disk)
+{
+	unsetenv("SOFTRDMA_FAULTS");
+	disk_stop(disk);
+	keeper_process_fini(keeper);
+	deadline_stop();
+}
+
+void
+case_file_has(const struct keeper_process *keeper, uint64_t seed, uint64_t offset, size_t len)
+{
+	uint8_t *buf = malloc(len);
+	int fd = open(keeper_process_path(keeper, "disk"), O_RDONLY | O_CLOEXEC);
+
+	assert_true(buf && fd >= 0);
+	assert_int_equal(pread(fd, buf, len, (off_t)offset), len);
+	assert_int_equal(pattern_check(buf, len, seed, offset), -1);
+	close(fd);
+	free(buf);
 }
 
 void

@@ -25,6 +25,14 @@ const char *case_last_said(void);
 unsigned case_said_count(void);
 void case_forget_lines(void);
 
+/* starts the keeper, and opens a disk at it; its facts go to *facts */
+void case_starts(struct keeper_process *keeper, const struct disk_config *config, struct disk_facts *facts,
+	struct disk **disk);
+/* the end of a case: of its faults, its disk, its keeper and its deadline */
+void case_ends(struct keeper_process *keeper, struct disk **disk);
+/* the file that the keeper lends has this pattern in these bytes */
+void case_file_has(const struct keeper_process *keeper, uint64_t seed, uint64_t offset, size_t len);
+
 /* opens a disk; its facts go to *facts */
 void case_opens(const struct disk_config *config, struct disk_facts *facts, struct disk **disk);
 /* opening one fails, with this sentence or one that contains it */

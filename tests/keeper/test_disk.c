@@ -72,18 +72,14 @@ static int
 tear_down(void **state)
 {
 	(void)state;
-	unsetenv("SOFTRDMA_FAULTS");
-	disk_stop(&disk);
-	keeper_process_fini(&keeper);
-	deadline_stop();
+	case_ends(&keeper, &disk);
 	return 0;
 }
 
 static void
 starts(void)
 {
-	keeper_process_start(&keeper);
-	case_opens(&config, &facts, &disk);
+	case_starts(&keeper, &config, &facts, &disk);
 	assert_int_equal(facts.size, keeper.size);
 }
 
@@ -113,14 +109,7 @@ has(uint64_t with, uint64_t offset, size_t len)
 static void
 file_has(uint64_t with, uint64_t offset, size_t len)
 {
-	uint8_t *buf = malloc(len);
-	int fd = open(keeper_process_path(&keeper, "disk"), O_RDONLY | O_CLOEXEC);
-
-	assert_true(buf && fd >= 0);
-	assert_int_equal(pread(fd, buf, len, (off_t)offset), len);
-	assert_int_equal(pattern_check(buf, len, with, offset), -1);
-	close(fd);
-	free(buf);
+	case_file_has(&keeper, with, offset, len);
 }
 
 /* the content of the file, to be put back after the keeper was killed */

@@ -53,10 +53,7 @@ static int
 tear_down(void **state)
 {
 	(void)state;
-	unsetenv("SOFTRDMA_FAULTS");
-	disk_stop(&disk);
-	keeper_process_fini(&keeper);
-	deadline_stop();
+	case_ends(&keeper, &disk);
 	return 0;
 }
 
@@ -65,8 +62,7 @@ starts(void)
 {
 	struct disk_facts facts;
 
-	keeper_process_start(&keeper);
-	case_opens(&config, &facts, &disk);
+	case_starts(&keeper, &config, &facts, &disk);
 }
 
 static bool

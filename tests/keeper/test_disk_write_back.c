@@ -10,7 +10,6 @@
  * longer cases with write-back as well.
  */
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -55,10 +54,7 @@ static int
 tear_down(void **state)
 {
 	(void)state;
-	unsetenv("SOFTRDMA_FAULTS");
-	disk_stop(&disk);
-	keeper_process_fini(&keeper);
-	deadline_stop();
+	case_ends(&keeper, &disk);
 	return 0;
 }
 
@@ -67,8 +63,7 @@ starts(void)
 {
 	struct disk_facts facts;
 
-	keeper_process_start(&keeper);
-	case_opens(&config, &facts, &disk);
+	case_starts(&keeper, &config, &facts, &disk);
 }
 
 static bool
@@ -95,15 +90,7 @@ reads(uint64_t seed, size_t block)
 static void
 file_has(uint64_t seed, size_t blocks)
 {
-	uint8_t buf[BLOCK];
-	int fd = open(keeper_process_path(&keeper, "disk"), O_RDONLY | O_CLOEXEC);
-
-	assert_true(fd >= 0);
-	for (size_t i = 0; i < blocks; i++) {
-		assert_int_equal(pread(fd, buf, BLOCK, (off_t)(i * BLOCK)), BLOCK);
-		assert_int_equal(pattern_check(buf, BLOCK, seed, i * BLOCK), -1);
-	}
-	close(fd);
+	case_file_has(&keeper, seed, 0, blocks * BLOCK);
 }
 
 static void *
@@ -164,7 +151,7 @@ durable_is_awaited(void **state)
 	file_has(2, 1);
 }
 
-/* no more than half of what the connection has room for; a keeper that never answers is noticed by that */
+/* after WRITTEN_BACK_MAX writes the next one waits, and so notices a keeper that never answers */
 static void
 too_many(void **state)
 {
