@@ -187,23 +187,34 @@ is_for_ever(enum ibv_wc_status status)
 	}
 }
 
+/* the connection cannot be used any longer */
+static void
+handle_failure(struct disk *d, enum ibv_wc_status status)
+{
+	char why[WHY_MAX];
+
+	d->has_failed = true;
+	if (status == IBV_WC_WR_FLUSH_ERR) {
+		link_break(d, "the connection was lost");
+		return;
+	}
+	why_say(why, "an operation failed: %s", ibv_wc_status_str(status));
+	if (is_for_ever(status))
+		link_fail(d, why);
+	else
+		link_break(d, why);
+}
+
 static void
 handle(struct disk *d, const struct ibv_wc *wc)
 {
 	struct op *op = (struct op *)(uintptr_t)wc->wr_id;
-	char why[WHY_MAX];
 
-	if (wc->status != IBV_WC_SUCCESS)
-		d->has_failed = true;
-	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		link_break(d, "the connection was lost");
-	} else if (wc->status != IBV_WC_SUCCESS) {
-		why_say(why, "an operation failed: %s", ibv_wc_status_str(wc->status));
-		if (is_for_ever(wc->status))
-			link_fail(d, why);
-		else
-			link_break(d, why);
-	} else if (op) {
+	if (wc->status != IBV_WC_SUCCESS) {
+		handle_failure(d, wc->status);
+		return;
+	}
+	if (op) {
 		assert(atomic_load(&op->state) == OP_POSTED);
 		/*
 		 * Here, and not by the thread that flushes: before that one wakes, the connection may be lost and made
@@ -211,16 +222,14 @@ handle(struct disk *d, const struct ibv_wc *wc)
 		 */
 		journal_drop(&d->journal, op->flushes);
 		leave(d, op, OP_DONE);
-		d->progress_ms = disk_now_ms();
-		pthread_cond_broadcast(&d->room);
 	} else {
 		/* others without an owner complete only with an error */
 		assert(d->written_back > 0);
 		d->written_back--;
 		d->requests--;
-		d->progress_ms = disk_now_ms();
-		pthread_cond_broadcast(&d->room);
 	}
+	d->progress_ms = disk_now_ms();
+	pthread_cond_broadcast(&d->room);
 }
 
 bool
