@@ -153,6 +153,41 @@ failed_at_the_end(void **state)
 	assert_true(case_was_said("all requests fail from now on"));
 }
 
+static void *
+flush(void *arg)
+{
+	return disk_flush(disk) ? arg : NULL;
+}
+
+/* a flush that waits for the link is done when that of another thread turns out to have covered the same */
+static void
+covered_while_the_link_was_down(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	struct op op;
+	void *good = NULL;
+	starts();
+	assert_true(writes(1, 0));
+	assert_true(op_init(&op));
+	pthread_mutex_lock(&disk->lock);
+	op_post_flush(disk, &op, &disk->dirty);
+	await_completion();
+	link_break(disk, "a test ends it");
+	disk->collecting = true; /* as if a thread did that: the link is not closed before */
+	pthread_mutex_unlock(&disk->lock);
+	assert_int_equal(pthread_create(&thread, NULL, flush, &keeper), 0);
+	(void)usleep(200000);
+	pthread_mutex_lock(&disk->lock);
+	disk->collecting = false;
+	pthread_cond_signal(&disk->collected);
+	pthread_mutex_unlock(&disk->lock);
+	assert_int_equal(pthread_join(thread, &good), 0);
+	assert_non_null(good);
+	assert_int_equal(outcome(&op), OP_DONE);
+	op_fini(&op);
+}
+
 /* an answer that is in the queue was in time, however late it is collected */
 static void
 collected_late(void **state)
@@ -400,6 +435,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(succeeded_at_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_at_the_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(covered_while_the_link_was_down, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(collected_late, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(replayed_before_the_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),

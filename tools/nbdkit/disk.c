@@ -152,8 +152,12 @@ flush_until(struct disk *d, uint64_t number)
 	if (!op_init(&op))
 		return false;
 	while (d->journal.first < number) {
-		if (!wait_for_link(d, deadline_ms))
-			break;
+		/* after the wait look again: the flush of another thread may have completed */
+		if (d->state != LINK_UP) {
+			if (!wait_for_link(d, deadline_ms))
+				break;
+			continue;
+		}
 		if (d->flushing) {
 			if (!wait_for(d, &d->flushed, deadline_ms))
 				break;
