@@ -30,7 +30,6 @@
 #define BLOCK 4096
 #define OTHERS 3
 #define DEADLINE_S 300
-#define WAIT_FOR_LOG_MS 20000
 
 enum name { A = 0, B = 1, NAMES };
 
@@ -108,15 +107,17 @@ write_rounds(uint64_t rounds)
 	free(block);
 }
 
-/* Walks over the entries from *position on. Returns how often B was ahead of A; last has the newest number of each. */
+/* walks over all entries; returns how often B was ahead of A, and in last the newest number of each */
 static unsigned long
-walk(int log, size_t block, uint64_t *position, uint64_t last[NAMES])
+walk(int log, size_t block, uint64_t last[NAMES])
 {
+	uint64_t position = block; /* the head is before the entries */
 	unsigned long missing = 0;
 	struct log_writes_entry entry;
 	struct content content;
 
-	while (log_writes_next(log, block, position, &entry)) {
+	last[A] = last[B] = 0;
+	while (log_writes_next(log, block, &position, &entry)) {
 		if (entry.len != BLOCK ||
 			pread(log, &content, sizeof(content), (off_t)entry.from) != sizeof(content) ||
 			memcmp(content.magic, magic, sizeof(magic)) || content.name >= NAMES)
@@ -132,7 +133,7 @@ static int
 check(const char *path, uint64_t rounds)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
-	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * WAIT_FOR_LOG_MS;
+	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * LOG_WRITES_WAIT_MS;
 	uint64_t last[NAMES];
 	unsigned long missing;
 	size_t block;
@@ -140,9 +141,7 @@ check(const char *path, uint64_t rounds)
 	if (log < 0 || (block = log_writes_block(log)) == 0)
 		cannot(path);
 	do {
-		uint64_t position = block;
-		memset(last, 0, sizeof(last));
-		missing = walk(log, block, &position, last);
+		missing = walk(log, block, last);
 		nanosleep(&pause, NULL);
 	} while ((missing || last[A] < rounds || last[B] < rounds) && now_ms() < end);
 	close(log);

@@ -18,6 +18,8 @@
 
 #define LOG_WRITES_BLOCK_MIN 512
 #define LOG_WRITES_BLOCK_MAX 4096
+/* the kernel thread that writes the log may be busy with other work for some seconds */
+#define LOG_WRITES_WAIT_MS 20000
 
 enum log_writes_flag {
 	LOG_WRITES_DISCARD = 4, /* without data blocks, although it has a size */

@@ -24,9 +24,6 @@
 #include "deadline.h"
 #include "log_writes.h"
 
-/* the kernel thread that writes the log may be busy with other work for some seconds */
-#define WAIT_FOR_LOG_MS 20000
-
 struct log {
 	int fd;
 	int image;
@@ -107,7 +104,7 @@ static void
 await_mark(struct log *log, const char *mark, const char *in_flight)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
-	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * WAIT_FOR_LOG_MS;
+	const int64_t end = now_ms() + (int64_t)deadline_scaled(1) * LOG_WRITES_WAIT_MS;
 
 	while (!walk(log, mark, false) || !is_idle(in_flight)) {
 		if (now_ms() > end) {
