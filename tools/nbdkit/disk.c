@@ -245,7 +245,8 @@ write_piece(struct disk *d, const uint8_t *data, size_t len, uint64_t offset, bo
 	if (d->state == LINK_UP && d->config->write_back && !durable && d->written_back < WRITTEN_BACK_MAX)
 		on_its_way = op_post_write_back(d, entry);
 	else if (d->state == LINK_UP)
-		op_post_write(d, &op, entry);
+		/* the flush that comes at once completes for the write as well, if no other flush has to come first */
+		op_post_write(d, durable && !d->flushing ? NULL : &op, entry);
 	if (durable)
 		good = flush_until(d, after);
 	op_wait_and_unlock(d, &op, deadline_ms);

@@ -66,7 +66,7 @@ enum op_state {
 struct op {
 	_Atomic enum op_state state;
 	sem_t wake;        /* for its owner: the state has changed, or it is to collect completions */
-	uint32_t requests; /* how many of OPS_MAX it takes */
+	uint32_t requests; /* how many of OPS_MAX it takes, with the unsignaled ones before it */
 	uint64_t flushes;  /* of a flush: when it is done, the entries before this number leave the journal */
 	bool has_waiter;   /* its owner is in op_wait_and_unlock */
 	struct op *next, *prev; /* in the list of those that are posted */
@@ -103,6 +103,7 @@ struct disk {
 	int64_t progress_ms;   /* when an operation completed last */
 	uint32_t requests;     /* work requests on the connection, without those of a flush */
 	uint32_t written_back; /* of these, writes that no thread waits for: their calls have returned */
+	uint32_t unsignaled;   /* of these, writes that complete with the next operation */
 	bool owes;           /* some of these were lost with the connection, and no replay has ended since */
 	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
 
@@ -133,7 +134,8 @@ void op_fini(struct op *op);
 
 /*
  * Each posts, and sets op. If there is no connection, or posting fails, op is OP_LOST at once. The write of an
- * entry with op NULL completes with a later operation. Only the thread of the link posts while it replays.
+ * entry with op NULL leaves and completes with the next operation, which the caller posts before it waits. Only the
+ * thread of the link posts while it replays.
  */
 void op_post_read(struct disk *d, struct op *op, size_t at, uint64_t offset, size_t len);
 void op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry);

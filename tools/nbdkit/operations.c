@@ -47,7 +47,8 @@ static void
 enter(struct disk *d, struct op *op, uint32_t requests)
 {
 	atomic_store(&op->state, OP_POSTED);
-	op->requests = requests;
+	op->requests = requests + d->unsignaled;
+	d->unsignaled = 0;
 	d->requests += requests;
 	op->prev = NULL;
 	op->next = d->posted;
@@ -78,8 +79,12 @@ posted(struct disk *d, struct op *op, int ret, uint32_t requests)
 	char why[WHY_MAX];
 
 	if (ret == 0) {
-		if (op)
+		if (op) {
 			enter(d, op, requests);
+		} else {
+			d->requests += requests;
+			d->unsignaled += requests;
+		}
 		return;
 	}
 	if (op)
@@ -121,8 +126,12 @@ op_post_write(struct disk *d, struct op *op, const struct journal_entry *entry)
 			atomic_store(&op->state, OP_LOST);
 		return;
 	}
-	posted(d, op, write_entry(d, entry, op ? RPMA_F_COMPLETION_ALWAYS : RPMA_F_COMPLETION_ON_ERROR, op),
-		1);
+	int ret = op ? write_entry(d, entry, RPMA_F_COMPLETION_ALWAYS, op)
+		     : write_entry(d, entry, RPMA_F_COMPLETION_ON_ERROR | RPMA_F_MORE, NULL);
+	/* to leave alone needs no memory */
+	if (ret == RPMA_E_NOMEM)
+		ret = write_entry(d, entry, RPMA_F_COMPLETION_ON_ERROR, NULL);
+	posted(d, op, ret, 1);
 }
 
 bool
@@ -358,6 +367,8 @@ ops_lost(struct disk *d)
 	d->owes = d->owes || d->written_back > 0;
 	d->requests -= d->written_back;
 	d->written_back = 0;
+	d->requests -= d->unsignaled;
+	d->unsignaled = 0;
 	assert(d->requests == 0);
 	pthread_cond_broadcast(&d->room);
 }
