@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/spin.h"
 #include "softrdma/base/usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
@@ -16,6 +17,12 @@
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
+
+/*
+ * A worker that looks for the next FLUSH may do so for this many times as long as other threads of the device: what a program
+ * does between two durable writes often takes threads of its own, which have to be woken first.
+ */
+#define LOOK_SPINS 4
 
 /* makes the range durable, or lets an injected fault fail it; 0 or an errno value */
 static int
@@ -78,21 +85,25 @@ make_flush(struct softrdma_connection *conn)
 	}
 }
 
-/* waits for the next flush, as long as the progress thread looks for more work before it sleeps */
+/* waits for the next flush: as long as a progress thread looks for more work before it sleeps, and longer while that pays */
 static void
-look_for_flush(struct softrdma_connection *conn)
+look_for_flush(struct softrdma_connection *conn, struct softrdma_spin *spin)
 {
 	struct softrdma_link *link = &conn->link;
 	const uint64_t end_ns = softrdma_now_ns() + softrdma_engine_spin_ns();
 	while (conn->fd >= 0 && !conn->flush_running && !softrdma_workers_are_short() &&
-		softrdma_now_ns() < end_ns) {
+		(softrdma_now_ns() < end_ns || softrdma_spin_goes_on(spin))) {
 		/* without the lock, so that threads can post; the socket may be closed meanwhile */
 		struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
 		pthread_mutex_unlock(&link->lock);
 		int ready = poll(&pfd, 1, 0);
+		if (ready == 0)
+			(void)softrdma_spin_give_way(spin);
 		pthread_mutex_lock(&link->lock);
-		if (ready > 0 && conn->fd >= 0)
+		if (ready > 0 && conn->fd >= 0) {
 			softrdma_connection_serve(conn);
+			softrdma_spin_is_busy(spin);
+		}
 	}
 }
 
@@ -104,15 +115,19 @@ static void
 flush_on_worker(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
+	struct softrdma_spin *spin = softrdma_spin_mine();
 	bool kept = false;
 	pthread_mutex_lock(&link->lock);
 	conn->has_worker = true;
 	do {
 		make_flush(conn);
 		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_borrow_locked(conn));
-		if (kept)
-			look_for_flush(conn);
+		if (kept) {
+			softrdma_spin_input(spin, LOOK_SPINS * softrdma_engine_spin_ns());
+			look_for_flush(conn, spin);
+		}
 	} while (conn->flush_running && !softrdma_workers_are_short());
+	softrdma_spin_end(spin);
 	conn->has_worker = false;
 	if (kept)
 		softrdma_reader_return_locked(conn);

@@ -1739,7 +1739,8 @@ test_flood_of_flushes(void **state)
 }
 
 /*
- * A worker polls for the next flush, for the time set in the environment, and serves the requests before it.
+ * A worker polls for the next flush, for the time set in the environment, and serves the requests before it. If flushes
+ * follow each other closely, it polls for four times as long.
  */
 static void
 test_worker_stays(void **state)
@@ -1767,14 +1768,25 @@ test_worker_stays(void **state)
 	assert_int_equal(softrdma_reader_borrow(p.link), -1); /* a worker has it */
 	raw_expect_alive(&other);
 
-	/* when the time is over, the progress thread has the socket again */
 	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
 	clock_forward_ms(1001);
+	for (int i = 0; i < 2; i++) {
+		raw_expect_alive(&p);
+		assert_true(locked(p.link, softrdma_connection_of(p.link)->has_worker));
+	}
+	/* when the time is over, the progress thread has the socket again */
+	clock_forward_ms(3000);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
 	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_BORROWER));
 	raw_expect_alive(&p);
 	raw_flush(&p, &r);
-	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 105);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 107);
+	/* no flush came in the longer time, so the next one is the shorter */
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	clock_forward_ms(1001);
+	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
+	raw_flush(&p, &r);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 108);
 
 	/* the worker sees the end of the stream */
 	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
