@@ -3,6 +3,7 @@
 
 /* external_qp.c -- queue pairs that the application creates itself and connects with the connection manager */
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -66,11 +67,12 @@ is_ready(const struct softrdma_id *id, bool active)
 {
 	const struct softrdma_link *link = id->link;
 	struct ibv_qp *qp = link->qp; /* NULL: destroyed, or reset */
-	if (qp == NULL || link->state != SOFTRDMA_LINK_IDLE || link->failed)
+	if (qp == NULL)
 		return false;
 	const struct softrdma_qp_connect *qpc = softrdma_qp_of(qp)->by_hand;
 	if (qpc->state != SOFTRDMA_QP_CONNECT_BY_MANAGER)
 		return false;
+	assert(link->state == SOFTRDMA_LINK_IDLE && (!link->failed || qp->state == IBV_QPS_ERR));
 	if (qp->state == IBV_QPS_RTS)
 		return qpc->attr.sq_psn == id->psn;
 	return qp->state == IBV_QPS_RTR && !active;

@@ -336,6 +336,23 @@ test_wrong_order(void **state)
 	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
 }
 
+/* the queue pair was promised to the connection manager, and is connected by hand to another address instead */
+static void
+test_by_hand_instead(void **state)
+{
+	(void)state;
+	const union ibv_gid gid = the_gid(AF_INET);
+	struct sides s;
+	sides_ask(&s, true);
+	sides_accept(&s, false);
+	move_as_told(s.active.id, s.active.own, IBV_QPS_INIT);
+	to_rtr(s.active.own, &gid, s.active.own->qp_num, 0);
+	/* with the first sequence number that the peer was told */
+	move_as_told(s.active.id, s.active.own, IBV_QPS_RTS);
+	refuse_establish(s.active.id);
+	sides_fini(&s);
+}
+
 /* a queue pair made by the connection manager needs no rdma_establish() */
 static void
 test_managed(void **state)
@@ -558,6 +575,7 @@ main(void)
 		device_test(test_attributes),
 		device_test(test_before_the_stream),
 		device_test(test_wrong_order),
+		device_test(test_by_hand_instead),
 		device_test(test_managed),
 		device_test(test_given_up),
 		device_test(test_peer_leaves),
