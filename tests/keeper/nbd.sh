@@ -36,7 +36,7 @@ part_nbdsh()
 	local text
 	while IFS='|' read -r text parameters; do
 		# shellcheck disable=SC2086 # the parameters are words
-		expect 1 "$text" nbdkit -f -U - "$plugin" $parameters --run true
+		expect 1 "$text" nbdkit -f -U "$work/refused" "$plugin" $parameters --run true
 	done <<-END
 		host= is missing|name=disk
 		name= is missing|host=$address
@@ -54,7 +54,7 @@ part_nbdsh()
 	nbdkit -U - "$plugin" host="$address" port="$port" name=gone volatile=true --run 'nbdinfo --size "$uri"' |
 		grep -qx 1048576 || fail 'volatile memory is not served'
 	# refused before nbdkit forks: afterwards its caller would not learn of it, and --run would wait for ever
-	expect 1 'readonly=true reads it' timeout 60 nbdkit -U - "$plugin" host="$address" port="$port" name=kept --run true
+	expect 1 'readonly=true reads it' timeout 60 nbdkit -U "$work/refused" "$plugin" host="$address" port="$port" name=kept --run true
 	# shellcheck disable=SC2016
 	nbdkit -U - "$plugin" host="$address" port="$port" name=kept readonly=true --run 'nbdinfo --size "$uri"' |
 		grep -qx 1048576 || fail 'memory that is lent for reading only is not served to a reader'
@@ -67,7 +67,7 @@ part_nbdsh()
 	# shellcheck disable=SC2016
 	nbdkit -fr -U - "$plugin" host="$address" port="$port" name=disk --run 'nbdsh -u "$uri" -c "h.pread(9, 0)"' ||
 		fail 'a reader is refused beside a writer'
-	expect 1 "takeover=true takes it" nbdkit -f -U - "$plugin" host="$address" port="$port" name=disk --run true
+	expect 1 "takeover=true takes it" nbdkit -f -U "$work/refused" "$plugin" host="$address" port="$port" name=disk --run true
 	nbdsh -u "$uri" -c - <<-'END'
 		import errno, os
 		size = h.get_size()
