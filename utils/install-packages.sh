@@ -65,6 +65,9 @@ benchmark_packages=(jq iperf3 libfabric-bin ucx-utils perftest util-linux)
 others_packages=(python3-pyverbs rdma-core ibverbs-providers fio perftest openmpi-bin libopenmpi-dev ucx-utils iproute2 jq
 	util-linux autoconf automake libtool libnl-3-dev libnl-route-3-dev dpkg-dev)
 
+# its suites libnbd and nbdkit, over nbdkit-rpma-plugin; they are not part of CI
+nbd_suites_packages=(nbdkit libnbd-bin python3-libnbd qemu-utils bsdextrautils)
+
 # debian_uri: where this machine has its own Debian from, as apt knows it
 debian_uri()
 {

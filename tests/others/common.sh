@@ -206,5 +206,5 @@ build_once()
 # is_built <suite>: true if it builds a program of others
 is_built()
 {
-	[[ $1 == fio-librpma || $1 == fabtests-* || $1 == libnbd || $1 == original ]]
+	[[ $1 == fio-librpma || $1 == fabtests-* || $1 == libnbd || $1 == nbdkit || $1 == original ]]
 }
