@@ -44,12 +44,11 @@ may_post(const struct disk *d)
 }
 
 static void
-enter(struct disk *d, struct op *op, uint32_t requests)
+enter(struct disk *d, struct op *op)
 {
 	atomic_store(&op->state, OP_POSTED);
-	op->requests = requests + d->unsignaled;
+	op->requests = d->unsignaled;
 	d->unsignaled = 0;
-	d->requests += requests;
 	op->prev = NULL;
 	op->next = d->posted;
 	if (op->next)
@@ -79,12 +78,10 @@ posted(struct disk *d, struct op *op, int ret, uint32_t requests)
 	char why[WHY_MAX];
 
 	if (ret == 0) {
-		if (op) {
-			enter(d, op, requests);
-		} else {
-			d->requests += requests;
-			d->unsignaled += requests;
-		}
+		d->requests += requests;
+		d->unsignaled += requests;
+		if (op)
+			enter(d, op);
 		return;
 	}
 	if (op)
