@@ -397,7 +397,8 @@ run_arm64()
 # and does not come to an end where a thread is stuck in a write (log-debug).
 not_for_valgrind='softrdma-test_(copy|direct|fork|handshake|io|memory|persist|persist_file|responder|stats_file)$|log-(empty|debug)$'
 
-# looks at the test's own process, not at its children: they end in the middle of things
+# Looks at the test's own process, not at its children: they end in the middle of things. valgrind runs one thread at a time;
+# without its fair scheduling, a thread that never sleeps can keep the others from running for minutes.
 valgrind_ctest()
 {
 	need valgrind || return
@@ -405,6 +406,7 @@ valgrind_ctest()
 	local -x TEST_DEADLINE_FACTOR=10
 	local leaks='definite,indirect,possible'
 	local options="-q --leak-check=full --error-exitcode=99 --child-silent-after-fork=yes"
+	options+=" --fair-sched=try"
 	options+=" --show-leak-kinds=$leaks --errors-for-leak-kinds=$leaks"
 	rm -f "$dir"/Testing/Temporary/MemoryChecker.*.log
 	run_ctest "$dir" --overwrite MemoryCheckCommand="$(command -v valgrind)" \
