@@ -233,7 +233,7 @@ rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_
 		rpmai_srq_use(conn->srq);
 	conn->max_sge = params->max_sge;
 	conn->inline_size = params->inline_size > MIN_INLINE_DATA ? params->inline_size : MIN_INLINE_DATA;
-	rpmai_post_init(&conn->held);
+	rpmai_post_init(conn);
 	atomic_init(&conn->direct_write_to_pmem, false);
 	atomic_init(&conn->is_closed, false);
 	pthread_mutex_init(&conn->lock, NULL);
@@ -303,7 +303,7 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	rpmai_connect_timer_delete(conn->connect_timer);
 	if (conn->event_channel)
 		rdma->destroy_event_channel(conn->event_channel);
-	rpmai_post_fini(&conn->held);
+	rpmai_post_fini(conn);
 	rpmai_private_data_free(&conn->private_data);
 	pthread_mutex_destroy(&conn->lock);
 	if (conn->srq)

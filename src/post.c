@@ -6,14 +6,15 @@
  * (doorbell batching)
  *
  * The usual request goes straight to ibv_post_send. Requests with RPMA_F_MORE are held back: they are copied,
- * with their SGEs and inline data, into a list that is made when it is first needed. The next post without
- * that flag posts the list, and so does a full list. A chain with operations that only extended verbs have is
+ * with their SGEs and inline data, into a list that the connection has as long as it holds anything. The next post
+ * without that flag posts the list, and so does a full list. A chain with operations that only extended verbs have is
  * posted by ibv_wr_*, which takes all or nothing. Any other chain is posted by ibv_post_send, which may take
  * only the first part.
  */
 
 #include <assert.h>
 #include <errno.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,26 +27,26 @@
 
 #define CAPACITY_MAX 256 /* one doorbell for more would delay requests that could be under way */
 
+/* the next one follows after the SGEs and the inline data */
 struct held_post {
 	struct work_request req;
-	struct ibv_sge *sges; /* has room for the connection's max_sge */
-	uint8_t *inline_data; /* has room for the connection's inline size */
+	struct ibv_sge sges[]; /* room for the max_sge of the connection; room for its inline size follows */
 };
 
 void
-rpmai_post_init(struct held_posts *held)
+rpmai_post_init(struct rpma_conn *conn)
 {
+	struct held_posts *held = &conn->held;
 	pthread_mutex_init(&held->lock, NULL);
 	atomic_init(&held->count, 0);
-	held->capacity = 0;
 	held->list = NULL;
 }
 
 void
-rpmai_post_fini(struct held_posts *held)
+rpmai_post_fini(struct rpma_conn *conn)
 {
-	free(held->list);
-	pthread_mutex_destroy(&held->lock);
+	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
+	pthread_mutex_destroy(&conn->held.lock);
 }
 
 /* ---- to the device ---- */
@@ -142,85 +143,100 @@ ring(const struct rpma_conn *conn, struct work_request *first, struct ibv_send_w
 
 /* ---- posts held back ---- */
 
+/* requests that the connection can hold back */
 static int
-make_list(struct rpma_conn *conn)
+capacity_of(const struct rpma_conn *conn)
 {
-	struct held_posts *held = &conn->held;
-	const size_t capacity = conn->sq_size < CAPACITY_MAX ? conn->sq_size : CAPACITY_MAX;
-	const size_t sges_size = conn->max_sge * sizeof(struct ibv_sge);
-	const size_t size = sizeof(struct held_post) + sges_size + conn->inline_size;
+	return conn->sq_size < CAPACITY_MAX ? (int)conn->sq_size : CAPACITY_MAX;
+}
 
-	struct held_post *list = malloc(capacity * size);
-	if (list == NULL)
-		return RPMAI_FAIL_NOMEM();
+/* bytes of one request in the list */
+static size_t
+size_of_one(const struct rpma_conn *conn)
+{
+	const size_t align = alignof(struct held_post);
+	const size_t size =
+		sizeof(struct held_post) + conn->max_sge * sizeof(struct ibv_sge) + conn->inline_size;
+	return (size + align - 1) / align * align;
+}
 
-	uint8_t *room = (uint8_t *)(list + capacity);
-	for (size_t i = 0; i < capacity; i++, room += sges_size)
-		list[i].sges = (struct ibv_sge *)(void *)room;
-	for (size_t i = 0; i < capacity; i++, room += conn->inline_size)
-		list[i].inline_data = room;
+static struct held_post *
+post_at(const struct rpma_conn *conn, int i)
+{
+	return (struct held_post *)(void *)(conn->held.list->room + (size_t)i * size_of_one(conn));
+}
 
-	held->list = list;
-	held->capacity = (int)capacity;
-	return 0;
+/* the request's pointers are to its own SGEs and inline data */
+static void
+point_to_own(const struct rpma_conn *conn, struct held_post *post)
+{
+	struct ibv_send_wr *wr = &post->req.wr;
+	wr->sg_list = post->sges;
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge)
+		post->sges[0].addr = (uintptr_t)(post->sges + conn->max_sge);
 }
 
 /* appends a copy of a request to the list, which has room */
 static void
 hold(struct rpma_conn *conn, const struct work_request *req)
 {
-	struct held_posts *held = &conn->held;
-	int count = atomic_load_explicit(&held->count, memory_order_relaxed);
-	assert(count < held->capacity);
+	const int count = atomic_load_explicit(&conn->held.count, memory_order_relaxed);
+	assert(count < capacity_of(conn));
 
-	struct held_post *post = &held->list[count];
+	const struct ibv_send_wr *wr = &req->wr;
+	struct held_post *post = post_at(conn, count);
 	post->req = *req;
-	post->req.wr.sg_list = post->sges;
-	assert((uint32_t)req->wr.num_sge <= conn->max_sge);
-	if (req->wr.num_sge)
-		memcpy(post->sges, req->wr.sg_list, (size_t)req->wr.num_sge * sizeof(*post->sges));
-	if ((req->wr.send_flags & IBV_SEND_INLINE) && req->wr.num_sge) {
+	assert((uint32_t)wr->num_sge <= conn->max_sge);
+	if (wr->num_sge)
+		memcpy(post->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*post->sges));
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge) {
 		assert(post->sges[0].length <= conn->inline_size);
-		memcpy(post->inline_data, (const void *)(uintptr_t)post->sges[0].addr, post->sges[0].length);
-		post->sges[0].addr = (uintptr_t)post->inline_data;
+		memcpy(post->sges + conn->max_sge, (const void *)(uintptr_t)post->sges[0].addr,
+			post->sges[0].length);
 	}
-	atomic_store_explicit(&held->count, count + 1, memory_order_release);
+	point_to_own(conn, post);
+	atomic_store_explicit(&conn->held.count, count + 1, memory_order_release);
+}
+
+/* the connection holds nothing back: others may use its list */
+static void
+give_list_back(struct rpma_conn *conn)
+{
+	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
+	conn->held.list = NULL;
 }
 
 /* moves the requests that the device did not take to the front of the list */
 static void
-keep_from(struct held_posts *held, const struct ibv_send_wr *rest)
+keep_from(struct rpma_conn *conn, const struct ibv_send_wr *rest)
 {
-	int count = atomic_load_explicit(&held->count, memory_order_relaxed);
+	const int count = atomic_load_explicit(&conn->held.count, memory_order_relaxed);
 	int taken = 0;
-	while (taken < count && &held->list[taken].req.wr != rest)
+	while (taken < count && &post_at(conn, taken)->req.wr != rest)
 		taken++;
-	if (rest == NULL)
-		taken = count;
-
-	/* swapped, not moved: each element owns its buffers */
 	for (int i = taken; i < count && taken > 0; i++) {
-		struct held_post post = held->list[i - taken];
-		held->list[i - taken] = held->list[i];
-		held->list[i] = post;
+		struct held_post *post = post_at(conn, i - taken);
+		memcpy(post, post_at(conn, i), size_of_one(conn));
+		point_to_own(conn, post);
 	}
-	atomic_store_explicit(&held->count, count - taken, memory_order_release);
+	atomic_store_explicit(&conn->held.count, count - taken, memory_order_release);
+	if (taken == count)
+		give_list_back(conn);
 }
 
 /* posts the list; requests that the device does not take stay in it. 0 or the device's errno value */
 static int
 ring_held(struct rpma_conn *conn)
 {
-	struct held_posts *held = &conn->held;
-	const int count = atomic_load_explicit(&held->count, memory_order_relaxed);
+	const int count = atomic_load_explicit(&conn->held.count, memory_order_relaxed);
 	if (count == 0)
 		return 0;
 
 	for (int i = 0; i < count; i++)
-		held->list[i].req.wr.next = i + 1 < count ? &held->list[i + 1].req.wr : NULL;
+		post_at(conn, i)->req.wr.next = i + 1 < count ? &post_at(conn, i + 1)->req.wr : NULL;
 	struct ibv_send_wr *rest;
-	int errnum = ring(conn, &held->list[0].req, &rest);
-	keep_from(held, errnum ? rest : NULL);
+	int errnum = ring(conn, &post_at(conn, 0)->req, &rest);
+	keep_from(conn, errnum ? rest : NULL);
 	return errnum;
 }
 
@@ -257,10 +273,11 @@ post_now(struct rpma_conn *conn, struct work_request *reqs, int count, int *take
 	return report(errnum);
 }
 
+/* requests for which the list has room */
 static int
-room(const struct held_posts *held)
+room(const struct rpma_conn *conn)
 {
-	return held->capacity - atomic_load_explicit(&held->count, memory_order_relaxed);
+	return capacity_of(conn) - atomic_load_explicit(&conn->held.count, memory_order_relaxed);
 }
 
 int
@@ -273,19 +290,20 @@ rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, 
 	if (!more && atomic_load_explicit(&held->count, memory_order_relaxed) == 0)
 		return post_now(conn, reqs, count, taken);
 
-	if (held->list == NULL) {
-		int ret = make_list(conn);
-		if (ret)
-			return ret;
-	}
-	if (room(held) < count) {
+	if (room(conn) < count) {
 		int errnum = ring_held(conn);
-		if (errnum && room(held) < count)
+		if (errnum && room(conn) < count)
 			return refuse_more(errnum);
 	}
-	if (held->capacity < count)
+	if (capacity_of(conn) < count)
 		return post_now(conn, reqs, count, taken);
 
+	if (held->list == NULL) {
+		held->list = rpmai_held_list_take(&conn->peer->held_spares,
+			(size_t)capacity_of(conn) * size_of_one(conn));
+		if (held->list == NULL)
+			return RPMAI_FAIL_NOMEM();
+	}
 	for (int i = 0; i < count; i++)
 		hold(conn, &reqs[i]);
 	*taken = count;
@@ -328,6 +346,7 @@ rpmai_post_drop(struct rpma_conn *conn)
 	struct held_posts *held = &conn->held;
 	pthread_mutex_lock(&held->lock);
 	int count = atomic_exchange(&held->count, 0);
+	give_list_back(conn);
 	pthread_mutex_unlock(&held->lock);
 	if (count)
 		RPMAI_LOG(NOTICE, "%d operations that were held back (RPMA_F_MORE) are dropped", count);

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "held_list.h"
 #include "public.h"
 #include "rdma.h"
 
@@ -28,20 +29,17 @@ struct work_request {
 	uint8_t flush_type; /* RPMAI_FLUSH_* */
 };
 
-struct held_post;
-
 /* the batched posts of one connection, which RPMA_F_MORE holds back */
 struct held_posts {
 	pthread_mutex_t lock;
 	atomic_int count;       /* written under the lock; read without it to skip an empty list */
-	int capacity;           /* elements of the list */
-	struct held_post *list; /* the first count elements are in use; NULL until a post was held back */
+	struct held_list *list; /* NULL while nothing is held back */
 };
 
-void rpmai_post_init(struct held_posts *held);
+void rpmai_post_init(struct rpma_conn *conn);
 
 /* frees the posts that are held back without posting them */
-void rpmai_post_fini(struct held_posts *held);
+void rpmai_post_fini(struct rpma_conn *conn);
 
 /*
  * Posts count requests (1 or 2) together, after those held back; or, if flags has RPMA_F_MORE, holds them
