@@ -260,8 +260,12 @@ collect(struct lane *lane)
 	int got = 0;
 	int ret = rpma_cq_get_wc(lane->cq, BATCH, wc, &got);
 	OK(ret == RPMA_E_NO_COMPLETION ? 0 : ret);
-	for (int i = 0; i < got; i++)
-		OK(wc[i].status == IBV_WC_SUCCESS ? 0 : RPMA_E_PROVIDER);
+	for (int i = 0; i < got; i++) {
+		if (wc[i].status != IBV_WC_SUCCESS) {
+			fprintf(stderr, "a write has failed: %s\n", ibv_wc_status_str(wc[i].status));
+			exit(1);
+		}
+	}
 	lane->in_flight -= (unsigned)got;
 	return (unsigned)got;
 }

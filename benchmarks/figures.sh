@@ -147,18 +147,43 @@ figure_rate_1000()
 	)
 }
 
-# connections <field> <connections> <seconds idle>
-connections()
+figure_idle_cpu() { limited "$programs/bench-connections" 1 2 | cut -d' ' -f3; }
+
+# as many connections as the project has a goal for, or as many as descriptors allow: each takes three in a process
+figure_many_count()
+{
+	local limit count most=30500
+	limit=$(ulimit -Hn)
+	if [[ $limit == unlimited ]] || ((limit > most)); then
+		limit=$most
+	fi
+	count=$(((limit - 500) / 3))
+	echo $((count - count % 100))
+}
+
+# many <field>: of what bench-connections prints about them; one run is for all fields
+many()
 {
 	(
 		many_descriptors
-		limited "$programs/bench-connections" "$2" "$3" | cut -d' ' -f"$1"
+		[[ -s $build/many ]] ||
+			limited "$programs/bench-connections" "$(figure_many_count)" 0 0.2 >"$build/many" || return
+		cut -d' ' -f"$1" "$build/many"
 	)
 }
 
-figure_connects() { connections 1 1000 0; }
-figure_idle_memory() { connections 2 1000 0; }
-figure_idle_cpu() { connections 3 1 2; }
+# the next figure of many connections is measured again
+forget_connections()
+{
+	rm -f "$build/many"
+}
+
+figure_many_memory() { many 2; }
+figure_many_connects() { many 1; }
+figure_many_rate() { many 4; }
+figure_many_rate_8() { many 5; }
+figure_many_p99() { many 10; }
+figure_many_p99_1() { many 12; }
 
 # ---- the bare kernel, with nothing on top ----
 
