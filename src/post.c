@@ -46,6 +46,7 @@ void
 rpmai_post_fini(struct rpma_conn *conn)
 {
 	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
+	rpmai_held_spares_shrink(&conn->peer->held_spares);
 	pthread_mutex_destroy(&conn->held.lock);
 }
 
@@ -198,10 +199,12 @@ hold(struct rpma_conn *conn, const struct work_request *req)
 	atomic_store_explicit(&conn->held.count, count + 1, memory_order_release);
 }
 
-/* the connection holds nothing back: others may use its list */
+/* if the connection holds nothing back, others may use its list */
 static void
-give_list_back(struct rpma_conn *conn)
+give_empty_list_back(struct rpma_conn *conn)
 {
+	if (atomic_load_explicit(&conn->held.count, memory_order_relaxed) > 0)
+		return;
 	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
 	conn->held.list = NULL;
 }
@@ -220,8 +223,6 @@ keep_from(struct rpma_conn *conn, const struct ibv_send_wr *rest)
 		point_to_own(conn, post);
 	}
 	atomic_store_explicit(&conn->held.count, count - taken, memory_order_release);
-	if (taken == count)
-		give_list_back(conn);
 }
 
 /* posts the list; requests that the device does not take stay in it. 0 or the device's errno value */
@@ -280,8 +281,9 @@ room(const struct rpma_conn *conn)
 	return capacity_of(conn) - atomic_load_explicit(&conn->held.count, memory_order_relaxed);
 }
 
-int
-rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken)
+/* rpmai_post_locked(), which may leave an empty list */
+static int
+post_or_hold(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken)
 {
 	struct held_posts *held = &conn->held;
 	const bool more = flags & RPMA_F_MORE;
@@ -311,6 +313,14 @@ rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, 
 }
 
 int
+rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken)
+{
+	int ret = post_or_hold(conn, reqs, count, flags, taken);
+	give_empty_list_back(conn);
+	return ret;
+}
+
+int
 rpmai_post(struct rpma_conn *conn, struct work_request *reqs, int count, int flags)
 {
 	struct held_posts *held = &conn->held;
@@ -336,6 +346,7 @@ rpma_conn_submit(struct rpma_conn *conn)
 
 	pthread_mutex_lock(&conn->held.lock);
 	int ret = report(ring_held(conn));
+	give_empty_list_back(conn);
 	pthread_mutex_unlock(&conn->held.lock);
 	return ret;
 }
@@ -346,7 +357,7 @@ rpmai_post_drop(struct rpma_conn *conn)
 	struct held_posts *held = &conn->held;
 	pthread_mutex_lock(&held->lock);
 	int count = atomic_exchange(&held->count, 0);
-	give_list_back(conn);
+	give_empty_list_back(conn);
 	pthread_mutex_unlock(&held->lock);
 	if (count)
 		RPMAI_LOG(NOTICE, "%d operations that were held back (RPMA_F_MORE) are dropped", count);
