@@ -290,25 +290,73 @@ disk_zero(struct disk *d, uint64_t len, uint64_t offset, bool durable)
 
 /* --- reading --- */
 
-/* takes a buffer, when the link is up and has room for an operation; -1: not in time */
+/* gives up waiting for a buffer */
+static void
+leave_line(struct disk *d, struct reader *self)
+{
+	struct reader **link = &d->readers;
+
+	while (*link != self)
+		link = &(*link)->next;
+	*link = self->next;
+	if (d->readers_end == &self->next)
+		d->readers_end = link;
+}
+
+/* stands in line for a buffer; -1: not in time */
+static int
+await_buffer(struct disk *d, int64_t deadline_ms)
+{
+	struct reader self = { .buffer = -1 };
+
+	if (!disk_init_cond(&self.has_buffer))
+		return -1;
+	*d->readers_end = &self;
+	d->readers_end = &self.next;
+	while (self.buffer < 0 && wait_for(d, &self.has_buffer, deadline_ms))
+		;
+	if (self.buffer < 0)
+		leave_line(d, &self);
+	pthread_cond_destroy(&self.has_buffer);
+	return self.buffer;
+}
+
+/* takes a buffer; -1: not in time. None is free while readers wait, so this one overtakes none of them */
 static int
 take_buffer(struct disk *d, int64_t deadline_ms)
 {
-	for (;;) {
-		if (!wait_for_link(d, deadline_ms))
-			return -1;
-		if (d->free_buffer_count && d->requests < OPS_MAX)
-			return d->free_buffers[--d->free_buffer_count];
-		if (!wait_for(d, &d->room, deadline_ms))
-			return -1;
-	}
+	if (d->free_buffer_count > 0)
+		return d->free_buffers[--d->free_buffer_count];
+	return await_buffer(d, deadline_ms);
 }
 
+/* the reader that has waited for longest gets it */
 static void
 put_buffer(struct disk *d, int buffer)
 {
-	d->free_buffers[d->free_buffer_count++] = buffer;
-	pthread_cond_broadcast(&d->room);
+	struct reader *next = d->readers;
+
+	if (next == NULL) {
+		d->free_buffers[d->free_buffer_count++] = buffer;
+		return;
+	}
+	leave_line(d, next);
+	next->buffer = buffer;
+	pthread_cond_signal(&next->has_buffer);
+}
+
+/* waits until an operation can be posted; false: not in time, or the link is given up */
+static bool
+wait_for_room(struct disk *d, int64_t deadline_ms)
+{
+	for (;;) {
+		if (!wait_for_link(d, deadline_ms))
+			return false;
+		if (d->requests < OPS_MAX)
+			return true;
+		if (!wait_for(d, &d->room, deadline_ms))
+			return false;
+	}
 }
 
 static bool
@@ -317,12 +365,12 @@ read_piece(struct disk *d, uint8_t *data, size_t len, uint64_t offset)
 	const int64_t deadline_ms = deadline(d);
 	struct op op;
 	bool good = false;
-	int buffer;
 
 	if (!op_init(&op))
 		return false;
 	pthread_mutex_lock(&d->lock);
-	while (!good && is_in_time(d, deadline_ms) && (buffer = take_buffer(d, deadline_ms)) >= 0) {
+	const int buffer = take_buffer(d, deadline_ms);
+	while (buffer >= 0 && !good && is_in_time(d, deadline_ms) && wait_for_room(d, deadline_ms)) {
 		const size_t at = (size_t)buffer * PIECE_MAX;
 		op_post_read(d, &op, at, offset, len);
 		op_wait_and_unlock(d, &op, deadline(d));
@@ -330,8 +378,9 @@ read_piece(struct disk *d, uint8_t *data, size_t len, uint64_t offset)
 		if (good)
 			memcpy(data, d->read_data + at, len);
 		pthread_mutex_lock(&d->lock);
-		put_buffer(d, buffer);
 	}
+	if (buffer >= 0)
+		put_buffer(d, buffer);
 	pthread_mutex_unlock(&d->lock);
 	op_fini(&op);
 	return good;
@@ -381,6 +430,7 @@ start(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX])
 
 	for (int i = 0; i < READ_BUFFERS; i++)
 		d->free_buffers[d->free_buffer_count++] = i;
+	d->readers_end = &d->readers;
 	if (!journal_init(&d->journal, config->journal_size, entries < ENTRIES_MIN ? ENTRIES_MIN : entries) ||
 		!init_sync(d))
 		return why_say(why, "out of memory");

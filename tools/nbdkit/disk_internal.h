@@ -72,6 +72,12 @@ struct op {
 	struct op *next, *prev; /* in the list of those that are posted */
 };
 
+struct reader {
+	struct reader *next;
+	int buffer;                /* -1: it has none yet */
+	pthread_cond_t has_buffer; /* or it is too late */
+};
+
 struct disk {
 	const struct disk_config *config;
 	struct keeper_reply known; /* of the first connection: the memory has to stay the same */
@@ -105,7 +111,7 @@ struct disk {
 	uint32_t written_back; /* of these, writes that no thread waits for: their calls have returned */
 	uint32_t unsignaled;   /* of these, writes that complete with the next operation */
 	bool owes;           /* some of these were lost with the connection, and no replay has ended since */
-	pthread_cond_t room; /* there are fewer requests, or the journal or the read buffers have room */
+	pthread_cond_t room; /* there are fewer requests, or the journal has room */
 
 	struct journal journal;
 	uint64_t replayed;   /* entries before this number had been added when a replay ended */
@@ -114,6 +120,7 @@ struct disk {
 	pthread_cond_t flushed;
 	int free_buffers[READ_BUFFERS];
 	int free_buffer_count;
+	struct reader *readers, **readers_end; /* who waits for a buffer, in the order in which they asked */
 };
 
 int64_t disk_now_ms(void);
