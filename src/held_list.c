@@ -22,7 +22,7 @@ rpmai_held_spares_fini(struct held_spares *spares)
 	pthread_mutex_destroy(&spares->lock);
 }
 
-/* NULL: there is none */
+/* the last that came; NULL if all are in use */
 static struct held_list *
 take_spare(struct held_spares *spares)
 {

@@ -193,7 +193,7 @@ await_free_buffers(int count)
 	}
 }
 
-/* the buffer goes to the reader that has waited for longest; one that waits no more is left out, wherever it stands */
+/* the buffer goes to the reader that has waited for longest; one that gives up is left out, wherever it stands */
 static void
 in_the_order_in_which_they_asked(void **state)
 {

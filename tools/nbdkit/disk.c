@@ -290,7 +290,13 @@ disk_zero(struct disk *d, uint64_t len, uint64_t offset, bool durable)
 
 /* --- reading --- */
 
-/* gives up waiting for a buffer */
+static void
+join_line(struct disk *d, struct reader *self)
+{
+	*d->readers_end = self;
+	d->readers_end = &self->next;
+}
+
 static void
 leave_line(struct disk *d, struct reader *self)
 {
@@ -311,8 +317,7 @@ await_buffer(struct disk *d, int64_t deadline_ms)
 
 	if (!disk_init_cond(&self.has_buffer))
 		return -1;
-	*d->readers_end = &self;
-	d->readers_end = &self.next;
+	join_line(d, &self);
 	while (self.buffer < 0 && wait_for(d, &self.has_buffer, deadline_ms))
 		;
 	if (self.buffer < 0)
