@@ -45,7 +45,7 @@ rpmai_post_init(struct rpma_conn *conn)
 void
 rpmai_post_fini(struct rpma_conn *conn)
 {
-	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
+	assert(conn->held.list == NULL);
 	rpmai_held_spares_shrink(&conn->peer->held_spares);
 	pthread_mutex_destroy(&conn->held.lock);
 }

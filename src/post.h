@@ -38,7 +38,7 @@ struct held_posts {
 
 void rpmai_post_init(struct rpma_conn *conn);
 
-/* frees the posts that are held back without posting them */
+/* after rpmai_post_drop() */
 void rpmai_post_fini(struct rpma_conn *conn);
 
 /*

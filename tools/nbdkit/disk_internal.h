@@ -72,10 +72,11 @@ struct op {
 	struct op *next, *prev; /* in the list of those that are posted */
 };
 
+/* a thread that waits for a buffer */
 struct reader {
 	struct reader *next;
-	int buffer;                /* -1: it has none yet */
-	pthread_cond_t has_buffer; /* or it is too late */
+	int buffer; /* -1: it has none yet */
+	pthread_cond_t has_buffer;
 };
 
 struct disk {
