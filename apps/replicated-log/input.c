@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,19 +49,26 @@ make_room(struct input *in)
 	if (left < in->capacity)
 		return 0;
 
-	if (in->capacity >= LOG_PAYLOAD_MAX) {
-		fprintf(stderr, "the input has a line of more than %u bytes: use -b\n", LOG_PAYLOAD_MAX);
-		return -1;
-	}
-	uint8_t *buf = realloc(in->buf, 2 * in->capacity);
+	assert(left <= LOG_PAYLOAD_MAX);
+	/* one byte more than the longest record: the end of the input may follow it */
+	size_t capacity = in->capacity < LOG_PAYLOAD_MAX / 2 ? 2 * in->capacity : LOG_PAYLOAD_MAX + 1;
+	uint8_t *buf = realloc(in->buf, capacity);
 	if (buf == NULL) {
 		fprintf(stderr, "no memory for a line of more than %zu bytes\n", in->capacity);
 		return -1;
 	}
 	in->buf = buf;
-	in->capacity *= 2;
+	in->capacity = capacity;
 
 	return 0;
+}
+
+/* true if the first line is longer than a record may be */
+static bool
+is_too_long(const struct input *in)
+{
+	return in->end - in->begin > LOG_PAYLOAD_MAX &&
+		memchr(in->buf + in->begin, '\n', LOG_PAYLOAD_MAX) == NULL;
 }
 
 int
@@ -79,6 +87,10 @@ input_fill(struct input *in)
 	}
 	in->end += (size_t)n;
 	in->eof = n == 0;
+	if (is_too_long(in)) {
+		fprintf(stderr, "the input has a line of more than %u bytes: use -b\n", LOG_PAYLOAD_MAX);
+		return -1;
+	}
 
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -394,5 +395,53 @@ main(void)
 		cmocka_unit_test(reads_are_bounded),
 	};
 
+/* length bytes, the last one a newline or not, as one record; false if the input is refused */
+static bool
+takes_line(size_t length, bool newline)
+{
+	FILE *f = tmpfile();
+	char *text = malloc(length);
+	struct input in;
+	const uint8_t *record;
+	size_t taken = 0;
+	int ret = 0;
+
+	assert_non_null(f);
+	assert_non_null(text);
+	memset(text, 'x', length);
+	if (newline)
+		text[length - 1] = '\n';
+	assert_int_equal(fwrite(text, 1, length, f), length);
+	rewind(f);
+	assert_true(input_init(&in, fileno(f), 0));
+	while (ret == 0 && !input_is_over(&in)) {
+		ret = input_fill(&in);
+		while (ret == 0 && input_next(&in, &record, &taken)) {
+			assert_int_equal(taken, length);
+			assert_memory_equal(record, text, length);
+		}
+	}
+	input_fini(&in);
+	free(text);
+	fclose(f);
+
+	return ret == 0 && taken == length;
+}
+
+/* the longest line that fits into a record, in the middle of the input and at its end */
+static void
+the_longest_line(void **state)
+{
+	(void)state;
+	assert_true(takes_line(LOG_PAYLOAD_MAX - 1, true));
+	assert_true(takes_line(LOG_PAYLOAD_MAX, true));
+	assert_false(takes_line(LOG_PAYLOAD_MAX + 1, true));
+	assert_true(takes_line(LOG_PAYLOAD_MAX - 1, false));
+	assert_true(takes_line(LOG_PAYLOAD_MAX, false));
+	assert_false(takes_line(LOG_PAYLOAD_MAX + 1, false));
+	assert_false(takes_line(LOG_PAYLOAD_MAX + 2, false));
+}
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+		cmocka_unit_test(the_longest_line),
