@@ -31,7 +31,9 @@
  * since that is in the common part.
  *
  * A connection is the right to write, and a replica gives it to one writer at a time. So what a writer has
- * read from a replica stays true as long as its connection lives.
+ * read from a replica stays true as long as its connection lives. What was read counts as durable only because
+ * it was flushed on that connection: a tail that an earlier connection has written may be visible, and its
+ * flush may never have happened.
  *
  * A replica with an empty log that never joined (for example, because its disk was exchanged) is no witness
  * while other replicas have a log: it may have lost records. It is brought up to date as soon as there is a

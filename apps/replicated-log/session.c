@@ -14,6 +14,9 @@
  * executed in this order: a flush covers the writes before it, and the atomic write waits for the flush
  * before it (librpma fences it). If one fails, none after it is executed. Several groups are in flight at any
  * time.
+ *
+ * What a new connection shows may not be durable: the last group may have been executed up to its last flush.
+ * So whatever a session reads, it flushes on the same connection (session_read_durable()), before it counts.
  */
 
 #include <inttypes.h>
@@ -34,7 +37,7 @@ read_header(struct session *s)
 {
 	if (s->remote.size < LOG_SIZE_MIN)
 		return session_give_up(s, "its memory is no log: too small");
-	if (session_read_remote(s, s->scratch_mr, 0, 0, LOG_HEADER_SIZE))
+	if (session_read_durable(s, s->scratch_mr, 0, 0, LOG_HEADER_SIZE))
 		return -1;
 
 	enum log_status status = log_header_decode(s->scratch, LOG_HEADER_SIZE, s->remote.size, &s->header);
@@ -113,7 +116,7 @@ fetch(struct session *s)
 	int ret = session_register_image(s);
 
 	for (size_t offset = LOG_HEADER_SIZE; ret == 0 && offset < tail; offset += CHUNK)
-		ret = session_read_remote(s, s->image_mr, offset, offset,
+		ret = session_read_durable(s, s->image_mr, offset, offset,
 			tail - offset < CHUNK ? tail - offset : CHUNK);
 
 	/* another image may replace this one before it is decided which log is taken over */
@@ -206,7 +209,7 @@ common_length(const uint8_t *a, const uint8_t *b, size_t len)
 	return i;
 }
 
-/* finds the last record boundary up to which the replica's log equals ours */
+/* finds the last record boundary up to which the replica's log equals ours; that part is durable there then */
 static int
 compare_logs(struct session *s, size_t *common)
 {
@@ -217,7 +220,7 @@ compare_logs(struct session *s, size_t *common)
 
 	while (offset < limit) {
 		size_t len = limit - offset < CHUNK ? limit - offset : CHUNK;
-		if (session_read_remote(s, s->scratch_mr, 0, offset, len))
+		if (session_read_durable(s, s->scratch_mr, 0, offset, len))
 			return -1;
 		size_t same = common_length(s->scratch, s->c->image + offset, len);
 		offset += same;

@@ -154,10 +154,16 @@ await_completion(struct session *s)
 
 /* --- single operations --- */
 
+/*
+ * Only this connection may write to the replica. So what the read shows is what the flush has covered, and it
+ * does not matter which of the two is executed first.
+ */
 int
-session_read_remote(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
+session_read_durable(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
 	size_t len)
 {
+	if (session_post_flush(s, offset, len, RPMA_F_COMPLETION_ON_ERROR))
+		return -1;
 	int ret = rpma_read(s->conn, dst, dst_offset, s->remote.mr, offset, len, RPMA_F_COMPLETION_ALWAYS,
 		NULL);
 	if (ret)

@@ -87,8 +87,13 @@ int session_wait_for_change(struct session *s, int timeout_ms);
 /* collects one completion: 1 if there was one, 0 if not, -1 if its operation failed */
 int session_poll_completion(struct session *s);
 
-/* reads from the replica, and waits for the completion */
-int session_read_remote(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
+/*
+ * session_read_durable -- reads from the replica, and makes what it has read durable there
+ *
+ * What a replica's memory shows may never have become durable, also if this writer wrote it: the flush may
+ * have failed, or the connection may have ended before it. So there is no other function to read with.
+ */
+int session_read_durable(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
 	size_t len);
 
 /* changes a word of the replica's header durably, and waits for the completion */
