@@ -132,6 +132,21 @@ check_log(const char *path, struct log_file *file, bool records_too)
 }
 
 /* checks what can be checked before the file is mapped */
+/*
+ * Lets the file show what its medium has. After a write to the medium has failed, the kernel shows the new
+ * bytes and does not write them again. A replica that was started again would show them as durable.
+ */
+static int
+forget_cached(const char *path, int fd)
+{
+	if (fsync(fd))
+		return complain(path, "cannot be brought to its medium", errno);
+	/* it drops what the medium has, if no other process uses it; on DAX and tmpfs there is nothing to drop */
+	int err = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+
+	return err ? complain(path, "cannot be read from its medium", err) : 0;
+}
+
 static int
 check_file(const char *path, int fd, bool writable)
 {
@@ -161,8 +176,8 @@ log_file_open(const char *path, bool writable, struct log_file *file)
 	if (file->fd < 0)
 		return complain(path, "cannot be opened", errno);
 
-	if (check_file(path, file->fd, writable) || persistent_map(file->fd, path, writable, &file->mem) ||
-		check_log(path, file, writable)) {
+	if (check_file(path, file->fd, writable) || (writable && forget_cached(path, file->fd)) ||
+		persistent_map(file->fd, path, writable, &file->mem) || check_log(path, file, writable)) {
 		log_file_close(file);
 		return -1;
 	}
