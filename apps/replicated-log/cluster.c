@@ -10,13 +10,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <librpma.h>
 
+#include "clock.h"
 #include "cluster.h"
+#include "protocol.h"
+#include "random_id.h"
 #include "session.h"
 
 /*
@@ -27,8 +28,11 @@
 #define GATHER_GRACE_MS 300
 #define PROMISE_GRACE_MS 1000
 
-/* a writer that died holds its connections until the replicas have noticed */
-#define BUSY_GRACE_MS 2000
+/*
+ * A writer that died holds its connections until the replicas have noticed. One that hangs holds them until
+ * its lease is over; and attempts to connect are up to a second apart.
+ */
+#define BUSY_GRACE_MS (LEASE_MS + 3000)
 
 /* at the end, a replica that makes no progress for this time is no longer waited for */
 #define DRAIN_PATIENCE_MS 3000
@@ -36,15 +40,6 @@
 /* longest interval between two looks at the clock and at signals */
 #define LOOK_MS 200
 #define GRACE_LOOK_MS 20
-
-int64_t
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 void
 tell(const char *format, ...)
@@ -125,7 +120,9 @@ is_new(const struct cluster *c, const struct member *m)
 bool
 cluster_init(struct cluster *c, const char *list)
 {
-	*c = (struct cluster){ .lock = PTHREAD_MUTEX_INITIALIZER, .main_fd = -1 };
+	*c = (struct cluster){ .lock = PTHREAD_MUTEX_INITIALIZER,
+		.main_fd = -1,
+		.nonce = random_id(LOG_EPOCH_NONCE_MAX) };
 
 	for (;;) {
 		size_t len = strcspn(list, ",");
@@ -208,23 +205,58 @@ is_connected(const struct member *m)
 	return m->state != MEMBER_AWAY && m->state != MEMBER_UNUSABLE;
 }
 
-/* the highest epoch of all connected replicas; 0 if none of them ever had a writer */
-static uint64_t
-highest_epoch(const struct cluster *c)
+bool
+cluster_recognize(struct member *m, const struct log_header *header)
 {
-	uint64_t highest = 0;
+	struct cluster *c = m->cluster;
+	struct member *former = NULL;
 
 	for (unsigned i = 0; i < c->count; i++)
-		if (is_connected(&c->members[i]) && c->members[i].header.epoch > highest)
-			highest = c->members[i].header.epoch;
-	return highest;
+		if (&c->members[i] != m && c->members[i].replica_id == header->replica_id)
+			former = &c->members[i];
+	if (former && is_connected(former)) {
+		if (!m->copy)
+			tell("replica %s: not counted: its file is that of %s, or a copy of it", m->name,
+				former->name);
+		m->copy = true;
+		return false;
+	}
+
+	if (former) {
+		tell("replica %s: its file was at %s before", m->name, former->name);
+		former->replica_id = 0;
+		former->joined_epoch = 0;
+		former->durable = 0;
+	}
+	if (m->replica_id != header->replica_id)
+		m->damaged = false;
+	/* what another file had, or this one before it went back in time, is not there */
+	if (m->replica_id != header->replica_id || header->epoch != c->epoch) {
+		m->joined_epoch = 0;
+		m->durable = 0;
+	}
+	m->replica_id = header->replica_id;
+	m->header = *header;
+	m->copy = false;
+
+	return true;
+}
+
+/* true if all replicas of the log are there, and none of them has ever had a writer */
+static bool
+is_new_log(const struct cluster *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!is_connected(&c->members[i]) || c->members[i].header.epoch)
+			return false;
+	return true;
 }
 
 /* true if this replica counts as a witness of what was acknowledged */
 static bool
 is_witness(const struct cluster *c, const struct member *m)
 {
-	return is_connected(m) && !m->damaged && (m->header.epoch || c->trust_empty || highest_epoch(c) == 0);
+	return is_connected(m) && !m->damaged && (m->header.epoch || c->trust_empty || is_new_log(c));
 }
 
 static unsigned
@@ -271,6 +303,8 @@ cluster_report(struct cluster *c)
 			tell("replica %s serves another writer", m->name);
 		else if (m->damaged)
 			tell("replica %s holds a damaged log", m->name);
+		else if (m->copy)
+			tell("replica %s has the file of another one, or a copy of it", m->name);
 		else if (m->state == MEMBER_AWAY)
 			tell("replica %s is not there", m->name);
 		else if (!is_witness(c, m))
@@ -336,7 +370,8 @@ epoch_too_low(const struct cluster *c)
 	return false;
 }
 
-static void
+/* false if there is no higher epoch: a header that is sound, but not written by this program */
+static bool
 choose_epoch(struct cluster *c)
 {
 	uint64_t highest = c->epoch;
@@ -349,8 +384,15 @@ choose_epoch(struct cluster *c)
 		if (m->state == MEMBER_PROMISED)
 			m->state = MEMBER_READY;
 	}
-	c->epoch = highest + 1;
+	const uint64_t round = log_epoch_round(highest);
+	if (round == LOG_EPOCH_ROUND_MAX) {
+		tell("the replicas were promised to the last possible writer");
+		return false;
+	}
+	c->epoch = (round + 1) << LOG_EPOCH_ROUND_SHIFT | c->nonce;
 	wake_members(c);
+
+	return true;
 }
 
 /* true if all replicas that have a log have the same one, and it is ours */
@@ -427,11 +469,8 @@ take_over(struct cluster *c, struct member *best)
 		best->damaged = true;
 		return false;
 	}
-	while (c->log_id == 0) {
-		uint64_t random;
-		if (getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random))
-			c->log_id = random & LOG_WORD_MAX;
-	}
+	if (c->log_id == 0)
+		c->log_id = random_id(LOG_WORD_MAX);
 	c->recovered = scan;
 	c->next_sequence = scan.records;
 	c->recovered_end = scan.end;
@@ -452,8 +491,8 @@ recover_step(struct cluster *c, struct recovery *r)
 		return 0;
 	if (!same_log(c))
 		return -1;
-	if (c->epoch == 0 || epoch_too_low(c))
-		choose_epoch(c);
+	if ((c->epoch == 0 || epoch_too_low(c)) && !choose_epoch(c))
+		return -1;
 	if (!promised(c, r))
 		return 0;
 

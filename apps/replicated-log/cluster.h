@@ -13,9 +13,9 @@
  *
  * Each writer has an epoch, a number of its own. Before it does anything else it
  *
- *   1. reads the headers of a majority of replicas, takes an epoch above all that were promised there, and
- *      has that majority promise it durably. Two writers never get the same epoch, because their majorities
- *      overlap;
+ *   1. reads the headers of a majority of replicas, takes an epoch of its own above all that were promised
+ *      there, and has that majority promise it durably. A replica that was promised to a writer is of no use
+ *      to a writer of a lower epoch any longer;
  *   2. takes over the log of the replica with the highest (epoch, tail) of that majority, and checks every
  *      record;
  *   3. brings replicas up to date, each in steps that leave a good log at any moment: it moves the tail back
@@ -31,13 +31,16 @@
  * since that is in the common part.
  *
  * A connection is the right to write, and a replica gives it to one writer at a time. So what a writer has
- * read from a replica stays true as long as its connection lives. What was read counts as durable only because
- * it was flushed on that connection: a tail that an earlier connection has written may be visible, and its
- * flush may never have happened.
+ * read from a replica stays true as long as its connection lives. A writer counts what it has read as durable
+ * only because it was flushed on that connection: a tail that an earlier connection has written may be
+ * visible, and its flush may never have happened.
  *
- * A replica with an empty log that never joined (for example, because its disk was exchanged) is no witness
- * while other replicas have a log: it may have lost records. It is brought up to date as soon as there is a
- * majority without it.
+ * A replica with an empty log that never joined (for example, because its disk was exchanged) is no witness:
+ * it may have lost records. It is brought up to date as soon as there is a majority without it. Only if all
+ * replicas are there and all are empty, the log is new.
+ *
+ * A file has one vote. It carries a random id, by which the writer recognizes it: at another address, where it
+ * counts instead of at the former one, and as a copy, which does not count while the other one is there.
  */
 
 #ifndef CLUSTER_H
@@ -80,14 +83,16 @@ struct member {
 	int wake_fd; /* eventfd: tells the session to look at the cluster again */
 
 	enum member_state state;
-	bool tried;               /* true if one attempt to connect is over, successful or not */
-	bool busy;                /* true if it serves another writer */
-	bool damaged;             /* true if its log was fetched and is damaged */
-	bool fetch;               /* true if its log is to be read into the image ... */
-	bool fetched;             /* ... and true if it is there */
+	bool tried;   /* true if one attempt to connect is over, successful or not */
+	bool busy;    /* true if it serves another writer */
+	bool damaged; /* true if its log was fetched and is damaged; false again once it has joined */
+	bool copy;    /* true if its file counts at another address */
+	bool fetch;   /* true if its log is to be read into the image ... */
+	bool fetched; /* ... and true if it is there */
 	struct log_header header; /* from MEMBER_READY on: the header as it was read */
-	uint64_t promised_epoch;  /* the last epoch that this writer was promised there */
-	uint64_t joined_epoch; /* the epoch of this writer, once the replica has joined; it is never reset */
+	uint64_t replica_id;      /* of the file that was there last; 0 before one was, and if it has moved */
+	uint64_t asked_epoch; /* the last epoch that this writer asked for there: it may have been promised */
+	uint64_t joined_epoch; /* the epoch of this writer, once this file has joined */
 	size_t durable;        /* the log is durable there up to this offset; counts if joined_epoch is set */
 	char reason[REASON_SIZE]; /* why it is unusable */
 };
@@ -100,6 +105,7 @@ struct cluster {
 	pthread_mutex_t lock; /* guards the members below */
 	int main_fd;          /* eventfd: wakes the main thread */
 	enum phase phase;
+	uint64_t nonce; /* of this writer's epochs */
 	uint64_t epoch; /* of this writer; 0 before one is chosen */
 	uint64_t log_id;
 	uint8_t *image; /* of the whole log; bytes below end never change */
@@ -149,13 +155,19 @@ void cluster_drain(struct cluster *c);
 /* called by sessions, with the lock held: the durable offset or the state of a member has changed */
 void cluster_member_changed(struct cluster *c);
 
+/*
+ * cluster_recognize -- called by sessions, with the lock held: this header was read from the member
+ *
+ * Decides which votes its file has. Returns false if it has none: another member is connected to the same
+ * file, or to one of which this one is a copy.
+ */
+bool cluster_recognize(struct member *m, const struct log_header *header);
+
 /* prints a sentence on stderr, in place of the progress line if there is one */
 __attribute__((format(printf, 1, 2))) void tell(const char *format, ...);
 
 /* waits for fd (an eventfd) up to timeout_ms and resets it */
 void wake_wait(int fd, int timeout_ms);
 void wake(int fd);
-
-int64_t now_ms(void);
 
 #endif /* CLUSTER_H */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "log_file.h"
+#include "random_id.h"
 
 #define MAGIC_SIZE 8
 
@@ -62,7 +63,7 @@ write_header(int fd, uint64_t size)
 {
 	uint8_t page[LOG_HEADER_SIZE];
 
-	log_header_encode(page, size);
+	log_header_encode(page, size, random_id(LOG_WORD_MAX));
 	if (pwrite_all(fd, page + MAGIC_SIZE, sizeof(page) - MAGIC_SIZE, MAGIC_SIZE) || fsync(fd))
 		return -1;
 
@@ -131,7 +132,6 @@ check_log(const char *path, struct log_file *file, bool records_too)
 	return 0;
 }
 
-/* checks what can be checked before the file is mapped */
 /*
  * Lets the file show what its medium has. After a write to the medium has failed, the kernel shows the new
  * bytes and does not write them again. A replica that was started again would show them as durable.
@@ -147,6 +147,7 @@ forget_cached(const char *path, int fd)
 	return err ? complain(path, "cannot be read from its medium", err) : 0;
 }
 
+/* checks what can be checked before the file is mapped */
 static int
 check_file(const char *path, int fd, bool writable)
 {

@@ -19,6 +19,8 @@ static const enum log_word log_words[] = {
 	LOG_WORD_PROMISED,
 	LOG_WORD_EPOCH,
 	LOG_WORD_TAIL,
+	LOG_WORD_REPLICA_ID,
+	LOG_WORD_LEASE,
 };
 
 #define LOG_WORDS (sizeof(log_words) / sizeof(log_words[0]))
@@ -92,7 +94,7 @@ log_status_2str(enum log_status status)
 	case LOG_FOREIGN:
 		return "not a log (its first bytes are not \"rpma-log\")";
 	case LOG_UNKNOWN_VERSION:
-		return "a log of another version";
+		return "a log of another version of this program, which this one does not read";
 	case LOG_WRONG_SIZE:
 		return "not of the size that its header says: cut off or grown";
 	case LOG_DAMAGED_HEADER:
@@ -136,8 +138,9 @@ log_word_decode(const uint8_t buf[static LOG_WORD_SIZE], enum log_word word, uin
 }
 
 void
-log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size)
+log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size, uint64_t replica_id)
 {
+	assert(replica_id >= 1 && replica_id <= LOG_WORD_MAX);
 	assert(size >= LOG_SIZE_MIN && size <= LOG_SIZE_MAX && size % LOG_RECORD_ALIGNMENT == 0);
 
 	memset(page, 0, LOG_HEADER_SIZE);
@@ -147,8 +150,9 @@ log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size)
 	put_number(page + 16, 8, size);
 	put_number(page + OFFSET_CRC, 4, checksum(page, OFFSET_CRC));
 	for (size_t i = 0; i < LOG_WORDS; i++)
-		log_word_encode(page + log_words[i], log_words[i],
-			log_words[i] == LOG_WORD_TAIL ? LOG_HEADER_SIZE : 0);
+		log_word_encode(page + log_words[i], log_words[i], 0);
+	log_word_encode(page + LOG_WORD_TAIL, LOG_WORD_TAIL, LOG_HEADER_SIZE);
+	log_word_encode(page + LOG_WORD_REPLICA_ID, LOG_WORD_REPLICA_ID, replica_id);
 }
 
 /* checks the part that never changes */
@@ -209,7 +213,9 @@ decode_words(const uint8_t *page, struct log_header *header)
 		log_word_decode(page + LOG_WORD_MEMBERS, LOG_WORD_MEMBERS, &header->members) &&
 		log_word_decode(page + LOG_WORD_PROMISED, LOG_WORD_PROMISED, &header->promised) &&
 		log_word_decode(page + LOG_WORD_EPOCH, LOG_WORD_EPOCH, &header->epoch) &&
-		log_word_decode(page + LOG_WORD_TAIL, LOG_WORD_TAIL, &header->tail);
+		log_word_decode(page + LOG_WORD_TAIL, LOG_WORD_TAIL, &header->tail) &&
+		log_word_decode(page + LOG_WORD_REPLICA_ID, LOG_WORD_REPLICA_ID, &header->replica_id) &&
+		log_word_decode(page + LOG_WORD_LEASE, LOG_WORD_LEASE, &header->lease);
 }
 
 enum log_status
@@ -229,7 +235,7 @@ log_header_decode(const uint8_t *buf, size_t len, uint64_t file_size, struct log
 	if (!gaps_are_zero(buf) || !decode_words(buf, &h))
 		return LOG_DAMAGED_HEADER;
 	if (h.tail < LOG_HEADER_SIZE || h.tail > h.size || h.tail % LOG_RECORD_ALIGNMENT ||
-		h.epoch > h.promised)
+		h.epoch > h.promised || h.replica_id == 0)
 		return LOG_DAMAGED_HEADER;
 
 	*header = h;

@@ -12,7 +12,7 @@
  *
  *	offset  size
  *	     0     8  magic "rpma-log"; written last when a log is created
- *	     8     4  version, 1
+ *	     8     4  version, 2
  *	    12     4  size of the header, 4096
  *	    16     8  size of the file: header and room for records
  *	    24     4  CRC-32 of the bytes 0 to 23
@@ -21,9 +21,14 @@
  *	   192     8  word "promised": the newest writer (epoch) that this replica has been promised to
  *	   256     8  word "epoch": the newest writer whose log this replica has taken over
  *	   320     8  word "tail": the offset of the end of the last record
+ *	   384     8  word "replica id": random, set when the file is created: two replicas never share it
+ *	   448     8  word "lease": a counter that the writer advances while it works; need not be durable
  *
  * and zeros in between. A word changes by one 8-byte atomic write, and each has its own cache line. It holds
  * a value of 48 bits and, above it, 16 check bits, so that a damaged word is detected.
+ *
+ * An epoch is a round in its upper 24 bits, which grows from writer to writer, and below it a random number
+ * that each writer draws once. So a writer recognizes its own epoch.
  *
  * A record
  *
@@ -44,12 +49,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOG_VERSION 1
+#define LOG_VERSION 2
 #define LOG_HEADER_SIZE 4096
 #define LOG_RECORD_HEADER_SIZE 24
 #define LOG_RECORD_ALIGNMENT 8
 #define LOG_WORD_SIZE 8
 #define LOG_WORD_MAX ((UINT64_C(1) << 48) - 1)
+
+#define LOG_EPOCH_ROUND_SHIFT 24
+#define LOG_EPOCH_ROUND_MAX (LOG_WORD_MAX >> LOG_EPOCH_ROUND_SHIFT)
+#define LOG_EPOCH_NONCE_MAX ((UINT64_C(1) << LOG_EPOCH_ROUND_SHIFT) - 1)
 
 /* both need a limit: a record is held in memory as a whole, and the writer holds an image of the log */
 #define LOG_PAYLOAD_MAX (UINT32_C(16) << 20)
@@ -63,6 +72,8 @@ enum log_word {
 	LOG_WORD_PROMISED = 192,
 	LOG_WORD_EPOCH = 256,
 	LOG_WORD_TAIL = 320,
+	LOG_WORD_REPLICA_ID = 384,
+	LOG_WORD_LEASE = 448,
 };
 
 enum log_status {
@@ -83,6 +94,8 @@ struct log_header {
 	uint64_t promised;
 	uint64_t epoch;
 	uint64_t tail;
+	uint64_t replica_id;
+	uint64_t lease;
 };
 
 /* payload points into the decoded buffer */
@@ -106,8 +119,8 @@ struct log_scan {
 /* the meaning of a status, as text for the user */
 const char *log_status_2str(enum log_status status);
 
-/* encodes the header of a new, empty log of that size */
-void log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size);
+/* encodes the header of a new, empty log of that size; replica_id: from 1 to LOG_WORD_MAX */
+void log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size, uint64_t replica_id);
 
 /*
  * log_header_decode -- reads a header from the first len bytes of a file (or region) of file_size bytes
@@ -116,6 +129,13 @@ void log_header_encode(uint8_t page[static LOG_HEADER_SIZE], uint64_t size);
  */
 enum log_status log_header_decode(const uint8_t *buf, size_t len, uint64_t file_size,
 	struct log_header *header);
+
+/* the number of an epoch for the user, who need not know the rest of it */
+static inline uint64_t
+log_epoch_round(uint64_t epoch)
+{
+	return epoch >> LOG_EPOCH_ROUND_SHIFT;
+}
 
 /* value must be at most LOG_WORD_MAX */
 void log_word_encode(uint8_t buf[static LOG_WORD_SIZE], enum log_word word, uint64_t value);

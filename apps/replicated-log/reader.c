@@ -54,11 +54,12 @@ print_log(const char *path, struct log_file *file, uint64_t limit, bool quiet)
 	fprintf(stderr,
 		"%s: %" PRIu64 " records, %" PRIu64 " bytes, log %012" PRIx64 ", epoch %" PRIu64 ", %" PRIu64
 		" of %" PRIu64 " bytes used, granularity %s\n",
-		path, scan->records, scan->payload_bytes, file->header.log_id, file->header.epoch,
-		file->header.tail, file->header.size, file->mem.granularity);
+		path, scan->records, scan->payload_bytes, file->header.log_id,
+		log_epoch_round(file->header.epoch), file->header.tail, file->header.size,
+		file->mem.granularity);
 	if (status == LOG_DAMAGED_RECORD) {
 		fprintf(stderr,
-			"%s: record %" PRIu64 " at offset %zu is damaged: nothing behind it can be trusted\n",
+			"%s: record %" PRIu64 " at offset %zu is damaged: nothing after it can be trusted\n",
 			path, scan->records, scan->offset);
 		return 1;
 	}

@@ -7,7 +7,8 @@
  * The replica maps the file, checks it, registers it and waits. The writer does everything else, one-sided:
  * the replica does not touch the log while it serves it. It only ensures that there is one writer. A
  * connection is the right to write. The next one is accepted only after the previous one and its queue pair
- * are destroyed, so that nothing of an earlier writer can still arrive.
+ * are destroyed, so that nothing of an earlier writer can still arrive. A writer that hangs loses its
+ * connection when another one asks, see the lease in protocol.h.
  */
 
 #include <getopt.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "connection.h"
 #include "exchange.h"
 #include "log_file.h"
@@ -48,6 +50,8 @@ struct replica {
 	struct watch watch;
 	bool is_watching;
 	struct rpma_conn *writer; /* NULL: no writer */
+	uint64_t lease;           /* the word of the log as it was seen last ... */
+	int64_t lease_seen_ms;    /* ... and the time since which it is so */
 };
 
 struct options {
@@ -78,7 +82,7 @@ open_log(const struct options *options, struct log_file *file)
 	}
 
 	printf("log: %s: %" PRIu64 " records, %" PRIu64 " bytes, epoch %" PRIu64 "\n", options->path,
-		file->scan.records, file->scan.payload_bytes, file->header.epoch);
+		file->scan.records, file->scan.payload_bytes, log_epoch_round(file->header.epoch));
 	printf("granularity: %s\n", file->mem.granularity);
 
 	return 0;
@@ -206,11 +210,36 @@ next_conn_event(struct replica *r)
 	drop_writer(r);
 }
 
+/* The writer changes it by one-sided operations at any time. Only a change matters here, not the value. */
+static uint64_t
+lease_word(const struct replica *r)
+{
+	const uint64_t *word = (const void *)((const char *)r->file.mem.ptr + LOG_WORD_LEASE);
+
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+/* true if the writer has not renewed its lease for LEASE_MS; looks at it only when another writer asks */
+static bool
+lease_is_over(struct replica *r)
+{
+	const uint64_t word = lease_word(r);
+
+	if (word != r->lease) {
+		r->lease = word;
+		r->lease_seen_ms = now_ms();
+	}
+
+	return now_ms() - r->lease_seen_ms >= LEASE_MS;
+}
+
 static void
 accept_writer(struct replica *r, struct rpma_conn_req **req)
 {
 	int fd;
 
+	r->lease = lease_word(r);
+	r->lease_seen_ms = now_ms();
 	if (checked("rpma_conn_req_connect", rpma_conn_req_connect(req, &r->pdata, &r->writer)))
 		return;
 	if (checked("rpma_conn_get_event_fd", rpma_conn_get_event_fd(r->writer, &fd)) ||
@@ -237,10 +266,14 @@ next_conn_req(struct replica *r)
 	if (rpma_conn_req_get_private_data(req, &hello) || !pdata_begins_with(&hello, HELLO, HELLO_SIZE)) {
 		printf("a connection request was rejected: not from a writer of this version\n");
 		(void)checked("rpma_conn_req_delete", rpma_conn_req_delete(&req));
-	} else if (r->writer) {
+	} else if (r->writer && !lease_is_over(r)) {
 		printf("a second writer was rejected\n");
 		(void)checked("rpma_conn_req_reject", rpma_conn_req_reject(&req, &busy));
 	} else {
+		if (r->writer) {
+			printf("writer gone: it has not renewed its lease for %d seconds\n", LEASE_MS / 1000);
+			drop_writer(r);
+		}
 		accept_writer(r, &req);
 	}
 }

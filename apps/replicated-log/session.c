@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "session.h"
 #include "session_link.h"
 
@@ -41,27 +42,33 @@ read_header(struct session *s)
 		return -1;
 
 	enum log_status status = log_header_decode(s->scratch, LOG_HEADER_SIZE, s->remote.size, &s->header);
+	if (status != LOG_OK)
+		return session_give_up(s, "%s", log_status_2str(status));
+	s->lease = s->header.lease;
 
-	return status == LOG_OK ? 0 : session_give_up(s, "%s", log_status_2str(status));
+	return 0;
 }
 
-/* the header is known, so the replica may take part */
-static void
+/* the header is known, so the replica may take part, unless its file counts for another member */
+static int
 enter_cluster(struct session *s)
 {
 	struct member *m = s->m;
 
 	pthread_mutex_lock(&s->c->lock);
-	m->header = s->header;
 	m->tried = true;
 	m->fetch = false;
 	m->fetched = false;
-	/* promised to us on an earlier connection, and to no other writer since */
-	bool promised = s->c->epoch && m->promised_epoch == s->c->epoch && s->header.promised == s->c->epoch;
-	m->state = promised ? MEMBER_PROMISED : MEMBER_READY;
+	bool entered = cluster_recognize(m, &s->header);
+	/* the promise may have been executed on a connection that ended before its completion */
+	bool promised = s->c->epoch && m->asked_epoch == s->c->epoch && s->header.promised == s->c->epoch;
+	if (entered)
+		m->state = promised ? MEMBER_PROMISED : MEMBER_READY;
 	s->epoch = promised ? s->c->epoch : 0;
 	cluster_member_changed(s->c);
 	pthread_mutex_unlock(&s->c->lock);
+
+	return entered ? 0 : -1;
 }
 
 static void
@@ -90,7 +97,10 @@ promise(struct session *s, uint64_t epoch)
 {
 	if (s->header.promised >= epoch)
 		return session_give_up(s,
-			"it was promised to another writer, who is, or was, newer than this one");
+			"it was promised to another writer, which is, or was, newer than this one");
+	pthread_mutex_lock(&s->c->lock);
+	s->m->asked_epoch = epoch;
+	pthread_mutex_unlock(&s->c->lock);
 	if (session_write_word(s, LOG_WORD_PROMISED, epoch))
 		return -1;
 
@@ -98,7 +108,6 @@ promise(struct session *s, uint64_t epoch)
 	s->epoch = epoch;
 	pthread_mutex_lock(&s->c->lock);
 	s->m->header.promised = epoch;
-	s->m->promised_epoch = epoch;
 	/* the main thread may have chosen a higher one meanwhile */
 	if (s->c->epoch == epoch)
 		s->m->state = MEMBER_PROMISED;
@@ -159,7 +168,7 @@ take_part_in_recovery(struct session *s)
 			continue;
 		if (view.phase != PHASE_RECOVER)
 			return 0;
-		if (session_wait_for_change(s, -1))
+		if (session_wait_for_change(s))
 			return -1;
 	}
 }
@@ -264,6 +273,7 @@ join(struct session *s)
 	pthread_mutex_lock(&s->c->lock);
 	s->m->joined_epoch = s->epoch;
 	s->m->header.epoch = s->epoch;
+	s->m->damaged = false;
 	tell("replica %s: joined over %s at offset %zu of the log", s->m->name, s->device, s->m->durable);
 	pthread_mutex_unlock(&s->c->lock);
 	session_set_state(s, MEMBER_JOINED);
@@ -336,7 +346,7 @@ replicate(struct session *s, size_t end, bool follow)
 		if (s->in_flight == 0 && s->sent >= end && (!follow || view.phase == PHASE_DRAIN))
 			return 0;
 		/* else the collected groups have made room for more */
-		if ((s->in_flight == GROUPS_MAX || s->sent >= end) && session_wait_for_change(s, -1))
+		if ((s->in_flight == GROUPS_MAX || s->sent >= end) && session_wait_for_change(s))
 			return -1;
 	}
 }
@@ -344,10 +354,9 @@ replicate(struct session *s, size_t end, bool follow)
 static int
 run_session(struct session *s)
 {
-	if (session_open_connection(s) || read_header(s))
+	if (session_open_connection(s) || read_header(s) || enter_cluster(s))
 		return -1;
 
-	enter_cluster(s);
 	if (take_part_in_recovery(s))
 		return -1;
 
@@ -371,6 +380,9 @@ end_session(struct session *s)
 	s->epoch = 0;
 	s->first = 0;
 	s->in_flight = 0;
+	s->renew_at_ms = 0;
+	s->renewing = false;
+	s->completed = 0;
 }
 
 /* sleeps before the next attempt; false if there will be none */

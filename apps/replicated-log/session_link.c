@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "connection.h"
 #include "protocol.h"
 #include "session_link.h"
@@ -15,6 +16,9 @@
 #define RESOLVE_TIMEOUT_MS 500
 #define CONNECT_TIMEOUT_MS 5000
 #define CLOSE_TIMEOUT_MS 1000
+
+/* its address marks the completion of a renewal of the lease */
+static const char lease_context;
 
 /* two threads must not call the functions of librpma for addresses and memory at once */
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -95,8 +99,51 @@ next_event(struct session *s, enum rpma_conn_event *event)
 		s->closed = true;
 }
 
+/* tells the replica that this writer is at work; protocol.h has the reason */
+static int
+renew_lease(struct session *s)
+{
+	const int64_t now = now_ms();
+	uint8_t bytes[LOG_WORD_SIZE];
+
+	if (s->renewing || now < s->renew_at_ms)
+		return 0;
+
+	s->lease = (s->lease + 1) & LOG_WORD_MAX;
+	log_word_encode(bytes, LOG_WORD_LEASE, s->lease);
+	int ret = rpma_atomic_write(s->conn, s->remote.mr, LOG_WORD_LEASE, (const char *)bytes,
+		RPMA_F_COMPLETION_ALWAYS, &lease_context);
+	if (ret)
+		return session_failed(s, "rpma_atomic_write", ret);
+	s->renewing = true;
+	s->renew_at_ms = now + LEASE_RENEW_MS;
+
+	return 0;
+}
+
+/* collects all completions: counts them, but for those of renewals */
+static int
+drain(struct session *s)
+{
+	struct ibv_wc wc;
+	int ret;
+
+	while ((ret = rpma_cq_get_wc(s->cq, 1, &wc, NULL)) == 0) {
+		if (wc.status != IBV_WC_SUCCESS) {
+			tell("replica %s: an operation failed: %s", s->m->name, ibv_wc_status_str(wc.status));
+			return -1;
+		}
+		if (wc.wr_id == (uintptr_t)&lease_context)
+			s->renewing = false;
+		else
+			s->completed++;
+	}
+
+	return ret == RPMA_E_NO_COMPLETION ? 0 : session_failed(s, "rpma_cq_get_wc", ret);
+}
+
 int
-session_wait_for_change(struct session *s, int timeout_ms)
+session_wait_for_change(struct session *s)
 {
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 	struct pollfd pfds[] = {
@@ -105,7 +152,9 @@ session_wait_for_change(struct session *s, int timeout_ms)
 		{ .fd = s->cq_fd, .events = POLLIN },
 	};
 
-	if (poll(pfds, 3, timeout_ms) < 0 && errno != EINTR)
+	if (renew_lease(s))
+		return -1;
+	if (poll(pfds, 3, LEASE_RENEW_MS) < 0 && errno != EINTR)
 		return -1;
 	if (pfds[0].revents)
 		wake_wait(s->m->wake_fd, 0);
@@ -115,6 +164,8 @@ session_wait_for_change(struct session *s, int timeout_ms)
 		int ret = rpma_cq_wait(s->cq);
 		if (ret && ret != RPMA_E_NO_COMPLETION)
 			return session_failed(s, "rpma_cq_wait", ret);
+		if (drain(s))
+			return -1;
 	}
 
 	return s->closed || is_stopped(s) ? -1 : 0;
@@ -123,22 +174,16 @@ session_wait_for_change(struct session *s, int timeout_ms)
 int
 session_poll_completion(struct session *s)
 {
-	struct ibv_wc wc;
-
-	int ret = rpma_cq_get_wc(s->cq, 1, &wc, NULL);
-	if (ret == RPMA_E_NO_COMPLETION)
-		return 0;
-	if (ret)
-		return session_failed(s, "rpma_cq_get_wc", ret);
-	if (wc.status != IBV_WC_SUCCESS) {
-		tell("replica %s: an operation failed: %s", s->m->name, ibv_wc_status_str(wc.status));
+	if (drain(s))
 		return -1;
-	}
+	if (s->completed == 0)
+		return 0;
+	s->completed--;
 
 	return 1;
 }
 
-/* waits for the completion of the only operation in flight */
+/* waits for the completion of the only operation in flight, but for a renewal of the lease */
 static int
 await_completion(struct session *s)
 {
@@ -147,7 +192,7 @@ await_completion(struct session *s)
 		int ret = session_poll_completion(s);
 		if (ret)
 			return ret < 0 ? -1 : 0;
-		if (session_wait_for_change(s, -1))
+		if (session_wait_for_change(s))
 			return -1;
 	}
 }

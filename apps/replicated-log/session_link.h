@@ -20,8 +20,11 @@
 #define GROUPS_MAX 4
 #define OPS_PER_GROUP 4
 
-/* besides the groups, at most one word is written at a time: an atomic write and a flush */
-#define QUEUE_SIZE (GROUPS_MAX * OPS_PER_GROUP + 2)
+/*
+ * Besides the groups, one more pair of operations is in flight at most: an atomic write or a read, with its
+ * flush. And one renewal of the lease.
+ */
+#define QUEUE_SIZE (GROUPS_MAX * OPS_PER_GROUP + 2 + 1)
 
 /* bytes read from a replica's log at a time, to compare or to fetch it */
 #define CHUNK ((size_t)1 << 20)
@@ -47,6 +50,10 @@ struct session {
 	size_t groups[GROUPS_MAX]; /* the ends of the groups in flight, a ring */
 	unsigned first;
 	unsigned in_flight;
+	uint64_t lease;      /* the value that the replica was given last */
+	int64_t renew_at_ms; /* the time to give it the next one */
+	bool renewing;       /* true if a renewal is in flight */
+	unsigned completed;  /* operations that have completed and were not asked for yet, without renewals */
 };
 
 /* a copy of the parts of the cluster that a session needs */
@@ -79,12 +86,13 @@ int session_register_image(struct session *s);
 void session_deregister(struct rpma_mr_local **mr);
 
 /*
- * Waits until anything happens: a completion, an event of the connection, a change of the cluster, or the
- * timeout. It consumes the wake-up of the cluster, so look at the cluster again afterwards.
+ * Waits until anything may have happened: a completion, an event of the connection, a change of the cluster.
+ * It consumes the wake-up of the cluster, so look at the cluster again afterwards. It renews the lease, so a
+ * session waits by this function alone.
  */
-int session_wait_for_change(struct session *s, int timeout_ms);
+int session_wait_for_change(struct session *s);
 
-/* collects one completion: 1 if there was one, 0 if not, -1 if its operation failed */
+/* the next completion: 1 if there was one, 0 if not, -1 if an operation failed */
 int session_poll_completion(struct session *s);
 
 /*

@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cluster.h"
 #include "figure.h"
 #include "input.h"
@@ -83,15 +83,6 @@ on_signal(int sig)
 {
 	(void)sig;
 	interrupted = 1;
-}
-
-static int64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 /*
@@ -330,7 +321,7 @@ begin(struct writer *w, const struct options *options)
 		.bytes = c->recovered.payload_bytes,
 	};
 	tell("log %012" PRIx64 ", epoch %" PRIu64 ": %" PRIu64 " records, %" PRIu64 " bytes recovered",
-		c->log_id, c->epoch, w->recovered.records, w->recovered.bytes);
+		c->log_id, log_epoch_round(c->epoch), w->recovered.records, w->recovered.bytes);
 	w->window = options->window;
 	w->resume = options->resume;
 	log_scan_init(&w->known, c->image, c->recovered_end);

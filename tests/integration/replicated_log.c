@@ -93,19 +93,27 @@ same_file(const char *a, const char *b)
 
 /* --- replicas --- */
 
-/* the first time on any free port, later on the same one */
+/* serves that file; the first time on any free port, later on the same one; faults: SOFTRDMA_FAULTS, or "" */
+static void
+start_replica_with(unsigned i, const char *path, const char *faults)
+{
+	char line[LINE];
+	char variable[LINE];
+	char *argv[] = { REPLICA, (char *)(uintptr_t)addr, ports[i], (char *)(uintptr_t)path, SIZE, NULL };
+	char *env[] = { variable, NULL };
+
+	snprintf(variable, sizeof(variable), "SOFTRDMA_FAULTS=%s", faults);
+	if (ports[i][0] == '\0')
+		strcpy(ports[i], "0");
+	assert_int_equal(proc_start(&replicas[i], argv, faults[0] ? env : NULL), 0);
+	assert_int_equal(proc_wait_line(&replicas[i], "listening", line, sizeof(line), TIME_MS), 0);
+	snprintf(ports[i], sizeof(ports[i]), "%s", strstr(line, " port ") + 6);
+}
+
 static void
 start_replica(unsigned i)
 {
-	char line[LINE];
-	char *argv[] = { REPLICA, (char *)(uintptr_t)addr, ports[i], (char *)(uintptr_t)log_of(i), SIZE,
-		NULL };
-
-	if (ports[i][0] == '\0')
-		strcpy(ports[i], "0");
-	assert_int_equal(proc_start(&replicas[i], argv, NULL), 0);
-	assert_int_equal(proc_wait_line(&replicas[i], "listening", line, sizeof(line), TIME_MS), 0);
-	snprintf(ports[i], sizeof(ports[i]), "%s", strstr(line, " port ") + 6);
+	start_replica_with(i, log_of(i), "");
 }
 
 static void
@@ -329,7 +337,7 @@ craft_log(unsigned i, const struct crafted *log)
 	size_t tail = LOG_HEADER_SIZE;
 
 	memset(file, 0, sizeof(file));
-	log_header_encode(file, SIZE_BYTES);
+	log_header_encode(file, SIZE_BYTES, i + 1);
 	for (uint64_t j = 0; log->records[j]; j++) {
 		const struct log_record record = {
 			.sequence = j,
@@ -597,6 +605,43 @@ a_second_writer_is_rejected(void **state)
 	expect_logs("input");
 }
 
+/* a stopped writer keeps nothing for ever; when it goes on, it acknowledges nothing more */
+static void
+a_writer_that_hangs_loses_its_replicas(void **state)
+{
+	static struct proc second;
+	uint64_t records;
+	uint64_t bytes;
+
+	(void)state;
+	start_replicas();
+	start_writer(NULL, "");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	assert_int_equal(kill(writer.pid, SIGSTOP), 0);
+	assert_int_equal(proc_write(&writer, "never\n", 6), 0);
+	assert_int_equal(rename("acks", "acks of the first"), 0);
+	start_writer_with(&second, NULL, "");
+	for (unsigned i = 0; i < REPLICAS; i++) {
+		expect_line(&replicas[i], "has not renewed its lease");
+		expect_line(&second, "joined");
+	}
+	assert_int_equal(proc_write(&second, "two\n", 4), 0);
+	proc_close_in(&second);
+	expect_end(&second, 0);
+	assert_true(read_acks(&records, &bytes));
+	assert_int_equal(records, 2);
+	write_file("input", "one\ntwo\n", 8);
+	expect_logs("input");
+	assert_int_equal(kill(writer.pid, SIGCONT), 0);
+	expect_line(&writer, "promised to another writer");
+	expect_end(&writer, 1);
+	assert_int_equal(rename("acks of the first", "acks"), 0);
+	assert_true(read_acks(&records, &bytes));
+	assert_int_equal(records, 1);
+	expect_logs("input");
+}
+
 /* a busy replica rejects with that reason; a port without a listener gives none */
 static void
 a_busy_replica_is_told_from_one_that_is_gone(void **state)
@@ -764,6 +809,125 @@ an_empty_replica_is_no_witness(void **state)
 	expect_log(1, "expected");
 }
 
+/* two empty ones of three: the third one may have a log, so nothing tells that this one is new */
+static void
+two_empty_replicas_may_have_lost_a_log(void **state)
+{
+	uint64_t records;
+	uint64_t bytes;
+
+	(void)state;
+	write_lines("input", 0, 10);
+	start_replicas();
+	write_log("input", "");
+	kill_replicas();
+	assert_int_equal(unlink(log_of(0)), 0);
+	assert_int_equal(unlink(log_of(1)), 0);
+	start_replica(0);
+	start_replica(1);
+	assert_int_equal(unlink("acks"), 0);
+	start_writer("input", "--timeout 1");
+	expect_line(&writer, "empty");
+	expect_end(&writer, 1);
+	assert_false(read_acks(&records, &bytes));
+	/* with the third one there is a log, and still no majority that knows it */
+	start_replica(2);
+	start_writer("/dev/null", "--timeout 1");
+	expect_line(&writer, "empty");
+	expect_end(&writer, 1);
+	write_log("/dev/null", "--trust-empty");
+	expect_logs("input");
+}
+
+/* the promise was executed, and the writer did not hear of it: it recognizes its own epoch */
+static void
+a_promise_of_unknown_result_is_recognized(void **state)
+{
+	(void)state;
+	start_replica(0);
+	start_replica(1);
+	/* the writer has the list of ports from its start on, so each replica needs one */
+	start_replica(2);
+	proc_kill(&replicas[2]);
+	start_writer(NULL, "--trust-empty");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	/* the first flush of a connection is that of the header which is read, the second one that of the promise */
+	start_replica_with(2, log_of(2), "flush-error@2,connection=1");
+	expect_word_of(2, "an operation failed");
+	expect_word_of(2, "joined");
+	proc_kill(&replicas[0]);
+	assert_int_equal(proc_write(&writer, "two\n", 4), 0);
+	wait_acks(2);
+	proc_close_in(&writer);
+	expect_end(&writer, 0);
+	write_file("input", "one\ntwo\n", 8);
+	expect_log(1, "input");
+	expect_log(2, "input");
+}
+
+/* one file at two addresses, one after the other and as a copy, is one replica */
+static void
+a_file_has_one_vote(void **state)
+{
+	uint64_t records;
+	uint64_t bytes;
+
+	(void)state;
+	start_replicas();
+	start_writer(NULL, "");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	for (unsigned i = 0; i < REPLICAS; i++)
+		expect_line(&writer, "joined");
+	proc_kill(&replicas[1]);
+	proc_kill(&replicas[2]);
+	expect_line(&writer, "lost");
+	expect_line(&writer, "lost");
+	/* the record is on replica 0 alone; then its file is at the address of replica 1 */
+	assert_int_equal(proc_write(&writer, "two\n", 4), 0);
+	assert_int_equal(shell("until \"$1\" -q -n 2 \"$2\" 2>/dev/null; do sleep 0.01; done", READER,
+				 log_of(0), NULL),
+		0);
+	proc_kill(&replicas[0]);
+	expect_word_of(0, "lost");
+	start_replica_with(1, log_of(0), "");
+	expect_word_of(1, "its file was at ");
+	expect_word_of(1, "joined");
+	/* a copy beside it */
+	assert_int_equal(shell("cp \"$1\" \"$2\"", log_of(0), "copy", NULL), 0);
+	start_replica_with(0, "copy", "");
+	expect_word_of(0, "not counted");
+	assert_true(read_acks(&records, &bytes));
+	assert_int_equal(records, 1);
+	/* another file makes it two votes */
+	start_replica(2);
+	expect_word_of(2, "joined");
+	wait_acks(2);
+	proc_close_in(&writer);
+	expect_end(&writer, 0);
+	write_file("input", "one\ntwo\n", 8);
+	expect_log(0, "input");
+	expect_log(2, "input");
+}
+
+/* the same for a new writer, which has seen neither before */
+static void
+a_copy_is_no_majority(void **state)
+{
+	(void)state;
+	write_lines("input", 0, 10);
+	start_replicas();
+	write_log("input", "");
+	kill_replicas();
+	assert_int_equal(shell("cp \"$1\" \"$2\"", log_of(0), "copy", NULL), 0);
+	start_replica(0);
+	start_replica_with(1, "copy", "");
+	start_writer("/dev/null", "--timeout 1");
+	expect_line(&writer, "not counted");
+	expect_end(&writer, 1);
+}
+
 static void
 logs_are_not_mixed_up(void **state)
 {
@@ -856,12 +1020,17 @@ main(int argc, char *argv[])
 		TEST(one_replica_is_not_enough),
 		TEST(a_writer_dies_and_another_one_goes_on),
 		TEST(a_second_writer_is_rejected),
+		TEST(a_writer_that_hangs_loses_its_replicas),
 		TEST(a_busy_replica_is_told_from_one_that_is_gone),
 		TEST(a_full_log_is_an_error),
 		TEST(foreign_short_and_damaged_files_are_refused),
 		TEST(the_right_log_is_recovered),
 		TEST(a_damaged_log_is_not_taken_over),
 		TEST(an_empty_replica_is_no_witness),
+		TEST(two_empty_replicas_may_have_lost_a_log),
+		TEST(a_promise_of_unknown_result_is_recognized),
+		TEST(a_file_has_one_vote),
+		TEST(a_copy_is_no_majority),
 		TEST(logs_are_not_mixed_up),
 		TEST(another_input_is_no_resumption),
 		TEST(a_replica_ends_cleanly),

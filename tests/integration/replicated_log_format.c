@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include "input.h"
 #include "log_format.h"
@@ -36,7 +37,7 @@ fill(uint64_t count)
 	size_t tail = LOG_HEADER_SIZE;
 
 	assert_true(count <= sizeof(payload));
-	log_header_encode(file, SIZE);
+	log_header_encode(file, SIZE, 7);
 	for (uint64_t i = 0; i < count; i++) {
 		memset(payload, (int)(i + 1), sizeof(payload));
 		struct log_record record = { .sequence = i,
@@ -58,7 +59,7 @@ new_header_is_good(void **state)
 	struct log_header header;
 
 	(void)state;
-	log_header_encode(file, SIZE);
+	log_header_encode(file, SIZE, 7);
 	assert_int_equal(log_header_decode(file, SIZE, SIZE, &header), LOG_OK);
 	assert_int_equal(header.size, SIZE);
 	assert_int_equal(header.tail, LOG_HEADER_SIZE);
@@ -66,14 +67,16 @@ new_header_is_good(void **state)
 	assert_int_equal(header.promised, 0);
 	assert_int_equal(header.log_id, 0);
 	assert_int_equal(header.members, 0);
+	assert_int_equal(header.replica_id, 7);
+	assert_int_equal(header.lease, 0);
 }
 
 static void
 header_has_this_layout(void **state)
 {
 	(void)state;
-	log_header_encode(file, SIZE);
-	assert_memory_equal(file, "rpma-log\x01\x00\x00\x00\x00\x10\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00",
+	log_header_encode(file, SIZE, 7);
+	assert_memory_equal(file, "rpma-log\x02\x00\x00\x00\x00\x10\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00",
 		24);
 	/* the tail: 4096 and its check */
 	assert_memory_equal(file + 320, "\x00\x10\x00\x00\x00\x00", 6);
@@ -101,7 +104,7 @@ wrong_headers_are_told_apart(void **state)
 	struct log_header header = { .size = 77 };
 
 	(void)state;
-	log_header_encode(file, SIZE);
+	log_header_encode(file, SIZE, 7);
 	assert_int_equal(log_header_decode(file, 0, 0, &header), LOG_SHORT);
 	assert_int_equal(log_header_decode(file, LOG_HEADER_SIZE - 1, LOG_HEADER_SIZE - 1, &header),
 		LOG_SHORT);
@@ -116,6 +119,20 @@ wrong_headers_are_told_apart(void **state)
 	assert_int_equal(header.size, 77);
 }
 
+/* a file of format 1 is no damaged one: its fixed part is sound, and has the same check */
+static void
+the_old_format_is_refused_by_name(void **state)
+{
+	struct log_header header;
+
+	(void)state;
+	log_header_encode(file, SIZE, 7);
+	file[8] = 1;
+	put_u64(file + 24, crc32(0, file, 24), 4);
+	assert_int_equal(log_header_decode(file, SIZE, SIZE, &header), LOG_UNKNOWN_VERSION);
+	assert_non_null(strstr(log_status_2str(LOG_UNKNOWN_VERSION), "another version"));
+}
+
 /* words whose check is right, but which contradict each other */
 static void
 impossible_words_are_refused(void **state)
@@ -126,13 +143,17 @@ impossible_words_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
-		log_header_encode(file, SIZE);
+		log_header_encode(file, SIZE, 7);
 		log_word_encode(file + LOG_WORD_TAIL, LOG_WORD_TAIL, tails[i]);
 		assert_int_equal(log_header_decode(file, SIZE, SIZE, &header), LOG_DAMAGED_HEADER);
 	}
-	log_header_encode(file, SIZE);
+	log_header_encode(file, SIZE, 7);
 	log_word_encode(file + LOG_WORD_EPOCH, LOG_WORD_EPOCH, 3);
 	log_word_encode(file + LOG_WORD_PROMISED, LOG_WORD_PROMISED, 2);
+	assert_int_equal(log_header_decode(file, SIZE, SIZE, &header), LOG_DAMAGED_HEADER);
+	/* a replica without an id would be taken for any other */
+	log_header_encode(file, SIZE, 7);
+	log_word_encode(file + LOG_WORD_REPLICA_ID, LOG_WORD_REPLICA_ID, 0);
 	assert_int_equal(log_header_decode(file, SIZE, SIZE, &header), LOG_DAMAGED_HEADER);
 }
 
@@ -242,7 +263,7 @@ records_in_the_wrong_order_are_refused(void **state)
 	struct log_scan scan;
 
 	(void)state;
-	log_header_encode(file, SIZE);
+	log_header_encode(file, SIZE, 7);
 	log_record_encode(file + LOG_HEADER_SIZE, 24, &record);
 	/* the same sequence number again */
 	log_record_encode(second, 24, &record);
@@ -374,27 +395,6 @@ reads_are_bounded(void **state)
 	close(fds[1]);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new_header_is_good),
-		cmocka_unit_test(header_has_this_layout),
-		cmocka_unit_test(every_flipped_bit_of_the_header_is_found),
-		cmocka_unit_test(wrong_headers_are_told_apart),
-		cmocka_unit_test(impossible_words_are_refused),
-		cmocka_unit_test(word_round_trip),
-		cmocka_unit_test(record_has_this_layout),
-		cmocka_unit_test(scan_finds_all_records),
-		cmocka_unit_test(every_flipped_bit_of_a_record_is_found),
-		cmocka_unit_test(every_wrong_tail_is_found),
-		cmocka_unit_test(records_in_the_wrong_order_are_refused),
-		cmocka_unit_test(lengths_are_not_trusted),
-		cmocka_unit_test(boundaries),
-		cmocka_unit_test(input_is_cut_into_records),
-		cmocka_unit_test(reads_are_bounded),
-	};
-
 /* length bytes, the last one a newline or not, as one record; false if the input is refused */
 static bool
 takes_line(size_t length, bool newline)
@@ -442,6 +442,28 @@ the_longest_line(void **state)
 	assert_false(takes_line(LOG_PAYLOAD_MAX + 2, false));
 }
 
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(new_header_is_good),
+		cmocka_unit_test(header_has_this_layout),
+		cmocka_unit_test(every_flipped_bit_of_the_header_is_found),
+		cmocka_unit_test(wrong_headers_are_told_apart),
+		cmocka_unit_test(the_old_format_is_refused_by_name),
+		cmocka_unit_test(impossible_words_are_refused),
+		cmocka_unit_test(word_round_trip),
+		cmocka_unit_test(record_has_this_layout),
+		cmocka_unit_test(scan_finds_all_records),
+		cmocka_unit_test(every_flipped_bit_of_a_record_is_found),
+		cmocka_unit_test(every_wrong_tail_is_found),
+		cmocka_unit_test(records_in_the_wrong_order_are_refused),
+		cmocka_unit_test(lengths_are_not_trusted),
+		cmocka_unit_test(boundaries),
+		cmocka_unit_test(input_is_cut_into_records),
+		cmocka_unit_test(reads_are_bounded),
+		cmocka_unit_test(the_longest_line),
+	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
-		cmocka_unit_test(the_longest_line),
