@@ -59,16 +59,16 @@ enter_cluster(struct session *s)
 	m->tried = true;
 	m->fetch = false;
 	m->fetched = false;
-	bool entered = cluster_recognize(m, &s->header);
+	s->entered = cluster_recognize(m, &s->header);
 	/* the promise may have been executed on a connection that ended before its completion */
 	bool promised = s->c->epoch && m->asked_epoch == s->c->epoch && s->header.promised == s->c->epoch;
-	if (entered)
+	if (s->entered)
 		m->state = promised ? MEMBER_PROMISED : MEMBER_READY;
 	s->epoch = promised ? s->c->epoch : 0;
 	cluster_member_changed(s->c);
 	pthread_mutex_unlock(&s->c->lock);
 
-	return entered ? 0 : -1;
+	return s->entered ? 0 : -1;
 }
 
 static void
@@ -377,6 +377,7 @@ end_session(struct session *s)
 	s->event_fd = -1;
 	s->closed = false;
 	s->busy = false;
+	s->entered = false;
 	s->epoch = 0;
 	s->first = 0;
 	s->in_flight = 0;
@@ -417,11 +418,10 @@ session_thread(void *arg)
 
 	do {
 		(void)run_session(&s);
-		/* an attempt that read a header did not fail */
-		backoff_ms = s.header.size ? BACKOFF_MIN_MS : backoff_ms * 2;
+		/* an attempt that came this far did not fail */
+		backoff_ms = s.entered ? BACKOFF_MIN_MS : backoff_ms * 2;
 		if (backoff_ms > BACKOFF_MAX_MS)
 			backoff_ms = BACKOFF_MAX_MS;
-		s.header = (struct log_header){ 0 };
 		end_session(&s);
 	} while (back_off(&s, backoff_ms));
 

@@ -41,8 +41,9 @@ struct session {
 	struct rpma_cq *cq;
 	int event_fd;
 	int cq_fd;
-	bool closed; /* true if the connection has ended */
-	bool busy;   /* true if the replica rejected with "busy" */
+	bool closed;  /* true if the connection has ended */
+	bool busy;    /* true if the replica rejected with "busy" */
+	bool entered; /* true if the replica takes part in the cluster */
 	const char *device;
 	struct exchange remote;
 	struct log_header header;
