@@ -40,7 +40,7 @@
 /* the connection is broken, but another one may work */
 #define BROKEN RPMA_E_AGAIN
 
-#define READ_ID ((const void *)(uintptr_t)0x4ead)
+#define LOOK_ID ((const void *)(uintptr_t)0x100c)
 
 struct client {
 	const char *addr;
@@ -71,8 +71,8 @@ kept_at(size_t number)
 /* --- the connection --- */
 
 /*
- * Chooses the strongest type that the server's memory allows; the first post shows whether the device can do
- * it
+ * Chooses the strongest type that the server's memory allows. The first flush shows whether the device can do
+ * it.
  */
 static int
 choose_type(struct client *c)
@@ -88,20 +88,46 @@ choose_type(struct client *c)
 }
 
 /*
+ * Posts a flush of the whole journal, and with it settles the type for all flushes of the connection. The fence
+ * holds the flush back until what was posted before it is done.
+ */
+static int
+flush_journal(struct client *c)
+{
+	const int flags = RPMA_F_COMPLETION_ALWAYS | RPMA_F_FENCE;
+	size_t at = c->server.data_offset;
+
+	int ret = rpma_flush(c->conn, c->server.mr, at, JOURNAL_SIZE, c->type, flags, LOOK_ID);
+	if (ret == RPMA_E_NOSUPP && c->type == RPMA_FLUSH_TYPE_PERSISTENT) {
+		c->type = RPMA_FLUSH_TYPE_VISIBILITY;
+		ret = rpma_flush(c->conn, c->server.mr, at, JOURNAL_SIZE, c->type, flags, LOOK_ID);
+	}
+
+	return checked("rpma_flush", ret);
+}
+
+/*
  * Counts the records of the server. On the first connection they are an earlier client's, and ours follow
- * them. On later connections the acknowledged records must be there. Other records that are there are not
- * thereby durable.
+ * them. On later connections the acknowledged records must be there.
+ *
+ * A read shows what is in the server's memory, which need not be durable: the flush of a record may have failed,
+ * or its connection may have broken before. So the client reads the journal, then flushes it on this connection,
+ * and counts what it has read only when both have succeeded.
  */
 static int
 look_at_journal(struct client *c)
 {
 	int ret = checked("rpma_read",
 		rpma_read(c->conn, c->mr, WINDOW_SIZE, c->server.mr, c->server.data_offset, JOURNAL_SIZE,
-			RPMA_F_COMPLETION_ALWAYS, READ_ID));
+			RPMA_F_COMPLETION_ON_ERROR, LOOK_ID));
 	if (ret == 0)
-		ret = conn_wait_completion(c->conn, READ_ID);
-	if (ret)
+		ret = flush_journal(c);
+	if (ret == 0)
+		ret = conn_wait_completion(c->conn, LOOK_ID);
+	if (ret) {
+		fprintf(stderr, "the records of the server are not known to be durable\n");
 		return ret;
+	}
 
 	size_t count = journal_count(c->local + WINDOW_SIZE);
 	if (count < c->acknowledged) {
@@ -181,11 +207,6 @@ post_record(struct client *c, size_t number)
 
 	int ret = rpma_write_flush(c->conn, c->server.mr, at, c->mr, kept_at(number), RECORD_SIZE, c->type,
 		RPMA_F_COMPLETION_ALWAYS, id);
-	if (ret == RPMA_E_NOSUPP && c->type == RPMA_FLUSH_TYPE_PERSISTENT) {
-		c->type = RPMA_FLUSH_TYPE_VISIBILITY;
-		ret = rpma_write_flush(c->conn, c->server.mr, at, c->mr, kept_at(number), RECORD_SIZE,
-			c->type, RPMA_F_COMPLETION_ALWAYS, id);
-	}
 
 	/* the queue has room, so it is the connection that refuses */
 	return checked("rpma_write_flush", ret) == RPMA_E_PROVIDER ? BROKEN : ret;

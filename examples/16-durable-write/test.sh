@@ -2,7 +2,7 @@
 # Copyright the librpma authors
 # shellcheck shell=bash disable=SC2154,SC2034 # variables of run-example
 
-# test.sh -- a journal that becomes full, and one whose server is killed and comes back; for run-example
+# test.sh -- a journal that becomes full, one whose server is killed and comes back, and one whose flush fails; for run-example
 
 # shellcheck source=SCRIPTDIR/../common/journal.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common/journal.sh"
@@ -40,3 +40,49 @@ says client0 "${said[@]}"
 mapfile -t said < <(journal '' 1 20)
 says server 'The journal holds:' "${said[@]}"
 grep -q 'are not known to be durable$' client0.err || fail 'the client has not noticed that the server was gone'
+
+# a record whose flush has failed is in the server's memory, but it is not durable
+[[ $RPMA_DEVICE == soft ]] || return 0
+prepare_pmem
+truncate -s 64K "$server_pmem"
+forget
+feed
+# the first flush is that of the empty journal
+SOFTRDMA_FAULTS=flush-error@65 start_server "$server_pmem"
+client_pids=()
+start_client
+seq -f 'line %g' 1 64 >&9
+wait_for "${client_pids[0]}" client0.err 'records 64 to 64 are not known to be durable' ||
+	fail 'the client does not notice that a flush has failed'
+kill_program "${client_pids[0]}"
+end_feed
+wait_server
+mapfile -t said < <(journal durable 1 63)
+says client0 "${said[@]}"
+mapfile -t said < <(journal '' 1 64)
+says server 'The journal holds:' "${said[@]}"
+
+# the next client counts nothing that it cannot flush, even if it writes nothing
+forget
+SOFTRDMA_FAULTS=flush-error@1 start_server "$server_pmem"
+client_pids=()
+start_client
+wait_client 0 1
+wait_server
+says client0
+grep -q '^the records of the server are not known to be durable$' client0.err ||
+	fail 'the client counts records that it has not flushed'
+
+# once the flush succeeds, a client counts all 64, and writes the next one
+echo 'line 65' >line
+input=line
+forget
+start_server "$server_pmem"
+client_pids=()
+start_client
+wait_clients
+wait_server
+says client0 'durable: 65: line 65'
+mapfile -t said < <(journal '' 1 65)
+says server 'The journal holds:' "${said[@]}"
+no_errors
