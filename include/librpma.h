@@ -654,9 +654,10 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 #define RPMA_ATOMIC_WRITE_ALIGNMENT 8 /* alignment of the destination's offset, and size, in bytes */
 
 /*
- * Reads len bytes of the remote region src into dst (READ_DST). If both regions are NULL and the offsets and
- * len are 0, the operation reads nothing and completes. RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM,
- * RPMA_E_PROVIDER
+ * Reads len bytes of the remote region src into dst (READ_DST). What it shows need not be durable, even if
+ * this program has written it on an earlier connection: flush it on this one (rpma_flush, RPMA_F_FENCE). If
+ * both regions are NULL and the offsets and len are 0, the operation reads nothing and completes.
+ * RPMA_E_AGAIN, RPMA_E_INVAL, RPMA_E_NOMEM, RPMA_E_PROVIDER
  */
 int rpma_read(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t dst_offset,
 	const struct rpma_mr_remote *src, size_t src_offset, size_t len, int flags, const void *op_context);
@@ -728,13 +729,13 @@ enum rpma_flush_type {
 };
 
 /*
- * Flushes the data that earlier writes of this connection put into the range. After the flush has completed
- * with success, that data is durable (PERSISTENT) or visible at the other side. If both sides have FLUSH, the
- * device's FLUSH does it, and the completion is a FLUSH's. Else a read after the writes does it, and the
- * completion is a READ's. That is durable only if the other side declared direct write to persistent memory
- * (rpma_conn_apply_remote_peer_cfg). RPMA_E_AGAIN, RPMA_E_INVAL (also: unknown type; len of 4 GiB or more
- * over hardware), RPMA_E_NOMEM, RPMA_E_NOSUPP (the region or the other side does not provide it),
- * RPMA_E_PROVIDER
+ * Flushes the range: the data that earlier writes of this connection put there, and what was there before.
+ * After the flush has completed with success, that data is durable (PERSISTENT) or visible at the other side.
+ * If both sides have FLUSH, the device's FLUSH does it, and the completion is a FLUSH's. Else a read after the
+ * writes does it, and the completion is a READ's. That is durable only if the other side declared direct write
+ * to persistent memory (rpma_conn_apply_remote_peer_cfg). RPMA_E_AGAIN, RPMA_E_INVAL (also: unknown type; len
+ * of 4 GiB or more over hardware), RPMA_E_NOMEM, RPMA_E_NOSUPP (the region or the other side does not provide
+ * it), RPMA_E_PROVIDER
  */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
 	enum rpma_flush_type type, int flags, const void *op_context);

@@ -37,7 +37,11 @@ struct appender {
 	enum rpma_flush_type type; /* the type of the last flush */
 };
 
-/* reads how much of the log is in use */
+/*
+ * Reads how much of the log is in use. The value may not be durable: its flush may have failed, or the
+ * connection of an earlier client may have broken before it. It needs no flush here. The words that it covers
+ * were flushed before it was written, and each append writes and flushes a new value.
+ */
 static int
 read_used(struct appender *a)
 {
