@@ -24,7 +24,6 @@ format(struct words *words)
 	memset(words->ptr, 0, WORDS_SIZE);
 	words->file.persist(words->ptr, WORDS_SIZE);
 	memcpy(words->ptr, SIGNATURE, sizeof(SIGNATURE));
-	words->file.persist(words->ptr, sizeof(SIGNATURE));
 }
 
 static int
@@ -48,6 +47,8 @@ open_file(const char *path, struct words *words)
 	words->ptr = words->file.ptr;
 	if (memcmp(words->ptr, SIGNATURE, sizeof(SIGNATURE)) != 0)
 		format(words);
+	/* also if it was there: an earlier server may have died before it was durable */
+	words->file.persist(words->ptr, sizeof(SIGNATURE));
 
 	return 0;
 }

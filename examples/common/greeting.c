@@ -54,8 +54,9 @@ open_file(const char *path, size_t offset, const char *initial, struct greeting_
 	if (memcmp(signature, SIGNATURE, SIGNATURE_SIZE) != 0) {
 		greeting_replace(mem, initial);
 		memcpy(signature, SIGNATURE, SIGNATURE_SIZE);
-		persist(mem, signature, SIGNATURE_SIZE);
 	}
+	/* also if it was there: an earlier process may have died before it was durable */
+	persist(mem, signature, SIGNATURE_SIZE);
 
 	return 0;
 }
