@@ -200,19 +200,19 @@ await_completion(struct session *s)
 /* --- single operations --- */
 
 /*
- * Only this connection may write to the replica. So what the read shows is what the flush has covered, and it
- * does not matter which of the two is executed first.
+ * The fence makes the flush wait until the read is done, so the flush covers what the read has shown. A flush
+ * before the read could miss a write that an earlier connection has left behind.
  */
 int
 session_read_durable(struct session *s, struct rpma_mr_local *dst, size_t dst_offset, size_t offset,
 	size_t len)
 {
-	if (session_post_flush(s, offset, len, RPMA_F_COMPLETION_ON_ERROR))
-		return -1;
-	int ret = rpma_read(s->conn, dst, dst_offset, s->remote.mr, offset, len, RPMA_F_COMPLETION_ALWAYS,
+	int ret = rpma_read(s->conn, dst, dst_offset, s->remote.mr, offset, len, RPMA_F_COMPLETION_ON_ERROR,
 		NULL);
 	if (ret)
 		return session_failed(s, "rpma_read", ret);
+	if (session_post_flush(s, offset, len, RPMA_F_COMPLETION_ALWAYS | RPMA_F_FENCE))
+		return -1;
 
 	return await_completion(s);
 }
