@@ -49,16 +49,21 @@ __wrap_fstatfs(int fd, struct statfs *fs)
 	return ret;
 }
 
-static bool no_names; /* the disk does not make names durable */
+static bool no_names;   /* the disk does not make names durable */
+static ino_t synced[8]; /* directories whose names were made durable */
+static size_t synced_count;
 
 int
 __wrap_fsync(int fd)
 {
 	struct stat st;
 
-	if (no_names && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-		errno = EIO;
-		return -1;
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (no_names) {
+			errno = EIO;
+			return -1;
+		}
+		synced[synced_count++ % (sizeof(synced) / sizeof(synced[0]))] = st.st_ino;
 	}
 	return __real_fsync(fd);
 }
@@ -325,6 +330,49 @@ unsure_record(void **state)
 	refuses(&source, "syncing the directory");
 	assert_int_equal(unlink(path), 0);
 	refuses(&source, "syncing the directory");
+}
+
+static bool
+was_synced(const char *directory)
+{
+	struct stat st;
+
+	assert_int_equal(stat(directory, &st), 0);
+	for (size_t i = 0; i < sizeof(synced) / sizeof(synced[0]); i++)
+		if (synced[i] == st.st_ino)
+			return true;
+	return false;
+}
+
+/* the keeper that has made the file and its record may have been killed before their names were durable */
+static void
+names_of_an_earlier_keeper(void **state)
+{
+	(void)state;
+	struct memory_source source = a_file(SIZE);
+	char elsewhere[64], record[96];
+	struct memory memory;
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", dir);
+	snprintf(record, sizeof(record), "%s/record", elsewhere);
+	assert_int_equal(mkdir(elsewhere, 0700), 0);
+	source.identity_path = record;
+	opens(&memory, &source);
+	memory_close(&memory);
+
+	memset(synced, 0, sizeof(synced));
+	opens(&memory, &source);
+	memory_close(&memory);
+	assert_true(was_synced(dir));
+	assert_true(was_synced(elsewhere));
+
+	no_names = true;
+	refuses(&source, "syncing the directory");
+	source.read_only = true; /* it is not changed, and its medium need not allow that */
+	opens(&memory, &source);
+	memory_close(&memory);
+	assert_int_equal(unlink(record), 0);
+	assert_int_equal(rmdir(elsewhere), 0);
+	forgets(path);
 }
 
 /* a record that was surely not replaced is still the one of the writer before, who may go on */
@@ -721,6 +769,7 @@ main(void)
 		cmocka_unit_test_setup(unreadable_identity, set_up),
 		cmocka_unit_test_setup(failed_medium, set_up),
 		cmocka_unit_test_setup(unsure_record, set_up),
+		cmocka_unit_test_setup(names_of_an_earlier_keeper, set_up),
 		cmocka_unit_test_setup(record_as_before, set_up),
 		cmocka_unit_test_setup(names, set_up),
 		cmocka_unit_test_setup(renamed, set_up),

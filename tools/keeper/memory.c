@@ -329,6 +329,20 @@ look_at(const struct memory_source *source, bool *exists, bool *is_device, char 
 	return true;
 }
 
+/*
+ * An earlier keeper may have been killed after it gave a file its name, and before that was durable. A power cut would take the
+ * name away then: of the memory, with all that was flushed; or of the record, with the last writer and a failure.
+ */
+static bool
+make_names_durable(const struct memory *memory, const struct memory_source *source, char why[static WHY_MAX])
+{
+	char path[RESOLVED_MAX], identity_path[RESOLVED_MAX];
+
+	resolve(source->path, path);
+	resolve(memory->identity_path, identity_path);
+	return durable_file_sync_directory(path, why) && durable_file_sync_directory(identity_path, why);
+}
+
 static bool
 open_file(struct memory *memory, const struct memory_source *source, char why[static WHY_MAX])
 {
@@ -350,8 +364,12 @@ open_file(struct memory *memory, const struct memory_source *source, char why[st
 	if (!lock(memory, source->path, source->read_only, why) || !map(memory, source, why) ||
 		!classify(memory, source, why) || !identify(memory, is_device, source, why))
 		return false;
-	if (!source->read_only && !source->no_new_record)
-		choose_pages(memory);
+	if (source->read_only || source->no_new_record)
+		return true;
+	/* also of a device, whose directory is in memory: that costs nothing */
+	if (!make_names_durable(memory, source, why))
+		return false;
+	choose_pages(memory);
 	return true;
 }
 
