@@ -208,11 +208,12 @@ plugin_can_write(void *handle)
 	return !config.read_only;
 }
 
+/* a reader may see what the writer has not flushed, and cannot flush it */
 static int
 plugin_can_flush(void *handle)
 {
 	(void)handle;
-	return 1;
+	return !config.read_only;
 }
 
 static int
