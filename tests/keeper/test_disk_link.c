@@ -141,7 +141,7 @@ failed_at_the_end(void **state)
 {
 	(void)state;
 	uint8_t buf[BLOCK];
-	keeper.faults = "flush-error@1";
+	keeper.faults = "flush-error@2"; /* the first flush is that of the start */
 	starts();
 	assert_true(writes(1, 0));
 	assert_int_equal(flush_completes_and_link_ends(), OP_LOST);

@@ -142,7 +142,14 @@ flush_once(struct disk *d, struct op *op)
 	pthread_cond_broadcast(&d->room);
 }
 
-/* waits until the entries of the journal before number are durable */
+/* true if the entries of the journal before number are durable, and all that earlier clients have written */
+static bool
+is_durable(const struct disk *d, uint64_t number)
+{
+	return d->journal.first >= number && !d->inherits;
+}
+
+/* waits until that is so */
 static bool
 flush_until(struct disk *d, uint64_t number)
 {
@@ -151,7 +158,7 @@ flush_until(struct disk *d, uint64_t number)
 
 	if (!op_init(&op))
 		return false;
-	while (d->journal.first < number) {
+	while (!is_durable(d, number)) {
 		/* after the wait look again: the flush of another thread may have completed */
 		if (d->state != LINK_UP) {
 			if (!wait_for_link(d, deadline_ms))
@@ -169,7 +176,7 @@ flush_until(struct disk *d, uint64_t number)
 			break;
 	}
 	op_fini(&op);
-	return d->journal.first >= number;
+	return is_durable(d, number);
 }
 
 bool
@@ -452,7 +459,9 @@ start(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX])
 	if (errnum)
 		return why_say(why, "starting a thread: %s", strerror(errnum));
 	d->has_thread = true;
-	return true;
+	return disk_flush(d) ||
+		why_say(why,
+			"what is in the memory cannot be made durable: the line before this one says why");
 }
 
 bool

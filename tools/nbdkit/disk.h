@@ -5,7 +5,8 @@
  * disk.h -- memory of a keeper as a disk
  *
  * Any number of threads may read, write, zero and flush at once. All of them share one connection. So a flush
- * makes durable what any thread had written before it, and whose write had returned.
+ * makes durable what any thread had written before it, and whose write had returned. What earlier clients have written
+ * is durable when the disk has started, unless it is read-only: it was flushed then.
  *
  * Each call returns false if it failed; the request then counts as not done, and the reason was told
  * (disk_config.say). If the connection is lost, calls wait until it is back, for at most the timeout.
@@ -54,8 +55,8 @@ struct disk;
 bool disk_probe(const struct disk_config *config, struct disk_facts *facts, char why[static WHY_MAX]);
 
 /*
- * Connects, and starts the thread that connects again when that is needed. facts are those that disk_probe
- * gave: if the memory has changed since, the call fails. config must outlive the disk.
+ * Connects, starts the thread that connects again when that is needed, and flushes what earlier clients have written.
+ * facts are those that disk_probe gave: if the memory has changed since, the call fails. config must outlive the disk.
  */
 bool disk_start(const struct disk_config *config, const struct disk_facts *facts, struct disk **disk_ptr,
 	char why[static WHY_MAX]);

@@ -23,6 +23,10 @@
  * An entry of the journal that was added before the link came up has been acknowledged by the keeper when the
  * link is up: either it was acknowledged before, or it was replayed. That holds also if the link is lost again
  * at once. Entries leave the journal only by a flush that completed with success.
+ *
+ * A read may show data that an earlier client has written and not flushed; the journal does not have it. So the disk
+ * flushes all of the memory when it starts, before any request. From then on all that a read can show is durable, or
+ * in the journal.
  */
 
 #ifndef NBDKIT_RPMA_DISK_INTERNAL_H
@@ -67,6 +71,7 @@ struct op {
 	_Atomic enum op_state state;
 	sem_t wake;        /* for its owner: the state has changed, or it is to collect completions */
 	uint32_t requests; /* how many of OPS_MAX it takes, with the unsignaled ones before it */
+	bool is_flush;     /* of all that was dirty */
 	uint64_t flushes;  /* of a flush: when it is done, the entries before this number leave the journal */
 	bool has_waiter;   /* its owner is in op_wait_and_unlock */
 	struct op *next, *prev; /* in the list of those that are posted */
@@ -117,7 +122,8 @@ struct disk {
 	struct journal journal;
 	uint64_t replayed;   /* entries before this number had been added when a replay ended */
 	struct ranges dirty; /* what the next flush has to cover */
-	bool flushing;       /* a thread flushes; the others wait for it */
+	bool inherits; /* earlier clients may have written what is not durable: all of the memory is dirty */
+	bool flushing; /* a thread flushes; the others wait for it */
 	pthread_cond_t flushed;
 	int free_buffers[READ_BUFFERS];
 	int free_buffer_count;

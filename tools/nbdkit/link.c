@@ -215,6 +215,9 @@ link_connect_first(struct disk *d, const struct disk_facts *facts, char why[stat
 	d->known = link.reply;
 	/* each flush of pages costs a write to the disk, so one for all is best; that of lines costs by length */
 	ranges_init(&d->dirty, link.reply.persistence == KEEPER_LINES ? RANGES_MAX : 1);
+	d->inherits = !d->config->read_only && link.reply.persistence != KEEPER_VOLATILE;
+	if (d->inherits)
+		ranges_add(&d->dirty, 0, link.reply.size);
 	use_link(d, &link);
 	d->state = LINK_UP;
 	d->up_ms = disk_now_ms();
@@ -296,6 +299,8 @@ replay(struct disk *d, struct op *op)
 
 	/* also what a flush was about when the connection was lost */
 	ranges_clear(&d->dirty);
+	if (d->inherits)
+		ranges_add(&d->dirty, 0, d->known.size);
 	for (uint64_t i = first; i < d->journal.end; i++) {
 		const struct journal_entry *entry = journal_get(&d->journal, i);
 		ranges_add(&d->dirty, entry->offset, entry->offset + entry->len);

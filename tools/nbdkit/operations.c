@@ -159,6 +159,7 @@ op_post_flush(struct disk *d, struct op *op, const struct ranges *ranges)
 
 	assert(ranges->count > 0);
 	atomic_store(&op->state, OP_LOST);
+	op->is_flush = true;
 	op->flushes = d->journal.end;
 	for (int i = 0; may_post(d) && i < ranges->count; i++) {
 		for (uint64_t at = ranges->at[i].begin, end = ranges->at[i].end; ret == 0 && at < end;) {
@@ -227,6 +228,7 @@ handle(struct disk *d, const struct ibv_wc *wc)
 		 * again. A replay of durable entries would put old data in the place of newer ones for a moment.
 		 */
 		journal_drop(&d->journal, op->flushes);
+		d->inherits = d->inherits && !op->is_flush;
 		leave(d, op, OP_DONE);
 	} else {
 		/* others without an owner complete only with an error */
