@@ -32,6 +32,9 @@
 #define SIZE ((size_t)1 << 20)
 #define BLOCK 4096
 #define TIMEOUT_MS 20000
+#define SHORT_TIMEOUT_MS 3000
+#define TRIES 5
+#define VERSIONS ((uint64_t)2 * OPS_MAX + 100)
 #define CASE_SECONDS 60
 
 static const char *program;
@@ -203,6 +206,70 @@ reader(void **state)
 	assert_int_equal(case_said_count(), 0);
 }
 
+/* waits until the replay has written the first block with the first seed */
+static void
+await_replay(void)
+{
+	uint8_t buf[SIZE];
+	const int64_t end = now_ms() + TIMEOUT_MS;
+
+	do {
+		assert_true(now_ms() < end);
+		(void)usleep(1000);
+		transfer("disk", buf, false);
+	} while (pattern_check(buf, BLOCK, 1, 0) >= 0);
+}
+
+/* more than a replay posts at a time, all to one block; replays take some seconds from then on */
+static void
+writes_a_block_over_and_over(void)
+{
+	config.journal_size = (VERSIONS + 1) * BLOCK;
+	case_starts(&keeper, &config, &facts, &disk);
+	for (uint64_t seed = 1; seed <= VERSIONS; seed++)
+		writes(seed, 0, false);
+	file_has(VERSIONS, 0);
+	/* for connections that are made later */
+	assert_int_equal(setenv("SOFTRDMA_FAULTS", "delay=5ms", 1), 0);
+}
+
+/* a replay writes older data first: a disk that ends meanwhile waits for the end of it */
+static void
+stops_while_replaying(void **state)
+{
+	(void)state;
+	writes_a_block_over_and_over();
+	(void)keeper_process_end(&keeper, SIGKILL);
+	keeper_process_start(&keeper);
+	await_replay();
+	disk_stop(&disk);
+	file_has(VERSIONS, 0);
+	assert_false(case_was_said("may be lost"));
+}
+
+/* the same if the keeper is gone: it does not wait for ever, and not in silence */
+static void
+stops_after_a_replay_was_lost(void **state)
+{
+	(void)state;
+	config.timeout_ms = SHORT_TIMEOUT_MS;
+	writes_a_block_over_and_over();
+	bool owes = false;
+	/* on a busy machine a replay may have ended before the keeper has */
+	for (int i = 0; i < TRIES && !owes; i++) {
+		(void)keeper_process_end(&keeper, SIGKILL);
+		keeper_process_start(&keeper);
+		await_replay();
+		(void)keeper_process_end(&keeper, SIGKILL);
+		pthread_mutex_lock(&disk->lock);
+		owes = disk->owes;
+		pthread_mutex_unlock(&disk->lock);
+	}
+	assert_true(owes);
+	disk_stop(&disk);
+	assert_true(case_was_said("writes that had been answered and not flushed may be lost"));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -212,6 +279,8 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(lost_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(failed_flush, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reader, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(stops_while_replaying, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(stops_after_a_replay_was_lost, set_up, tear_down),
 	};
 
 	if (argc < 2) {

@@ -61,7 +61,8 @@ bool disk_probe(const struct disk_config *config, struct disk_facts *facts, char
 bool disk_start(const struct disk_config *config, const struct disk_facts *facts, struct disk **disk_ptr,
 	char why[static WHY_MAX]);
 /*
- * No call may be running. Does not flush, but waits until the keeper has what was written back, for at most the timeout.
+ * No call may be running. Does not flush, but waits until the keeper has what was written back, and until a replay that has
+ * begun has ended, for at most the timeout.
  * *disk_ptr may be NULL.
  */
 void disk_stop(struct disk **disk_ptr);

@@ -116,7 +116,7 @@ struct disk {
 	uint32_t requests;     /* work requests on the connection, without those of a flush */
 	uint32_t written_back; /* of these, writes that no thread waits for: their calls have returned */
 	uint32_t unsignaled;   /* of these, writes that complete with the next operation */
-	bool owes;           /* some of these were lost with the connection, and no replay has ended since */
+	bool owes; /* some of these were lost with the connection, or a replay has begun; none has ended since */
 	pthread_cond_t room; /* there are fewer requests, or the journal has room */
 
 	struct journal journal;

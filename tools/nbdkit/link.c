@@ -305,6 +305,8 @@ replay(struct disk *d, struct op *op)
 		const struct journal_entry *entry = journal_get(&d->journal, i);
 		ranges_add(&d->dirty, entry->offset, entry->offset + entry->len);
 	}
+	/* from the first entry on, the memory may have older data than what was answered, and the end of the disk waits */
+	d->owes = d->owes || first < d->journal.end;
 	/* each thread that writes adds one entry at most meanwhile, and waits for the link then */
 	for (uint64_t number = first; number < d->journal.end && d->state == LINK_REPLAYING && !d->stopping;)
 		number = replay_some(d, number, op);
