@@ -652,7 +652,7 @@ main(int argc, char **argv)
 		{ "control", NULL, "its msync() copies nothing: cuts must lose data", .flag = &is_control },
 		{ DRIVER_SECONDS, .help = "run for T seconds (default: 20)" },
 		{ DRIVER_SEED },
-		{ NULL },
+		{ .name = NULL },
 	};
 	const struct driver_program self = { .name = "test_disk_faults",
 		.purpose =
