@@ -479,6 +479,11 @@ run_simulation()
 	cd build/tests/tests/simulation && ./simulation --seeds 100000 --resume simulation.state
 }
 
+run_log_simulation()
+{
+	cd build/tests/tests/simulation/log && ./log-simulation --seeds 100000 --resume log-simulation.state
+}
+
 run_cuts()
 {
 	measured cuts '^(seed [0-9]|[0-9]+ runs, )' torture --cut "$@"

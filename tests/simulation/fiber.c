@@ -13,10 +13,9 @@
 
 #include "fiber.h"
 #include "sim.h"
-#include "softrdma/base/spin.h"
-#include "softrdma/core/cq.h"
 
-#define FIBERS_MAX 16
+#define FIBERS_MAX 32
+#define GROUPS_MAX 64
 #define STACK_SIZE ((size_t)1 << 20)
 
 /* the longest time of a step: the clock never stands still */
@@ -39,8 +38,9 @@ struct fiber {
 	uint64_t until_ns;
 	bool woken;
 	int saved_errno;
-	struct softrdma_comp_channel *served; /* thread-local in the device */
-	struct softrdma_spin spin;            /* the same */
+	unsigned group;
+	unsigned locks; /* that it holds */
+	_Alignas(max_align_t) uint8_t own[FIBER_OWN_SIZE];
 	ucontext_t context;
 	void *stack;
 	void *fake_stack; /* the address sanitizer's */
@@ -54,6 +54,8 @@ static struct {
 	const void *scheduler_stack;
 	size_t scheduler_stack_size;
 	unsigned live;
+	unsigned used;   /* all fibers from here on have never been used */
+	uint64_t frozen; /* groups, one bit each */
 	unsigned preemption;
 	unsigned no_thread;
 	uint64_t steps_max;
@@ -78,39 +80,15 @@ enter_stack(void *fake_stack, const void **bottom, size_t *size)
 		__sanitizer_finish_switch_fiber(fake_stack, bottom, size);
 }
 
-void __real_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
-void __wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
+/* a fiber that was killed leaves its marks on its stack */
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *start, size_t size);
 
-void
-__wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
+void (*fibers_switched)(void *own);
+
+void *
+fiber_own(void)
 {
-	all.running->served = channel;
-	__real_softrdma_comp_channel_serve(channel);
-}
-
-struct softrdma_spin *__wrap_softrdma_spin_mine(void);
-bool __wrap_softrdma_spin_give_way(struct softrdma_spin *spin);
-void __wrap_softrdma_spin_let_run(struct softrdma_spin *spin);
-
-struct softrdma_spin *
-__wrap_softrdma_spin_mine(void)
-{
-	return &all.running->spin;
-}
-
-bool
-__wrap_softrdma_spin_give_way(struct softrdma_spin *spin)
-{
-	(void)spin;
-	fiber_yield();
-	return true;
-}
-
-void
-__wrap_softrdma_spin_let_run(struct softrdma_spin *spin)
-{
-	(void)spin;
-	fiber_yield();
+	return all.running->own;
 }
 
 void
@@ -119,6 +97,7 @@ fibers_begin(unsigned preemption, unsigned no_thread, uint64_t steps_max)
 	all.no_thread = no_thread;
 	all.preemption = preemption;
 	all.steps_max = steps_max;
+	all.frozen = 0;
 }
 
 /* stops the running fiber until it is its turn again */
@@ -152,6 +131,16 @@ begin_fiber(void)
 	sim_fail("a fiber runs behind its end");
 }
 
+/* getcontext() returns twice to the eyes of a compiler, so it is called here */
+static void
+make_context(struct fiber *fiber)
+{
+	getcontext(&fiber->context);
+	fiber->context.uc_stack.ss_sp = fiber->stack;
+	fiber->context.uc_stack.ss_size = STACK_SIZE;
+	makecontext(&fiber->context, begin_fiber, 0);
+}
+
 static struct fiber *
 new_fiber(const char *name)
 {
@@ -164,16 +153,18 @@ new_fiber(const char *name)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		SIM_CHECK(fiber->stack != MAP_FAILED, "no memory for a stack");
 	}
+	if (fiber >= all.fibers + all.used)
+		all.used = (unsigned)(fiber - all.fibers) + 1;
+	if (__asan_unpoison_memory_region)
+		__asan_unpoison_memory_region(fiber->stack, STACK_SIZE);
 	void *stack = fiber->stack;
 	memset(fiber, 0, sizeof(*fiber));
 	fiber->stack = stack;
 	fiber->state = FIBER_READY;
+	fiber->group = fiber_group();
 	fiber->until_ns = SIM_NEVER;
 	snprintf(fiber->name, sizeof(fiber->name), "%s", name);
-	getcontext(&fiber->context);
-	fiber->context.uc_stack.ss_sp = stack;
-	fiber->context.uc_stack.ss_size = STACK_SIZE;
-	makecontext(&fiber->context, begin_fiber, 0);
+	make_context(fiber);
 	all.live++;
 	return fiber;
 }
@@ -181,17 +172,65 @@ new_fiber(const char *name)
 void
 fiber_start(const char *name, void (*run)(void *arg), void *arg)
 {
+	fiber_start_in(fiber_group(), name, run, arg);
+}
+
+void
+fiber_start_in(unsigned group, const char *name, void (*run)(void *arg), void *arg)
+{
 	struct fiber *fiber = new_fiber(name);
 
+	SIM_CHECK(group < GROUPS_MAX, "too many processes");
+	fiber->group = group;
 	fiber->run = run;
 	fiber->arg = arg;
+}
+
+unsigned
+fiber_group(void)
+{
+	return all.running ? all.running->group : 0;
+}
+
+static bool
+is_frozen(const struct fiber *fiber)
+{
+	return all.frozen >> fiber->group & 1;
+}
+
+void
+fibers_freeze(unsigned group, bool frozen)
+{
+	if (frozen)
+		all.frozen |= UINT64_C(1) << group;
+	else
+		all.frozen &= ~(UINT64_C(1) << group);
+}
+
+bool
+fibers_kill(unsigned group)
+{
+	SIM_CHECK(group != fiber_group(), "a process kills itself");
+	for (struct fiber *fiber = all.fibers; fiber < all.fibers + all.used; fiber++) {
+		if (fiber->state != FIBER_NONE && fiber->group == group && fiber->locks)
+			return false;
+	}
+	for (struct fiber *fiber = all.fibers; fiber < all.fibers + all.used; fiber++) {
+		if (fiber->state == FIBER_NONE || fiber->group != group)
+			continue;
+		all.live -= fiber->state != FIBER_ENDED;
+		fiber->state = FIBER_NONE;
+	}
+	fibers_freeze(group, false);
+	return true;
 }
 
 static void
 run_fiber(struct fiber *fiber)
 {
 	all.running = fiber;
-	__real_softrdma_comp_channel_serve(fiber->served);
+	if (fibers_switched)
+		fibers_switched(fiber->own);
 	leave_stack(&all.scheduler_fake_stack, fiber->stack, STACK_SIZE);
 	swapcontext(&all.scheduler, &fiber->context);
 	enter_stack(all.scheduler_fake_stack, NULL, NULL);
@@ -204,7 +243,7 @@ wake_sleepers(void)
 {
 	uint64_t next_ns = SIM_NEVER;
 
-	for (struct fiber *fiber = all.fibers; fiber < all.fibers + FIBERS_MAX; fiber++) {
+	for (struct fiber *fiber = all.fibers; fiber < all.fibers + all.used; fiber++) {
 		if (fiber->state != FIBER_WAITING)
 			continue;
 		if (fiber->until_ns <= sim.now_ns)
@@ -221,8 +260,8 @@ choose(void)
 	struct fiber *ready[FIBERS_MAX];
 	uint32_t count = 0;
 
-	for (struct fiber *fiber = all.fibers; fiber < all.fibers + FIBERS_MAX; fiber++) {
-		if (fiber->state == FIBER_READY)
+	for (struct fiber *fiber = all.fibers; fiber < all.fibers + all.used; fiber++) {
+		if (fiber->state == FIBER_READY && !is_frozen(fiber))
 			ready[count++] = fiber;
 	}
 	return count == 0 ? NULL : ready[count == 1 ? 0 : sim_below(count)];
@@ -284,7 +323,7 @@ fiber_wait(const void *what, uint64_t until_ns)
 void
 fiber_wake(const void *what)
 {
-	for (struct fiber *fiber = all.fibers; fiber < all.fibers + FIBERS_MAX; fiber++) {
+	for (struct fiber *fiber = all.fibers; fiber < all.fibers + all.used; fiber++) {
 		if (fiber->state == FIBER_WAITING && fiber->what == what) {
 			fiber->state = FIBER_READY;
 			fiber->woken = true;
@@ -298,7 +337,7 @@ fiber_sleep_ns(uint64_t ns)
 	fiber_wait(NULL, sim.now_ns + ns);
 }
 
-/* --- threads of the device --- */
+/* --- threads of the code under test --- */
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 int __wrap_pthread_join(pthread_t thread, void **result);
@@ -356,6 +395,7 @@ __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 		fiber_yield();
 	while (pthread_mutex_trylock(mutex) != 0)
 		fiber_wait(mutex, SIM_NEVER);
+	all.running->locks++;
 	return 0;
 }
 
@@ -364,6 +404,8 @@ __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
 	int ret = __real_pthread_mutex_unlock(mutex);
 
+	if (all.running)
+		all.running->locks--;
 	fiber_wake(mutex);
 	return ret;
 }

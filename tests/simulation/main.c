@@ -13,38 +13,46 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "driver.h"
+#include "seeds.h"
 #include "sim.h"
-#include "world.h"
 
 /* every seed that this divides runs twice, and must do the same both times */
 #define TWICE 50
 #define SAVE_EVERY 500
 /* real seconds; a seed takes a few milliseconds */
 #define SEED_S 60
+/* options of one simulation */
+#define OWN_MAX 4
 
 static unsigned long seeds = 1000, first = 1, only_seed;
 static bool trace;
 
-static const struct driver_option options[] = {
+static const struct driver_option common[] = {
 	{ "seeds", "N", "number of seeds", .number = &seeds, .min = 1, .max = ULONG_MAX },
 	{ "from", "S", "the first of them", .number = &first, .max = ULONG_MAX },
 	{ DRIVER_RESUME, .help = "keep in FILE how many seeds are done, and go on from there" },
 	{ "seed", "S", "only this seed", .number = &only_seed, .max = ULONG_MAX },
 	{ "trace", NULL, "with --seed: print each step, and a hash of the trace that is the same in each run",
 		.flag = &trace },
-	{ 0 },
 };
 
-static const struct driver_program simulation = { "simulation",
-	"Runs two applications and the software device between them in a world that one seed determines: the order\n"
-	"of the threads, pieces of the stream, broken streams, memory, media, power cuts.",
-	options };
+#define COMMON (sizeof(common) / sizeof(common[0]))
+
+/* and those of the world, ended by zeros */
+static struct driver_option options[COMMON + OWN_MAX + 1];
 
 static void
 parse(int argc, char **argv)
 {
-	driver_parse(&simulation, argc, argv);
+	static struct driver_program program; /* the driver keeps it */
+
+	program = (struct driver_program){ world_program.name, world_program.purpose, options };
+	memcpy(options, common, sizeof(common));
+	for (unsigned i = 0; world_program.options[i].name; i++) {
+		SIM_CHECK(i < OWN_MAX, "too many options");
+		options[COMMON + i] = world_program.options[i];
+	}
+	driver_parse(&program, argc, argv);
 	driver_needs("trace", "seed");
 	driver_excludes("seed", "seeds|from|resume");
 }
@@ -88,8 +96,8 @@ static unsigned
 run_seed(unsigned long seed, bool tracing, bool printing)
 {
 	snprintf(last_words, sizeof(last_words),
-		"FAILED: seed %lu: a signal, or %d s are over\nto see it again: simulation --seed %lu --trace\n",
-		seed, SEED_S, seed);
+		"FAILED: seed %lu: a signal, or %d s are over\nto see it again: %s --seed %lu --trace\n",
+		seed, SEED_S, world_program.name, seed);
 	alarm(deadline_scaled(SEED_S));
 	sim_begin(seed, tracing, printing);
 	unsigned operations = world_run();
@@ -114,7 +122,7 @@ static void
 load(unsigned long *done, uint64_t *operations)
 {
 	char rest[DRIVER_LINE_MAX];
-	FILE *f = driver_open_resume(rest, "simulation %s from %lu", driver_build(), first);
+	FILE *f = driver_open_resume(rest, "%s %s from %lu", world_program.name, driver_build(), first);
 
 	if (f == NULL)
 		return;
@@ -126,7 +134,8 @@ load(unsigned long *done, uint64_t *operations)
 static void
 save(unsigned long done, uint64_t operations)
 {
-	driver_save("simulation %s from %lu\n%lu %" PRIu64 "\n", driver_build(), first, done, operations);
+	driver_save("%s %s from %lu\n%lu %" PRIu64 "\n", world_program.name, driver_build(), first, done,
+		operations);
 }
 
 static int
@@ -162,12 +171,6 @@ int
 main(int argc, char **argv)
 {
 	parse(argc, argv);
-	/* nothing is gained by polling for more in a world without time, and it costs steps */
-	setenv("SOFTRDMA_SPIN_US", "0", 0);
-	/* the same on each machine; with another number, each seed has another world */
-	setenv("SOFTRDMA_THREADS", "1", 0);
-	unsetenv("SOFTRDMA_FAULTS");
-	unsetenv("SOFTRDMA_READ_FLUSHES");
 	catch_signals();
 	world_init();
 	return driver_given("seed") ? run_one() : run_seeds();

@@ -3,11 +3,13 @@
 
 /* sim.c -- chance and time, all decided by one seed */
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fiber.h"
 #include "sim.h"
@@ -101,15 +103,17 @@ sim_trace(const char *fmt, ...)
 void
 sim_fail(const char *fmt, ...)
 {
+	char text[1024];
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "FAILED: seed %" PRIu64 ", step %" PRIu64 ", %s: ", sim.seed, sim.steps,
-		fiber_name());
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\nto see it again: simulation --seed %" PRIu64 " --trace\n", sim.seed);
-	fflush(stderr);
+	fflush(stdout);
+	/* not by fprintf(), which a simulation may replace */
+	dprintf(STDERR_FILENO, "FAILED: seed %" PRIu64 ", step %" PRIu64 ", %s: %s\n", sim.seed, sim.steps,
+		fiber_name(), text);
+	dprintf(STDERR_FILENO, "to see it again: %s --seed %" PRIu64 " --trace\n",
+		program_invocation_short_name, sim.seed);
 	_Exit(EXIT_FAILURE);
 }

@@ -9,6 +9,9 @@
  * if the seed decides it, at locks (fiber.c). Sockets are pipes of bytes in memory (net.c). The medium is an
  * image of the durable bytes (disk.c). The clock advances when no fiber can run. Each run of a seed does the
  * same as the one before.
+ *
+ * The simulation of the replicated log (log/) has this clock, these fibers and this main program as well. Its
+ * world is another one: log/world.c.
  */
 
 #ifndef TEST_SIMULATION_SIM_H

@@ -3,6 +3,7 @@
 
 /* world.c -- runs one seed from its plan to its end */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -12,6 +13,7 @@
 #include "oracle.h"
 #include "sim.h"
 #include "softrdma/engine/io.h"
+#include "threads.h"
 #include "world.h"
 
 #define STEPS_MAX 3000000
@@ -55,12 +57,26 @@ ignore_log(enum softrdma_log_level level, const char *file, int line, const char
 	SIM_CHECK(*text != '\0' && strchr(text, '\n') == NULL, "a line of the log is none");
 }
 
+static const struct driver_option no_options[] = { { 0 } };
+
+const struct driver_program world_program = { "simulation",
+	"Runs two applications and the software device between them in a world that one seed determines: the order\n"
+	"of the threads, pieces of the stream, broken streams, memory, media, power cuts.",
+	no_options };
+
 void
 world_init(void)
 {
 	static const struct softrdma_env env = { .now_ns = now_ns, .random = give_random, .log = ignore_log };
 
+	/* nothing is gained by polling for more in a world without time, and it costs steps */
+	setenv("SOFTRDMA_SPIN_US", "0", 0);
+	/* the same on each machine; with another number, each seed has another world */
+	setenv("SOFTRDMA_THREADS", "1", 0);
+	unsetenv("SOFTRDMA_FAULTS");
+	unsetenv("SOFTRDMA_READ_FLUSHES");
 	softrdma_set_env(&env);
+	threads_init();
 	disk_init();
 	for (unsigned i = 0; i < SIDES; i++)
 		side_init(&world_sides[i], i, &world_sides[1 - i]);
