@@ -236,6 +236,8 @@ cluster_recognize(struct member *m, const struct log_header *header)
 		m->durable = 0;
 	}
 	m->replica_id = header->replica_id;
+	if (header->epoch)
+		m->known_id = header->replica_id;
 	m->header = *header;
 	m->copy = false;
 
@@ -471,6 +473,9 @@ take_over(struct cluster *c, struct member *best)
 	}
 	if (c->log_id == 0)
 		c->log_id = random_id(LOG_WORD_MAX);
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->members[i].state == MEMBER_PROMISED && is_witness(c, &c->members[i]))
+			c->members[i].known_id = c->members[i].replica_id;
 	c->recovered = scan;
 	c->next_sequence = scan.records;
 	c->recovered_end = scan.end;
@@ -609,6 +614,49 @@ cluster_publish(struct cluster *c)
 	c->end = c->head;
 	pthread_mutex_unlock(&c->lock);
 	wake_members(c);
+}
+
+uint64_t
+cluster_ask(struct cluster *c)
+{
+	pthread_mutex_lock(&c->lock);
+	uint64_t question = ++c->question;
+	pthread_mutex_unlock(&c->lock);
+	wake_members(c);
+
+	return question;
+}
+
+void
+cluster_answer(struct member *m, uint64_t question)
+{
+	pthread_mutex_lock(&m->cluster->lock);
+	bool is_new = question > m->proof;
+	if (is_new)
+		m->proof = question;
+	pthread_mutex_unlock(&m->cluster->lock);
+	if (is_new)
+		wake_members(m->cluster);
+}
+
+bool
+cluster_is_newest(struct member *m, uint64_t question)
+{
+	struct cluster *c = m->cluster;
+	unsigned count = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct member *other = &c->members[i];
+		if (other != m && other->known_id == other->replica_id && other->proof >= question)
+			count++;
+	}
+	bool is_newest = count >= cluster_majority(c);
+	if (is_newest)
+		m->known_id = m->replica_id;
+	pthread_mutex_unlock(&c->lock);
+
+	return is_newest;
 }
 
 static int

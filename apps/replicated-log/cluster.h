@@ -39,6 +39,11 @@
  * it may have lost records. It is brought up to date as soon as there is a majority without it. Only if all
  * replicas are there and all are empty, the log is new.
  *
+ * When an empty replica joins, it becomes a witness again, of all that it may have lost. So it joins only with
+ * everything that was acknowledged before it came. And it may have lost a promise: then its new file promises
+ * itself to a writer that another one has replaced. So a writer lets it join only if a majority without it is
+ * still promised to this writer after it was.
+ *
  * A file has one vote. It carries a random id, by which the writer recognizes it: at another address, where it
  * counts instead of at the former one, and as a copy, which does not count while the other one is there.
  */
@@ -93,6 +98,8 @@ struct member {
 	uint64_t replica_id;      /* of the file that was there last; 0 before one was, and if it has moved */
 	uint64_t asked_epoch; /* the last epoch that this writer asked for there: it may have been promised */
 	uint64_t joined_epoch; /* the epoch of this writer, once this file has joined */
+	uint64_t known_id;     /* of the file that is known to hold every promise of this replica */
+	uint64_t proof;        /* the last question that its connection has answered: cluster_ask() */
 	size_t durable;        /* the log is durable there up to this offset; counts if joined_epoch is set */
 	char reason[REASON_SIZE]; /* why it is unusable */
 };
@@ -111,8 +118,9 @@ struct cluster {
 	uint8_t *image; /* of the whole log; bytes below end never change */
 	size_t size;    /* of the image and of each replica */
 	size_t recovered_end;
-	size_t end;    /* the log is complete in the image up to here */
-	size_t commit; /* the log is durable on a majority up to here */
+	size_t end;        /* the log is complete in the image up to here */
+	size_t commit;     /* the log is durable on a majority up to here */
+	uint64_t question; /* number of calls of cluster_ask() */
 
 	struct log_scan recovered; /* the recovered log; written before PHASE_RUN, then only read */
 	size_t head;               /* only for the main thread: records are encoded up to here; end follows */
@@ -162,6 +170,17 @@ void cluster_member_changed(struct cluster *c);
  * file, or to one of which this one is a copy.
  */
 bool cluster_recognize(struct member *m, const struct log_header *header);
+
+/*
+ * cluster_ask -- begins to find out whether this writer is still the newest one
+ *
+ * Returns a number for cluster_answer(), which a session calls after an operation has completed that it posted
+ * after that, on a connection to a replica that is promised to this writer. cluster_is_newest() is true if a
+ * majority has answered without m, of replicas whose promises are known. All three take the lock.
+ */
+uint64_t cluster_ask(struct cluster *c);
+void cluster_answer(struct member *m, uint64_t question);
+bool cluster_is_newest(struct member *m, uint64_t question);
 
 /* prints a sentence on stderr, in place of the progress line if there is one */
 __attribute__((format(printf, 1, 2))) void tell(const char *format, ...);

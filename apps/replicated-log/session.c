@@ -262,7 +262,29 @@ cut_back(struct session *s)
 	return 0;
 }
 
-/* the whole recovered log is durable there: from now on the replica counts */
+/*
+ * An empty file does not know what the replica in its place was promised to. So this writer may have been
+ * replaced by a newer one, of which only the lost file knew. It has not if a majority without this replica is
+ * still promised to it.
+ */
+static int
+await_proof(struct session *s)
+{
+	pthread_mutex_lock(&s->c->lock);
+	bool known = s->m->known_id == s->m->replica_id;
+	pthread_mutex_unlock(&s->c->lock);
+	if (known)
+		return 0;
+
+	const uint64_t question = cluster_ask(s->c);
+	while (!cluster_is_newest(s->m, question))
+		if (session_wait_for_change(s))
+			return -1;
+
+	return 0;
+}
+
+/* all that was acknowledged before it came is durable there: from now on the replica counts */
 static int
 join(struct session *s)
 {
@@ -343,7 +365,7 @@ replicate(struct session *s, size_t end, bool follow)
 			end = view.end;
 		if (post_groups(s, end) || collect_groups(s))
 			return -1;
-		if (s->in_flight == 0 && s->sent >= end && (!follow || view.phase == PHASE_DRAIN))
+		if (s->in_flight == 0 && s->sent >= end && !follow)
 			return 0;
 		/* else the collected groups have made room for more */
 		if ((s->in_flight == GROUPS_MAX || s->sent >= end) && session_wait_for_change(s))
@@ -361,7 +383,11 @@ run_session(struct session *s)
 		return -1;
 
 	session_set_state(s, MEMBER_SYNCING);
-	if (cut_back(s) || replicate(s, s->c->recovered_end, false) || join(s))
+	if (await_proof(s) || cut_back(s))
+		return -1;
+	const size_t commit = session_look(s).commit;
+	const size_t recovered = s->c->recovered_end;
+	if (replicate(s, commit > recovered ? commit : recovered, false) || join(s))
 		return -1;
 
 	return replicate(s, 0, true);
@@ -383,6 +409,7 @@ end_session(struct session *s)
 	s->in_flight = 0;
 	s->renew_at_ms = 0;
 	s->renewing = false;
+	s->question = 0;
 	s->completed = 0;
 }
 

@@ -6,7 +6,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 
-/* the thread of a member (arg is a struct member); it ends when the cluster drains or stops */
+/* the thread of a member (arg is a struct member); it ends when the cluster stops, or drains without it */
 void *session_thread(void *arg);
 
 #endif /* SESSION_H */

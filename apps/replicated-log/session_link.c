@@ -29,6 +29,8 @@ session_look(struct session *s)
 	pthread_mutex_lock(&s->c->lock);
 	struct view view = {
 		.phase = s->c->phase,
+		.question = s->c->question,
+		.commit = s->c->commit,
 		.epoch = s->c->epoch,
 		.end = s->c->end,
 		.fetch = s->m->fetch && !s->m->fetched,
@@ -106,9 +108,12 @@ renew_lease(struct session *s)
 	const int64_t now = now_ms();
 	uint8_t bytes[LOG_WORD_SIZE];
 
-	if (s->renewing || now < s->renew_at_ms)
+	const struct view view = session_look(s);
+	const uint64_t question = s->epoch && s->epoch == view.epoch ? view.question : 0;
+	if (s->renewing || (now < s->renew_at_ms && question == s->question))
 		return 0;
 
+	s->question = question;
 	s->lease = (s->lease + 1) & LOG_WORD_MAX;
 	log_word_encode(bytes, LOG_WORD_LEASE, s->lease);
 	int ret = rpma_atomic_write(s->conn, s->remote.mr, LOG_WORD_LEASE, (const char *)bytes,
@@ -133,10 +138,12 @@ drain(struct session *s)
 			tell("replica %s: an operation failed: %s", s->m->name, ibv_wc_status_str(wc.status));
 			return -1;
 		}
-		if (wc.wr_id == (uintptr_t)&lease_context)
-			s->renewing = false;
-		else
+		if (wc.wr_id != (uintptr_t)&lease_context) {
 			s->completed++;
+			continue;
+		}
+		s->renewing = false;
+		cluster_answer(s->m, s->question);
 	}
 
 	return ret == RPMA_E_NO_COMPLETION ? 0 : session_failed(s, "rpma_cq_get_wc", ret);

@@ -54,12 +54,15 @@ struct session {
 	uint64_t lease;      /* the value that the replica was given last */
 	int64_t renew_at_ms; /* the time to give it the next one */
 	bool renewing;       /* true if a renewal is in flight */
+	uint64_t question;   /* of cluster_ask(), which the renewal answers; 0: none */
 	unsigned completed;  /* operations that have completed and were not asked for yet, without renewals */
 };
 
 /* a copy of the parts of the cluster that a session needs */
 struct view {
 	enum phase phase;
+	uint64_t question;
+	size_t commit;
 	uint64_t epoch;
 	size_t end;
 	bool fetch;

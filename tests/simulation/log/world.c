@@ -32,10 +32,9 @@
 static const char *broken;
 
 static const struct driver_option own_options[] = {
-	{ "break", "flush|guard|wipe|late|early",
-		"a control: flushes have no effect; a replica serves two writers at "
-		"once; replicas lose more files than the log survives; one gets a new file while a writer is at "
-		"work that another one has replaced; or one that is needed for a majority",
+	{ "break", "flush|guard|wipe",
+		"a control: flushes have no effect; a replica serves two writers at once; replicas lose more files "
+		"than the log survives",
 		.text = &broken, .is_choice = true },
 	{ 0 },
 };
@@ -134,44 +133,10 @@ is_trusted(void)
 	return false;
 }
 
-/* true if a writer is at work although a replica was promised to a newer one */
-static bool
-is_replaced(void)
-{
-	uint64_t promised = 0;
-
-	for (unsigned i = 0; i < replica_count; i++) {
-		const uint64_t there = rules_header(&replicas[i], replicas[i].medium.memory).promised;
-		promised = there > promised ? there : promised;
-	}
-	for (unsigned i = 0; i < writer_count; i++)
-		if (writers[i]->cluster && writers[i]->cluster->epoch &&
-			writers[i]->cluster->epoch < promised)
-			return true;
-	return false;
-}
-
-/* true if a majority has everything that is acknowledged without this replica */
-static bool
-is_spare(const struct replica *r)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < replica_count; i++) {
-		const struct replica *other = &replicas[i];
-		const size_t tail = (size_t)rules_header(other, other->medium.durable).tail;
-		count += other != r && acknowledged_is_in(other->medium.durable, tail);
-	}
-	return count > replica_count / 2;
-}
-
 static void
 wipe(struct replica *r)
 {
-	/* the log does not survive these yet */
-	bool is_known = (!is_broken("late") && is_replaced()) || (!is_broken("early") && !is_spare(r));
-
-	if (!is_broken("wipe") && (!rules_may_wipe(r) || is_trusted() || is_known))
+	if (!is_broken("wipe") && (!rules_may_wipe(r) || is_trusted()))
 		return;
 	end_replica(r);
 	SIM_TRACE("replica %u gets a new file", r->number);

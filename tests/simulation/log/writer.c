@@ -117,19 +117,6 @@ acknowledged_check(const uint8_t *log, size_t end, uint64_t epoch, const char *w
 		(unsigned)scan.records, whose);
 }
 
-bool
-acknowledged_is_in(const uint8_t *log, size_t end)
-{
-	struct log_scan scan;
-	struct log_record record;
-
-	log_scan_init(&scan, log, end);
-	while (log_scan_next(&scan, &record) == LOG_OK && record.sequence < all.count)
-		if (hash_of(&record) != all.hashes[record.sequence])
-			return false;
-	return scan.records >= all.count;
-}
-
 /* true if both writers have their log from one history: all that the older acknowledges is in the newer's */
 static bool
 is_newer(const struct writer *w, const struct writer *other)

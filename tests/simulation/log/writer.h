@@ -75,7 +75,4 @@ unsigned acknowledged_count(void);
 /* checks that the log in these bytes begins with all that was acknowledged in lower epochs than this */
 void acknowledged_check(const uint8_t *log, size_t end, uint64_t epoch, const char *whose);
 
-/* true if it begins with all that was acknowledged */
-bool acknowledged_is_in(const uint8_t *log, size_t end);
-
 #endif /* TEST_SIMULATION_LOG_WRITER_H */
