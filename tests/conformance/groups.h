@@ -14,6 +14,7 @@ extern const struct scenario_group group_compl;
 extern const struct scenario_group group_flush;
 extern const struct scenario_group group_errors;
 extern const struct scenario_group group_dereg;
+extern const struct scenario_group group_lost;
 extern const struct scenario_group group_disconnect;
 extern const struct scenario_group group_kill;
 extern const struct scenario_group group_queue;

@@ -17,6 +17,7 @@
 static struct run_options run = { .addr = "127.0.0.1" };
 static unsigned long processes = 1, deadline_s = 60, max_size = SIZE_MAX, times = 1;
 static unsigned counts[3]; /* by enum run_result */
+static bool races;
 
 static const struct driver_option options[] = {
 	{ "address", "ADDRESS", "IP address of the target", .text = &run.addr },
@@ -26,6 +27,7 @@ static const struct driver_option options[] = {
 	{ DRIVER_ONLY },
 	{ "max-size", "BYTES", "leave out scenarios with a larger payload", .number = &max_size,
 		.max = SIZE_MAX - 1 },
+	{ "races", NULL, "run the scenarios that chance decides, and no others", .flag = &races },
 	{ "repeat", "TIMES", "run each scenario this often", .number = &times, .min = 1, .max = 1000000 },
 	{ "deadline", "SECONDS", "time limit for each scenario", .number = &deadline_s, .min = 1,
 		.max = 86400 },
@@ -115,7 +117,9 @@ run_group(const struct scenario_group *group)
 	for (size_t i = 0; i < group->count; i++) {
 		const struct scenario *sc = &group->list[i];
 
-		if (sc->size > max_size || !driver_admits(sc->name))
+		const bool is_race = sc->flags & RACES;
+
+		if (sc->size > max_size || !driver_admits(sc->name) || is_race != races)
 			continue;
 		chosen++;
 		if (driver.list)

@@ -12,6 +12,7 @@ const struct scenario_group *const scenario_groups[] = {
 	&group_flush,
 	&group_errors,
 	&group_dereg,
+	&group_lost,
 	&group_disconnect,
 	&group_kill,
 	&group_queue,

@@ -194,6 +194,18 @@ wrong_key(const char *file)
 	return completed();
 }
 
+/* the memory goes, and its region stays */
+static int
+freed_memory(const char *file)
+{
+	(void)file;
+	connect_plain(RPMA_MR_USAGE_WRITE_DST);
+	munmap(server_ptr, SIZE);
+	need(rpma_write(pair.client.conn, remote, 0, client_mr, 0, 64, RPMA_F_COMPLETION_ALWAYS, NULL),
+		"rpma_write()");
+	return completed();
+}
+
 static int
 no_flags(const char *file)
 {
@@ -280,6 +292,7 @@ main(int argc, char *argv[])
 		{ "range", range },
 		{ "wrong-right", wrong_right },
 		{ "wrong-key", wrong_key },
+		{ "freed-memory", freed_memory },
 		{ "no-flags", no_flags },
 		{ "small-cq", small_cq },
 		{ "full-queue", full_queue },

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -15,10 +16,14 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/valgrind.h"
 
 /* Linux 5.14; older headers have no names for them */
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
+
+/* so many pages are asked about one by one; one call for all of them takes longer */
+#define PAGES_ONE_BY_ONE 2
 
 /*
  * A sandbox may forbid process_vm_*(), which can access other processes too. No sandbox forbids pipes, and the
@@ -119,11 +124,16 @@ softrdma_copy_from(void *dst, const void *there, size_t len)
 	return copy_result(process_vm_readv(getpid(), &local, 1, &remote, 1, 0), dst, there, len);
 }
 
+static uintptr_t
+page_size(void)
+{
+	return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
 static int
 populate(void *addr, size_t len, int advice)
 {
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	const uintptr_t skip = (uintptr_t)addr % page;
+	const uintptr_t skip = (uintptr_t)addr % page_size();
 	int ret;
 	do {
 		ret = madvise((uint8_t *)addr - skip, skip + len, advice);
@@ -153,11 +163,76 @@ softrdma_copy_prefetch(void *addr, size_t len)
 bool
 softrdma_copy_is_there(const void *addr)
 {
+	if (softrdma_under_valgrind()) /* reports a load of missing memory itself */
+		return true;
 	const uint64_t no_operation = UINT32_MAX;
 	const uint8_t *set = (const uint8_t *)addr - (uintptr_t)addr % sizeof(uint64_t);
 	errno = 0;
 	syscall(SYS_rt_sigprocmask, no_operation, set, NULL, sizeof(uint64_t));
 	return errno != EFAULT;
+}
+
+/*
+ * Has the kernel add 0 to the word of that byte by an atomic instruction, which no other store of the word can be lost by.
+ * A word is inside a page, so bytes beside the range do not matter. No sandbox forbids the call: locks need it. It wakes
+ * threads that wait for the word only if it holds RARE, and those must expect to be woken without a reason.
+ */
+bool
+softrdma_copy_is_writable(void *addr)
+{
+	enum { RARE = 0x5a5 };
+	uint32_t no_lock = 0;
+	uint8_t *word = (uint8_t *)addr - (uintptr_t)addr % sizeof(uint32_t);
+	if (softrdma_under_valgrind()) /* reports a store to missing memory itself */
+		return true;
+	return syscall(SYS_futex, &no_lock, FUTEX_WAKE_OP_PRIVATE, 0, NULL, word,
+		       FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, RARE)) >= 0 ||
+		errno != EFAULT;
+}
+
+int
+softrdma_copy_check_loads(const void *addr, size_t len)
+{
+	const uintptr_t page = page_size();
+	const uint8_t *at = addr, *end = at + len;
+	bool there = true;
+	for (; there && at < end; at += page - (uintptr_t)at % page)
+		there = softrdma_copy_is_there(at);
+	return there ? 0 : EFAULT;
+}
+
+int
+softrdma_copy_check_ends(const void *addr, size_t len)
+{
+	const uintptr_t page = page_size();
+	const uint8_t *first = addr, *last = first + len - 1;
+	bool there = softrdma_copy_is_there(first);
+	if ((uintptr_t)first / page != (uintptr_t)last / page)
+		there = there && softrdma_copy_is_there(last);
+	return there ? 0 : EFAULT;
+}
+
+int
+softrdma_copy_check_stores(void *addr, size_t len, struct softrdma_pages *pages)
+{
+	const uintptr_t page = page_size();
+	uint8_t *at = addr, *end = at + len;
+	if (len > PAGES_ONE_BY_ONE * page) {
+		int ret = softrdma_copy_populate(addr, len);
+		if (ret != EOPNOTSUPP)
+			return ret;
+	}
+	bool writable = true;
+	for (; writable && at < end; at += page - (uintptr_t)at % page) {
+		const uintptr_t start = (uintptr_t)at - (uintptr_t)at % page;
+		uintptr_t *known = pages ? &pages->known[start / page % SOFTRDMA_PAGES_KNOWN] : NULL;
+		if (known && *known == start)
+			continue;
+		writable = softrdma_copy_is_writable(at);
+		if (known && writable)
+			*known = start;
+	}
+	return writable ? 0 : EFAULT;
 }
 
 void

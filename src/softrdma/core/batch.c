@@ -51,6 +51,7 @@ softrdma_link_tx_fault(struct softrdma_link *link)
 {
 	const struct softrdma_tx *tx = &link->tx;
 	bool asking = false;
+	softrdma_mr_tell_missing();
 	for (unsigned i = tx->first; i < tx->count; i++)
 		asking = asking || (tx->mr[i] && softrdma_opcode_is_request(tx->opcode[i]));
 	softrdma_link_fail(link, asking ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);

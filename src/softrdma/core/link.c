@@ -393,7 +393,7 @@ rest_of_place(const struct softrdma_rx *rx, struct iovec *iov)
  * received straight into place. False: the memory is not there.
  */
 static bool
-copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
+copy_to_place(struct softrdma_rx *rx, const uint8_t *from, size_t len)
 {
 	size_t skip = rx->done;
 	for (int i = 0; i < rx->place.count && len > 0; i++) {
@@ -406,7 +406,7 @@ copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
 		room -= skip;
 		skip = 0;
 		size_t n = room < len ? room : len;
-		if (softrdma_mr_store(rx->place.mr[i], to, from, n) != 0)
+		if (softrdma_mr_store(rx->place.mr[i], to, from, n, &rx->pages) != 0)
 			return false;
 		from += n;
 		len -= n;
@@ -415,23 +415,12 @@ copy_to_place(const struct softrdma_rx *rx, const uint8_t *from, size_t len)
 	return true;
 }
 
-bool
-softrdma_link_rx_may_fault(const struct softrdma_link *link)
-{
-	const struct softrdma_rx *rx = &link->rx;
-	bool may = false;
-	if (rx->state == SOFTRDMA_RX_PLACING && !link->by_copy) {
-		for (int i = 0; i < rx->place.count; i++)
-			may = may || rx->place.mr[i]->fragile;
-	}
-	return may;
-}
-
 void
 softrdma_link_rx_fault(struct softrdma_link *link)
 {
 	if (link->rx.state != SOFTRDMA_RX_PLACING)
 		return;
+	softrdma_mr_tell_missing();
 	if (softrdma_opcode_is_request(link->rx.frame.opcode))
 		softrdma_responder_fault(&link->responder);
 	else
@@ -484,8 +473,8 @@ header_from_stage(struct softrdma_link *link, bool *bad)
 	return !*bad;
 }
 
-bool
-softrdma_link_rx_go_on(struct softrdma_link *link)
+static bool
+go_on(struct softrdma_link *link)
 {
 	struct softrdma_rx *rx = &link->rx;
 	bool bad = false;
@@ -505,6 +494,13 @@ softrdma_link_rx_go_on(struct softrdma_link *link)
 	rx->end -= rx->begin;
 	rx->begin = 0;
 	return true;
+}
+
+bool
+softrdma_link_rx_go_on(struct softrdma_link *link)
+{
+	softrdma_pages_forget(&link->rx.pages);
+	return go_on(link);
 }
 
 int
@@ -565,13 +561,14 @@ softrdma_link_rx_take(struct softrdma_link *link, const uint8_t *bytes, size_t l
 	size_t used = 0;
 	assert(rx->begin == 0);
 	/* a part of an operand that has become unwanted since the last call */
-	bool ok = rx->end == 0 || softrdma_link_rx_go_on(link);
+	softrdma_pages_forget(&rx->pages);
+	bool ok = rx->end == 0 || go_on(link);
 	while (ok && used < len && !softrdma_responder_is_flushing(&link->responder)) {
 		if (rx->state == SOFTRDMA_RX_PLACING || rx->state == SOFTRDMA_RX_DISCARDING) {
 			used += use_payload(link, bytes + used, len - used);
 		} else {
 			used += to_stage(rx, bytes + used, len - used);
-			ok = softrdma_link_rx_go_on(link);
+			ok = go_on(link);
 		}
 	}
 	return ok ? (ssize_t)used : -1;

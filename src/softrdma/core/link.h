@@ -53,6 +53,7 @@ struct softrdma_rx {
 	struct softrdma_place place;
 	uint32_t done;                      /* bytes of the frame's payload that have been handled */
 	uint32_t begin, end;                /* of the bytes in the stage */
+	struct softrdma_pages pages;        /* found writable since the last bytes came */
 	uint8_t stage[SOFTRDMA_STAGE_SIZE]; /* last, see struct softrdma_link */
 };
 
@@ -150,7 +151,11 @@ int softrdma_link_rx_iov(struct softrdma_link *link, struct iovec iov[static SOF
 /* len bytes have been received there; false: the peer breaks the protocol */
 bool softrdma_link_rx_done(struct softrdma_link *link, size_t len);
 /* true if a short read may have ended at a missing page, and not because the socket is empty */
-bool softrdma_link_rx_may_fault(const struct softrdma_link *link);
+static inline bool
+softrdma_link_rx_may_fault(const struct softrdma_link *link)
+{
+	return link->rx.state == SOFTRDMA_RX_PLACING && !link->by_copy;
+}
 /*
  * The same for bytes in a buffer: payload is copied from it to its place. The result is how many bytes were used (the
  * rest must wait until a FLUSH has been made), or -1: the peer breaks the protocol.

@@ -186,12 +186,15 @@ softrdma_copy_upwards(void *dst, const void *src, size_t len)
 }
 
 int
-softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len)
+softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len,
+	struct softrdma_pages *pages)
 {
 	if (mr->fragile)
 		return softrdma_copy_to(dst, src, len);
-	softrdma_copy_upwards(dst, src, len);
-	return 0;
+	int ret = softrdma_copy_check_stores(dst, len, pages);
+	if (ret == 0)
+		softrdma_copy_upwards(dst, src, len);
+	return ret;
 }
 
 int
@@ -199,30 +202,35 @@ softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, size_
 {
 	if (mr->fragile)
 		return softrdma_copy_from(dst, src, len);
-	memcpy(dst, src, len);
-	return 0;
+	int ret = softrdma_copy_check_loads(src, len);
+	if (ret == 0)
+		memcpy(dst, src, len);
+	return ret;
 }
 
 int
 softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	int ret = mr->fragile ? softrdma_copy_populate(addr, len) : 0;
+	int ret =
+		mr->fragile ? softrdma_copy_populate(addr, len) : softrdma_copy_check_stores(addr, len, NULL);
 	if (ret == EOPNOTSUPP)
 		SOFTRDMA_LOG_FEW(&limit, ERROR,
 			"an atomic operation on memory of a file is refused: the kernel cannot be asked if its page "
 			"is there (MADV_POPULATE_WRITE, Linux 5.14 or later, memory of no device); use a write, or "
 			"memory that is of no file");
+	else if (ret)
+		softrdma_mr_tell_missing();
 	return ret;
 }
 
-int
-softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len)
+void
+softrdma_mr_tell_missing(void)
 {
-	if (!mr->fragile)
-		return 0;
-	const uint8_t *first = addr;
-	return softrdma_copy_is_there(first) && softrdma_copy_is_there(first + len - 1) ? 0 : EFAULT;
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	SOFTRDMA_LOG_FEW(&limit, ERROR,
+		"a request fails, and its connection with it: registered memory is not there (unmapped, moved, "
+		"protected or truncated since, or its file has no room for a page); deregister memory before it goes");
 }
 
 void

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "softrdma/base/copy.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/pd.h"
 #include "softrdma/persist/persist.h"
@@ -20,7 +21,7 @@
 struct softrdma_mr {
 	struct ibv_mr mr;
 	int access;
-	int fragile;                      /* true if a store may raise SIGBUS: see softrdma_mr_store() */
+	int fragile; /* true if a store may raise SIGBUS without a fault of the program: see softrdma_mr_store() */
 	struct softrdma_persist *persist; /* NULL without persistent flushes and read_flushes */
 	bool read_flushes;                /* true if all of it is made durable before a READ's response */
 	unsigned flushes;                 /* number that run on a worker; guarded by flushes_lock */
@@ -70,9 +71,11 @@ int softrdma_place_sges(const struct ibv_pd *pd, const struct ibv_sge *sge, int 
 /*
  * Copies into registered memory, the last byte last. A mapped file may have been truncated, and the file system may
  * have no room for a hole of it. Where that is possible, the kernel makes the copy and reports EFAULT instead of
- * raising SIGBUS. 0 or an errno value.
+ * raising SIGBUS. The program may have unmapped or protected any memory: pages are looked at first, except those that
+ * pages knows (or NULL). 0 or an errno value.
  */
-int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len);
+int softrdma_mr_store(const struct softrdma_mr *mr, void *dst, const void *src, size_t len,
+	struct softrdma_pages *pages);
 
 /* copies to memory that cannot fault: the last byte last, and a last aligned word as a whole, because programs poll it */
 void softrdma_copy_upwards(void *dst, const void *src, size_t len);
@@ -86,11 +89,8 @@ int softrdma_mr_load(const struct softrdma_mr *mr, void *dst, const void *src, s
  */
 int softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len);
 
-/*
- * Checks that both ends of len > 0 bytes at addr are there, before the kernel gets them to send. 0, or EFAULT, which a
- * NAK can still report. A page that is missing in between makes the system call fail.
- */
-int softrdma_mr_look(const struct softrdma_mr *mr, const void *addr, size_t len);
+/* writes to the log that registered memory was not there when a request needed it */
+void softrdma_mr_tell_missing(void);
 
 /* hold() keeps the region for a flush on a worker until release(); deregistration waits in between */
 void softrdma_mr_hold(struct softrdma_mr *mr);

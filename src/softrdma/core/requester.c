@@ -61,7 +61,7 @@ void
 softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max)
 {
 	assert(req->head == req->tail);
-	req->head = req->tx = req->tail = seq;
+	req->head = req->tx = req->tail = req->posted_from = seq;
 	req->completed_locally = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }

@@ -66,6 +66,8 @@ struct softrdma_requester {
 	uint32_t rd_atom_max; /* reads and atomics that may be outstanding at a time */
 
 	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
+	uint32_t
+		posted_from; /* requests from here to head are of the call that posts now; head: no call does */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
 	uint32_t completed_locally;
 	bool batch_is_open; /* true if a thread fills slots from head on, without the link's lock (verbs/post_ex.c) */

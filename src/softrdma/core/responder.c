@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "softrdma/base/copy.h"
 #include "softrdma/base/usdt.h"
 #include "softrdma/core/responder.h"
 
@@ -592,7 +593,7 @@ own_value(struct softrdma_outgoing *out, uint64_t value)
 	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
 }
 
-/* finds memory for a READ response; 0, or a NAK: the region or its pages may be gone since it was admitted */
+/* finds memory for a READ response; 0, or a NAK: the region, or a page at an end, may be gone since it was admitted */
 static uint8_t
 find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr, uint32_t len,
 	struct softrdma_mr **mr_ptr)
@@ -603,7 +604,10 @@ find_to_read(const struct softrdma_responder *resp, uint32_t key, uint64_t addr,
 	*mr_ptr = softrdma_mr_find(resp->pd, key, addr, len, IBV_ACCESS_REMOTE_READ);
 	if (*mr_ptr == NULL)
 		return SOFTRDMA_NAK_ACCESS;
-	return softrdma_mr_look(*mr_ptr, (const void *)(uintptr_t)addr, len) ? SOFTRDMA_NAK_OPERATION : 0;
+	bool there = softrdma_copy_check_ends((const void *)(uintptr_t)addr, len) == 0;
+	if (!there)
+		softrdma_mr_tell_missing();
+	return there ? 0 : SOFTRDMA_NAK_OPERATION;
 }
 
 /* makes one frame of the oldest pending response; 0, or the NAK to send instead */

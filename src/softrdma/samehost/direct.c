@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "softrdma/base/copy.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
@@ -355,23 +356,37 @@ map_of(struct shm_path *path, const struct softrdma_registry_region *region)
 	return map;
 }
 
+/*
+ * Checks that local memory is there, which the program may have unmapped since it posted the request. In the call that
+ * posts, nothing is checked: a check takes as long as the whole request, and a wrong address is that call's argument.
+ */
+static int
+check_local(const struct softrdma_requester *req, void *here, size_t len, bool from_there)
+{
+	const bool is_posted_now = (int32_t)(req->tail - req->posted_from) >= 0;
+	if (is_posted_now)
+		return 0;
+	return from_there ? softrdma_copy_check_stores(here, len, NULL)
+			  : softrdma_copy_check_loads(here, len);
+}
+
 /* false: local memory is missing */
 static bool
-copy_by_map(const struct softrdma_place *place, uint8_t *there, bool from_there)
+copy_by_map(const struct softrdma_requester *req, const struct softrdma_place *place, uint8_t *there,
+	bool from_there)
 {
 	for (int i = 0; i < place->count; i++) {
 		const struct softrdma_mr *mr = place->mr[i];
 		uint8_t *here = place->iov[i].iov_base;
 		size_t len = place->iov[i].iov_len;
-		int ret = 0;
+		int ret = mr && !mr->fragile ? check_local(req, here, len, from_there) : 0;
 		/* the application sees a READ by its completion, so the order of bytes is free, but words stay whole */
-		if (from_there && !mr->fragile)
+		if (ret == 0 && mr && mr->fragile)
+			ret = from_there ? softrdma_copy_to(here, there, len)
+					 : softrdma_copy_from(there, here, len);
+		else if (ret == 0 && from_there)
 			memcpy(here, there, len);
-		else if (from_there)
-			ret = softrdma_mr_store(mr, here, there, len);
-		else if (mr && mr->fragile)
-			ret = softrdma_mr_load(mr, there, here, len);
-		else
+		else if (ret == 0)
 			softrdma_copy_upwards(there, here, len);
 		if (ret)
 			return false;
@@ -392,9 +407,10 @@ is_open(const struct shm_path *path)
 
 /* copies one part of the oldest request while busy is set; false: this cannot be done locally */
 static bool
-copy_piece(struct shm_path *path, const struct softrdma_send *send, const struct softrdma_place *place,
+copy_piece(struct softrdma_link *link, const struct softrdma_send *send, const struct softrdma_place *place,
 	size_t len)
 {
+	struct shm_path *path = path_of(link);
 	struct softrdma_registry_region region;
 	if (!is_open(path) || !find_region(path, send, &region))
 		return false;
@@ -403,7 +419,7 @@ copy_piece(struct shm_path *path, const struct softrdma_send *send, const struct
 	const uint64_t offset = addr - region.addr;
 	struct softrdma_peer_map *map = map_of(path, &region);
 	if (map->base && softrdma_peer_map_holds(map, offset, len))
-		return copy_by_map(place, map->base + offset, from_there);
+		return copy_by_map(&link->requester, place, map->base + offset, from_there);
 	return softrdma_local_peer_copy(path->local_peer, place->iov, place->count, addr, len, from_there);
 }
 
@@ -420,7 +436,7 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	if (copied) {
 		pthread_mutex_lock(&path->own->inside);
 		atomic_fetch_add(&path->own->busy, 1);
-		copied = copy_piece(path, send, &place, len);
+		copied = copy_piece(link, send, &place, len);
 		atomic_fetch_add_explicit(&path->own->busy, 1, memory_order_release);
 		pthread_mutex_unlock(&path->own->inside);
 	}

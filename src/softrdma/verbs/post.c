@@ -163,9 +163,12 @@ lock_to_post(struct softrdma_qp *qp)
 void
 softrdma_post_ring(struct softrdma_link *link, uint32_t from)
 {
+	struct softrdma_requester *req = &link->requester;
+	req->posted_from = from;
 	/* the shared-memory path completes requests without a response */
 	if (link->shm_path || !softrdma_gather_may(softrdma_connection_of(link), from))
 		softrdma_connection_send(link);
+	req->posted_from = req->head;
 }
 
 int

@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * test_copy.c -- copies into a file mapping that ends too early, with and without the calls that sandboxes
- * forbid
+ * test_copy.c -- copies into a file mapping that ends too early, with and without the calls that sandboxes forbid, and
+ * questions whether memory is there
  */
 
 #include <errno.h>
@@ -271,6 +271,136 @@ test_is_there(void **state)
 	}
 }
 
+/* the pages of a piece of anonymous memory */
+enum { PRESENT, UNTOUCHED, READ_ONLY, NO_ACCESS, UNMAPPED, PAGE_KINDS };
+
+static uint8_t *
+new_pages(void)
+{
+	uint8_t *pages =
+		mmap(NULL, PAGE_KINDS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	memset(pages, 1, PAGE);
+	memset(pages + 2 * PAGE, 2, 3 * PAGE);
+	assert_int_equal(mprotect(pages + READ_ONLY * PAGE, PAGE, PROT_READ), 0);
+	assert_int_equal(mprotect(pages + NO_ACCESS * PAGE, PAGE, PROT_NONE), 0);
+	assert_int_equal(munmap(pages + UNMAPPED * PAGE, PAGE), 0);
+	return pages;
+}
+
+static void
+test_is_writable(void **state)
+{
+	(void)state;
+	uint8_t *pages = new_pages();
+	static const size_t offsets[] = { 0, 1, 5, 63, PAGE - 4, PAGE - 1 };
+	for (size_t page = 0; page < PAGE_KINDS; page++) {
+		for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+			uint8_t *at = pages + page * PAGE + offsets[i];
+			assert_int_equal(softrdma_copy_is_there(at), page <= READ_ONLY);
+			assert_int_equal(softrdma_copy_is_writable(at), page <= UNTOUCHED);
+		}
+	}
+	for (size_t i = 0; i < PAGE; i++)
+		assert_int_equal(pages[i], 1);
+	munmap(pages, NO_ACCESS * PAGE + PAGE);
+	/* a file: a hole gets a page, but the end of the file is the end */
+	for (size_t i = 0; i < 16; i++) {
+		assert_true(softrdma_copy_is_writable(end - 1 - i));
+		assert_false(softrdma_copy_is_writable(end + i));
+	}
+}
+
+/* ranges from a page to a later one, which begin and end inside them; few pages are asked one by one, more at once */
+static void
+test_check_ranges(void **state)
+{
+	(void)state;
+	for (int can_populate = 0; can_populate < 2; can_populate++) {
+		uint8_t *pages = new_pages();
+		errors[MADVISE] = can_populate ? 0 : EINVAL;
+		for (size_t from = 0; from < PAGE_KINDS; from++) {
+			for (size_t to = from; to < PAGE_KINDS; to++) {
+				uint8_t *start = pages + from * PAGE + 100;
+				const size_t len = (to - from) * PAGE + 8;
+				assert_int_equal(softrdma_copy_check_loads(start, len),
+					to <= READ_ONLY ? 0 : EFAULT);
+				assert_int_equal(softrdma_copy_check_stores(start, len, NULL),
+					to <= UNTOUCHED ? 0 : EFAULT);
+			}
+		}
+		/* the last byte alone is in a page that is not there */
+		assert_int_equal(softrdma_copy_check_loads(pages + NO_ACCESS * PAGE - 8, 8), 0);
+		assert_int_equal(softrdma_copy_check_loads(pages + NO_ACCESS * PAGE - 8, 9), EFAULT);
+		assert_int_equal(softrdma_copy_check_stores(pages + READ_ONLY * PAGE - 8, 8, NULL), 0);
+		assert_int_equal(softrdma_copy_check_stores(pages + READ_ONLY * PAGE - 8, 9, NULL), EFAULT);
+		/* only the ends: what is in between does not matter */
+		assert_int_equal(softrdma_copy_check_ends(pages, PAGE), 0);
+		assert_int_equal(softrdma_copy_check_ends(pages, NO_ACCESS * PAGE + 1), EFAULT);
+		assert_int_equal(mprotect(pages + UNTOUCHED * PAGE, PAGE, PROT_NONE), 0);
+		assert_int_equal(softrdma_copy_check_ends(pages, NO_ACCESS * PAGE), 0);
+		munmap(pages, UNMAPPED * PAGE);
+		errors[MADVISE] = 0;
+	}
+}
+
+/* a page that is known is not asked about again, and one that is not writable does not become known */
+static void
+test_known_pages(void **state)
+{
+	(void)state;
+	uint8_t *pages = new_pages();
+	struct softrdma_pages known;
+	softrdma_pages_forget(&known);
+	assert_int_equal(softrdma_copy_check_stores(pages + 3, 8, &known), 0);
+	assert_int_equal(softrdma_copy_check_stores(pages + READ_ONLY * PAGE, 8, &known), EFAULT);
+	assert_int_equal(softrdma_copy_check_stores(pages + READ_ONLY * PAGE, 8, &known), EFAULT);
+	assert_int_equal(mprotect(pages, PAGE, PROT_READ), 0);
+	assert_int_equal(softrdma_copy_check_stores(pages + 200, 8, &known), 0);
+	assert_int_equal(softrdma_copy_check_stores(pages + 200, PAGE, &known), 0);
+	softrdma_pages_forget(&known);
+	assert_int_equal(softrdma_copy_check_stores(pages + 200, 8, &known), EFAULT);
+	munmap(pages, UNMAPPED * PAGE);
+
+	/* far more pages than are known at a time: each is looked at, none is taken for another one */
+	const size_t count = 8 * SOFTRDMA_PAGES_KNOWN;
+	pages = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (size_t i = 0; i < count; i += 2)
+		assert_int_equal(mprotect(pages + i * PAGE, PAGE, PROT_READ), 0);
+	for (size_t i = 0; i < 4 * count; i++)
+		assert_int_equal(softrdma_copy_check_stores(pages + i * 5 % count * PAGE, 8, &known),
+			i * 5 % count % 2 ? 0 : EFAULT);
+	munmap(pages, count * PAGE);
+}
+
+static void *
+store_often(void *arg)
+{
+	volatile uint8_t *bytes = arg;
+	for (unsigned i = 0; i < 200000; i++) {
+		bytes[i % 4]++;
+		if (bytes[i % 4] != (uint8_t)(i / 4 + 1))
+			return arg;
+	}
+	return NULL;
+}
+
+/* nothing that another thread stores is lost, though the kernel adds 0 to the same word meanwhile */
+static void
+test_questions_lose_no_store(void **state)
+{
+	(void)state;
+	uint32_t word = 0;
+	pthread_t thread;
+	void *failed;
+	assert_int_equal(pthread_create(&thread, NULL, store_often, &word), 0);
+	while (pthread_tryjoin_np(thread, &failed) != 0)
+		assert_true(softrdma_copy_is_writable(&word));
+	assert_null(failed);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(((uint8_t *)&word)[i], (uint8_t)(200000 / 4));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -284,6 +414,10 @@ main(void)
 		TEST(test_threads),
 		TEST(test_populate),
 		TEST(test_is_there),
+		TEST(test_is_writable),
+		TEST(test_check_ranges),
+		TEST(test_known_pages),
+		TEST(test_questions_lose_no_store),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -436,6 +436,67 @@ test_goes_by_tcp(void **state)
 	near_fini(&p);
 }
 
+/* what is done in the memory of a peer, and not in the call that posted it, looks first if local memory is still there */
+static void
+test_local_memory_is_lost(void **state)
+{
+	(void)state;
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		int left; /* protection of the local memory */
+		enum ibv_wc_status status;
+		uint32_t made;
+	} cases[] = {
+		{ IBV_WR_RDMA_WRITE, PROT_NONE, IBV_WC_LOC_PROT_ERR, 0 },
+		{ IBV_WR_RDMA_WRITE, PROT_READ, IBV_WC_SUCCESS, 1 },
+		{ IBV_WR_RDMA_READ, PROT_NONE, IBV_WC_LOC_PROT_ERR, 0 },
+		{ IBV_WR_RDMA_READ, PROT_READ, IBV_WC_LOC_PROT_ERR, 0 },
+		{ IBV_WR_RDMA_READ, PROT_READ | PROT_WRITE, IBV_WC_SUCCESS, 1 },
+	};
+	const size_t size = 16 * 4096;
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const bool is_long = i % 2; /* more pages than are looked at one by one */
+		struct pair_of_ids p;
+		struct file target;
+		near_init(&p, "1");
+		file_init(&target, true);
+		uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+		expect_moves(p.active, mr, target.mr, 0, 64);
+		uint32_t made = made_by(p.active);
+
+		/* the fenced request waits for the response to the atomic */
+		struct ibv_sge result = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+		struct ibv_send_wr atomic = request(IBV_WR_ATOMIC_FETCH_AND_ADD, &result, 0, 0), *bad;
+		atomic.wr_id = 6;
+		atomic.wr.atomic.remote_addr = (uintptr_t)the_mem + 4096;
+		atomic.wr.atomic.rkey = the_mr->rkey;
+		struct ibv_sge sge = { .addr = (uintptr_t)mem,
+			.length = is_long ? (uint32_t)size : 64,
+			.lkey = mr->lkey };
+		struct ibv_send_wr wr =
+			request(cases[i / 2].opcode, &sge, (uintptr_t)target.mem, target.mr->rkey);
+		wr.send_flags |= IBV_SEND_FENCE;
+		pthread_mutex_lock(&link_of(p.passive)->lock);
+		assert_int_equal(ibv_post_send(p.active->qp, &atomic, &bad), 0);
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+		assert_int_equal(mprotect(mem, size, cases[i / 2].left), 0);
+		pthread_mutex_unlock(&link_of(p.passive)->lock);
+		struct ibv_wc wc = next_wc();
+		assert_int_equal(wc.wr_id, 6);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		wc = next_wc();
+		assert_int_equal(wc.wr_id, 7);
+		assert_int_equal(wc.status, cases[i / 2].status);
+		assert_int_equal(made_by(p.active) - made, cases[i / 2].made);
+
+		assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+		munmap(mem, size);
+		file_fini(&target);
+		near_fini(&p);
+	}
+}
+
 static bool
 connects_without_a_path(void)
 {
@@ -1041,6 +1102,7 @@ main(void)
 		device_test(test_no_late_acknowledgement),
 		device_test(test_refusals),
 		device_test(test_goes_by_tcp),
+		device_test(test_local_memory_is_lost),
 		device_test(test_no_path),
 		device_test(test_offer_of_another_process),
 		device_test(test_second_offer),

@@ -139,9 +139,19 @@ send_some(struct pair *p, int from)
 	return true;
 }
 
+static uint8_t *lost_at_flush; /* NULL, or the page that becomes read-only while a flush runs */
+
+static void
+lose(uint8_t *page)
+{
+	assert_int_equal(mprotect(page, (size_t)sysconf(_SC_PAGESIZE), PROT_READ), 0);
+}
+
 static void
 look_again_after_flush(struct pair *p, int at)
 {
+	if (lost_at_flush && softrdma_responder_is_flushing(&p->side[at].link->responder))
+		lose(lost_at_flush);
 	struct softrdma_link *link = p->side[at].link;
 	while (!p->broken[at] && softrdma_responder_is_flushing(&link->responder)) {
 		struct iovec iov[SOFTRDMA_SGE_MAX + 1];
@@ -952,6 +962,62 @@ test_whose_memory_is_gone(void **state)
 	}
 }
 
+/* gives all bytes in transit to a side at once, as a stream of records does */
+static void
+take_all(struct pair *p, int at)
+{
+	struct stream *s = &p->to[at];
+	ssize_t used = softrdma_link_rx_take(p->side[at].link, s->bytes + s->begin, s->end - s->begin);
+	assert_int_equal(used, s->end - s->begin);
+	s->begin = s->end;
+}
+
+/* A page that was writable for one request may be lost before the next one arrives, or while a flush runs in between. */
+static void
+test_memory_lost_between_requests(void **state)
+{
+	(void)state;
+	enum { IN_STAGE, TAKEN, BEHIND_A_FLUSH, WAYS };
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	for (int way = 0; way < WAYS; way++) {
+		struct pair *p = new_pair();
+		struct side *target = &p->side[1];
+		uint8_t *mem = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		assert_ptr_not_equal(mem, MAP_FAILED);
+		struct softrdma_mr *mr = softrdma_mr_new(target->pd, mem, page, ALL_RIGHTS);
+		assert_non_null(mr);
+		pattern_fill(p->side[0].mem, 64, 3, 0);
+		lost_at_flush = way == BEHIND_A_FLUSH ? mem : NULL;
+		for (uint64_t i = 0; i < 2; i++) {
+			struct softrdma_send *send = prepare(&p->side[0], SOFTRDMA_OP_WRITE, 1 + i, 0, 64);
+			send->remote_addr = (uintptr_t)mem + i * 64;
+			send->key = mr->mr.rkey;
+			commit(&p->side[0]);
+			if (way == BEHIND_A_FLUSH && i == 0) {
+				post(p, 0, SOFTRDMA_OP_FLUSH, 9, 0, 0, 64);
+				continue;
+			}
+			if (way == TAKEN) {
+				run_sender(p, 0);
+				take_all(p, 1);
+			}
+			run(p);
+			if (i == 0)
+				lose(mem);
+		}
+		lost_at_flush = NULL;
+		expect_wc(p->side[0].send_cq, 1, IBV_WC_SUCCESS);
+		if (way == BEHIND_A_FLUSH)
+			expect_wc(p->side[0].send_cq, 9, IBV_WC_SUCCESS);
+		expect_wc(p->side[0].send_cq, 2, IBV_WC_REM_OP_ERR);
+		assert_int_equal(pattern_check(mem, 64, 3, 0), -1);
+		softrdma_mr_remove(mr);
+		softrdma_mr_delete(mr);
+		munmap(mem, page);
+		free_pair(p);
+	}
+}
+
 /* The other side does not read while it makes memory durable, so later messages may fill all buffers. */
 static void
 test_response_behind_a_flush(void **state)
@@ -1326,6 +1392,7 @@ main(void)
 		cmocka_unit_test(test_revoke_while_receiving),
 		cmocka_unit_test(test_revoke_while_sending),
 		cmocka_unit_test(test_whose_memory_is_gone),
+		cmocka_unit_test(test_memory_lost_between_requests),
 		cmocka_unit_test(test_response_behind_a_flush),
 		cmocka_unit_test(test_response_before_the_request_has_left),
 		cmocka_unit_test(test_revoke_of_something_else),

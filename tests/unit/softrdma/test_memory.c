@@ -262,7 +262,7 @@ test_last_byte_last(void **state)
 	/* volatile, because they change between sigsetjmp() and the return to it */
 	for (volatile size_t len = 0; len <= sizeof(from); len++) {
 		memset(map, 0, 2 * PAGE);
-		assert_int_equal(softrdma_mr_store(mr, map + 3, from, len), 0);
+		assert_int_equal(softrdma_mr_store(mr, map + 3, from, len, NULL), 0);
 		assert_memory_equal(map + 3, from, len);
 		assert_int_equal(map[2] | map[3 + len], 0);
 	}
@@ -283,7 +283,7 @@ test_last_byte_last(void **state)
 			volatile bool through = false;
 			assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
 			if (sigsetjmp(before_fault, 1) == 0) {
-				softrdma_mr_store(mr, to, from, len);
+				softrdma_copy_upwards(to, from, len);
 				through = true;
 			}
 			assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
@@ -307,9 +307,9 @@ test_truncated_file(void **state)
 	assert_ptr_not_equal(map, MAP_FAILED);
 	struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
 	assert_true(mr->fragile);
-	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), 0);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8, NULL), 0);
 	assert_memory_equal(map + PAGE - 4, "12345678", 8);
-	assert_int_equal(softrdma_mr_look(mr, map + PAGE - 4, 8), 0);
+	assert_int_equal(softrdma_copy_check_ends(map + PAGE - 4, 8), 0);
 	assert_int_equal(softrdma_mr_populate(mr, map + PAGE, 8), 0);
 	char bytes[8];
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), 0);
@@ -318,11 +318,11 @@ test_truncated_file(void **state)
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE, 1), EFAULT);
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), EFAULT);
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 4), 0);
-	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "1", 1), EFAULT);
-	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8), EFAULT);
-	assert_int_equal(softrdma_mr_store(mr, map, "1", 1), 0);
-	assert_int_equal(softrdma_mr_look(mr, map + PAGE - 4, 8), EFAULT);
-	assert_int_equal(softrdma_mr_look(mr, map, PAGE), 0);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "1", 1, NULL), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, "12345678", 8, NULL), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map, "1", 1, NULL), 0);
+	assert_int_equal(softrdma_copy_check_ends(map + PAGE - 4, 8), EFAULT);
+	assert_int_equal(softrdma_copy_check_ends(map, PAGE), 0);
 	assert_int_equal(softrdma_mr_populate(mr, map + PAGE, 8), EFAULT);
 	assert_int_equal(softrdma_mr_populate(mr, map + PAGE - 8, 8), 0);
 	delete_mr(mr);
@@ -331,15 +331,48 @@ test_truncated_file(void **state)
 
 	mr = new_mr(mem, PAGE, RW);
 	assert_false(mr->fragile);
-	assert_int_equal(softrdma_mr_store(mr, mem, "abc", 3), 0);
+	assert_int_equal(softrdma_mr_store(mr, mem, "abc", 3, NULL), 0);
 	assert_memory_equal(mem, "abc", 3);
 	assert_int_equal(softrdma_mr_load(mr, bytes, mem, 3), 0);
 	assert_memory_equal(bytes, "abc", 3);
-	assert_int_equal(softrdma_mr_look(mr, mem, PAGE), 0);
+	assert_int_equal(softrdma_copy_check_ends(mem, PAGE), 0);
 	fail_call(FAIL_MINE, "madvise", 0, 1, EINVAL);
 	assert_int_equal(softrdma_mr_populate(mr, mem, 8), 0);
 	assert_int_equal(fail_nothing(), 0);
 	delete_mr(mr);
+}
+
+/* so is an access to memory that the program has unmapped or protected while it is registered */
+static void
+test_memory_lost(void **state)
+{
+	(void)state;
+	enum { UNMAPPED, PROTECTED, READ_ONLY, WAYS };
+	for (int way = 0; way < WAYS; way++) {
+		uint8_t *map =
+			mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		assert_ptr_not_equal(map, MAP_FAILED);
+		struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
+		assert_false(mr->fragile);
+		if (way == UNMAPPED)
+			assert_int_equal(munmap(map + PAGE, PAGE), 0);
+		else
+			assert_int_equal(mprotect(map + PAGE, PAGE, way == PROTECTED ? PROT_NONE : PROT_READ),
+				0);
+		const int load = way == READ_ONLY ? 0 : EFAULT;
+		char bytes[8] = "1234567";
+		assert_int_equal(softrdma_mr_store(mr, map + PAGE - 8, bytes, 8, NULL), 0);
+		assert_int_equal(softrdma_mr_store(mr, map + PAGE, bytes, 1, NULL), EFAULT);
+		memset(map, 0, PAGE);
+		assert_int_equal(softrdma_mr_store(mr, map + PAGE - 4, bytes, 8, NULL), EFAULT);
+		assert_int_equal(map[PAGE - 4], 0);
+		assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 8, 8), 0);
+		assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE - 4, 8), load);
+		assert_int_equal(softrdma_mr_populate(mr, map + PAGE - 8, 8), 0);
+		assert_int_equal(softrdma_mr_populate(mr, map + PAGE, 8), EFAULT);
+		delete_mr(mr);
+		munmap(map, way == UNMAPPED ? PAGE : 2 * PAGE);
+	}
 }
 
 /* SOFTRDMA_READ_FLUSHES: for memory that can be made durable, if it is registered for reads */
@@ -392,7 +425,7 @@ test_sandbox(void **state)
 	uint8_t *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct softrdma_mr *mr = new_mr(map, 2 * PAGE, RW);
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
-	assert_int_equal(softrdma_mr_store(mr, map, "abc", 3), 0);
+	assert_int_equal(softrdma_mr_store(mr, map, "abc", 3, NULL), 0);
 	assert_memory_equal(map, "abc", 3);
 	char bytes[3];
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
@@ -400,12 +433,12 @@ test_sandbox(void **state)
 	assert_memory_equal(bytes, "abc", 3);
 	assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
 	fail_call(FAIL_MINE, "process_vm_writev", 0, 1, EPERM);
-	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "abc", 3), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE, "abc", 3, NULL), EFAULT);
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
 	assert_int_equal(softrdma_mr_load(mr, bytes, map + PAGE, 3), EFAULT);
 	fail_nothing();
 	/* the kernel stores as much as it can; an incomplete store is an error */
-	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3), EFAULT);
+	assert_int_equal(softrdma_mr_store(mr, map + PAGE - 1, "abc", 3, NULL), EFAULT);
 	delete_mr(mr);
 	munmap(map, 2 * PAGE);
 	close(fd);
@@ -586,6 +619,7 @@ main(void)
 		TEST(test_places),
 		TEST(test_last_byte_last),
 		TEST(test_truncated_file),
+		TEST(test_memory_lost),
 		TEST(test_read_flushes),
 		TEST(test_sandbox),
 		TEST(test_kernel_without_populate),
