@@ -22,7 +22,7 @@
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
-/* so many pages are asked about one by one; one call for all of them takes longer */
+/* up to this number, pages are asked about one by one; one call for all of them takes longer */
 #define PAGES_ONE_BY_ONE 2
 
 /*

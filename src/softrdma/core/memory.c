@@ -294,6 +294,25 @@ check_area(const struct softrdma_area *area, const char *name, void *arg)
 	return 0;
 }
 
+/*
+ * The kernel does not show the areas: there is no /proc, or no descriptor is left. Memory that may be of any kind counts as
+ * fragile. Its ends are looked at; what is missing in between fails the requests that come to it.
+ */
+static int
+check_unseen(struct softrdma_mr *mr, int reason)
+{
+	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	uint8_t *first = mr->mr.addr, *last = first + mr->mr.length - 1;
+	SOFTRDMA_LOG_FEW(&limit, WARNING,
+		"/proc/self/maps cannot be opened (%s): registered memory counts as memory that may vanish, and small "
+		"copies to it take longer; mount /proc, or raise the limit of descriptors (ulimit -n)",
+		strerror(reason));
+	mr->fragile = 1;
+	if (mr->access & IBV_ACCESS_LOCAL_WRITE)
+		return softrdma_copy_is_writable(first) && softrdma_copy_is_writable(last) ? 0 : EFAULT;
+	return softrdma_copy_check_ends(first, mr->mr.length);
+}
+
 static int
 check_mapping(struct softrdma_mr *mr)
 {
@@ -301,7 +320,16 @@ check_mapping(struct softrdma_mr *mr)
 	uintptr_t start = (uintptr_t)mr->mr.addr;
 	int ret = softrdma_mapping_each(NULL, start, start + mr->mr.length, true, check_area, &check);
 	mr->fragile = check.fragile;
-	return ret == ENOMEM ? EFAULT : ret;
+	switch (ret) {
+	case ENOENT:
+	case EACCES:
+	case EPERM:
+	case EMFILE:
+	case ENFILE:
+		return check_unseen(mr, ret);
+	default:
+		return ret == ENOMEM ? EFAULT : ret;
+	}
 }
 
 /*

@@ -375,6 +375,49 @@ test_memory_lost(void **state)
 	}
 }
 
+/* Where the kernel does not show the mappings, memory can be registered: it counts as memory that may vanish. */
+static void
+test_registration_without_maps(void **state)
+{
+	(void)state;
+	static const int unseen[] = { ENOENT, EACCES, EPERM, EMFILE, ENFILE };
+	static const struct {
+		int protection, access, error;
+		bool is_mapped;
+	} cases[] = {
+		{ PROT_READ | PROT_WRITE, RW, 0, true },
+		{ PROT_READ, IBV_ACCESS_REMOTE_READ, 0, true },
+		{ PROT_READ, RW, EFAULT, true },
+		{ PROT_NONE, IBV_ACCESS_REMOTE_READ, EFAULT, true },
+		{ PROT_READ, IBV_ACCESS_REMOTE_READ, EFAULT, false },
+		{ PROT_READ, RW, EFAULT, false },
+	};
+	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+		for (size_t k = 0; k < 2 * sizeof(cases) / sizeof(cases[0]); k++) {
+			uint8_t *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			uint8_t *changed = map + k % 2 * PAGE; /* the first or the last page */
+			if (cases[k / 2].is_mapped)
+				assert_int_equal(mprotect(changed, PAGE, cases[k / 2].protection), 0);
+			else
+				assert_int_equal(munmap(changed, PAGE), 0);
+			fail_call(FAIL_MINE, "fopen", 0, 1, unseen[i]);
+			struct softrdma_mr *mr = softrdma_mr_new(pd, map, 2 * PAGE, cases[k / 2].access);
+			const int error = errno;
+			assert_int_equal(fail_nothing(), 1);
+			assert_int_equal(mr == NULL, cases[k / 2].error != 0);
+			if (mr) {
+				assert_true(mr->fragile);
+				assert_int_equal(map[0] | map[2 * PAGE - 1], 0);
+				delete_mr(mr);
+			} else {
+				assert_int_equal(error, cases[k / 2].error);
+			}
+			munmap(map, 2 * PAGE);
+		}
+	}
+}
+
 /* SOFTRDMA_READ_FLUSHES: for memory that can be made durable, if it is registered for reads */
 static void
 test_read_flushes(void **state)
@@ -571,7 +614,7 @@ test_registering_fails(void **state)
 	static const struct {
 		const char *call;
 		int error, told;
-	} ways[] = { { "calloc", ENOMEM, ENOMEM }, { "fopen", ENOMEM, EFAULT }, { "fopen", EACCES, EACCES } };
+	} ways[] = { { "calloc", ENOMEM, ENOMEM }, { "fopen", ENOMEM, EFAULT }, { "fopen", EIO, EIO } };
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		fail_call(FAIL_MINE, ways[i].call, 0, 1, ways[i].error);
 		refuses(mem, PAGE, RW, ways[i].told);
@@ -620,6 +663,7 @@ main(void)
 		TEST(test_last_byte_last),
 		TEST(test_truncated_file),
 		TEST(test_memory_lost),
+		TEST(test_registration_without_maps),
 		TEST(test_read_flushes),
 		TEST(test_sandbox),
 		TEST(test_kernel_without_populate),
