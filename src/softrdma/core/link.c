@@ -17,6 +17,10 @@ softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_li
 {
 	const size_t gap = offsetof(struct softrdma_link, rx.stage);
 	const size_t rest = offsetof(struct softrdma_link, responder.first_waiting);
+	static_assert(offsetof(struct softrdma_link, responder.first_waiting) ==
+			offsetof(struct softrdma_link, rx.stage) + SOFTRDMA_STAGE_SIZE +
+				sizeof(link->responder.waiting),
+		"only the stage and the ring of responses are not cleared");
 	memset(link, 0, gap);
 	memset((char *)link + rest, 0, sizeof(*link) - rest);
 	pthread_mutex_init(&link->lock, NULL);
