@@ -216,11 +216,23 @@ softrdma_post_replenished(struct softrdma_recv_queue *queue)
 	}
 }
 
+/* false: the queue pair is in RESET. Only one without a connection manager ever is. */
+static bool
+takes_receives(struct softrdma_qp *qp)
+{
+	if (qp->by_hand == NULL)
+		return true;
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	bool takes = qp->qp.state != IBV_QPS_RESET;
+	pthread_mutex_unlock(&link->lock);
+	return takes;
+}
+
 int
 softrdma_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
-	int ret = ibv_qp->srq ? EINVAL : 0;
+	int ret = ibv_qp->srq || !takes_receives(qp) ? EINVAL : 0;
 	if (ret)
 		*bad_wr = wr;
 	for (; wr && ret == 0; wr = wr->next) {

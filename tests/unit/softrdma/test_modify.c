@@ -381,6 +381,28 @@ test_error_flushes(void **state)
 	hands_fini(&h);
 }
 
+/* a receive needs INIT at least; one of a shared queue does not, because it is of no queue pair */
+static void
+test_receives_in_reset(void **state)
+{
+	(void)state;
+	struct ibv_recv_wr wr[2] = { { .wr_id = 1, .next = &wr[1] }, { .wr_id = 2 } }, *bad = NULL;
+	struct ibv_qp *qp = new_qp();
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(ibv_post_recv(qp, wr, &bad), EINVAL);
+		assert_ptr_equal(bad, wr);
+		to_init(qp);
+		assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
+		move_to(qp, IBV_QPS_RESET);
+	}
+	to_init(qp);
+	move_to(qp, IBV_QPS_ERR);
+	assert_int_equal(ibv_post_recv(qp, wr, &bad), 0);
+	expect_wc(1, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+}
+
 /*
  * RESET discards everything without completions; then the queue pair can be connected again, to another one. A batch that
  * began before cannot be posted, neither while the queue pair is reset nor when it is connected again.
@@ -658,6 +680,7 @@ main(void)
 		device_test(test_values),
 		device_test(test_query),
 		device_test(test_error_flushes),
+		device_test(test_receives_in_reset),
 		device_test(test_reset),
 		device_test(test_reset_fails),
 		device_test(test_reset_while_others_post),
