@@ -227,6 +227,7 @@ softrdma_id_let_go(struct softrdma_id *id)
 		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
 		if (link->qp && !stays) { /* else ibv_destroy_qp() has closed it */
 			softrdma_gather_no_longer(link);
+			softrdma_connection_collect(link);
 			softrdma_link_close(link);
 			softrdma_connection_send(link);
 		}
@@ -467,8 +468,9 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 		if (link->state != SOFTRDMA_LINK_IDLE)
 			ret = 0;
 		if (ret == 0 && link->qp) {
-			bool up = link->state == SOFTRDMA_LINK_UP;
 			softrdma_gather_no_longer(link);
+			softrdma_connection_collect(link);
+			bool up = link->state == SOFTRDMA_LINK_UP;
 			softrdma_link_close(link);
 			if (up)
 				softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);

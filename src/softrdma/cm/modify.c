@@ -229,6 +229,7 @@ static void
 to_error(struct softrdma_qp *qp)
 {
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	softrdma_connection_collect(link);
 	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 	softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);

@@ -240,31 +240,6 @@ update_rnr_timer(struct softrdma_connection *conn)
 		softrdma_deadline_clear(conn, &conn->rnr_timer);
 }
 
-/* limits how long requests wait for a peer that has not connected yet, or has gone while there were no requests */
-static void
-update_absence_timer(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	bool had = softrdma_deadline_is_set(&conn->absence_timer);
-	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
-	bool waits = conn->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
-	if (waits && !had)
-		softrdma_deadline_set(conn, &conn->absence_timer,
-			(uint64_t)conn->absence_ms * SOFTRDMA_NS_PER_MS);
-	else if (!waits)
-		softrdma_deadline_clear(conn, &conn->absence_timer);
-}
-
-/* DISCONNECT has left or come: limits the time until the peer ends its stream, because until then it holds a descriptor */
-static void
-limit_the_end(struct softrdma_connection *conn)
-{
-	const struct softrdma_link *link = &conn->link;
-	bool ends = link->state == SOFTRDMA_LINK_CLOSING || link->state == SOFTRDMA_LINK_DOWN;
-	if (ends && conn->fd >= 0 && !softrdma_deadline_is_set(&conn->deadline))
-		softrdma_connection_deadline(&conn->link, SOFTRDMA_PEER_TIMEOUT_MS);
-}
-
 /*
  * A peer does not read while it makes memory durable. If more has been sent after the FLUSH than buffers take, its
  * window closes. That is no sign of death.
@@ -373,8 +348,8 @@ softrdma_connection_send(struct softrdma_link *link)
 	softrdma_gather_ends(conn);
 	if (link->shm_path)
 		complete_locally(conn);
-	limit_the_end(conn);
-	update_absence_timer(conn);
+	softrdma_deadline_limit_end(conn);
+	softrdma_deadline_limit_absence(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
 	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;
 	while (conn->fd >= 0 && fill_batch(conn)) {
@@ -446,17 +421,17 @@ close_offender(struct softrdma_connection *conn)
 	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
 }
 
-bool
-softrdma_connection_serve(struct softrdma_connection *conn)
+/* receives in bounded time; true if more may be there */
+static bool
+receive(struct softrdma_connection *conn, bool *progress)
 {
 	struct softrdma_link *link = &conn->link;
-	bool progress = false;
 	bool more = conn->fd >= 0;
 	const uint32_t frames = link->frames_received;
 	conn->flushed_in_turn = 0;
 	softrdma_connection_shut_out(conn);
 	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
-		more = receive_once(conn, &progress);
+		more = receive_once(conn, progress);
 		const uint32_t served = link->frames_received - frames;
 		/* bounds frames too: those without payload cost time and no bytes. Work of other connections may wait unseen. */
 		if (served >= SOFTRDMA_RX_FRAMES_MAX ||
@@ -464,14 +439,37 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 				softrdma_engine_has_queued(softrdma_engine_of(&conn->watched))))
 			break;
 	}
+	return more;
+}
+
+/* what is left for the progress thread; a poller comes again, or returns the socket */
+static void
+leave_the_rest(struct softrdma_connection *conn, bool more)
+{
+	if (conn->fd >= 0 && more && conn->reader != SOFTRDMA_READER_POLLER)
+		softrdma_engine_queue(&conn->watched);
+}
+
+bool
+softrdma_connection_serve(struct softrdma_connection *conn)
+{
+	bool progress = false;
+	const bool more = receive(conn, &progress);
 	if (progress)
 		softrdma_pending_sockets_give_way(softrdma_engine_of(&conn->watched));
 	close_offender(conn);
-	softrdma_connection_send(link);
-	/* a poller comes again, or returns the socket */
-	if (conn->fd >= 0 && more && conn->reader != SOFTRDMA_READER_POLLER)
-		softrdma_engine_queue(&conn->watched);
+	softrdma_connection_send(&conn->link);
+	leave_the_rest(conn, more);
 	return progress;
+}
+
+void
+softrdma_connection_collect(struct softrdma_link *link)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	bool progress = false;
+	if (link->state == SOFTRDMA_LINK_UP && link->requester.tail != link->requester.tx)
+		leave_the_rest(conn, receive(conn, &progress));
 }
 
 /* true if a poller has served it since the last call: the poller will probably get the next input, too */

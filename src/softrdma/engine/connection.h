@@ -113,6 +113,11 @@ void softrdma_connection_peer_is(struct softrdma_link *link, const struct sockad
 /* closes the socket, if there is one */
 void softrdma_connection_detach(struct softrdma_link *link);
 
+/*
+ * Receives what has arrived, in bounded time. It is called before the program's own end of the connection fails what is
+ * outstanding: requests whose acknowledgement is there already succeed.
+ */
+void softrdma_connection_collect(struct softrdma_link *link);
 /* sends all that is due, in bounded time */
 void softrdma_connection_send(struct softrdma_link *link);
 /* sets the deadline for the peer's next step; 0: the peer has taken it */

@@ -52,6 +52,29 @@ softrdma_deadline_limit_ack(struct softrdma_connection *conn)
 	softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);
 }
 
+void
+softrdma_deadline_limit_absence(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	bool had = softrdma_deadline_is_set(&conn->absence_timer);
+	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
+	bool waits = conn->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
+	if (waits && !had)
+		softrdma_deadline_set(conn, &conn->absence_timer,
+			(uint64_t)conn->absence_ms * SOFTRDMA_NS_PER_MS);
+	else if (!waits)
+		softrdma_deadline_clear(conn, &conn->absence_timer);
+}
+
+void
+softrdma_deadline_limit_end(struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	bool ends = link->state == SOFTRDMA_LINK_CLOSING || link->state == SOFTRDMA_LINK_DOWN;
+	if (ends && conn->fd >= 0 && !softrdma_deadline_is_set(&conn->deadline))
+		softrdma_connection_deadline(&conn->link, SOFTRDMA_PEER_TIMEOUT_MS);
+}
+
 /* --- the beat --- */
 
 static bool

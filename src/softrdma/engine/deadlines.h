@@ -18,6 +18,10 @@ void softrdma_deadline_clear(struct softrdma_connection *conn, struct softrdma_d
 
 /* limits how long an acknowledgement waits that may come late */
 void softrdma_deadline_limit_ack(struct softrdma_connection *conn);
+/* limits how long requests wait for a peer that has not connected yet, or has gone while there were no requests */
+void softrdma_deadline_limit_absence(struct softrdma_connection *conn);
+/* DISCONNECT has left or come: limits the time until the peer ends its stream, because until then it holds a descriptor */
+void softrdma_deadline_limit_end(struct softrdma_connection *conn);
 
 static inline bool
 softrdma_deadline_is_set(const struct softrdma_deadline *deadline)

@@ -850,6 +850,49 @@ test_not_polled_while_it_is_posted_to(void **state)
 }
 
 /*
+ * The acknowledgement of the last request has arrived when this side ends the connection, and no thread has read it yet:
+ * the request succeeds. The progress thread waits for the lock that this one releases, and might be faster at times.
+ */
+static void
+test_acknowledged_before_the_end(void **state)
+{
+	(void)state;
+	enum { TO_ERROR, DISCONNECT, WAYS };
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	for (int i = 0; i < 8 * WAYS; i++) {
+		struct pair_of_ids p;
+		pair_init(&p);
+		struct softrdma_link *active = softrdma_qp_of(p.active->qp)->link,
+				     *passive = softrdma_qp_of(p.passive->qp)->link;
+		struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 64, .lkey = the_mr->lkey };
+		struct ibv_send_wr wr = { .wr_id = 5,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 4096;
+		wr.wr.rdma.rkey = the_mr->rkey;
+		pthread_mutex_lock(&passive->lock);
+		assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+		pthread_mutex_lock(&active->lock);
+		pthread_mutex_unlock(&passive->lock);
+		/* the progress thread may be waiting for the other lock already */
+		wait_until((locked(passive, softrdma_connection_serve(softrdma_connection_of(passive))),
+			readable(softrdma_connection_of(active)->fd, 0)));
+		pthread_mutex_unlock(&active->lock);
+		if (i % WAYS == TO_ERROR)
+			assert_int_equal(softrdma_ibv_modify_qp(p.active->qp, &error, IBV_QP_STATE), 0);
+		else
+			assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+		struct ibv_wc wc = next_wc();
+		assert_int_equal(wc.wr_id, 5);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		pair_fini(&p);
+	}
+}
+
+/*
  * A connection with more to send than fits into one turn waits in a list, at most once. The progress thread
  * is held meanwhile.
  */
@@ -2085,6 +2128,7 @@ main(void)
 		device_test(test_no_sigpipe),
 		device_test(test_sending_fails),
 		one_thread_test(test_not_polled_while_it_is_posted_to),
+		one_thread_test(test_acknowledged_before_the_end),
 		one_thread_test(test_more_than_one_turn),
 		one_thread_test(test_flood_of_frames),
 		device_test(test_deregistered_when_half_sent),
