@@ -1018,6 +1018,40 @@ test_memory_lost_between_requests(void **state)
 	}
 }
 
+/* A short read into any memory may have ended at a page that is lost: the next one tells. A copy tells at once. */
+static void
+test_short_read_may_be_a_fault(void **state)
+{
+	(void)state;
+	const size_t size = 2 * SOFTRDMA_STAGE_SIZE;
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	for (int copies = 0; copies < 2; copies++) {
+		struct pair *p = new_pair();
+		struct softrdma_link *target = p->side[1].link;
+		struct softrdma_mr *mr = softrdma_mr_new(p->side[1].pd, mem, size, ALL_RIGHTS);
+		assert_non_null(mr);
+		assert_false(mr->fragile);
+		target->by_copy = copies;
+		struct softrdma_send *send = prepare(&p->side[0], SOFTRDMA_OP_WRITE, 1, 0, size);
+		send->remote_addr = (uintptr_t)mem;
+		send->key = mr->mr.rkey;
+		commit(&p->side[0]);
+		run_sender(p, 0);
+		assert_false(softrdma_link_rx_may_fault(target));
+		p->piece_max = SOFTRDMA_STAGE_SIZE;
+		assert_true(receive_some(p, 1)); /* the header and the beginning */
+		assert_int_equal(softrdma_link_rx_may_fault(target), !copies);
+		run(p);
+		assert_false(softrdma_link_rx_may_fault(target));
+		expect_wc(p->side[0].send_cq, 1, IBV_WC_SUCCESS);
+		softrdma_mr_remove(mr);
+		softrdma_mr_delete(mr);
+		free_pair(p);
+	}
+	munmap(mem, size);
+}
+
 /* The other side does not read while it makes memory durable, so later messages may fill all buffers. */
 static void
 test_response_behind_a_flush(void **state)
@@ -1393,6 +1427,7 @@ main(void)
 		cmocka_unit_test(test_revoke_while_sending),
 		cmocka_unit_test(test_whose_memory_is_gone),
 		cmocka_unit_test(test_memory_lost_between_requests),
+		cmocka_unit_test(test_short_read_may_be_a_fault),
 		cmocka_unit_test(test_response_behind_a_flush),
 		cmocka_unit_test(test_response_before_the_request_has_left),
 		cmocka_unit_test(test_revoke_of_something_else),
