@@ -642,10 +642,11 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
  * More posts follow at once, so the library may hold this one back (doorbell batching). It goes to the device
  * together with the connection's next post without RPMA_F_MORE, or by rpma_conn_submit. The library copies
  * the segments and the inline data of a post that it holds, but not the registered memory. If the call that
- * hands them over fails with RPMA_E_PROVIDER, the posts that the device did not take stay held, also the post
- * of that call; rpma_conn_submit tries them again. If there is no room to hold another post and the device
- * has none either, the post fails with RPMA_E_AGAIN: collect completions, then post it again. Disconnecting
- * and deleting drop the posts that are held.
+ * hands them over fails with RPMA_E_PROVIDER, earlier posts that the device did not take stay held;
+ * rpma_conn_submit tries them again. The post of that call itself is neither posted nor held, as after any
+ * other error of a post. If there is no room to hold another post and the device has none either, the post
+ * fails with RPMA_E_AGAIN: collect completions, then post it again. Disconnecting and deleting drop the posts
+ * that are held.
  */
 #define RPMA_F_MORE (1 << 2)
 /* starts only after all earlier reads, flushes and atomics of the connection */

@@ -7,7 +7,8 @@
  *
  * The usual request goes straight to ibv_post_send. Requests with RPMA_F_MORE are held back: they are copied,
  * with their SGEs and inline data, into a list that the connection has as long as it holds anything. The next post
- * without that flag posts the list, and so does a full list. A chain with operations that only extended verbs have is
+ * without that flag posts the list, and so does a full list. If the device does not take the request of such a post,
+ * the request leaves the list again: a post that fails has posted nothing, and holds nothing back. A chain with operations that only extended verbs have is
  * posted by ibv_wr_*, which takes all or nothing. Any other chain is posted by ibv_post_send, which may take
  * only the first part.
  */
@@ -15,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,10 +243,37 @@ ring_held(struct rpma_conn *conn)
 	return errnum;
 }
 
+/*
+ * takes back the last requests, at most this number of those that the device did not take. Returns how many
+ */
+static int
+take_back(struct rpma_conn *conn, int count)
+{
+	const int held = atomic_load_explicit(&conn->held.count, memory_order_relaxed);
+	if (count > held)
+		count = held;
+	atomic_store_explicit(&conn->held.count, held - count, memory_order_release);
+	return count;
+}
+
 static int
 report(int errnum)
 {
 	return rpmai_op_posted("posting to the send queue", errnum);
+}
+
+/* the same after ring_held(), for a call that has a request of its own, or has none */
+static int
+report_held(const struct rpma_conn *conn, bool has_own, int errnum)
+{
+	if (errnum == 0)
+		return 0;
+	char call[96];
+	(void)snprintf(call, sizeof(call),
+		has_own ? "posting to the send queue (this operation is not posted; still held back: %d)"
+			: "posting to the send queue (still held back: %d)",
+		atomic_load_explicit(&conn->held.count, memory_order_relaxed));
+	return rpmai_op_posted(call, errnum);
 }
 
 /* RPMA_E_AGAIN instead of the error of the held posts: these requests are not held */
@@ -309,7 +338,14 @@ post_or_hold(struct rpma_conn *conn, struct work_request *reqs, int count, int f
 	for (int i = 0; i < count; i++)
 		hold(conn, &reqs[i]);
 	*taken = count;
-	return more ? 0 : report(ring_held(conn));
+	if (more)
+		return 0;
+
+	/* an error means that the request is not posted, so it does not wait with those of other threads */
+	int errnum = ring_held(conn);
+	if (errnum)
+		*taken -= take_back(conn, count);
+	return report_held(conn, true, errnum);
 }
 
 int
@@ -345,7 +381,7 @@ rpma_conn_submit(struct rpma_conn *conn)
 		return rpmai_refuse_inherited();
 
 	pthread_mutex_lock(&conn->held.lock);
-	int ret = report(ring_held(conn));
+	int ret = report_held(conn, false, ring_held(conn));
 	give_empty_list_back(conn);
 	pthread_mutex_unlock(&conn->held.lock);
 	return ret;

@@ -43,15 +43,15 @@ void rpmai_post_fini(struct rpma_conn *conn);
 
 /*
  * Posts count requests (1 or 2) together, after those held back; or, if flags has RPMA_F_MORE, holds them
- * back. It takes all of them or none. After a failure none is posted or held, unless earlier requests were
- * held back: then each of these is posted or held, except after RPMA_E_AGAIN. RPMA_E_NOMEM, RPMA_E_AGAIN
- * (full), RPMA_E_PROVIDER
+ * back. After a failure none of them is posted or held, except the first of two, see below. Each of the
+ * requests that were held back before is posted or still held. RPMA_E_NOMEM, RPMA_E_AGAIN (full),
+ * RPMA_E_PROVIDER
  */
 int rpmai_post(struct rpma_conn *conn, struct work_request *reqs, int count, int flags);
 
 /*
  * The same with the lock of the connection's held posts taken. *taken is the number of requests that are now
- * posted or held, also after a failure: a device without extended operations may take the first of two.
+ * posted or held, after a failure 0 or 1: a device without extended operations may take the first of two.
  */
 int rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken);
 

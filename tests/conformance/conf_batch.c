@@ -259,8 +259,9 @@ full_initiator(struct role *r)
 	count = fill_send_queue(r);
 	for (int i = 0; i < FULL_SQ - 1; i++)
 		CHECK_OK(send_number(r, count++, ALWAYS | MORE));
+	/* it fails, and is not posted later: the target gets no message with this number */
 	if (r->scenario->arg)
-		CHECK_RET(send_number(r, count++, ALWAYS), RPMA_E_PROVIDER); /* it fails, but stays batched */
+		CHECK_RET(send_number(r, UINT64_MAX, ALWAYS), RPMA_E_PROVIDER);
 	for (int i = 0; i < 3; i++)
 		CHECK_RET(rpma_conn_submit(r->conn), RPMA_E_PROVIDER);
 	expect_none(r->cq);

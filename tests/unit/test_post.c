@@ -210,23 +210,30 @@ what_the_device_does_not_take_stays_held(void **state)
 		for (uintptr_t i = 0; i < 4; i++)
 			hold_inline(f.conn, i);
 
-		/* the call that rings the doorbell fails, and its own request is batched too */
+		/* the call that rings the doorbell fails: its own request is not posted, and leaves the batch */
 		mock.send_limit = taken;
 		if (taken == 0)
 			fail_next("post_send", ENOMEM);
 		const uint64_t data = 4;
 		assert_fails(RPMA_E_PROVIDER,
 			rpma_write_inline(f.conn, f.remote, 0, &data, 8, ALWAYS, ctx(data)));
+		char told[64];
+		(void)snprintf(told, sizeof(told), "this operation is not posted; still held back: %d)",
+			4 - taken);
+		assert_non_null(strstr(mock.last_log, told));
 		assert_non_null(strstr(mock.last_log, "queue is full"));
 		assert_inline_posts(0, taken);
 
-		if (taken > 0) {
+		if (taken > 0 && taken < 4) {
 			assert_fails(RPMA_E_PROVIDER, rpma_conn_submit(f.conn));
+			(void)snprintf(told, sizeof(told), "queue (still held back: %d)", 4 - taken);
+			assert_non_null(strstr(mock.last_log, told));
+			assert_null(strstr(mock.last_log, "not posted"));
 			assert_inline_posts(0, taken);
 		}
 
-		/* later requests are added after it, and overwrite none */
-		for (uintptr_t i = 5; i < 8; i++)
+		/* the program posts it again; it and later requests are added to the others, and overwrite none */
+		for (uintptr_t i = 4; i < 8; i++)
 			hold_inline(f.conn, i);
 		mock.send_limit = 0;
 		assert_ok(rpma_conn_submit(f.conn));
@@ -637,6 +644,74 @@ threads_post_together(void **state)
 	assert_int_equal(stats.bytes_written, THREADS * POSTS * 8);
 }
 
+/* ---- several threads, and a send queue that is full most of the time ---- */
+
+#define SCARCE_THREADS 2
+#define SCARCE_POSTS 3000
+
+/* it has room for the next request of a list in two of three cases */
+static struct {
+	pthread_mutex_t lock;
+	unsigned turn;
+	unsigned char executed[SCARCE_THREADS][SCARCE_POSTS]; /* how often */
+} scarce = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int
+scarce_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	(void)qp;
+	pthread_mutex_lock(&scarce.lock);
+	for (; wr && scarce.turn++ % 3; wr = wr->next)
+		scarce.executed[wr->wr_id >> 32][wr->wr_id & UINT32_MAX]++;
+	pthread_mutex_unlock(&scarce.lock);
+	*bad_wr = wr;
+	return wr ? ENOMEM : 0;
+}
+
+static void
+ignore_log(enum rpma_log_level level, const char *file_name, const int line_no, const char *function_name,
+	const char *message_format, ...)
+{
+	(void)level, (void)file_name, (void)line_no, (void)function_name, (void)message_format;
+}
+
+/* the first thread's posts are held back, the second one's ring; an array of what each call has returned */
+static void *
+post_into_scarce_queue(void *arg)
+{
+	const uint64_t thread = (uintptr_t)arg;
+	int *rets = calloc(SCARCE_POSTS, sizeof(*rets));
+	for (uint64_t i = 0; i < SCARCE_POSTS; i++)
+		rets[i] = rpma_send(f.conn, NULL, 0, 0, ALWAYS | (thread == 0 ? MORE : 0),
+			(void *)(uintptr_t)(thread << 32 | i));
+	return rets;
+}
+
+/* a post that succeeds is executed once, one that fails is never executed, whatever another thread holds back */
+static void
+an_error_means_that_nothing_was_posted(void **state)
+{
+	(void)state;
+	pthread_t threads[SCARCE_THREADS];
+	void *rets[SCARCE_THREADS];
+	mock.ctx.ops.post_send = scarce_post_send;
+	assert_ok(rpma_log_set_function(ignore_log));
+	for (uintptr_t i = 0; i < SCARCE_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, post_into_scarce_queue, (void *)i), 0);
+	for (int i = 0; i < SCARCE_THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], &rets[i]), 0);
+	while (rpma_conn_submit(f.conn) != 0)
+		;
+	for (int i = 0; i < SCARCE_THREADS; i++) {
+		for (int n = 0; n < SCARCE_POSTS; n++) {
+			const int ret = ((int *)rets[i])[n];
+			assert_true(ret == 0 || ret == RPMA_E_AGAIN || ret == RPMA_E_PROVIDER);
+			assert_int_equal(scarce.executed[i][n], ret == 0);
+		}
+		free(rets[i]);
+	}
+}
+
 int
 main(void)
 {
@@ -662,6 +737,7 @@ main(void)
 		native_test(the_usual_way_where_it_suffices),
 		native_test(all_or_nothing),
 		plain_test(threads_post_together),
+		plain_test(an_error_means_that_nothing_was_posted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

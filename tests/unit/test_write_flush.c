@@ -455,6 +455,31 @@ nothing_taken(void **state)
 	assert_int_equal(mock.chained, 2);
 }
 
+/* behind a post that is held back: the device takes that one, and then neither or one of the two parts */
+static void
+behind_held_posts_in_part(void **state)
+{
+	(void)state;
+	struct ibv_wc wc[MOCK_EVENTS];
+	for (int parts_taken = 0; parts_taken < 2; parts_taken++) {
+		forget_posts();
+		mock.send_limit = 0;
+		assert_ok(rpma_send(f.conn, NULL, 0, 0, ALWAYS | MORE, ctx(0)));
+		mock.send_limit = 1 + parts_taken;
+		assert_fails(RPMA_E_PROVIDER, post(f.conn, ALWAYS, ctx(1)));
+		assert_int_equal(mock.chained, 1 + parts_taken);
+		mock.send_limit = 0;
+		assert_ok(rpma_conn_submit(f.conn)); /* nothing is left in the batch */
+		assert_int_equal(mock.chained, 1 + parts_taken);
+		if (parts_taken == 0)
+			continue;
+		/* the call has failed, so no completion of the write part is shown */
+		const struct ibv_wc reported[] = { done(mock.chain[1].wr.wr_id, WRITE_FAILED) };
+		report(reported, 1);
+		assert_int_equal(collect(wc), 0);
+	}
+}
+
 /*
  * the write was posted and its flush is still batched: after the next doorbell it is an ordinary durable
  * write
@@ -553,6 +578,7 @@ main(void)
 		native_test(behind_what_is_dropped),
 		plain_test(a_write_that_is_alone),
 		plain_test(nothing_taken),
+		plain_test(behind_held_posts_in_part),
 		native_test(failed_before_the_post_returns),
 		native_test(nothing_taken),
 		plain_test(the_flush_is_rung_later),
