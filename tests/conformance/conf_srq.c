@@ -315,6 +315,56 @@ leaving_initiator(struct role *r)
 	close_conns(r, conns, &m);
 }
 
+/* ---- what was not collected of a connection goes with it: the software device removes it, others may ---- */
+
+static void
+uncollected_target(struct role *r)
+{
+	struct srq_target t;
+	bool gone_shows = false;
+
+	srq_target_open(r, &t, IN_SRQ);
+	for (int i = 0; i < CONNS; i++)
+		post_one(&t);
+	const uint32_t gone = conn_qp_num(t.conns[0]);
+	expect_end(t.conns[0]);
+	conn_delete(&t.conns[0]);
+	for (int i = 1; i < CONNS; i++) {
+		struct ibv_wc wc = next_wc(srq_cq(t.srq));
+		while (wc.qp_num == gone) {
+			CHECK(!r->soft && !gone_shows);
+			gone_shows = true;
+			wc = next_wc(srq_cq(t.srq));
+		}
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.qp_num, conn_qp_num(t.conns[i]));
+		CHECK_EQ(wc.wr_id, i);
+	}
+	expect_none(srq_cq(t.srq));
+	for (int i = 1; i < CONNS; i++) {
+		expect_end(t.conns[i]);
+		conn_delete(&t.conns[i]);
+	}
+	mem_delete(&t.m);
+	CHECK_OK(rpma_srq_delete(&t.srq));
+	role_delete(r);
+}
+
+static void
+uncollected_initiator(struct role *r)
+{
+	struct rpma_conn *conns[CONNS];
+	struct mem m;
+
+	open_conns(r, conns, &m);
+	for (uint32_t i = 0; i < CONNS; i++) {
+		pattern_fill(m.data, MSG_LEN, i * 1000, 0);
+		CHECK_OK(rpma_send_with_imm(conns[i], m.mr, GUARD, MSG_LEN, ALWAYS, 0, CTX(i)));
+		expect_ok(conn_cq(conns[i]), i);
+	}
+	close_conns(r, conns, &m);
+}
+
 /* ---- writes with immediate use receives of an SRQ too ---- */
 
 static void
@@ -372,6 +422,7 @@ static const struct scenario list[] = {
 	{ "srq-empty", empty_target, empty_initiator, 0, 0, NULL },
 	{ "srq-limits", limits_target, limits_initiator, 0, 0, NULL },
 	{ "srq-connection-leaves", leaving_target, leaving_initiator, 0, 0, NULL },
+	{ "srq-uncollected-completions", uncollected_target, uncollected_initiator, 0, 0, NULL },
 	{ "srq-write-imm", imm_target, imm_initiator, 0, 0, NULL },
 };
 

@@ -366,9 +366,12 @@ destroy_qp(struct side *side)
 	SIM_TRACE("%s destroys its queue pair", side->name);
 	side->closing = true;
 	side->qp = NULL;
-	softrdma_qp_delete(qp);
 	while (take(side, side->send_cq) > 0 || take(side, side->recv_cq) > 0)
 		;
+	softrdma_qp_delete(qp);
+	/* what has completed meanwhile has gone with it */
+	SIM_CHECK(take(side, side->send_cq) == 0 && take(side, side->recv_cq) == 0,
+		"a completion of %s outlives its queue pair", side->name);
 }
 
 static void

@@ -179,6 +179,14 @@ softrdma_cq_leave_channel(struct softrdma_cq *cq)
 
 /* --- the ring --- */
 
+/* the entry at this distance from the oldest one; the queue's lock is held */
+static struct ibv_wc *
+entry_at(struct softrdma_cq *cq, uint32_t distance)
+{
+	uint32_t at = cq->head + distance;
+	return &cq->ring[at < cq->capacity ? at : at - cq->capacity];
+}
+
 bool
 softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited)
 {
@@ -187,8 +195,7 @@ softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited
 	uint32_t count = atomic_load_explicit(&cq->count, memory_order_relaxed);
 	bool fits = !cq->overrun && count < cq->capacity;
 	if (fits) {
-		uint32_t at = cq->head + count;
-		cq->ring[at < cq->capacity ? at : at - cq->capacity] = *wc;
+		*entry_at(cq, count) = *wc;
 		atomic_store_explicit(&cq->count, count + 1, memory_order_release);
 	} else if (!cq->overrun) {
 		atomic_store_explicit(&cq->overrun, true, memory_order_relaxed);
@@ -223,6 +230,24 @@ softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc)
 		n = -1;
 	pthread_mutex_unlock(&cq->lock);
 	return n;
+}
+
+void
+softrdma_cq_purge(struct softrdma_cq *cq, uint32_t qp_num)
+{
+	pthread_mutex_lock(&cq->lock);
+	const uint32_t count = atomic_load_explicit(&cq->count, memory_order_relaxed);
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ibv_wc *wc = entry_at(cq, i);
+		if (wc->qp_num == qp_num)
+			continue;
+		if (kept != i)
+			*entry_at(cq, kept) = *wc;
+		kept++;
+	}
+	atomic_store_explicit(&cq->count, kept, memory_order_release);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 void

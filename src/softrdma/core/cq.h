@@ -94,6 +94,12 @@ bool softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool soli
 /* takes up to num_entries completions out, and returns their number; -1 if the queue is overrun and empty */
 int softrdma_cq_pop(struct softrdma_cq *cq, int num_entries, struct ibv_wc *wc);
 
+/*
+ * Removes the completions of a queue pair that is destroyed or reset, as drivers of hardware do: nothing of its earlier
+ * life shows under its number later. Events that these completions have raised stay. Under the lock of the connection.
+ */
+void softrdma_cq_purge(struct softrdma_cq *cq, uint32_t qp_num);
+
 /* arms the queue: the next completion raises an event, or only the next solicited or failed one. No lock held. */
 void softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only);
 

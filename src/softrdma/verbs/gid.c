@@ -29,6 +29,11 @@
 
 #define QP_NUMS_OF_A_PORT 256
 #define QP_NUM_PORT_SHIFT 8
+/*
+ * Of a port's free numbers, these were returned last and are not given: a program that destroys queue pairs and makes new
+ * ones meets an old number only after that many others, even if it has nearly all of them
+ */
+#define QP_NUMS_AT_REST 32
 /* a port that is free with IPv6 may be taken with IPv4 */
 #define PORT_TRIES 16
 
@@ -53,6 +58,12 @@ struct qp_port {
 	int fd_v4, fd_v6; /* -1: the machine has no such addresses */
 	unsigned taken;
 	bool is_taken[QP_NUMS_OF_A_PORT];
+	/*
+	 * The free numbers, in the order in which they are given: first in random order, then in the order in which they
+	 * came back. So a number comes again only after all others that are free.
+	 */
+	uint8_t free[QP_NUMS_OF_A_PORT];
+	uint8_t first_free; /* where the ring begins */
 	struct qp_port *next;
 };
 
@@ -336,6 +347,22 @@ keep_port_of_all(struct qp_port *port)
 	return ret;
 }
 
+/* puts all numbers of a new port into the ring, in random order; 0 or an errno value */
+static int
+shuffle(struct qp_port *port)
+{
+	uint32_t draws[QP_NUMS_OF_A_PORT];
+	int ret = softrdma_random(draws, sizeof(draws));
+	if (ret)
+		return ret;
+	for (unsigned i = 0; i < QP_NUMS_OF_A_PORT; i++) {
+		const unsigned at = draws[i] % (i + 1);
+		port->free[i] = port->free[at];
+		port->free[at] = (uint8_t)i;
+	}
+	return 0;
+}
+
 /* adds a port on all addresses, because the queue pair gets its address only when it goes to RTR. 0 or an errno value. */
 static int
 add_port(void)
@@ -343,27 +370,42 @@ add_port(void)
 	struct qp_port *port = calloc(1, sizeof(*port));
 	if (port == NULL)
 		return ENOMEM;
-	int ret = EADDRINUSE;
+	int ret = shuffle(port);
+	if (ret)
+		goto err_free;
+	ret = EADDRINUSE;
 	for (int try = 0; try < PORT_TRIES && ret == EADDRINUSE; try++)
 		ret = keep_port_of_all(port);
-	if (ret) {
-		free(port);
-		return ret;
-	}
+	if (ret)
+		goto err_free;
 	port->next = gids.ports;
 	gids.ports = port;
 	return 0;
+
+err_free:
+	free(port);
+	return ret;
 }
 
-/* takes a free number of the port; false: all are taken */
-static bool
-take_from(struct qp_port *port, uint8_t start, uint32_t *qp_num)
+/* returns a number to the end of the ring, which has this number of others */
+static void
+append_free(struct qp_port *port, unsigned count, uint8_t low)
 {
-	for (unsigned i = 0; port->taken < QP_NUMS_OF_A_PORT && i < QP_NUMS_OF_A_PORT; i++) {
-		uint8_t low = (uint8_t)(start + i);
+	port->free[(uint8_t)(port->first_free + count)] = low;
+}
+
+/* takes a free number of the port; false: all are taken or at rest */
+static bool
+take_from(struct qp_port *port, uint32_t *qp_num)
+{
+	const unsigned count = QP_NUMS_OF_A_PORT - port->taken;
+	for (unsigned i = count; i > QP_NUMS_AT_REST; i--) {
+		uint8_t low = port->free[port->first_free++];
 		*qp_num = (uint32_t)port->port << QP_NUM_PORT_SHIFT | low;
-		if (port->is_taken[low] || softrdma_links_have_qp_num(*qp_num))
+		if (softrdma_links_have_qp_num(*qp_num)) { /* a queue pair of the connection manager */
+			append_free(port, count - 1, low);
 			continue;
+		}
 		port->is_taken[low] = true;
 		port->taken++;
 		return true;
@@ -372,10 +414,10 @@ take_from(struct qp_port *port, uint8_t start, uint32_t *qp_num)
 }
 
 static bool
-take_from_any(uint8_t start, uint32_t *qp_num)
+take_from_any(uint32_t *qp_num)
 {
 	for (struct qp_port *port = gids.ports; port; port = port->next) {
-		if (take_from(port, start, qp_num))
+		if (take_from(port, qp_num))
 			return true;
 	}
 	return false;
@@ -396,13 +438,12 @@ take_random(uint32_t *qp_num)
 int
 softrdma_gid_take_qp_num(uint32_t *qp_num)
 {
-	uint8_t start = 0;
 	pthread_mutex_lock(&gids.lock);
 	read_addresses();
 	const bool has_port = have_untagged(AF_INET) || have_untagged(AF_INET6);
-	int ret = has_port ? softrdma_random(&start, sizeof(start)) : take_random(qp_num);
+	int ret = has_port ? 0 : take_random(qp_num);
 	/* queue pairs of the connection manager may have all numbers of a new port: so this is a loop */
-	while (ret == 0 && has_port && !take_from_any(start, qp_num))
+	while (ret == 0 && has_port && !take_from_any(qp_num))
 		ret = add_port();
 	pthread_mutex_unlock(&gids.lock);
 	return ret;
@@ -415,6 +456,7 @@ softrdma_gid_put_qp_num(uint32_t qp_num)
 	for (struct qp_port *port = gids.ports; port; port = port->next) {
 		uint8_t low = (uint8_t)qp_num;
 		if (port->port == qp_num >> QP_NUM_PORT_SHIFT && port->is_taken[low]) {
+			append_free(port, QP_NUMS_OF_A_PORT - port->taken, low);
 			port->is_taken[low] = false;
 			port->taken--;
 		}

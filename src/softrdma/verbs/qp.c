@@ -155,17 +155,21 @@ err_put_link:
 }
 
 /*
- * Sends DISCONNECT if it is connected; after this, no thread finds the queue pair through the link. The link's lock is
- * held.
+ * Sends DISCONNECT if it is connected, and removes its completions; after this, no thread finds the queue pair through the
+ * link, and the link completes nothing. The link's lock is held. (By a RESET also that of the pointer: the next link has
+ * the same number, and completes nothing yet.)
  */
 static void
-shut_link(struct softrdma_link *link)
+shut_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
 	softrdma_gather_no_longer(link);
 	softrdma_link_abandon(link);
 	softrdma_connection_send(link); /* DISCONNECT, if the socket takes it */
 	softrdma_connection_detach(link);
 	link->state = SOFTRDMA_LINK_DOWN;
+	softrdma_cq_purge(softrdma_cq_of(qp->qp.send_cq), qp->qp.qp_num);
+	if (qp->qp.recv_cq != qp->qp.send_cq)
+		softrdma_cq_purge(softrdma_cq_of(qp->qp.recv_cq), qp->qp.qp_num);
 }
 
 /* the link has been shut */
@@ -241,7 +245,7 @@ softrdma_qp_reset(struct softrdma_qp *qp)
 	pthread_mutex_lock(&qp->link_lock);
 	struct softrdma_link *before = qp->link;
 	pthread_mutex_lock(&before->lock);
-	shut_link(before);
+	shut_link(qp, before);
 	qp->link = link;
 	qp->qp.state = IBV_QPS_RESET;
 	pthread_mutex_unlock(&before->lock);
@@ -256,7 +260,7 @@ softrdma_qp_delete(struct softrdma_qp *qp)
 {
 	struct ibv_qp *ibv_qp = &qp->qp;
 	pthread_mutex_lock(&qp->link->lock);
-	shut_link(qp->link);
+	shut_link(qp, qp->link);
 	pthread_mutex_unlock(&qp->link->lock);
 	remove_link(qp, qp->link);
 	use_srq(ibv_qp->srq, -1);

@@ -70,12 +70,12 @@ struct softrdma_qp *softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_ini
 	uint32_t qp_num, struct softrdma_qp_connect *by_hand);
 
 /*
- * Moves the queue pair to RESET. It drops the connection and all posted work requests without completions, so the
- * queue pair is like a new one. 0, or an errno value and nothing has changed.
+ * Moves the queue pair to RESET. It drops the connection, all posted work requests and the completions that the
+ * program has not collected, so the queue pair is like a new one. 0, or an errno value and nothing has changed.
  */
 int softrdma_qp_reset(struct softrdma_qp *qp);
 
-/* sends DISCONNECT to the peer if it is connected; completions already queued stay */
+/* sends DISCONNECT to the peer if it is connected; completions that the program has not collected vanish */
 void softrdma_qp_delete(struct softrdma_qp *qp);
 
 #endif /* SOFTRDMA_QP_H */

@@ -95,8 +95,10 @@ counted_random(void *buf, size_t len)
 	static atomic_ullong number;
 	if (random_error)
 		return random_error;
-	uint64_t next = ++number * 0x9e3779b97f4a7c15u;
-	memcpy(buf, &next, len < sizeof(next) ? len : sizeof(next));
+	for (size_t done = 0; done < len; done += sizeof(uint64_t)) {
+		uint64_t next = ++number * 0x9e3779b97f4a7c15u;
+		memcpy((char *)buf + done, &next, len - done < sizeof(next) ? len - done : sizeof(next));
+	}
 	return 0;
 }
 

@@ -136,6 +136,78 @@ test_overrun(void **state)
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
 }
 
+static bool
+push_of(struct softrdma_cq *cq, uint32_t qp_num, uint64_t wr_id)
+{
+	const struct ibv_wc wc = { .wr_id = wr_id, .qp_num = qp_num };
+	return softrdma_cq_push(cq, &wc, false);
+}
+
+/* wherever the ring begins, what is left of other queue pairs stays in order, and there is room for others */
+static void
+test_purge(void **state)
+{
+	(void)state;
+	struct softrdma_cq *cq = new_cq(5);
+	struct ibv_wc wc[8];
+	for (unsigned mine = 0; mine < 1u << 5; mine++) {
+		uint64_t expected[5], kept = 0;
+		for (uint64_t i = 0; i < 5; i++) {
+			assert_true(push_of(cq, mine >> i & 1 ? 7 : 8 + (uint32_t)i, i));
+			if (!(mine >> i & 1))
+				expected[kept++] = i;
+		}
+		softrdma_cq_purge(cq, 7);
+		assert_int_equal(atomic_load(&cq->count), kept);
+		while (kept < 5) {
+			assert_true(push_of(cq, 7, 10 + kept));
+			expected[kept] = 10 + kept;
+			kept++;
+		}
+		assert_int_equal(softrdma_cq_pop(cq, 8, wc), 5);
+		for (int i = 0; i < 5; i++)
+			assert_int_equal(wc[i].wr_id, expected[i]);
+		/* the next round begins at another place */
+		assert_true(push_of(cq, 9, 0));
+		softrdma_cq_purge(cq, 7);
+		assert_int_equal(softrdma_cq_pop(cq, 8, wc), 1);
+	}
+	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
+}
+
+/*
+ * Purging raises no event and takes none back: the program may wake up for a completion that is no longer there. An
+ * armed queue stays armed, and an overrun one stays overrun.
+ */
+static void
+test_purge_and_events(void **state)
+{
+	(void)state;
+	struct softrdma_cq *cq = channel_cq(&channel);
+	struct ibv_wc wc;
+	assert_int_equal(softrdma_req_notify_cq(&cq->cq, 0), 0);
+	assert_true(push_of(cq, 7, 1));
+	softrdma_cq_purge(cq, 7);
+	expect_event(cq, &channel);
+	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), 0);
+
+	assert_true(push_of(cq, 7, 2));
+	assert_int_equal(softrdma_req_notify_cq(&cq->cq, 0), 0);
+	softrdma_cq_purge(cq, 7);
+	expect_no_event();
+	assert_true(push_of(cq, 8, 3));
+	expect_event(cq, &channel);
+
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(push_of(cq, 7, i), i < 3);
+	softrdma_cq_purge(cq, 7);
+	assert_false(push_of(cq, 8, 4));
+	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 3);
+	assert_int_equal(softrdma_poll_cq(&cq->cq, 1, &wc), -1);
+	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);
+}
+
 static void
 test_one_event_for_each_arming(void **state)
 {
@@ -318,6 +390,8 @@ main(void)
 		TEST(test_bad_arguments),
 		TEST(test_order_round_the_ring),
 		TEST(test_overrun),
+		TEST(test_purge),
+		TEST(test_purge_and_events),
 		TEST(test_one_event_for_each_arming),
 		TEST(test_solicited_only),
 		TEST(test_overrun_raises_the_event_too),

@@ -389,25 +389,101 @@ test_port_is_half_taken(void **state)
 	plan_clear();
 }
 
-/* the randomly chosen number is taken: the next one is given */
+/* a queue pair of the connection manager may have a number of the port: the next one in the cycle is given */
 static void
 test_number_is_taken(void **state)
 {
 	(void)state;
 	uint32_t first, second;
-	uint8_t byte;
 	plan_clear();
 	plan_add("::1", IFF_UP);
 	if (softrdma_gid_take_qp_num(&first) == EAFNOSUPPORT) {
 		plan_clear();
 		skip();
 	}
-	for (int i = 0; i < 255; i++) /* until the counter's low byte repeats */
-		counted_random(&byte, 1);
-	assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
-	assert_int_equal(second, (first & ~0xffu) | ((first + 1) & 0xff));
+	struct softrdma_qp *qps[256] = { 0 };
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	const uint32_t port = first & ~0xffu;
+	for (uint32_t low = 0; low < 256; low++) {
+		if ((port | low) == first || low == 7)
+			continue;
+		qps[low] = softrdma_qp_new_by_hand(the_pd, &attr, port | low, NULL);
+		assert_non_null(qps[low]);
+	}
+	if ((first & 0xff) != 7) {
+		/* if it is at rest, a number of another port is given */
+		assert_int_equal(softrdma_gid_take_qp_num(&second), 0);
+		assert_true(second == (port | 7) || (second & ~0xffu) != port);
+		softrdma_gid_put_qp_num(second);
+	}
+	for (uint32_t low = 0; low < 256; low++) {
+		if (qps[low])
+			softrdma_qp_delete(qps[low]);
+	}
 	softrdma_gid_put_qp_num(first);
-	softrdma_gid_put_qp_num(second);
+	plan_clear();
+}
+
+/*
+ * A number comes again only after all others of its port that are free, in an order that is not that of the numbers;
+ * and if nearly all are in use, only after some others.
+ */
+static void
+test_numbers_in_a_cycle(void **state)
+{
+	(void)state;
+	uint32_t first_round[256], held[300], num, last = 0;
+	unsigned ascending = 0;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP);
+	plan_add("127.0.0.2", IFF_UP);
+	for (unsigned i = 0; i < 1024; i++) {
+		assert_int_equal(softrdma_gid_take_qp_num(&num), 0);
+		for (unsigned k = 0; i < 256 && k < i; k++)
+			assert_int_not_equal(num, first_round[k]);
+		if (i < 256)
+			first_round[i] = num;
+		ascending += i > 0 && i < 256 && num == last + 1;
+		assert_int_equal(num, first_round[i % 256]);
+		softrdma_gid_put_qp_num(num);
+		last = num;
+	}
+	assert_true(ascending < 64);
+
+	/* with any number of queue pairs beside it */
+	for (unsigned taken = 0; taken < 300; taken++) {
+		uint32_t before[32];
+		for (unsigned i = 0; i < 32; i++) {
+			assert_int_equal(softrdma_gid_take_qp_num(&before[i]), 0);
+			for (unsigned k = 0; k < i; k++)
+				assert_int_not_equal(before[i], before[k]);
+			softrdma_gid_put_qp_num(before[i]);
+		}
+		assert_int_equal(softrdma_gid_take_qp_num(&held[taken]), 0);
+	}
+	for (unsigned i = 0; i < 300; i++)
+		softrdma_gid_put_qp_num(held[i]);
+	plan_clear();
+}
+
+/* the order of another port is another one */
+static void
+test_order_differs(void **state)
+{
+	(void)state;
+	unsigned same = 0;
+	uint32_t nums[2][64];
+	plan_add("127.0.0.1", IFF_UP);
+	for (int round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 64; i++)
+			assert_int_equal(softrdma_gid_take_qp_num(&nums[round][i]), 0);
+		for (unsigned i = 0; i < 64; i++)
+			softrdma_gid_put_qp_num(nums[round][i]);
+		softrdma_release_gids();
+	}
+	for (unsigned i = 0; i < 64; i++)
+		same += (uint8_t)nums[0][i] == (uint8_t)nums[1][i];
+	assert_true(same < 32);
 	plan_clear();
 }
 
@@ -540,6 +616,8 @@ main(void)
 		device_test(test_numbers_with_both),
 		device_test(test_port_is_half_taken),
 		device_test(test_number_is_taken),
+		device_test(test_numbers_in_a_cycle),
+		device_test(test_order_differs),
 		device_test(test_numbers_fail),
 		device_test(test_queries),
 		device_test(test_entries),

@@ -4,6 +4,8 @@
 /* test_modify.c -- queue pairs that applications create, move through their states, and query */
 
 #include "by_hand.h"
+#include "softrdma/verbs/completion.h"
+#include "softrdma/verbs/srq.h"
 
 /* --- creating --- */
 
@@ -454,6 +456,218 @@ test_reset(void **state)
 	hands_fini(&h);
 }
 
+/* --- completions that the program has not collected --- */
+
+/* a queue pair in ERR with queues of its own choice: each receive that is posted completes at once */
+static struct ibv_qp *
+new_failed_qp(struct ibv_cq *send_cq, struct ibv_cq *recv_cq)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+		.send_cq = send_cq,
+		.recv_cq = recv_cq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2 } };
+	struct ibv_qp *qp = softrdma_ibv_create_qp(the_pd, &init);
+	assert_non_null(qp);
+	to_init(qp);
+	move_to(qp, IBV_QPS_ERR);
+	return qp;
+}
+
+static void
+end_life(struct ibv_qp *qp, bool by_reset)
+{
+	if (by_reset)
+		move_to(qp, IBV_QPS_RESET);
+	else
+		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+}
+
+/* they go with a RESET and with the queue pair; those of another one in the same queue stay, in order */
+static void
+test_completions_end_with_a_life(void **state)
+{
+	(void)state;
+	for (int by_reset = 0; by_reset < 2; by_reset++) {
+		struct hands h;
+		struct ibv_wc wc;
+		hands_init(&h, AF_INET);
+		post_recv(h.a, 1);
+		hands_meet(&h);
+		for (uint64_t i = 10; i < 13; i++) {
+			post_write(h.a, i);
+			post_write(h.b, i + 10);
+		}
+		struct ibv_send_wr wr = { .wr_id = 2,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		assert_int_equal(ibv_post_send(h.b, &wr, &bad), 0);
+		wait_until(atomic_load(&softrdma_cq_of(the_cq)->count) == 8);
+		move_to(h.a, IBV_QPS_ERR);
+		post_recv(h.a, 3);
+		assert_int_equal(atomic_load(&softrdma_cq_of(the_cq)->count), 9);
+		const uint32_t qp_num = h.a->qp_num;
+		end_life(h.a, by_reset);
+		for (uint64_t i = 20; i < 23; i++)
+			expect_wc(i, IBV_WC_SUCCESS);
+		expect_wc(2, IBV_WC_SUCCESS);
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		if (by_reset) { /* the next life has the number, and its own completions alone */
+			assert_int_equal(h.a->qp_num, qp_num);
+			post_recv(h.a, 4);
+			to_init(h.a);
+			move_to(h.a, IBV_QPS_ERR);
+			expect_wc(4, IBV_WC_WR_FLUSH_ERR);
+			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+			assert_int_equal(softrdma_ibv_destroy_qp(h.a), 0);
+		}
+		assert_int_equal(softrdma_ibv_destroy_qp(h.b), 0);
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	}
+}
+
+/* also of a queue for receives alone, which other queue pairs use for all, and while a completion is being read */
+static void
+test_completions_of_extended_queue(void **state)
+{
+	(void)state;
+	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 16, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
+	for (int by_reset = 0; by_reset < 2; by_reset++) {
+		struct ibv_cq_ex *cq = softrdma_ibv_create_cq_ex(softrdma_context(), &cq_attr);
+		assert_non_null(cq);
+		struct ibv_qp *gone = new_failed_qp(the_cq, ibv_cq_ex_to_cq(cq));
+		struct ibv_qp *other = new_failed_qp(ibv_cq_ex_to_cq(cq), ibv_cq_ex_to_cq(cq));
+		const uint32_t qp_num = gone->qp_num;
+		post_recv(gone, 1);
+		post_recv(gone, 2);
+		post_recv(other, 3);
+		post_recv(gone, 4);
+		struct ibv_poll_cq_attr poll_attr = { 0 };
+		assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+		end_life(gone, by_reset);
+		/* the program has collected this one already */
+		assert_int_equal(cq->wr_id, 1);
+		assert_int_equal(ibv_wc_read_qp_num(cq), qp_num);
+		assert_int_equal(ibv_next_poll(cq), 0);
+		assert_int_equal(cq->wr_id, 3);
+		assert_int_equal(ibv_wc_read_qp_num(cq), other->qp_num);
+		assert_int_equal(ibv_next_poll(cq), ENOENT);
+		ibv_end_poll(cq);
+		if (by_reset)
+			assert_int_equal(softrdma_ibv_destroy_qp(gone), 0);
+		assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
+		assert_int_equal(softrdma_ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	}
+}
+
+/* the receives that messages have consumed are not given back to the shared queue */
+static void
+test_completions_of_shared_receives(void **state)
+{
+	(void)state;
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = softrdma_ibv_create_srq(the_pd, &srq_attr);
+	assert_non_null(srq);
+	struct ibv_cq *cq = softrdma_ibv_create_cq(softrdma_context(), 16, NULL, NULL, 0);
+	assert_non_null(cq);
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+		.send_cq = the_cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+	struct hands h[2];
+	struct ibv_wc wc;
+	for (int i = 0; i < 2; i++) {
+		h[i].gid = the_gid(AF_INET);
+		h[i].a = softrdma_ibv_create_qp(the_pd, &init);
+		h[i].b = new_qp();
+		assert_non_null(h[i].a);
+		to_init(h[i].a);
+		to_init(h[i].b);
+		hands_meet(&h[i]);
+	}
+	for (uint64_t i = 0; i < 6; i++) {
+		struct ibv_recv_wr recv = { .wr_id = i }, *bad_recv;
+		assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad_recv), 0);
+	}
+	for (uint64_t i = 0; i < 5; i++) {
+		struct ibv_send_wr wr = { .wr_id = i,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr *bad;
+		assert_int_equal(ibv_post_send(h[i % 2].b, &wr, &bad), 0);
+		expect_wc(i, IBV_WC_SUCCESS);
+	}
+	hands_fini(&h[0]);
+	assert_int_equal(softrdma_srq_of(srq)->queue.count, 1);
+	for (uint64_t i = 1; i < 5; i += 2) {
+		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.qp_num, h[1].a->qp_num);
+	}
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+	hands_fini(&h[1]);
+	assert_int_equal(softrdma_ibv_destroy_cq(cq), 0);
+	assert_int_equal(softrdma_ibv_destroy_srq(srq), 0);
+}
+
+#define LIVES 200
+
+static atomic_uint number_of_the_dead; /* 0: polling ends; 1: none is dead yet */
+static atomic_uint polls;
+
+/* NULL, or the queue if a poll that began after the end of a queue pair has given a completion of it */
+static void *
+poll_all_the_time(void *arg)
+{
+	struct ibv_wc wc[4];
+	unsigned dead;
+	while ((dead = number_of_the_dead) != 0) {
+		int n = ibv_poll_cq(arg, 4, wc);
+		if (n < 0)
+			return arg;
+		for (int i = 0; i < n; i++) {
+			if (wc[i].qp_num == dead)
+				return arg;
+		}
+		atomic_fetch_add(&polls, 1);
+	}
+	return NULL;
+}
+
+static void
+test_completions_end_while_another_thread_polls(void **state)
+{
+	(void)state;
+	struct ibv_cq *cq = softrdma_ibv_create_cq(softrdma_context(), 4096, NULL, NULL, 0);
+	assert_non_null(cq);
+	struct ibv_qp *other = new_failed_qp(cq, cq);
+	pthread_t poller;
+	void *failed;
+	number_of_the_dead = 1;
+	assert_int_equal(pthread_create(&poller, NULL, poll_all_the_time, cq), 0);
+	for (unsigned i = 0; i < LIVES; i++) {
+		struct ibv_qp *qp = new_failed_qp(cq, cq);
+		const uint32_t qp_num = qp->qp_num;
+		for (uint64_t n = 0; n < 8; n++) {
+			post_recv(other, 100 + n);
+			post_recv(qp, n);
+		}
+		assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
+		number_of_the_dead = qp_num;
+		const unsigned before = polls;
+		wait_until(polls - before >= 2 || pthread_tryjoin_np(poller, &failed) == 0);
+		if (polls - before < 2)
+			fail_msg("a completion of a queue pair that was destroyed");
+		number_of_the_dead = 1;
+	}
+	number_of_the_dead = 0;
+	assert_int_equal(pthread_join(poller, &failed), 0);
+	assert_null(failed);
+	assert_int_equal(softrdma_ibv_destroy_qp(other), 0);
+	assert_int_equal(softrdma_ibv_destroy_cq(cq), 0);
+}
+
 /* without memory it goes to error, and may be reset again */
 static void
 test_reset_fails(void **state)
@@ -660,11 +874,8 @@ test_reset_while_others_post(void **state)
 	}
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	struct ibv_wc wc;
-	/* a RESET drops what was posted; a receive that is posted in the middle of it may be flushed */
-	while (ibv_poll_cq(the_cq, 1, &wc) == 1) {
-		assert_int_equal(wc.opcode, IBV_WC_RECV);
-		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
-	}
+	/* a RESET drops what was posted, also if that has completed */
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 }
 
 int
@@ -682,6 +893,10 @@ main(void)
 		device_test(test_error_flushes),
 		device_test(test_receives_in_reset),
 		device_test(test_reset),
+		device_test(test_completions_end_with_a_life),
+		device_test(test_completions_of_extended_queue),
+		device_test(test_completions_of_shared_receives),
+		device_test(test_completions_end_while_another_thread_polls),
 		device_test(test_reset_fails),
 		device_test(test_reset_while_others_post),
 		one_thread_test(test_rtr_fails),
