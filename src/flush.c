@@ -7,6 +7,8 @@
  * Native, if this device and the region's device both have FLUSH: what the remote device acknowledges is
  * done, whatever the platform of the other side.
  *
+ * Else, to make writes visible where executed ones are (the software device), by a READ of no bytes.
+ *
  * Else by a READ after the writes, if the device pushes writes ahead of reads. The writes are then visible.
  * They are also durable if the other side declared that its device writes directly to persistent memory.
  *
@@ -35,6 +37,8 @@ choose(const struct rpma_conn *conn, const struct mr_descriptor *dst, enum rpma_
 	 * only let it be read, depending on how the original was built. So use FLUSH only for what a READ
 	 * cannot do; if FLUSH is not allowed, the operation fails with an error.
 	 */
+	if (!dst->has_caps && type == RPMA_FLUSH_TYPE_VISIBILITY && conn->peer->rdma->writes_are_visible)
+		return &rpmai_flush_order;
 	if (!dst->has_caps)
 		remote_is_native = !reading_will_do(conn, dst, type);
 

@@ -31,6 +31,9 @@ extern const struct flush_ops rpmai_flush_native;
 /* an RDMA READ, which pushes the earlier WRITEs */
 extern const struct flush_ops rpmai_flush_raw;
 
+/* an RDMA READ of no bytes, which needs no right, for VISIBILITY where executed WRITEs are visible */
+extern const struct flush_ops rpmai_flush_order;
+
 /*
  * makes the buffer for the bytes that rpmai_flush_raw reads; one per connection. RPMA_E_NOMEM,
  * RPMA_E_PROVIDER

@@ -8,6 +8,9 @@
  * write. So when the response of the READ has come, the writes have left the buffers of the device and of the
  * bus. It does not matter which bytes are read: it is at most 8 bytes of the region, never beyond its end.
  * They land in a scratch buffer that is never read.
+ *
+ * Where an executed WRITE is visible at once, a READ of no bytes shows as much. It works for a region of the original
+ * library, whichever right that has: FLUSH or being read.
  */
 
 #include <assert.h>
@@ -118,4 +121,31 @@ build(const struct rpma_conn *conn, struct work_request *req, const struct mr_de
 const struct flush_ops rpmai_flush_raw = {
 	.check = check,
 	.build = build,
+};
+
+/* ---- without looking at the region ---- */
+
+/* the device executes in order, so the response shows that the writes before it are executed */
+static int
+check_order(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
+{
+	(void)len;
+	assert(type == RPMA_FLUSH_TYPE_VISIBILITY && conn->peer->rdma->writes_are_visible);
+	return 0;
+}
+
+/* no right is checked for a READ of no bytes */
+static void
+build_order(const struct rpma_conn *conn, struct work_request *req, const struct mr_descriptor *dst,
+	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
+{
+	(void)conn, (void)len, (void)type;
+	rpmai_op_init(req, IBV_WR_RDMA_READ, flags, op_context);
+	req->wr.wr.rdma.remote_addr = dst->raddr + dst_offset;
+	req->wr.wr.rdma.rkey = dst->rkey;
+}
+
+const struct flush_ops rpmai_flush_order = {
+	.check = check_order,
+	.build = build_order,
 };

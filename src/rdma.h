@@ -69,9 +69,14 @@ struct rdma_api {
 	/*
 	 * True if a READ pushes earlier WRITEs of the connection to where they are visible (and durable, if
 	 * the target writes directly to persistent memory). True for hardware; the software device has FLUSH
-	 * for this.
+	 * for what is to be durable.
 	 */
 	bool read_flushes;
+	/*
+	 * True if a WRITE is visible to the target's program as soon as it is executed, so that the response to
+	 * any later request shows it. True for the software device, which writes with the target's processor.
+	 */
+	bool writes_are_visible;
 	/* most bytes of one FLUSH */
 	uint64_t flush_max;
 	/* most bytes of private data in a connection request, an acceptance and a rejection */

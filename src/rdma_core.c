@@ -65,6 +65,7 @@ const struct rdma_api rpmai_rdma_core = {
 	.name = "rdma-core",
 	.is_soft = false,
 	.read_flushes = true,
+	.writes_are_visible = false,
 	/* the length travels in 32 bits: providers truncate it, flush that much, and acknowledge */
 	.flush_max = UINT32_MAX,
 	.connect_data_max = CONNECT_DATA_MAX,

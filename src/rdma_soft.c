@@ -56,6 +56,7 @@ static const struct rdma_api rdma_soft = {
 	.name = "softrdma",
 	.is_soft = true,
 	.read_flushes = false,
+	.writes_are_visible = true,
 	.flush_max = UINT64_MAX,
 	.connect_data_max = PRIVATE_DATA_MAX,
 	.accept_data_max = PRIVATE_DATA_MAX,

@@ -228,6 +228,63 @@ unasked_initiator(struct role *r)
 	role_close(r);
 }
 
+/*
+ * A region as the original library registers it: its descriptor does not say what the device can do, and it may be
+ * written and flushed by reading, or (scenario->arg) not even be read
+ */
+static int
+usage_of_original(const struct role *r)
+{
+	return RPMA_MR_USAGE_WRITE_DST | (r->scenario->arg ? 0 : RPMA_MR_USAGE_READ_SRC);
+}
+
+static void
+original_target(struct role *r)
+{
+	struct mem m;
+	struct desc d;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, r->scenario->size, usage_of_original(r));
+	desc_get(&m, &d);
+	d.len = 21;
+	desc_alter_usage(&d, usage_of_original(r) | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
+	ctl_send(r, d.bytes, d.len);
+	ctl_expect(r, "flushed");
+	mem_check(&m, SEED);
+	ctl_put(r, "seen");
+	ctl_expect(r, "flushed");
+	mem_check(&m, SEED + 1);
+	mem_delete(&m);
+	role_close(r);
+}
+
+static void
+original_initiator(struct role *r)
+{
+	struct rpma_mr_remote *dst;
+	struct mem m;
+
+	role_connect(r, NULL);
+	mem_new(r, &m, r->scenario->size, RPMA_MR_USAGE_WRITE_SRC);
+	dst = remote_take(r);
+	pattern_fill(m.data, m.len, SEED, 0);
+	CHECK_OK(rpma_write(r->conn, dst, GUARD, m.mr, GUARD, m.len, ON_ERROR, NULL));
+	CHECK_OK(rpma_flush(r->conn, dst, GUARD, m.len, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, CTX(1)));
+	CHECK_EQ(expect_ok(r->cq, 1).opcode, IBV_WC_RDMA_READ);
+	ctl_put(r, "flushed");
+	ctl_expect(r, "seen");
+	pattern_fill(m.data, m.len, SEED + 1, 0);
+	CHECK_OK(rpma_write_flush(r->conn, dst, GUARD, m.mr, GUARD, m.len, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS,
+		CTX(2)));
+	expect_ok(r->cq, 2);
+	expect_none(r->cq);
+	ctl_put(r, "flushed");
+	CHECK_OK(rpma_mr_remote_delete(&dst));
+	mem_delete(&m);
+	role_close(r);
+}
+
 /* a range outside the region, by means of a descriptor with a wrong size */
 static void
 beyond_target(struct role *r)
@@ -388,6 +445,8 @@ static const struct scenario list[] = {
 	{ "smoke-flush-many", persistent_target, many_initiator, 64 * KIB, 0, NULL },
 	{ "smoke-flush-anonymous-memory", anonymous_target, anonymous_initiator, 4 * KIB, 0, NULL },
 	{ "flush-type-not-registered", unasked_target, unasked_initiator, 64, 0, NULL },
+	{ "flush-original-readable", original_target, original_initiator, 64 * KIB, 0, NULL },
+	{ "flush-original-without-rights", original_target, original_initiator, 64 * KIB, SOFT_ONLY, "none" },
 	{ "flush-beyond-4GiB", beyond_target, beyond_initiator, 64, 0, NULL },
 	{ "flush-truncated-file", truncated_target, truncated_initiator, MIB, SOFT_ONLY, NULL },
 	{ "flush-replaced-mapping", truncated_target, truncated_initiator, MIB, SOFT_ONLY, "replaced" },

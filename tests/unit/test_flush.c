@@ -163,6 +163,50 @@ the_way_to_the_original(void **state)
 	}
 }
 
+/*
+ * The software device: a region of the original is made visible by a READ of no bytes, which needs no right, since it
+ * is not known whether the region may be read or flushed. To make it durable, FLUSH is tried.
+ */
+static void
+the_way_to_the_original_on_the_software_device(void **state)
+{
+	for (int i = 0; i < 4; i++) {
+		const bool readable = i & 1, has_caps = i & 2;
+		mock_setup(state);
+		mock_native();
+		mock_rdma.read_flushes = false;
+		mock_rdma.writes_are_visible = true;
+		struct rpma_peer *peer = mock_peer();
+		struct rpma_conn *conn = mock_conn(peer, NULL);
+		struct rpma_mr_remote *mr =
+			mock_remote(64, VISIBILITY | PERSISTENT | (readable ? RPMA_MR_USAGE_READ_SRC : 0),
+				has_caps, has_caps ? MR_CAP_NATIVE_FLUSH : 0);
+		declare_direct_write(conn, true);
+		static const size_t ranges[][2] = { { 8, 40 }, { 0, 64 }, { 64, 0 } };
+		for (size_t k = 0; k < 3; k++) {
+			mock.sends = mock.flushes = 0;
+			assert_ok(rpma_flush(conn, mr, ranges[k][0], ranges[k][1], RPMA_FLUSH_TYPE_VISIBILITY,
+				ALWAYS | RPMA_F_FENCE, &context));
+			assert_int_equal(mock.flushes, has_caps);
+			assert_int_equal(mock.sends, !has_caps);
+			if (has_caps)
+				continue;
+			assert_int_equal(mock.send_wr.opcode, IBV_WR_RDMA_READ);
+			assert_int_equal(mock.send_wr.num_sge, 0);
+			assert_int_equal(mock.send_wr.send_flags, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
+			assert_true(mock.send_wr.wr_id == (uintptr_t)&context);
+		}
+		mock.sends = mock.flushes = 0;
+		assert_ok(rpma_flush(conn, mr, 8, 40, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &context));
+		assert_int_equal(mock.flushes, 1);
+		assert_int_equal(mock.sends, 0);
+		rpma_mr_remote_delete(&mr);
+		rpma_conn_delete(&conn);
+		rpma_peer_delete(&peer);
+		assert_int_equal(mock.live, 0);
+	}
+}
+
 static void
 native_posts_the_range(void **state)
 {
@@ -288,6 +332,7 @@ main(void)
 		rpma_test(arguments),
 		rpma_test(the_way),
 		rpma_test(the_way_to_the_original),
+		rpma_test(the_way_to_the_original_on_the_software_device),
 		rpma_test(native_posts_the_range),
 		rpma_test(no_extended_queue_pair),
 		rpma_test(a_read_stays_inside),
