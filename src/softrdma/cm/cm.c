@@ -102,16 +102,29 @@ const struct softrdma_link_ops softrdma_id_link_ops = {
 	.disconnected = link_disconnected,
 };
 
+bool
+softrdma_id_can_connect(const struct softrdma_id *id)
+{
+	if (id->link == NULL)
+		return false;
+	pthread_mutex_lock(&id->link->lock);
+	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
+	pthread_mutex_unlock(&id->link->lock);
+	return can;
+}
+
 int
 softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 	const struct softrdma_handshake *own, const struct softrdma_handshake *peer, const uint8_t *peer_data,
 	bool active)
 {
 	struct softrdma_link *link = id->link;
-	int ret = ECONNABORTED; /* the queue pair was destroyed meanwhile */
+	int ret = ECONNABORTED; /* the queue pair was destroyed meanwhile, or another id has connected it */
 	if (link == NULL)
 		goto err_close;
 	pthread_mutex_lock(&link->lock);
+	if (link->state != SOFTRDMA_LINK_IDLE)
+		goto err_unlock;
 	if (id->external) {
 		if (!softrdma_external_qp_start(id, active, peer->seq))
 			goto err_unlock;
@@ -209,6 +222,34 @@ softrdma_id_free(struct softrdma_id *id)
 	free(id);
 }
 
+/* true if the link is the connection of another id, which got the queue pair later. The link's lock is held. */
+static bool
+is_of_another(const struct softrdma_link *link, const struct softrdma_id *id)
+{
+	return link->ops_arg && link->ops_arg != id;
+}
+
+/*
+ * Programs move a queue pair to another id by the public member (request->qp = ep->qp; ep->qp = NULL), since librdmacm
+ * looks at nothing else. So until the id connects, its link is that of the queue pair that the program sees. From then on
+ * it is that of the connection. The manager's lock is held.
+ */
+static void
+follow_qp(struct softrdma_id *id)
+{
+	if (id->external || id->state == SOFTRDMA_ID_CONNECTING || id->state == SOFTRDMA_ID_CONNECTED)
+		return;
+	struct softrdma_qp *qp = id->id.qp ? softrdma_qp_of(id->id.qp) : NULL;
+	struct softrdma_link *link = qp && !qp->by_hand ? qp->link : NULL;
+	if (link == id->link)
+		return;
+	if (link)
+		softrdma_link_get(link);
+	if (id->link)
+		softrdma_link_put(id->link);
+	id->link = link;
+}
+
 /* no callback and no handshake reaches the id after this */
 void
 softrdma_id_let_go(struct softrdma_id *id)
@@ -222,9 +263,10 @@ softrdma_id_let_go(struct softrdma_id *id)
 	softrdma_cm_unlock();
 	if (link) {
 		pthread_mutex_lock(&link->lock);
-		link->ops = NULL;
-		/* another id can still connect an external queue pair that is not connected */
-		const bool stays = id->external && link->state == SOFTRDMA_LINK_IDLE;
+		/* another id can still connect a queue pair that is not connected */
+		const bool stays = link->state == SOFTRDMA_LINK_IDLE || is_of_another(link, id);
+		if (!stays)
+			link->ops = NULL;
 		if (link->qp && !stays) { /* else ibv_destroy_qp() has closed it */
 			softrdma_gather_no_longer(link);
 			softrdma_connection_collect(link);
@@ -270,6 +312,7 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	if (id->id.qp || pd == NULL || id->id.verbs == NULL || !softrdma_owns(pd->context))
 		return softrdma_cm_result(EINVAL);
 	softrdma_cm_lock();
+	follow_qp(id); /* the program may have taken one away */
 	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
 	softrdma_cm_unlock();
 	if (too_late) /* the peer knows the numbers of another queue pair */
@@ -310,18 +353,21 @@ softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
 		return;
 	struct ibv_qp *qp = id->id.qp;
-	id->id.qp = NULL;
-	/* programs store one of their own making there, and librdmacm destroys it like any other */
+	/* programs store one of their own making there, or of another id, and librdmacm destroys it like any other */
 	if (softrdma_qp_of(qp)->by_hand) {
+		id->id.qp = NULL;
 		softrdma_ibv_destroy_qp(qp);
 		return;
 	}
 	softrdma_cm_lock();
-	struct softrdma_link *link = id->link;
-	id->link = NULL;
+	struct softrdma_link *link = id->link == softrdma_qp_of(qp)->link ? id->link : NULL;
+	if (link)
+		id->link = NULL;
+	id->id.qp = NULL;
 	softrdma_cm_unlock();
 	softrdma_qp_delete(softrdma_qp_of(qp));
-	softrdma_link_put(link);
+	if (link)
+		softrdma_link_put(link);
 }
 
 /* --- connecting --- */
@@ -383,6 +429,7 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
+	follow_qp(id);
 	ret = look_for_credentials(id);
 	if (ret == 0 && id->link == NULL && param)
 		ret = softrdma_external_qp_take(id, param->qp_num);
@@ -411,6 +458,7 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
+	follow_qp(id);
 	if (id->link == NULL && id->state == SOFTRDMA_ID_REQUESTED && param)
 		ret = softrdma_external_qp_take(id, param->qp_num);
 	if (ret == 0)
@@ -465,7 +513,7 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	bool to_come = false; /* true if an event will report the end */
 	if (link) {
 		pthread_mutex_lock(&link->lock);
-		if (link->state != SOFTRDMA_LINK_IDLE)
+		if (link->state != SOFTRDMA_LINK_IDLE && !is_of_another(link, id))
 			ret = 0;
 		if (ret == 0 && link->qp) {
 			softrdma_gather_no_longer(link);

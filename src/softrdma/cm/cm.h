@@ -74,8 +74,12 @@ struct softrdma_id {
 		*credentials;            /* of listeners and active ids; NULL: plain, or not looked up yet */
 	bool source_given;               /* the application chose the source address of an active id */
 	struct softrdma_handshake asked; /* what an active id requested, for comparison with the reply */
-	struct softrdma_link *link;      /* of id.qp, or of an external queue pair; with a reference */
-	bool external;                   /* true if the queue pair is the application's: external_qp.h */
+	/*
+	 * Of id.qp, or of an external queue pair; with a reference. The program may move the queue pair to another id
+	 * meanwhile, by id.qp: then it is brought up to date when the id is to connect.
+	 */
+	struct softrdma_link *link;
+	bool external; /* true if the queue pair is the application's: external_qp.h */
 	bool has_psn;
 	uint32_t psn; /* sequence number of the first request of an external queue pair */
 	bool peer_known;
@@ -132,6 +136,9 @@ void softrdma_id_free(struct softrdma_id *id);
 
 /* the calls by which a link reports to its id; arg is the id */
 extern const struct softrdma_link_ops softrdma_id_link_ops;
+
+/* true if the id has a queue pair that no id has connected yet. The manager's lock is held. */
+bool softrdma_id_can_connect(const struct softrdma_id *id);
 
 /*
  * The socket becomes the link's, and the queue pair is ready to send. This happens under one hold of the link's lock, so

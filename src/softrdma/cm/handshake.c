@@ -388,7 +388,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 	if (param == NULL)
 		param = &nothing;
-	if (id->link == NULL || softrdma_address_length(dst) == 0)
+	if (!softrdma_id_can_connect(id) || softrdma_address_length(dst) == 0)
 		return EINVAL;
 	if (id->state != SOFTRDMA_ID_IDLE && id->state != SOFTRDMA_ID_BOUND)
 		return EINVAL;
@@ -563,7 +563,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 {
 	static const struct rdma_conn_param nothing;
 	struct softrdma_handshaker *hand = id->handshaker;
-	if (id->state != SOFTRDMA_ID_REQUESTED || id->link == NULL)
+	if (id->state != SOFTRDMA_ID_REQUESTED || !softrdma_id_can_connect(id))
 		return EINVAL;
 	if (id->external && !softrdma_external_qp_is_ready(id, false))
 		return EINVAL;
