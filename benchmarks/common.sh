@@ -10,8 +10,7 @@ build=build/benchmarks
 build_targets()
 {
 	mkdir -p build
-	cmake -S . -B "$build" -DBUILD_TESTS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_TOOLS=ON \
-		-DBUILD_BENCHMARKS=ON >"$build.log"
+	cmake -S . -B "$build" -DBUILD_DOC=OFF -DBUILD_BENCHMARKS=ON >"$build.log"
 	cmake --build "$build" -j "$(nproc)" --target "$@" >>"$build.log"
 }
 

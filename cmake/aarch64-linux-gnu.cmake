@@ -4,7 +4,7 @@
 # aarch64-linux-gnu.cmake -- a toolchain file: builds for arm64 on another machine, with Debian's cross compiler
 #
 #	utils/arm64-sysroot build/arm64-sysroot
-#	cmake -S . -B build/arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DARM64_SYSROOT=build/arm64-sysroot
+#	cmake -S . -B build/arm64 -DDEVELOPER=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DARM64_SYSROOT=build/arm64-sysroot
 #
 # ctest runs the programs by qemu-aarch64, if that is installed.
 

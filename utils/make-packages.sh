@@ -37,8 +37,7 @@ make_by_cpack()
 	local sources=$1 folder=$2 generator
 	shift 2
 	rm -rf "$folder"
-	cmake -S "$sources" -B "$folder" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_TESTS=OFF -DBUILD_EXAMPLES=OFF \
-		-DBUILD_BENCHMARKS=OFF
+	cmake -S "$sources" -B "$folder" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build "$folder" -j "$jobs"
 	for generator in "$@"; do
 		# cpack says what it does in the language of the user

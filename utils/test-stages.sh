@@ -187,7 +187,7 @@ build()
 	if command -v ninja >/dev/null && [[ ! -e $dir/CMakeCache.txt ]]; then
 		set -- -G Ninja "$@"
 	fi
-	cmake -S . -B "$dir" -DBUILD_TESTS=ON "$@" >"$dir.log" 2>&1 &&
+	cmake -S . -B "$dir" -DDEVELOPER=ON "$@" >"$dir.log" 2>&1 &&
 		cmake --build "$dir" -j "$jobs" >>"$dir.log" 2>&1 && return
 	cat "$dir.log"
 	return 1

@@ -222,7 +222,7 @@ build_targets=(all)
 build_project()
 {
 	# warnings of another compiler are not the lab's concern
-	in_root cmake -S /project -B /build -DBUILD_TESTS=ON -DBUILD_EXAMPLES=ON -DDEVELOPER_WARNINGS=OFF
+	in_root cmake -S /project -B /build -DDEVELOPER=ON -DDEVELOPER_WARNINGS=OFF
 	in_root cmake --build /build -j "$(nproc)" --target "${build_targets[@]}"
 	# for the guest's ctest, see guest-init
 	mkdir -p "$root/build/Testing"

@@ -70,8 +70,7 @@ build_ours()
 {
 	local log=$results_folder/build.log
 	{
-		cmake -S "$project" -B "$ours" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTS=OFF -DBUILD_DOC=OFF \
-			-DBUILD_BENCHMARKS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_TOOLS=OFF &&
+		cmake -S "$project" -B "$ours" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_DOC=OFF -DBUILD_TOOLS=OFF &&
 			cmake --build "$ours" -j"$(nproc)"
 	} >"$log" 2>&1 || {
 		tail "$log"
