@@ -40,6 +40,9 @@ deep_packages+=(nbdkit libnbd-bin python3-libnbd qemu-utils fio)
 # what makes disks for tests/review: file systems on loop devices, in a mount namespace
 deep_packages+=(btrfs-progs e2fsprogs mount util-linux)
 
+# what builds a user's program with the library
+deep_packages+=(meson)
+
 # to link a program with all that libcrypto.pc of Debian 13 names for static libraries; libssl-dev does not bring it
 deep_packages+=(libzstd-dev)
 
