@@ -41,6 +41,7 @@ as_part()
 	echo "$name: $objects objects of the library"
 }
 
+# shellcheck disable=SC2016 # backticks of Markdown
 fetch=$(sed -n '/^```cmake$/,/^```$/{/^```/!p}' "$project/doc/install.md")
 [[ $fetch == *FetchContent_Declare\(librpma\ * ]] || { echo 'doc/install.md has no example of FetchContent'; exit 1; }
 as_part fetch-content "$fetch" -DFETCHCONTENT_SOURCE_DIR_LIBRPMA="$project"

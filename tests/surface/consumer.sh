@@ -57,6 +57,7 @@ as_documented()
 	(cd "$root" && cp "$source/main.c" program.c && eval "$command" 2>"$root/log" && mv a.out "$2") ||
 		{ cat "$root/log"; exit 1; }
 }
+# shellcheck disable=SC2016 # what the document says
 as_documented 'program.c $(pkg-config --cflags --libs librpma)' pc-shared
 run pc-shared
 as_documented '-l:librpma.a' pc-static
