@@ -48,7 +48,7 @@ part_nbdsh()
 		is for writing|-r host=$address name=disk takeover=true
 		nothing is lent under this name|host=$address port=$port name=nothing
 		volatile=true accepts that|host=$address port=$port name=gone
-		no connection|host=$address port=1 name=disk
+		does rpma-keeper listen at $address port 1|host=$address port=1 name=disk
 	END
 	# shellcheck disable=SC2016 # nbdkit sets the variable
 	nbdkit -U - "$plugin" host="$address" port="$port" name=gone volatile=true --run 'nbdinfo --size "$uri"' |

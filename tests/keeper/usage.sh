@@ -38,9 +38,11 @@ wrong 'the name a is given twice' "${at[@]}" --lend a=x --lend a=y
 wrong 'is none of' "${at[@]}" --lend a=x,rw
 wrong 'is none of' "${at[@]}" --lend a=x,identity=
 wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=4097
-wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=0
-wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=-4k
-wrong 'no multiple of 4096' "${at[@]}" --lend a=x,size=99999999999g
+wrong 'size=1x is no size: give' "${at[@]}" --lend a=x,size=1x
+wrong 'size= is no size: give' "${at[@]}" --lend a=x,size=
+wrong 'size=0 is no size' "${at[@]}" --lend a=x,size=0
+wrong 'size=-4k is no size' "${at[@]}" --lend a=x,size=-4k
+wrong 'size=99999999999g is no size' "${at[@]}" --lend a=x,size=99999999999g
 wrong 'dram: needs size=' "${at[@]}" --lend a=dram:
 wrong 'dram: needs size=' "${at[@]}" --lend a=dram:,size=4k,identity=x
 wrong '--clients: 0 is no number' "${at[@]}" --clients 0

@@ -44,8 +44,8 @@ new_request(struct rpma_peer *peer, const struct keeper_target *target, struct r
 
 /* why the connection was not made */
 static enum keeper_opened
-explain(const struct rpma_conn *conn, enum rpma_conn_event event, struct keeper_refusal *refusal,
-	char why[static WHY_MAX])
+explain(const struct rpma_conn *conn, enum rpma_conn_event event, const struct keeper_target *target,
+	struct keeper_refusal *refusal, char why[static WHY_MAX])
 {
 	struct rpma_conn_private_data pdata = { NULL, 0 };
 	struct keeper_refusal found;
@@ -56,8 +56,14 @@ explain(const struct rpma_conn *conn, enum rpma_conn_event event, struct keeper_
 		*refusal = found;
 		return KEEPER_REFUSED;
 	}
-	/* a port without a listener, or with one that has other credentials, rejects without a word */
-	why_say(why, "no connection: %s", rpma_utils_conn_event_2str(event));
+	if (event == RPMA_CONN_REJECTED)
+		why_say(why,
+			"no connection: rejected: does rpma-keeper listen at %s port %s, with the same "
+			"RPMA_DEVICE and credentials that fit?",
+			target->host, target->port);
+	else
+		why_say(why, "no connection to %s port %s: %s", target->host, target->port,
+			rpma_utils_conn_event_2str(event));
 	return KEEPER_UNREACHABLE;
 }
 
@@ -116,7 +122,7 @@ keeper_link_open(struct rpma_peer *peer, const struct keeper_target *target,
 	if (ret)
 		why_rpma(why, "connecting");
 	else if (event != RPMA_CONN_ESTABLISHED)
-		result = explain(opened.conn, event, refusal, why);
+		result = explain(opened.conn, event, target, refusal, why);
 	else if (take_reply(opened.conn, request, &opened, why))
 		result = KEEPER_OPENED;
 	else

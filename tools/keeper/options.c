@@ -100,10 +100,13 @@ parse_property(struct lend_option *lend, const char *text, char why[static WHY_M
 		source->vouched = true;
 	} else if (strncmp(text, size, strlen(size)) == 0) {
 		text += strlen(size);
-		if (!size_parse(text, MEMORY_ALIGNMENT, INT64_MAX, &source->size) ||
-			source->size % MEMORY_ALIGNMENT)
-			return why_say(why, "%s: size=%s is no multiple of %d bytes, such as 64m or 10g",
-				lend->name, text, MEMORY_ALIGNMENT);
+		if (!size_parse(text, 1, INT64_MAX, &source->size))
+			return why_say(why,
+				"%s: size=%s is no size: give bytes, or a number with k, m or g, such as 64m",
+				lend->name, text);
+		if (source->size % MEMORY_ALIGNMENT)
+			return why_say(why, "%s: size=%s is no multiple of %d bytes", lend->name, text,
+				MEMORY_ALIGNMENT);
 	} else if (strncmp(text, identity, strlen(identity)) == 0 && text[strlen(identity)]) {
 		source->identity_path = text + strlen(identity);
 	} else {
