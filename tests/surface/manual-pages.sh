@@ -4,7 +4,8 @@
 
 # manual-pages.sh <project> <folder of man pages>
 #
-# mandoc reports no error in the man pages that were built, and each name of a page leads to that page.
+# mandoc reports no error in the man pages that were built and knows all of their fonts, and each name of a page leads to that
+# page.
 
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -22,6 +23,9 @@ failed=false
 count=0
 
 mandoc -T lint -W error man*/* || failed=true
+if mandoc -T lint man*/* | grep 'invalid escape sequence' >&2; then
+	failed=true
+fi
 
 while read -r page name; do
 	file=man${page##*.}/$name.${page##*.}

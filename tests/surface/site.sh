@@ -70,6 +70,11 @@ while read -r name; do
 	grep -q "<strong>$name</strong></a>" index.html || wrong "$name is not on the start page"
 done < <(awk -v part=names -f "$here/manual.awk" "$project"/doc/manuals/*.md | cut -d' ' -f2)
 
+# each document has a sentence there that says what it is about
+while read -r entry; do
+	wrong "the start page does not say what this is about: $entry"
+done < <(sed -n '/^# Documents/,/^# Overviews/p' "$2/doc/index.md" | grep -E '^- \[[^]]*\]\([^)]*\)$|: The README ' | grep -v '(LICENSE)')
+
 for page in *.html; do
 	if (($(grep -o '<table' "$page" | wc -l) != $(grep -o '<div class="table[" ]' "$page" | wc -l))); then
 		wrong "$page: a table that cannot scroll"
