@@ -2,9 +2,13 @@
 # Copyright the librpma authors
 # shellcheck shell=bash
 
-# fresh-system.sh -- a minimal system of this machine's own distribution in a folder, and commands in it; to be sourced
+# fresh-system.sh -- a minimal system of this machine's own distribution, or of a suite of Debian, in a folder, and commands
+# in it; to be sourced
 #
-# It needs root and mmdebstrap.
+# It needs root and mmdebstrap. Of another suite than the machine's own, it also needs install-packages.sh and
+# debian-archive-keyring. suite= names it.
+
+suite=
 
 # apt_sources <codename>: the archives that apt knows of this distribution, whatever form its configuration has
 apt_sources()
@@ -26,7 +30,12 @@ make_system()
 	local codename sources root=$1
 	shift
 	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	sources=$(apt_sources "$codename") || return
+	if [[ $suite && $suite != "$codename" ]]; then
+		codename=$suite
+		sources="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(debian_uri) $suite main"
+	else
+		sources=$(apt_sources "$codename") || return
+	fi
 
 	echo "== a minimal $codename"
 	mmdebstrap --quiet --variant=minbase "$@" "$codename" "$root" - <<<"$sources"

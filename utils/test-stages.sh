@@ -21,6 +21,7 @@ budget()
 	local seconds
 	case $1 in
 	'packages in a fresh system') seconds=1200 ;;
+	'a fresh machine'*) seconds=1200 ;;
 	packages*) seconds=600 ;;
 	'build: gcc') seconds=300 ;;
 	'build: gcc, without'*) seconds=240 ;;
@@ -563,6 +564,12 @@ run_mutation()
 run_others()
 {
 	measured others '^(suite|FAILED) ' tests/others/run --ci
+}
+
+# fresh_machine <suite of Debian>: what the README says, from the packages to the removal
+fresh_machine()
+{
+	measured "fresh-$1" '^== .*: [0-9]+( s)?$' utils/check-fresh-machine --suite "$1" --readme
 }
 
 # install_optional <package...>: in a shell of its own, so that who may not install anything goes on, and skips what needs them

@@ -4,8 +4,9 @@
 
 # document-links.sh <project>
 #
-# Each link of a document to a file of the project leads to a file that is there, and to a heading that is there. A picture in
-# text is the same in all documents that have it, and its source has the same numbered steps.
+# Each link of a document to a file of the project leads to a file that is there, and to a heading that is there. The README's
+# figures of speed are those of doc/performance.md. A picture in text is the same in all documents that have it, and its source
+# has the same numbered steps.
 
 set -euo pipefail
 cd "$1"
@@ -41,6 +42,13 @@ for document in "${documents[@]}"; do
 	done < <(awk '/^```/ { code = !code } !code' "$document" | tr '\n' ' ' | sed 's/`[^`]*`//g' |
 		{ grep -o '\]([^) ]*)' || true; } | sed 's/^](//; s/)$//')
 done
+
+while read -r figure; do
+	if ! grep -qE "(^|[ |])${figure//./\\.}([ ,|]|\$)" doc/performance.md; then
+		echo "README.md: doc/performance.md does not have $figure"
+		failed=true
+	fi
+done < <(sed -n '/^- \*\*Speed\*\*/,/^- \*\*Where/p' README.md | tr '\n' ' ' | grep -oE '[0-9.]+ (us|MB/s)')
 
 # picture <document> <name>: its lines
 picture()
