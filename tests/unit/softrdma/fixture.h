@@ -41,6 +41,7 @@ struct side {
 	struct softrdma_recv_queue recvs;
 	struct softrdma_mr *mr;
 	uint8_t *mem;
+	int fd; /* of mem: users other than root find a file without a name only by a descriptor of it */
 	uint32_t key;
 	struct ibv_qp qp;
 	struct softrdma_link *link;
@@ -82,12 +83,11 @@ side_init(struct side *side, int send_cqe, int access, uint32_t max_send_wr)
 	side->pd = softrdma_ibv_alloc_pd(softrdma_context());
 	side->send_cq = new_cq(send_cqe);
 	side->recv_cq = new_cq(256);
-	int fd = memfd_create("test", MFD_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, REGION_SIZE), 0);
-	side->mem = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	side->fd = memfd_create("test", MFD_CLOEXEC);
+	assert_true(side->fd >= 0);
+	assert_int_equal(ftruncate(side->fd, REGION_SIZE), 0);
+	side->mem = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, side->fd, 0);
 	assert_ptr_not_equal(side->mem, MAP_FAILED);
-	close(fd);
 	side->mr = softrdma_mr_new(side->pd, side->mem, REGION_SIZE, access);
 	assert_non_null(side->mr);
 	side->key = side->mr->mr.rkey;
@@ -116,6 +116,7 @@ side_fini(struct side *side)
 		softrdma_mr_delete(side->mr);
 	}
 	munmap(side->mem, REGION_SIZE);
+	close(side->fd);
 	assert_int_equal(softrdma_ibv_destroy_cq(&side->send_cq->cq), 0);
 	assert_int_equal(softrdma_ibv_destroy_cq(&side->recv_cq->cq), 0);
 	assert_int_equal(softrdma_ibv_dealloc_pd(side->pd), 0);

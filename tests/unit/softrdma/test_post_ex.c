@@ -281,7 +281,6 @@ test_flush(void **state)
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	uint8_t *file = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(file, MAP_FAILED);
-	close(fd);
 	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, file, 4096,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | SOFTRDMA_ACCESS_FLUSH_GLOBAL |
 			SOFTRDMA_ACCESS_FLUSH_PERSISTENT);
@@ -314,6 +313,7 @@ test_flush(void **state)
 	pair_fini(&p);
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
 	munmap(file, 4096);
+	close(fd);
 }
 
 /* Each request takes the flags set at that time. INLINE only affects the call that gives the data. */

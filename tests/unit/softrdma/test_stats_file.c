@@ -83,20 +83,23 @@ name_of(const struct listener *l)
 /* --- operations --- */
 
 struct region {
+	int fd;
 	uint8_t *bytes;
 	struct ibv_mr *mr;
 };
 
-/* memory that can be made durable, as far as anybody promises: of a file in memory */
+/*
+ * Memory of a file in memory, which is accepted for persistent flushes. Users other than root find such a file only by a
+ * descriptor of it.
+ */
 static void
 region_init(struct region *region)
 {
-	const int fd = memfd_create("test", MFD_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, MEM_SIZE), 0);
-	region->bytes = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	region->fd = memfd_create("test", MFD_CLOEXEC);
+	assert_true(region->fd >= 0);
+	assert_int_equal(ftruncate(region->fd, MEM_SIZE), 0);
+	region->bytes = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
 	assert_ptr_not_equal(region->bytes, MAP_FAILED);
-	close(fd);
 	region->mr = softrdma_ibv_reg_mr(the_pd, region->bytes, MEM_SIZE,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			IBV_ACCESS_REMOTE_ATOMIC | SOFTRDMA_ACCESS_FLUSH_GLOBAL |
@@ -109,6 +112,7 @@ region_fini(struct region *region)
 {
 	assert_int_equal(softrdma_ibv_dereg_mr(region->mr), 0);
 	munmap(region->bytes, MEM_SIZE);
+	close(region->fd);
 }
 
 static struct ibv_wc
