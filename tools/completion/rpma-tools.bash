@@ -18,7 +18,7 @@ _rpma_tools()
 	--target-waits) words='poll cq_wait fd pause' ;;
 	--device) words='auto rdma soft' ;;
 	--memory | --report | --path | --status)
-		compopt -o filenames 2>/dev/null
+		compopt -o filenames 2>/dev/null || true # outside of a completion, as in a test
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
