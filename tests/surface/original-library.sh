@@ -12,8 +12,8 @@ dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
 root=$dir/root
 
-# refuses <words>: nothing is copied, and the reason has these words. It is not printed: in CI, a test that says so itself
-# has failed.
+# refuses <words>: nothing is copied, and the reason has these words. It is not printed, because CI counts a test
+# that prints such a reason as failed.
 refuses()
 {
 	local out status=0
