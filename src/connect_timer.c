@@ -11,6 +11,7 @@
 
 #include "connect_timer.h"
 #include "err.h"
+#include "softrdma/base/high_fd.h"
 #include "timeout.h"
 
 struct connect_timer {
@@ -39,12 +40,12 @@ rpmai_connect_timer_new(int channel_fd, int timeout_ms, struct connect_timer **t
 
 	timer->channel_fd = channel_fd;
 	timer->timeout_ms = timeout_ms;
-	timer->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	timer->timer_fd = softrdma_high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (timer->timer_fd < 0) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "timerfd_create()");
 		goto err_free;
 	}
-	timer->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	timer->epoll_fd = softrdma_high_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (timer->epoll_fd < 0) {
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "epoll_create1()");
 		goto err_close_timer;

@@ -3,6 +3,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/copy.c
 	softrdma/base/env.c
 	softrdma/base/fork.c
+	softrdma/base/high_fd.c
 	softrdma/base/notify.c
 	softrdma/base/sockaddr.c
 	softrdma/base/source.c

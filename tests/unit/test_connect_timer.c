@@ -14,6 +14,7 @@
 #include "conn_req.h"
 #include "connect_timer.h"
 #include "mock.h"
+#include "standard.h"
 #include "timeout.h"
 
 #define PATIENCE_MS 20000
@@ -375,10 +376,27 @@ an_incoming_request(void **state)
 	rpma_peer_delete(&peer);
 }
 
+/* descriptors that stay open are 3 or higher, also where lower ones are free */
+static void
+descriptors_are_high(void **state)
+{
+	(void)state;
+	struct connect_timer *timer = NULL;
+	standard_close();
+	const int ret = rpmai_connect_timer_new(channel, 1000, &timer);
+	const int taken = standard_taken();
+	standard_open();
+	assert_ok(ret);
+	assert_int_equal(taken, 0);
+	assert_true(rpmai_connect_timer_fd(timer) >= 3);
+	rpmai_connect_timer_delete(timer);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		timer_test(descriptors_are_high),
 		timer_test(it_fires_once),
 		timer_test(an_event_counts_more),
 		timer_test(stopped_is_stopped),

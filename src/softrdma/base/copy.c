@@ -16,6 +16,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/valgrind.h"
 
 /* Linux 5.14; older headers have no names for them */
@@ -63,7 +64,7 @@ open_conduit(void)
 	if (conduit.owner == own)
 		return true;
 	close_conduit();
-	if (pipe2(conduit.ends, O_CLOEXEC | O_NONBLOCK) != 0)
+	if (softrdma_high_pipe(conduit.ends, O_CLOEXEC | O_NONBLOCK) != 0)
 		return false;
 	conduit.owner = own;
 	return true;

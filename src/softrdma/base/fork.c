@@ -13,6 +13,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/bounds.h"
 
 #define WORD_BITS 64
@@ -53,7 +54,7 @@ int
 softrdma_fork_socket(int domain, int type, int protocol)
 {
 	pthread_mutex_lock(&descriptors.lock);
-	int fd = socket(domain, type, protocol);
+	int fd = softrdma_high_fd(socket(domain, type, protocol));
 	mark(fd, true);
 	pthread_mutex_unlock(&descriptors.lock);
 	return fd;
@@ -63,7 +64,7 @@ int
 softrdma_fork_accept(int listening, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	pthread_mutex_lock(&descriptors.lock);
-	int fd = accept4(listening, addr, len, flags);
+	int fd = softrdma_high_fd(accept4(listening, addr, len, flags));
 	mark(fd, true);
 	pthread_mutex_unlock(&descriptors.lock);
 	return fd;
@@ -73,6 +74,7 @@ int
 softrdma_fork_owned(int fd)
 {
 	pthread_mutex_lock(&descriptors.lock);
+	fd = softrdma_high_fd(fd);
 	mark(fd, true);
 	pthread_mutex_unlock(&descriptors.lock);
 	return fd;

@@ -38,7 +38,8 @@ int softrdma_fork_refuse(const char *call);
 /*
  * Open, take over and close descriptors that a child is to close. Each call and its entry are one step for a fork. So a
  * child neither keeps such a descriptor nor closes one of the application's. Any thread, any lock; results and errno are
- * those of socket(2), accept4(2) and close(2). softrdma_fork_owned() returns -1 unchanged.
+ * those of socket(2), accept4(2) and close(2). Each is 3 or higher (high_fd.h); softrdma_fork_owned() may return another
+ * number than it gets, and returns -1 unchanged.
  */
 int softrdma_fork_socket(int domain, int type, int protocol);
 int softrdma_fork_accept(int listening, struct sockaddr *addr, socklen_t *len, int flags);

@@ -12,12 +12,13 @@
 #include <unistd.h>
 
 #include "softrdma/base/cancel.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/notify.h"
 
 int
 softrdma_notify_open(void)
 {
-	return eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	return softrdma_high_fd(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 }
 
 void

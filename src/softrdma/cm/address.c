@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "softrdma/base/cancel.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/event.h"
@@ -187,7 +188,7 @@ static int
 find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
 	socklen_t len = sizeof(*src);
-	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = softrdma_high_fd(socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return errno;
 	int ret = 0;

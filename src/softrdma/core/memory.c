@@ -14,6 +14,7 @@
 #include "softrdma/base/copy.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/persist/mapping.h"
@@ -264,7 +265,7 @@ static bool
 is_on_kernel_tmpfs(const struct softrdma_area *area)
 {
 	struct stat st;
-	int fd = memfd_create("softrdma", MFD_CLOEXEC);
+	int fd = softrdma_high_fd(memfd_create("softrdma", MFD_CLOEXEC));
 	if (fd < 0)
 		return false;
 	bool same = fstat(fd, &st) == 0 && st.st_dev == area->dev;

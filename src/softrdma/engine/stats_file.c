@@ -16,6 +16,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/thread.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
@@ -255,7 +256,7 @@ replace_file(const char *text, size_t len)
 	char name[PATH_SIZE + sizeof(SUFFIX)];
 	snprintf(name, sizeof(name), "%s%s", path, SUFFIX);
 	/* not among the descriptors that a fork closes: close() may wait for the file system, and others for their lock */
-	const int fd = mkostemp(name, O_CLOEXEC);
+	const int fd = softrdma_high_fd(mkostemp(name, O_CLOEXEC));
 	if (fd < 0)
 		return errno;
 	int ret = fchmod(fd, MODE) == 0 ? write_all(fd, text, len) : errno;

@@ -13,6 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
 #include "softrdma/faults/fault_plan.h"
@@ -56,7 +57,7 @@ read_to_end(int fd, char text[static SOFTRDMA_FAULT_TEXT_MAX], size_t *len)
 static int
 read_file(const char *path, char **text, size_t *len)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = softrdma_high_fd(open(path, O_RDONLY | O_CLOEXEC));
 	if (fd < 0)
 		return errno;
 	int ret = ENOMEM;

@@ -22,6 +22,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
+#include "softrdma/base/high_fd.h"
 #include "softrdma/persist/mapping.h"
 
 #define MAPS "/proc/self/maps"
@@ -99,7 +100,7 @@ softrdma_maps_open(void)
 	struct softrdma_maps *maps = malloc(sizeof(*maps));
 	if (maps == NULL)
 		return NULL;
-	maps->text = fopen(MAPS, "re");
+	maps->text = softrdma_high_stream(fopen(MAPS, "re"));
 	if (maps->text == NULL) {
 		free(maps);
 		return NULL;
@@ -222,7 +223,7 @@ static int
 each_once(uintptr_t start, uintptr_t end,
 	int (*each)(const struct softrdma_area *area, const char *name, void *arg), void *arg)
 {
-	FILE *maps = fopen(MAPS, "re");
+	FILE *maps = softrdma_high_stream(fopen(MAPS, "re"));
 	if (maps == NULL)
 		return errno;
 	int ret = each_by_text(maps, start, end, each, arg);
@@ -249,7 +250,7 @@ softrdma_mapping_each(struct softrdma_maps *maps, uintptr_t start, uintptr_t end
 bool
 softrdma_mapping_is_sync(uintptr_t start)
 {
-	FILE *smaps = fopen("/proc/self/smaps", "re");
+	FILE *smaps = softrdma_high_stream(fopen("/proc/self/smaps", "re"));
 	if (smaps == NULL)
 		return false;
 

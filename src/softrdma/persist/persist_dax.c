@@ -25,6 +25,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/persist/persist_dax.h"
 
 /* the kernel's statement of what survives a power failure, one file per set of persistent memory modules */
@@ -44,7 +45,7 @@ static bool
 is_cpu_cache(const char *path)
 {
 	char text[32] = "";
-	FILE *file = fopen(path, "re");
+	FILE *file = softrdma_high_stream(fopen(path, "re"));
 	if (file == NULL)
 		return false;
 	bool yes = fgets(text, sizeof(text), file) && strcmp(text, "cpu_cache\n") == 0;

@@ -30,6 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/thread.h"
 #include "softrdma/persist/persist_description.h"
 #include "softrdma/persist/persist_msync.h"
@@ -57,7 +58,7 @@ struct opening {
 static void
 open_and_map(struct opening *opening)
 {
-	opening->fd = open(opening->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	opening->fd = softrdma_high_fd(open(opening->path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
 	if (opening->fd >= 0)
 		opening->base = mmap(NULL, opening->len, PROT_NONE, MAP_SHARED, opening->fd, 0);
 	if (opening->base == MAP_FAILED)

@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "softrdma/base/high_fd.h"
 #include "softrdma/persist/persist_find.h"
 
 #define DELETED " (deleted)"
@@ -50,7 +51,7 @@ may_be_file_of(int fd, const struct softrdma_area *area)
 static int
 open_if_same(const char *path, const struct softrdma_area *area)
 {
-	int fd = open(path, O_PATH | O_CLOEXEC);
+	int fd = softrdma_high_fd(open(path, O_PATH | O_CLOEXEC));
 	if (fd >= 0 && !may_be_file_of(fd, area)) {
 		close(fd);
 		fd = -1;
@@ -64,7 +65,7 @@ open_map_file(const struct softrdma_area *area)
 {
 	char path[sizeof("/proc/self/map_files/") + 2 * 2 * sizeof(uintptr_t) + 1];
 	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, area->start, area->end);
-	return open(path, O_PATH | O_CLOEXEC);
+	return softrdma_high_fd(open(path, O_PATH | O_CLOEXEC));
 }
 
 /* finds the file among this process's descriptors, where a memfd or a deleted file may still be open */

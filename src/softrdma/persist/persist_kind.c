@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/persist/persist_kind.h"
 
 /* some versions of the headers have no names for these */
@@ -62,7 +63,7 @@ has_no_journal(const char *device)
 	char path[320], task[8] = "";
 	const char *name = strrchr(device, '/');
 	snprintf(path, sizeof(path), "/sys/fs/ext4%s/journal_task", name ? name : "");
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = softrdma_high_fd(open(path, O_RDONLY | O_CLOEXEC));
 	ssize_t len = fd >= 0 ? read(fd, task, sizeof(task) - 1) : 0;
 	if (fd >= 0)
 		close(fd);

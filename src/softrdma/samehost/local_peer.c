@@ -19,6 +19,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/persist/mapping.h"
 #include "softrdma/samehost/local_peer.h"
 
@@ -66,7 +67,7 @@ map_registry(const struct softrdma_shm_offer *offer)
 	struct stat st;
 	if (stat(path, &st) != 0 || !looks_like_a_registry(&st))
 		return NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = softrdma_high_fd(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 	if (fd < 0)
 		return NULL;
 	void *map = MAP_FAILED;
@@ -165,7 +166,7 @@ find_area(pid_t pid, uint64_t start, uint64_t end, struct softrdma_area *area, c
 {
 	char path[PROC_PATH_MAX];
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	FILE *maps = fopen(path, "re");
+	FILE *maps = softrdma_high_stream(fopen(path, "re"));
 	if (maps == NULL)
 		return false;
 	char *line = NULL, *name = NULL;
@@ -195,7 +196,7 @@ open_if_same(const char *path, const struct softrdma_area *area)
 	struct stat st;
 	if (stat(path, &st) != 0 || !is_file_of(&st, area))
 		return -1;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = softrdma_high_fd(open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 	if (fd >= 0 && (fstat(fd, &st) != 0 || !is_file_of(&st, area))) {
 		close(fd);
 		fd = -1;

@@ -14,6 +14,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/high_fd.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/tls.h"
@@ -74,7 +75,7 @@ check_secret(FILE *file, const char *path)
 static FILE *
 open_secret(const char *path, int *error)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = softrdma_high_stream(fopen(path, "re"));
 	if (file == NULL) {
 		*error = errno;
 		SOFTRDMA_LOG(ERROR, "TLS: %s cannot be read: %s", path, strerror(*error));
