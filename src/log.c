@@ -24,6 +24,7 @@
 
 #include "err.h"
 #include "log.h"
+#include "softrdma/base/stderr_line.h"
 
 #define TEXT_MAX 1024 /* of one message; the rest is cut */
 #define LINE_MAX (TEXT_MAX + 512)
@@ -101,9 +102,10 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 		char when[64];
 		char out[LINE_MAX];
 		print_time(when, sizeof(when));
-		snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid), levels[level].tag,
-			origin, text);
-		fputs(out, stderr); /* one write, so that lines of several threads and processes do not mix */
+		const int len = snprintf(out, sizeof(out), "%s[%ld] %s%s%s\n", when, syscall(SYS_gettid),
+			levels[level].tag, origin, text);
+		/* one write, so that lines of several threads and processes do not mix */
+		softrdma_stderr_line(out, (size_t)len, SOFTRDMA_STDERR_PATIENCE_MS);
 	}
 
 	syslog(LOG_LOCAL7 | levels[level].priority, "rpma: %s%s%s", levels[level].tag, origin, text);
@@ -113,7 +115,7 @@ default_function(enum rpma_log_level level, const char *file, const int line, co
 
 /*
  * The C library has locks for syslog() and for the time zone that a child cannot reinitialize. So a fork
- * waits while a line is being written. It waits at most about a second, because the reader of stderr may have
+ * waits while a line is being written. It waits at most about a second, because the reader of syslog may have
  * stopped reading.
  */
 static void

@@ -8,6 +8,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/sockaddr.c
 	softrdma/base/source.c
 	softrdma/base/spin.c
+	softrdma/base/stderr_line.c
 	softrdma/base/thread.c
 	softrdma/base/variables.c
 	softrdma/wire/credentials.c

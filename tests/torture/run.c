@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -206,6 +207,7 @@ child_main(const struct run *run, int log)
 	int fds, threads;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)fcntl(log, F_SETFL, O_APPEND); /* else the library takes it for a file of the program's own */
 	dup2(log, STDERR_FILENO);
 	setvbuf(stderr, NULL, _IONBF, 0);
 	/* a thread that polls makes a different number of calls in each run */

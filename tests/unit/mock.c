@@ -122,6 +122,10 @@ __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 struct tm *
 __wrap_localtime_r(const time_t *when, struct tm *tm)
 {
+	if (mock.held) {
+		sem_post(mock.held);
+		sem_wait(mock.go_on);
+	}
 	return is_named("localtime_r") ? NULL : __real_localtime_r(when, tm);
 }
 

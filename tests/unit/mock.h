@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -60,6 +61,8 @@ struct mock {
 	int channel_fd; /* the descriptor of channels; 0: a number that is not open */
 
 	/* failures */
+	sem_t *held,
+		*go_on; /* localtime_r() posts the first one and waits for the other; NULL: it does not */
 	const char *fail_call; /* the call that fails ... */
 	int fail_skip;         /* ... after this number of calls that succeed ... */
 	int fail_again;        /* ... and this number of calls after it fail as well */

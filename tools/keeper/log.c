@@ -9,9 +9,7 @@
  * what finds no room in its queue is dropped and counted.
  */
 
-#include <errno.h>
 #include <librpma.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "log.h"
+#include "softrdma/base/stderr_line.h"
 
 #define LINE_MAX_SIZE 1280
 #define QUEUE_SIZE 256 /* lines */
@@ -41,22 +39,11 @@ static bool has_thread;
 
 /* --- the thread --- */
 
+/* waits for the reader as long as it takes */
 static void
 write_all(const char *line)
 {
-	struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
-
-	for (size_t left = strlen(line); left > 0;) {
-		const ssize_t written = write(STDERR_FILENO, line, left);
-		if (written > 0) {
-			line += written;
-			left -= (size_t)written;
-		} else if (errno == EAGAIN) {
-			(void)poll(&room, 1, -1); /* another program has made it non-blocking */
-		} else {
-			return; /* the reader has ended, or the disk is full */
-		}
-	}
+	softrdma_stderr_line(line, strlen(line), -1);
 }
 
 static void *

@@ -12,6 +12,7 @@
 
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
+#include "softrdma/base/stderr_line.h"
 #include "softrdma/bounds.h"
 
 #define LOG_TEXT_MAX 512
@@ -44,8 +45,11 @@ stderr_log(enum softrdma_log_level level, const char *file, int line, const char
 	(void)file;
 	(void)line;
 	(void)func;
-	if (level <= SOFTRDMA_LOG_WARNING)
-		fprintf(stderr, "softrdma: %s\n", text);
+	if (level > SOFTRDMA_LOG_WARNING)
+		return;
+	char out[LOG_TEXT_MAX + sizeof("softrdma: \n")];
+	const int len = snprintf(out, sizeof(out), "softrdma: %s\n", text);
+	softrdma_stderr_line(out, (size_t)len, SOFTRDMA_STDERR_PATIENCE_MS);
 }
 
 static struct softrdma_env env = {
