@@ -177,5 +177,8 @@ rm -f "$work/unread"
 keeper_pid=$!
 started+=("$keeper_pid")
 until_true 'the status of a keeper without standard error' test -s "$work/unread"
+for fd in 0 1 2; do
+	[[ $(readlink "/proc/$keeper_pid/fd/$fd") == /dev/null ]] || fail "the keeper has a descriptor $fd of its own"
+done
 end_keeper TERM 0
 cmp "$work/clean" "$work/memory" || fail 'lines of the log are in the memory'

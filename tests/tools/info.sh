@@ -43,6 +43,12 @@ grep -q 'RPMA_DEVICE=rdma' "$work/out" && fail "it speaks of RPMA_DEVICE: $(grep
 is 'all(.addresses[]; .address as $a | (.why_no_rdma_device // "") | contains($a + ":") | not)' <("$info" --json)
 export RPMA_DEVICE=soft
 
+# a standard descriptor that is closed does not become a socket; the result that cannot be written is an error
+status=0
+"$info" --json <&- >&- 2>"$work/err" || status=$?
+((status == 1)) || fail "standard output is closed: $status"
+grep -qx 'rpma-info: the result cannot be written' "$work/err" || fail "standard output is closed: $(cat "$work/err")"
+
 # what the command line names and no device can use is a failure, and is printed as well
 expect 1 "no device can use the address 192.0.2.77: rdma_bind_addr() failed:" "$info" --json --address 192.0.2.77
 is '.addresses | length == 1 and .[0].auto_takes == null and (.[0].why_not_software_device | length) > 0'

@@ -37,6 +37,18 @@ for addr in 127.0.0.1 ::1; do
 	wait "$server" || fail "the server ends with $?"
 done
 
+# a server that is started without standard input and error: none of its sockets is one of them, and every byte is right
+"$perf" server 127.0.0.1 --port 0 --once >"$work/server.out" <&- 2>&- &
+server=$!
+started+=("$server")
+until_true "the server without standard error listens" grep -q listening "$work/server.out"
+port=$(sed -n 's/.* port \([0-9]*\), RDMA.*/\1/p' "$work/server.out")
+for fd in 0 2; do
+	[[ $(readlink "/proc/$server/fd/$fd") == /dev/null ]] || fail "the server has a descriptor $fd of its own"
+done
+expect 0 "" "$perf" client 127.0.0.1 --port "$port" --op write,read,send --size 64,4k --count 100 --verify --json
+wait "$server" || fail "the server without standard error ends with $?"
+
 # one server, one client after another
 serve 127.0.0.1
 for op in write send; do

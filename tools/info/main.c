@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "info.h"
+#include "standard_descriptors.h"
 
 #define EXIT_USAGE 2
 
@@ -109,6 +110,10 @@ int
 main(int argc, char *argv[])
 {
 	struct options options = { 0 };
+	if (!open_standard_descriptors()) {
+		perror("rpma-info: /dev/null");
+		return EXIT_FAILURE;
+	}
 	int status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;

@@ -3,17 +3,16 @@
 
 /* main.c -- rpma-keeper: lends memory of this machine to clients elsewhere, by name */
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "keeper.h"
 #include "log.h"
+#include "standard_descriptors.h"
 
 #define EXIT_USAGE 2
 
@@ -51,20 +50,6 @@ clear_failed(const struct lend_option *lend)
 		was_failed ? "the failure of its medium is cleared"
 			   : "no failure of its medium is on record");
 	return EXIT_SUCCESS;
-}
-
-/*
- * Standard input, output and error are open from here on: else a file that is lent would get one of their numbers, and lines
- * would be written into it.
- */
-static bool
-open_standard_descriptors(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 &&
-			open("/dev/null", O_RDWR) != fd) /* no O_CLOEXEC, as those of a shell */
-			return false;
-	return true;
 }
 
 /* with the shared-memory path, a client on this host that is stopped would stop the keeper: it waits for accesses to end */

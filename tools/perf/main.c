@@ -11,6 +11,7 @@
 #include "help.h"
 #include "options.h"
 #include "server.h"
+#include "standard_descriptors.h"
 
 /* a connection needs several descriptors; the usual limit of a shell is enough for some hundred */
 static void
@@ -28,6 +29,10 @@ main(int argc, char *argv[])
 {
 	struct options options;
 	char why[WHY_MAX];
+	if (!open_standard_descriptors()) {
+		perror("rpma-perf: /dev/null");
+		return EXIT_FAILURE;
+	}
 	if (!options_parse(&options, argc, argv, why)) {
 		fprintf(stderr, "rpma-perf: %s\n", why);
 		return EXIT_USAGE;
