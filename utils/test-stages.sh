@@ -241,7 +241,7 @@ rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # Left out are programs of the original, which are not instrumented, and those that are killed, which report nothing.
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
 first_sanitized=(-L '^(unit|regress|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
-	-E "$not_sanitized|^conformance-(crc|same-host-2|threads-4)\$")
+	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$")
 rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|conformance)$' -LE '^(torture|large)$'
 	-E "$not_sanitized|^conformance-(one-process|tls)\$|^preload-original\$|^integration/kills\$")
 
@@ -370,7 +370,7 @@ build_arm64()
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
 # same-host path, one form of them is enough for what depends on the processor, with a short one over TLS.
 not_for_emulator='softrdma-test_(advise|copy|direct|fork|io|local_peer|memory|persist|persist_file|registry|responder|stats_file)$'
-not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|threads-4|tls)$'
+not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls)$'
 
 tests_arm64()
 {
@@ -527,6 +527,22 @@ combination()
 	"$@" setarch -R build/tests-tsan/tests/conformance/conformance --processes 1 --max-size 65536 --only "$scenarios" ||
 		status=$?
 	return $status
+}
+
+# all scenarios whose roles are started without some of the standard descriptors, four minutes together
+closed()
+{
+	local -x RPMA_DEVICE=soft SOFTRDMA_CRC=1
+	local digits status=0
+	for digits in - 0 1 2 01 02 12 012; do
+		build/tests/tests/conformance/conformance --processes 2 --max-size 1048576 --closed "$digits" || status=$?
+	done
+	return $status
+}
+
+run_closed()
+{
+	stage 'all scenarios without standard descriptors' measured closed 'passed|^not ok' closed
 }
 
 run_combinations()

@@ -82,6 +82,13 @@ open_and_close(struct role *r)
 	role_delete(r);
 }
 
+/* this thread, in one process also the main thread and that of the other role, and one that only logs */
+static int
+own_threads(const struct role *r)
+{
+	return (r->processes == 1 ? 3 : 1) + (r->logs ? 1 : 0);
+}
+
 /*
  * After everything is deleted the device is gone, with its threads and descriptors. The first time is not
  * counted: libraries and sanitizers allocate things then that they keep for ever.
@@ -93,7 +100,7 @@ everything_returns(struct role *r)
 
 	open_and_close(r);
 	ctl_sync(r);
-	count_settle(count_threads, r->processes == 1 ? 3 : 1, 200);
+	count_settle(count_threads, own_threads(r), 200);
 	fds = count_fds();
 	threads = count_threads();
 	ctl_sync(r);
@@ -104,9 +111,8 @@ everything_returns(struct role *r)
 	if (r->soft) {
 		check_returned(count_fds, fds, "descriptors");
 		check_returned(count_threads, threads, "threads");
-		/* this thread, and in one process also the main thread and that of the other role */
 		if (!in_thread_sanitizer()) /* it has a thread of its own */
-			CHECK_EQ(count_threads(), r->processes == 1 ? 3 : 1);
+			CHECK_EQ(count_threads(), own_threads(r));
 	}
 	ctl_sync(r);
 }

@@ -36,6 +36,10 @@ static const struct driver_option options[] = {
 	{ "power-cut", "COMMAND",
 		"cut the power of this directory's medium after a flush, and look for what was flushed",
 		.text = &run.power_cut },
+	{ "closed", "DIGITS",
+		"start the roles as programs without these descriptors of 0, 1 and 2 (\"-\": with all), while the "
+		"library logs",
+		.text = &run.closed },
 	{ "verbose", NULL, "show the standard error of the roles", .flag = &run.verbose },
 	{ "role", "target|initiator", "run this role; the same command runs the other one on another host",
 		.text = &run.role, .is_choice = true },
@@ -56,6 +60,10 @@ parse(int argc, char **argv)
 	driver_parse(&conformance, argc, argv);
 	driver_needs("role", "control");
 	driver_needs("control", "role");
+	driver_excludes("closed", "role");
+	if (run.closed && (!*run.closed || run.closed[strspn(run.closed, "-012")]))
+		driver_refuse("--closed: '%s' is not a list of 0, 1 and 2, or -", run.closed);
+	run.argv = argv;
 	run.dir = driver.dir;
 	run.processes = run.role ? 2 : (int)processes;
 	run.deadline = (unsigned)deadline_s;
@@ -108,6 +116,18 @@ run_one(const struct scenario *sc)
 	fflush(stdout);
 }
 
+/* in a role that was started as a program of its own */
+static void
+run_role(const char *name)
+{
+	for (const struct scenario_group *const *group = scenario_groups; *group; group++) {
+		for (size_t i = 0; i < (*group)->count; i++) {
+			if (!strcmp((*group)->list[i].name, name))
+				run_as_role(&(*group)->list[i], &run);
+		}
+	}
+}
+
 /* runs or lists the scenarios that are chosen, and returns their number */
 static size_t
 run_group(const struct scenario_group *group)
@@ -136,6 +156,8 @@ main(int argc, char **argv)
 	size_t chosen = 0;
 
 	parse(argc, argv);
+	if (run_is_role())
+		run_role(run_is_role());
 	listen_for_initiator();
 	for (const struct scenario_group *const *group = scenario_groups; *group; group++)
 		chosen += run_group(*group);

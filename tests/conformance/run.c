@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -36,6 +37,10 @@
 #define REMOTE_MS 120000
 /* bytes of a failed scenario's stderr that are shown */
 #define LOG_SHOWN 16384
+
+/* in the environment of a role that is a program of its own: the role, descriptors, and the scenario's name */
+#define RUN_AS "CONFORMANCE_RUN_AS"
+#define RUN_AS_MAX 256
 
 struct child {
 	pid_t pid;
@@ -67,6 +72,7 @@ role_init(struct role *r, struct run *run, bool is_target)
 	r->is_target = is_target;
 	r->soft = run->opts->soft;
 	r->processes = run->opts->processes;
+	r->logs = run->opts->closed != NULL;
 	r->control = run->control[is_target ? 0 : 1];
 	r->report = run->report[1];
 }
@@ -112,18 +118,98 @@ run_one_role(struct run *run, bool is_target)
 }
 
 static _Noreturn void
-child_main(struct run *run, bool is_target)
+run_roles(struct run *run, bool is_target)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close(run->report[0]);
-	if (!run->opts->verbose)
-		dup2(run->log, STDERR_FILENO);
 	if (run->opts->processes == 1)
 		run_both_roles(run);
 	else
 		run_one_role(run, is_target);
 	/* not _exit(): leak checkers report now */
 	exit(EXIT_SUCCESS);
+}
+
+/* ---- roles that are started without some of the standard descriptors ---- */
+
+/* pauses between two lines: enough for other threads */
+#define LINE_PAUSE_NS 2000000
+
+/* the library logs a line for each of these wrong calls */
+static void *
+log_lines(void *arg)
+{
+	const struct timespec pause = { .tv_nsec = LINE_PAUSE_NS };
+
+	for (;;) {
+		(void)rpma_conn_cfg_new(NULL);
+		nanosleep(&pause, NULL);
+	}
+	return arg;
+}
+
+static void
+set_close_on_exec(const struct run *run, bool on)
+{
+	const int fds[] = { run->control[0], run->control[1], run->report[1] };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		(void)fcntl(fds[i], F_SETFD, on ? FD_CLOEXEC : 0);
+}
+
+/* A program that has run for a while had them. This one is started without them, as a daemon may be. */
+static _Noreturn void
+start_without(struct run *run, bool is_target)
+{
+	char text[RUN_AS_MAX];
+
+	snprintf(text, sizeof(text), "%d %d %d %d %s", is_target, run->control[0], run->control[1],
+		run->report[1], run->scenario->name);
+	setenv(RUN_AS, text, 1);
+	set_close_on_exec(run, false);
+	for (const char *digit = run->opts->closed; *digit; digit++) {
+		if (*digit != '-')
+			close(*digit - '0');
+	}
+	execv("/proc/self/exe", run->opts->argv);
+	_exit(EXIT_FAILURE);
+}
+
+const char *
+run_is_role(void)
+{
+	const char *text = getenv(RUN_AS);
+
+	for (int i = 0; text && i < 4; i++)
+		text = strchr(text, ' ') + 1;
+	return text;
+}
+
+_Noreturn void
+run_as_role(const struct scenario *s, const struct run_options *opts)
+{
+	struct run run = { .scenario = s, .opts = opts };
+	pthread_t thread;
+	char *next;
+
+	const bool is_target = strtol(getenv(RUN_AS), &next, 10);
+	run.control[0] = (int)strtol(next, &next, 10);
+	run.control[1] = (int)strtol(next, &next, 10);
+	run.report[1] = (int)strtol(next, &next, 10);
+	unsetenv(RUN_AS);
+	set_close_on_exec(&run, true);
+	CHECK_EQ(pthread_create(&thread, NULL, log_lines, NULL), 0);
+	run_roles(&run, is_target);
+}
+
+static _Noreturn void
+child_main(struct run *run, bool is_target)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	close(run->report[0]);
+	if (!run->opts->verbose)
+		dup2(run->log, STDERR_FILENO);
+	if (run->opts->closed)
+		start_without(run, is_target);
+	run_roles(run, is_target);
 }
 
 static int
@@ -361,7 +447,8 @@ static int
 run_open(struct run *run)
 {
 	run->log = memfd_create("conformance-log", MFD_CLOEXEC);
-	if (run->log < 0 || open_control(run))
+	/* appended to, because the library takes another file that is open for reading too for one of the program's */
+	if (run->log < 0 || fcntl(run->log, F_SETFL, O_APPEND) || open_control(run))
 		return -1;
 	return pipe2(run->report, O_CLOEXEC | O_NONBLOCK);
 }

@@ -62,6 +62,7 @@ struct role {
 	bool is_target;
 	bool soft; /* over the software device: where devices may differ, its exact result is required */
 	int processes;
+	bool logs;   /* a thread of the process makes the library log */
 	int control; /* the socket to the other role */
 	int report;  /* what check.h writes to */
 
