@@ -4,6 +4,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/env.c
 	softrdma/base/fork.c
 	softrdma/base/high_fd.c
+	softrdma/base/missing.c
 	softrdma/base/notify.c
 	softrdma/base/sockaddr.c
 	softrdma/base/source.c

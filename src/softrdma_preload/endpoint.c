@@ -16,6 +16,8 @@
 #include <rdma/rdma_verbs.h>
 
 #include "preload.h"
+#include "softrdma/base/missing.h"
+#include "softrdma/verbs/qp.h"
 
 /* the value of librdmacm */
 #define RESOLVE_TIMEOUT_MS 2000
@@ -140,7 +142,8 @@ int
 rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
-		return softrdma_cm_result(softrdma_preload_missing("rdma_create_srq_ex (of this type)"));
+		return softrdma_cm_result(softrdma_missing("rdma_create_srq_ex",
+			" of another type than IBV_SRQT_BASIC", SOFTRDMA_SEE_MANUAL));
 	struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
 	int ret = rdma_create_srq(id, attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL, &plain);
 	attr->attr = plain.attr;
@@ -191,6 +194,9 @@ rdma_create_ep(struct rdma_cm_id **id_ptr, struct rdma_addrinfo *res, struct ibv
 	struct ibv_qp_init_attr *qp_init_attr)
 {
 	struct rdma_cm_id *id;
+	/* 0: from hints without names; the port space decides */
+	if (res->ai_qp_type && softrdma_qp_check_type("rdma_create_ep", (enum ibv_qp_type)res->ai_qp_type))
+		return softrdma_cm_result(EOPNOTSUPP);
 	if (rdma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space))
 		return -1;
 	int ret = res->ai_flags & RAI_PASSIVE ? make_passive(id, res, pd, qp_init_attr)

@@ -6,29 +6,15 @@
  */
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "preload.h"
-#include "softrdma/base/env.h"
-
-/* more than there are such calls */
-#define NAMES_MAX 128
+#include "softrdma/base/missing.h"
 
 int
 softrdma_preload_missing(const char *name)
 {
-	static _Atomic(const char *) told[NAMES_MAX];
-	for (size_t i = 0; i < NAMES_MAX; i++) {
-		const char *other = NULL;
-		if (atomic_compare_exchange_strong(&told[i], &other, name)) {
-			SOFTRDMA_LOG(WARNING, "%s() is not supported by the software device", name);
-			break;
-		}
-		if (other == name)
-			break;
-	}
-	return EOPNOTSUPP;
+	return softrdma_missing(name, "", SOFTRDMA_SEE_MANUAL);
 }
 
 /* for calls that return a pointer */

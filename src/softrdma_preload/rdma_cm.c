@@ -10,6 +10,7 @@
 
 #include "preload.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_pd *shared; /* never freed: the ids that use it are not counted */
@@ -201,16 +202,14 @@ rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 	return softrdma_cm_result(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
 }
 
-/*
- * Accepts options that TCP implies, or that only hint at how packets travel. Options that would change who
- * can connect are errors.
- */
+/* accepts options that TCP implies, or that only hint at how packets travel */
 int
 rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
 {
 	size_t wanted;
 	if (level != RDMA_OPTION_ID)
-		return softrdma_cm_result(softrdma_preload_missing("rdma_set_option (of a path)"));
+		return softrdma_cm_result(softrdma_missing("rdma_set_option", " of a path",
+			"leave it out: TCP finds the path"));
 	switch (optname) {
 	case RDMA_OPTION_ID_TOS:
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
@@ -220,12 +219,15 @@ rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, siz
 		wanted = sizeof(int);
 		break;
 	case RDMA_OPTION_ID_AFONLY:
-		return softrdma_cm_result(softrdma_preload_missing("rdma_set_option (AFONLY)"));
+		return softrdma_cm_result(
+			softrdma_missing("rdma_set_option", " of AFONLY", SOFTRDMA_SEE_MANUAL));
 	default:
+		softrdma_missing("rdma_set_option", " of this number", SOFTRDMA_SEE_MANUAL);
 		return softrdma_cm_result(EINVAL);
 	}
 	if (optval == NULL || optlen != wanted)
 		return softrdma_cm_result(EINVAL);
-	return optname == RDMA_OPTION_ID_ACK_TIMEOUT ? softrdma_rdma_set_ack_timeout(id, *(uint8_t *)optval)
-						     : 0;
+	if (optname == RDMA_OPTION_ID_ACK_TIMEOUT)
+		return softrdma_rdma_set_ack_timeout(id, *(uint8_t *)optval);
+	return 0;
 }

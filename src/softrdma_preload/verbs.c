@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "preload.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/verbs/qp.h"
 #include "softrdma/verbs/srq.h"
 
@@ -36,7 +37,8 @@ struct ibv_mr *
 ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	if (iova != (uintptr_t)addr) {
-		errno = softrdma_preload_missing("ibv_reg_mr_iova");
+		errno = softrdma_missing("ibv_reg_mr_iova", " at another address",
+			"let iova be the address of the memory");
 		return NULL;
 	}
 	return ibv_reg_mr(pd, addr, length, (int)access);

@@ -11,6 +11,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
@@ -183,13 +184,33 @@ softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_
 	return id;
 }
 
+/* reliable connections only; 0 or an errno value */
+static int
+check_port_space(enum rdma_port_space ps)
+{
+	static const char use_tcp[] = "use RDMA_PS_TCP";
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		return 0;
+	case RDMA_PS_UDP:
+		return softrdma_missing("rdma_create_id", " with RDMA_PS_UDP (datagrams)", use_tcp);
+	case RDMA_PS_IPOIB:
+		return softrdma_missing("rdma_create_id", " with RDMA_PS_IPOIB (datagrams)", use_tcp);
+	default:
+		softrdma_missing("rdma_create_id", " with another port space", use_tcp);
+		return EINVAL; /* as the kernel's connection manager */
+	}
+}
+
 int
 softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id_ptr, void *context,
 	enum rdma_port_space ps)
 {
 	SOFTRDMA_NO_CANCEL;
-	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
-		return softrdma_cm_result(EOPNOTSUPP); /* reliable connections only */
+	int ret = check_port_space(ps);
+	if (ret)
+		return softrdma_cm_result(ret);
 	bool sync = channel == NULL;
 	if (!sync && softrdma_channel_is_inherited(channel, "rdma_create_id"))
 		return -1;

@@ -16,6 +16,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/io.h"
@@ -248,7 +249,8 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (!check_mask(from, to, attr, mask))
 		return EINVAL;
 	if (to == IBV_QPS_SQD || (mask & UNSUPPORTED))
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_modify_qp", " to SQD, or with another path",
+			SOFTRDMA_SEE_MANUAL);
 	if (!check_values(attr, mask))
 		return EINVAL;
 	switch (to) {
@@ -328,7 +330,9 @@ modify_managed(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask == IBV_QP_MIN_RNR_TIMER)
 		return 0; /* no effect: RNR_READY is sent as soon as a receive is posted, without a timer */
 	if (mask != IBV_QP_STATE || attr->qp_state != IBV_QPS_ERR)
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_modify_qp",
+			" of a queue pair of rdma_create_qp(), other than to ERR,",
+			"the connection manager moves it");
 	to_error(qp);
 	return 0;
 }
@@ -399,8 +403,10 @@ struct ibv_qp *
 softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	SOFTRDMA_NO_CANCEL;
-	int ret = EOPNOTSUPP;
-	if (!asks_for_what_is_known(attr))
+	int ret = softrdma_qp_check_type("ibv_create_qp", attr->qp_type);
+	if (ret == 0 && !asks_for_what_is_known(attr))
+		ret = softrdma_missing("ibv_create_qp_ex", " with these attributes", SOFTRDMA_SEE_MANUAL);
+	if (ret)
 		goto err_errno;
 	ret = EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !softrdma_owns(context) ||

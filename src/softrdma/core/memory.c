@@ -15,6 +15,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/high_fd.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/persist/mapping.h"
@@ -383,8 +384,17 @@ insert_under_new_key(struct softrdma_mr *mr)
 static int
 check_access(int access)
 {
-	if (access & ~ACCESS_KNOWN) /* EOPNOTSUPP for rights that programs can do without */
-		return access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) ? EOPNOTSUPP : EINVAL;
+	/* EOPNOTSUPP for rights that programs can do without */
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return softrdma_missing("ibv_reg_mr", " with IBV_ACCESS_ON_DEMAND",
+			"leave it out: nothing is pinned in any case");
+	if (access & IBV_ACCESS_MW_BIND)
+		return softrdma_missing("ibv_reg_mr", " with IBV_ACCESS_MW_BIND",
+			"leave it out: there are no memory windows");
+	if (access & ~ACCESS_KNOWN) {
+		softrdma_missing("ibv_reg_mr", " with one of these access flags", SOFTRDMA_SEE_MANUAL);
+		return EINVAL;
+	}
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 		!(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;

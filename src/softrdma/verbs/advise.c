@@ -16,6 +16,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/core/memory.h"
 
 /* a hint to the kernel, for kernels that cannot fetch pages on request; failures do not matter */
@@ -55,7 +56,7 @@ softrdma_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint
 	case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
 		break;
 	default:
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_advise_mr", " with this advice", SOFTRDMA_SEE_MANUAL);
 	}
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || num_sge == 0 || sg_list == NULL)
 		return EINVAL;

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/bounds.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/domain.h"
@@ -171,11 +172,11 @@ check_attr(const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	if ((attr->comp_mask & ~known) || (attr->wc_flags & ~WC_FLAGS_KNOWN))
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_create_cq_ex", " with these attributes", SOFTRDMA_SEE_MANUAL);
 	/* refuses to ignore an overrun, which is an error here; SINGLE_THREADED needs no action, as locks do no harm */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 		(attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_create_cq_ex", " with these flags", SOFTRDMA_SEE_MANUAL);
 	/* only a parent domain can be bound to a thread */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 		(attr->parent_domain == NULL || softrdma_pd_of(attr->parent_domain)->stands_for == NULL))
@@ -211,5 +212,8 @@ softrdma_ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	(void)cq;
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return EINVAL;
-	return attr->moderate.cq_count <= 1 && attr->moderate.cq_period == 0 ? 0 : EOPNOTSUPP;
+	if (attr->moderate.cq_count <= 1 && attr->moderate.cq_period == 0)
+		return 0;
+	return softrdma_missing("ibv_modify_cq", " with moderation",
+		"leave it out: each event is raised at once");
 }

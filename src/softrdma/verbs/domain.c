@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/domain.h"
@@ -58,7 +59,7 @@ softrdma_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr
 	if (context == NULL)
 		return NULL;
 	if (attr->comp_mask) {
-		errno = EOPNOTSUPP;
+		errno = softrdma_missing("ibv_alloc_td", " with attributes", SOFTRDMA_SEE_MANUAL);
 		return NULL;
 	}
 	struct softrdma_td *td = calloc(1, sizeof(*td));
@@ -87,7 +88,8 @@ static int
 check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
 {
 	if (attr->comp_mask) /* an allocator of the program: the device needs none, as it shares no queues with hardware */
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_alloc_parent_domain", " with an allocator",
+			"leave it out: no queue is shared with hardware");
 	if (attr->pd == NULL || softrdma_pd_of(attr->pd)->stands_for)
 		return EINVAL;
 	if (softrdma_is_inherited(attr->pd->context) ||

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "softrdma/base/missing.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
 #include "softrdma/verbs/post.h"
@@ -110,7 +111,7 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 		take_atomic(send, wr);
 		break;
 	default:
-		return EOPNOTSUPP;
+		return softrdma_missing("ibv_post_send", " of this operation", SOFTRDMA_SEE_MANUAL);
 	}
 	send->has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	send->imm = wr->imm_data;

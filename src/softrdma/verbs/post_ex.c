@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/verbs/post.h"
 
@@ -183,7 +184,9 @@ static void
 wr_unsupported_key(struct ibv_qp_ex *qp, uint32_t rkey)
 {
 	(void)rkey;
-	note(qp_of(qp), EOPNOTSUPP);
+	note(qp_of(qp),
+		softrdma_missing("ibv_wr_local_inv", ", ibv_wr_send_inv() or ibv_wr_set_xrc_srqn()",
+			SOFTRDMA_SEE_MANUAL));
 }
 
 static void
@@ -192,7 +195,7 @@ wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct 
 	(void)mw;
 	(void)rkey;
 	(void)info;
-	note(qp_of(qp), EOPNOTSUPP);
+	note(qp_of(qp), softrdma_missing("ibv_wr_bind_mw", "", SOFTRDMA_SEE_MANUAL));
 }
 
 static void
@@ -201,7 +204,7 @@ wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 	(void)hdr;
 	(void)hdr_sz;
 	(void)mss;
-	note(qp_of(qp), EOPNOTSUPP);
+	note(qp_of(qp), softrdma_missing("ibv_wr_send_tso", "", SOFTRDMA_SEE_MANUAL));
 }
 
 static void
@@ -210,7 +213,7 @@ wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uin
 	(void)ah;
 	(void)remote_qpn;
 	(void)remote_qkey;
-	note(qp_of(qp), EOPNOTSUPP);
+	note(qp_of(qp), softrdma_missing("ibv_wr_set_ud_addr", "", SOFTRDMA_SEE_MANUAL));
 }
 
 /* ---- their data ---- */

@@ -10,6 +10,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/base/missing.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
 #include "softrdma/engine/links.h"
@@ -38,12 +39,32 @@ any_is_inherited(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr
 		(attr->srq && softrdma_is_inherited(attr->srq->context));
 }
 
+int
+softrdma_qp_check_type(const char *call, enum ibv_qp_type type)
+{
+	static const char use_rc[] = "use a reliable connection (IBV_QPT_RC)";
+	switch (type) {
+	case IBV_QPT_RC:
+		return 0;
+	case IBV_QPT_UC:
+		return softrdma_missing(call, " of an unreliable connection (UC)", use_rc);
+	case IBV_QPT_UD:
+		return softrdma_missing(call, " of unreliable datagrams (UD)", use_rc);
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return softrdma_missing(call, " of an extended reliable connection (XRC)", use_rc);
+	default:
+		return softrdma_missing(call, " of another type than IBV_QPT_RC", use_rc);
+	}
+}
+
 static int
 check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
-	if (attr->qp_type != IBV_QPT_RC)
-		return EOPNOTSUPP;
+	const int ret = softrdma_qp_check_type("ibv_create_qp", attr->qp_type);
+	if (ret)
+		return ret;
 	if (attr->send_cq == NULL || attr->recv_cq == NULL)
 		return EINVAL;
 	if (any_is_inherited(pd, attr))

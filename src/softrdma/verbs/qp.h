@@ -63,6 +63,9 @@ softrdma_qp_lock_link(struct softrdma_qp *qp)
 	return link;
 }
 
+/* 0 for reliable connections; else EOPNOTSUPP, and a line about the call. Any thread, any lock. */
+int softrdma_qp_check_type(const char *call, enum ibv_qp_type type);
+
 /* makes a queue pair in the INIT state; NULL with errno */
 struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr);
 /* the same in the RESET state, with a number that reserves a port (gid.h) */

@@ -28,8 +28,10 @@ keep_line(enum softrdma_log_level level, const char *file, int line, const char 
 static void
 told(const char *name)
 {
-	char line[128];
-	snprintf(line, sizeof(line), "\n%s() is not supported by the software device\n", name);
+	char line[256];
+	snprintf(line, sizeof(line),
+		"\n%s() is not supported by the software device: PROGRAMS OF OTHERS in softrdma(7) says what it has\n",
+		name);
 	const char *first = strstr(lines, line);
 	assert_non_null(first);
 	assert_null(strstr(first + 1, line));
