@@ -34,6 +34,27 @@ copy_address(const struct sockaddr *from, socklen_t len, struct sockaddr **addr,
 	return true;
 }
 
+static bool
+are_datagrams(const struct rdma_addrinfo *hints)
+{
+	return hints->ai_qp_type == IBV_QPT_UD ||
+		(hints->ai_qp_type == 0 &&
+			(hints->ai_port_space == RDMA_PS_UDP || hints->ai_port_space == RDMA_PS_IPOIB));
+}
+
+/* the type and the port space of the hints; one that they lack follows from the other, as in librdmacm */
+static void
+set_kind(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+{
+	const bool datagrams = are_datagrams(hints);
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
+	if (rai->ai_qp_type == 0)
+		rai->ai_qp_type = datagrams ? IBV_QPT_UD : IBV_QPT_RC;
+	if (rai->ai_port_space == 0)
+		rai->ai_port_space = datagrams ? RDMA_PS_UDP : RDMA_PS_TCP;
+}
+
 static struct rdma_addrinfo *
 convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 {
@@ -42,8 +63,7 @@ convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints)
 		return NULL;
 	rai->ai_flags = hints->ai_flags;
 	rai->ai_family = ai->ai_family;
-	rai->ai_qp_type = IBV_QPT_RC;
-	rai->ai_port_space = RDMA_PS_TCP;
+	set_kind(rai, hints);
 	bool done;
 	if (hints->ai_flags & RAI_PASSIVE)
 		done = copy_address(ai->ai_addr, ai->ai_addrlen, &rai->ai_src_addr, &rai->ai_src_len);
@@ -81,7 +101,7 @@ repeat(const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 static struct addrinfo
 hints_of(const struct rdma_addrinfo *hints)
 {
-	struct addrinfo ai_hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo ai_hints = { .ai_socktype = are_datagrams(hints) ? SOCK_DGRAM : SOCK_STREAM };
 	if (hints->ai_flags & RAI_PASSIVE)
 		ai_hints.ai_flags |= AI_PASSIVE;
 	if (hints->ai_flags & RAI_NUMERICHOST)

@@ -57,6 +57,37 @@ test_names(void **state)
 	softrdma_rdma_freeaddrinfo(NULL);
 }
 
+/* the type and the port space are those of the hints; what the hints lack follows, as in librdmacm */
+static void
+test_kinds(void **state)
+{
+	(void)state;
+	static const struct {
+		int type, space, type_found, space_found;
+	} table[] = {
+		{ 0, 0, IBV_QPT_RC, RDMA_PS_TCP },
+		{ 0, RDMA_PS_TCP, IBV_QPT_RC, RDMA_PS_TCP },
+		{ 0, RDMA_PS_UDP, IBV_QPT_UD, RDMA_PS_UDP },
+		{ 0, RDMA_PS_IPOIB, IBV_QPT_UD, RDMA_PS_IPOIB },
+		{ 0, RDMA_PS_IB, IBV_QPT_RC, RDMA_PS_IB },
+		{ IBV_QPT_UD, 0, IBV_QPT_UD, RDMA_PS_UDP },
+		{ IBV_QPT_UC, 0, IBV_QPT_UC, RDMA_PS_TCP },
+		{ IBV_QPT_RC, RDMA_PS_UDP, IBV_QPT_RC, RDMA_PS_UDP },
+		{ IBV_QPT_XRC_RECV, RDMA_PS_IB, IBV_QPT_XRC_RECV, RDMA_PS_IB },
+	};
+	assert_int_equal(RDMA_PS_UDP, 0x111);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct rdma_addrinfo hints = { .ai_qp_type = table[i].type,
+			.ai_port_space = table[i].space };
+		struct rdma_addrinfo *res = NULL;
+		assert_int_equal(softrdma_rdma_getaddrinfo("127.0.0.1", "7", &hints, &res), 0);
+		assert_int_equal(res->ai_qp_type, table[i].type_found);
+		assert_int_equal(res->ai_port_space, table[i].space_found);
+		assert_int_equal(((struct sockaddr_in *)res->ai_dst_addr)->sin_port, htons(7));
+		softrdma_rdma_freeaddrinfo(res);
+	}
+}
+
 /* names are missing as in librdmacm's results, because its callers copy them in this way */
 static void
 test_no_names(void **state)
@@ -280,6 +311,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		device_test(test_names),
+		device_test(test_kinds),
 		device_test(test_no_names),
 		device_test(test_names_fail),
 		device_test(test_bind),
