@@ -208,6 +208,8 @@ int softrdma_rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_
 int softrdma_rdma_disconnect(struct rdma_cm_id *id);
 /* RDMA_OPTION_ID_ACK_TIMEOUT, which only changes what ibv_query_qp shows */
 int softrdma_rdma_set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout);
+/* RDMA_OPTION_ID_AFONLY: an IPv6 address of the id stands for IPv6 only. Before it is bound to one; else EINVAL. */
+int softrdma_rdma_set_family_only(struct rdma_cm_id *id, bool only);
 int softrdma_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int softrdma_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int softrdma_rdma_ack_cm_event(struct rdma_cm_event *event);

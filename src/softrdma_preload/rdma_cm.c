@@ -202,7 +202,7 @@ rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 	return softrdma_cm_result(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
 }
 
-/* accepts options that TCP implies, or that only hint at how packets travel */
+/* accepts options that TCP implies, or that only hint at how packets travel; AFONLY is the only one with an effect */
 int
 rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
 {
@@ -216,11 +216,9 @@ rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, siz
 		wanted = sizeof(uint8_t);
 		break;
 	case RDMA_OPTION_ID_REUSEADDR:
+	case RDMA_OPTION_ID_AFONLY:
 		wanted = sizeof(int);
 		break;
-	case RDMA_OPTION_ID_AFONLY:
-		return softrdma_cm_result(
-			softrdma_missing("rdma_set_option", " of AFONLY", SOFTRDMA_SEE_MANUAL));
 	default:
 		softrdma_missing("rdma_set_option", " of this number", SOFTRDMA_SEE_MANUAL);
 		return softrdma_cm_result(EINVAL);
@@ -229,5 +227,5 @@ rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, siz
 		return softrdma_cm_result(EINVAL);
 	if (optname == RDMA_OPTION_ID_ACK_TIMEOUT)
 		return softrdma_rdma_set_ack_timeout(id, *(uint8_t *)optval);
-	return 0;
+	return optname == RDMA_OPTION_ID_AFONLY ? softrdma_rdma_set_family_only(id, *(int *)optval != 0) : 0;
 }

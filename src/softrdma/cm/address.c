@@ -193,7 +193,7 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	softrdma_cm_lock();
 	ret = id->state == SOFTRDMA_ID_IDLE ? 0 : EINVAL;
 	if (ret == 0)
-		ret = softrdma_handshake_bind((struct sockaddr *)&bound, &id->bound_fd);
+		ret = softrdma_handshake_bind((struct sockaddr *)&bound, id->family_only, &id->bound_fd);
 	if (ret == 0) {
 		memcpy(&id->id.route.addr.src_storage, &bound, sizeof(bound));
 		id->state = SOFTRDMA_ID_BOUND;
@@ -201,6 +201,35 @@ softrdma_rdma_bind_addr(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
 	}
 	softrdma_cm_unlock();
 	return softrdma_cm_result(ret == EADDRNOTAVAIL ? ENODEV : ret);
+}
+
+/* a socket that is bound keeps its choice; 0 or EINVAL. The manager's lock is held. */
+static int
+choose_family_only(struct softrdma_id *id, enum softrdma_family_only only)
+{
+	int has = 0;
+	socklen_t len = sizeof(has);
+	if (id->state > SOFTRDMA_ID_BOUND)
+		return EINVAL;
+	if (id->bound_fd >= 0 && id->id.route.addr.src_addr.sa_family == AF_INET6 &&
+		(getsockopt(id->bound_fd, IPPROTO_IPV6, IPV6_V6ONLY, &has, &len) != 0 ||
+			has != (only == SOFTRDMA_FAMILY_ONLY)))
+		return EINVAL;
+	id->family_only = only;
+	return 0;
+}
+
+int
+softrdma_rdma_set_family_only(struct rdma_cm_id *rdma_id, bool only)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
+		return -1;
+	softrdma_cm_lock();
+	const int ret = choose_family_only(softrdma_id_of(rdma_id),
+		only ? SOFTRDMA_FAMILY_ONLY : SOFTRDMA_FAMILY_BOTH);
+	softrdma_cm_unlock();
+	return softrdma_cm_result(ret);
 }
 
 /* finds the source address for a destination in the routing table; a datagram socket does that without a packet */

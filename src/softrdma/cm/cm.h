@@ -60,6 +60,13 @@ enum softrdma_id_state {
 	SOFTRDMA_ID_CLOSED, /* rejected, failed, or disconnected */
 };
 
+/* whether an IPv6 address also stands for IPv4 (IPV6_V6ONLY in ipv6(7)) */
+enum softrdma_family_only {
+	SOFTRDMA_FAMILY_DEFAULT, /* as the system has it (net.ipv6.bindv6only) */
+	SOFTRDMA_FAMILY_ONLY,
+	SOFTRDMA_FAMILY_BOTH,
+};
+
 struct softrdma_id {
 	struct rdma_cm_id id;
 	const struct ibv_context *process; /* the context of the process that created it */
@@ -69,7 +76,8 @@ struct softrdma_id {
 	struct softrdma_handshaker *handshaker; /* connecting, requested */
 	struct softrdma_listener *listener;     /* listening */
 	int bound_fd; /* a socket that holds the address, from bind to listen; -1: none */
-	bool io_user; /* true if it counts as a user of the progress thread */
+	enum softrdma_family_only family_only; /* of that socket */
+	bool io_user;                          /* true if it counts as a user of the progress thread */
 	struct softrdma_credentials
 		*credentials;            /* of listeners and active ids; NULL: plain, or not looked up yet */
 	bool source_given;               /* the application chose the source address of an active id */

@@ -515,8 +515,18 @@ watch_waiting_peer(struct softrdma_handshaker *hand)
 		hand->peer_gone = true;
 }
 
+/* 0 or an errno value */
+static int
+set_family_only(int fd, int family, enum softrdma_family_only only)
+{
+	const int value = only == SOFTRDMA_FAMILY_ONLY;
+	if (family != AF_INET6 || only == SOFTRDMA_FAMILY_DEFAULT)
+		return 0;
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
 int
-softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
+softrdma_handshake_bind(struct sockaddr *addr, enum softrdma_family_only only, int *fd_ptr)
 {
 	const int one = 1;
 	socklen_t len = softrdma_address_length(addr);
@@ -525,9 +535,10 @@ softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr)
 	int fd = softrdma_fork_socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
-	int ret = 0;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 || bind(fd, addr, len) != 0 ||
-		getsockname(fd, addr, &len) != 0)
+	int ret = set_family_only(fd, addr->sa_family, only);
+	if (ret == 0 &&
+		(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+			bind(fd, addr, len) != 0 || getsockname(fd, addr, &len) != 0))
 		ret = errno;
 	if (ret)
 		softrdma_fork_close(fd);
@@ -544,7 +555,7 @@ softrdma_handshake_listen(struct softrdma_id *id)
 	int ret = 0;
 	if (id->bound_fd < 0) {
 		id->id.route.addr.src_addr.sa_family = AF_INET; /* any address, any port */
-		ret = softrdma_handshake_bind(&id->id.route.addr.src_addr, &id->bound_fd);
+		ret = softrdma_handshake_bind(&id->id.route.addr.src_addr, id->family_only, &id->bound_fd);
 		if (ret)
 			return ret;
 	}

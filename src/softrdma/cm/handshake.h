@@ -26,6 +26,6 @@ int softrdma_handshake_reject(struct softrdma_id *id, const void *private_data, 
 void softrdma_handshake_cancel(struct softrdma_id *id);
 
 /* a socket bound to the address; 0 with *fd_ptr and the port filled in, or an errno value */
-int softrdma_handshake_bind(struct sockaddr *addr, int *fd_ptr);
+int softrdma_handshake_bind(struct sockaddr *addr, enum softrdma_family_only only, int *fd_ptr);
 
 #endif /* SOFTRDMA_HANDSHAKE_H */

@@ -273,7 +273,7 @@ socket_of_attempt(const struct softrdma_qp_connect *qpc, union softrdma_address 
 		own->in6.sin6_port = 0;
 	else
 		own->in.sin_port = 0;
-	return softrdma_handshake_bind(&own->any, fd_ptr);
+	return softrdma_handshake_bind(&own->any, SOFTRDMA_FAMILY_DEFAULT, fd_ptr);
 }
 
 static int

@@ -46,7 +46,7 @@ new_listener(const struct softrdma_pending_kind *kind, union softrdma_address ad
 	if (ret)
 		goto err_free;
 	int fd;
-	ret = softrdma_handshake_bind(&address.any, &fd);
+	ret = softrdma_handshake_bind(&address.any, SOFTRDMA_FAMILY_DEFAULT, &fd);
 	if (ret)
 		goto err_put_credentials;
 	ret = softrdma_listener_new(kind, fd, listener->credentials, listener, &listener->socket);

@@ -961,8 +961,96 @@ test_bind_of_another_family(void **state)
 	(void)state;
 	struct sockaddr addr = { .sa_family = AF_UNIX };
 	int fd = -1;
-	assert_int_equal(softrdma_handshake_bind(&addr, &fd), EAFNOSUPPORT);
+	assert_int_equal(softrdma_handshake_bind(&addr, SOFTRDMA_FAMILY_DEFAULT, &fd), EAFNOSUPPORT);
 	assert_int_equal(fd, -1);
+}
+
+/* makes a listener on this port of any address of the family; returns its id, or NULL with errno */
+static struct rdma_cm_id *
+listen_on_any(struct rdma_event_channel *channel, int family, in_port_t port, const bool *only)
+{
+	struct sockaddr_storage addr = { .ss_family = (sa_family_t)family };
+	struct rdma_cm_id *id = new_id(channel);
+	if (family == AF_INET)
+		((struct sockaddr_in *)&addr)->sin_port = port;
+	else
+		((struct sockaddr_in6 *)&addr)->sin6_port = port;
+	if (only)
+		assert_int_equal(softrdma_rdma_set_family_only(id, *only), 0);
+	if (softrdma_rdma_bind_addr(id, (struct sockaddr *)&addr) == 0 && softrdma_rdma_listen(id, 1) == 0)
+		return id;
+	const int error = errno;
+	destroy(id);
+	errno = error;
+	return NULL;
+}
+
+/* with AFONLY, 0.0.0.0 and [::] listen on one port, and each has the clients of its family */
+static void
+test_family_only(void **state)
+{
+	(void)state;
+	const bool only = true, both = false;
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *v4 = listen_on_any(channel, AF_INET, 0, &only);
+	assert_non_null(v4);
+	const in_port_t port = rdma_get_src_port(v4);
+	struct rdma_cm_id *v6 = listen_on_any(channel, AF_INET6, port, &only);
+	if (v6 == NULL && errno == EAFNOSUPPORT)
+		skip();
+	assert_non_null(v6);
+	struct sockaddr_in6 local = { .sin6_family = AF_INET6,
+		.sin6_port = port,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr_in local4 = loopback(port);
+	struct sockaddr *const to[] = { (struct sockaddr *)&local4, (struct sockaddr *)&local };
+	struct rdma_cm_id *const listeners[] = { v4, v6 };
+	struct rdma_event_channel *active = new_channel();
+	for (size_t i = 0; i < 2; i++) {
+		struct rdma_cm_id *id = new_id(active);
+		assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, to[i], 1000), 0);
+		expect_event(active, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		assert_int_equal(softrdma_rdma_resolve_route(id, 1000), 0);
+		expect_event(active, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+		give_qp(id);
+		assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+		struct rdma_cm_event *event = take_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		assert_ptr_equal(event->listen_id, listeners[i]);
+		struct rdma_cm_id *request = event->id;
+		assert_int_equal(softrdma_rdma_ack_cm_event(event), 0);
+		assert_int_equal(softrdma_rdma_reject(request, NULL, 0), 0);
+		destroy(request);
+		expect_event(active, RDMA_CM_EVENT_REJECTED, 28);
+		destroy(id);
+	}
+	softrdma_rdma_destroy_event_channel(active);
+	/* a listener, and an IPv6 address that is bound already, keep what they have */
+	assert_int_equal(softrdma_rdma_set_family_only(v6, true), -1);
+	assert_int_equal(errno, EINVAL);
+	destroy(v6);
+
+	/* one that stands for IPv4 too finds the port in use */
+	assert_null(listen_on_any(channel, AF_INET6, port, &both));
+	assert_int_equal(errno, EADDRINUSE);
+	destroy(v4);
+
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct rdma_cm_id *id = new_id(channel);
+	assert_int_equal(softrdma_rdma_set_family_only(id, true), 0);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	assert_int_equal(softrdma_rdma_set_family_only(id, true), 0);
+	assert_int_equal(softrdma_rdma_set_family_only(id, false), -1);
+	assert_int_equal(errno, EINVAL);
+	destroy(id);
+	id = new_id(channel);
+	any = (struct sockaddr_in6){ .sin6_family = AF_INET6 };
+	assert_int_equal(softrdma_rdma_set_family_only(id, true), 0);
+	fail_call(FAIL_MINE, "setsockopt", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_rdma_bind_addr(id, (struct sockaddr *)&any), -1);
+	assert_int_equal(errno, ENOMEM);
+	fail_nothing();
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
 }
 
 static void
@@ -1541,13 +1629,13 @@ main(void)
 		device_test(test_accept_without_resources), device_test(test_no_memory_for_records),
 		device_test(test_peer_never_ready), device_test(test_access_before_ready),
 		device_test(test_established_before_the_next_request), device_test(test_established_unheard),
-		device_test(test_bind_of_another_family), one_thread_test(test_listen),
-		device_test(test_asks), device_test(test_rejected), device_test(test_wrong_answers),
-		device_test(test_no_answer), device_test(test_no_tcp_answer), device_test(test_refused),
-		one_thread_test(test_connect_fails), device_test(test_nothing_to_connect),
-		device_test(test_source), device_test(test_accepted_but_given_up),
-		device_test(test_queue_pair_in_error), device_test(test_given_up),
-		device_test(test_late_events),
+		device_test(test_bind_of_another_family), device_test(test_family_only),
+		one_thread_test(test_listen), device_test(test_asks), device_test(test_rejected),
+		device_test(test_wrong_answers), device_test(test_no_answer), device_test(test_no_tcp_answer),
+		device_test(test_refused), one_thread_test(test_connect_fails),
+		device_test(test_nothing_to_connect), device_test(test_source),
+		device_test(test_accepted_but_given_up), device_test(test_queue_pair_in_error),
+		device_test(test_given_up), device_test(test_late_events),
 		device_test(test_listening_late), /* last, because the patience cannot be reset */
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

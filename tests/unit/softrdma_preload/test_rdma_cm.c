@@ -66,7 +66,7 @@ test_request_and_rejection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* hints are accepted; options that would change which clients can connect are not */
+/* hints are accepted, and what makes a listener one of its family only */
 static void
 test_options(void **state)
 {
@@ -86,7 +86,8 @@ test_options(void **state)
 		{ RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &flag, sizeof(flag), 0 },
 		{ RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &flag, sizeof(flag), EINVAL },
 		{ RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1, EINVAL },
-		{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &flag, sizeof(flag), EOPNOTSUPP },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &flag, sizeof(flag), 0 },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &byte, 1, EINVAL },
 		{ RDMA_OPTION_ID, 99, &flag, sizeof(flag), EINVAL },
 		{ RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &flag, sizeof(flag), EOPNOTSUPP },
 	};
