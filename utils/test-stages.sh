@@ -468,6 +468,15 @@ run_kills()
 	cd build/tests/tests/integration && ./kills --rounds 10000 --resume kills.state
 }
 
+findings_of_cuts='^(seed|LOST|WRONG|REFUSED|FAILED|[0-9]+ tasks)'
+
+# run_faults_and_cuts <options...>
+run_faults_and_cuts()
+{
+	local -x RPMA_DEVICE=soft
+	cd build/tests/tests/medium && ./faults_and_cuts "$@"
+}
+
 # half an hour that has passed is a line of the file
 run_soak()
 {

@@ -2,15 +2,16 @@
 /* Copyright the librpma authors */
 
 /*
- * to_medium.c -- to be preloaded: what msync(), fsync() and fdatasync() have made durable is also copied to a second
- * file, the medium
+ * to_medium.c -- to be preloaded: what msync(), fsync() and fdatasync() have made durable is also copied to a
+ * second file, the medium
  *
- * The medium of FILE is FILE.medium, if that exists. Its content is what a power cut would leave of FILE if the kernel had
- * written nothing back by itself: nothing but what a flush has covered, in whole pages. The test creates the medium, as
- * a copy of a file that was synced, and makes the power cut: it replaces FILE by its medium.
+ * The medium of FILE is FILE.medium, if that exists. Its content is what a power cut would leave of FILE if
+ * the kernel had written nothing back by itself: nothing but what a flush has covered, in whole pages. The
+ * test creates the medium, as a copy of a file that was synced, and makes the power cut: it replaces FILE by
+ * its medium.
  *
- * The mapping that is synced may forbid access, so the pages are read from the file. With MEDIUM_CONTROL in the
- * environment nothing is copied: then a flush makes nothing durable, and reports success.
+ * The mapping that is synced may forbid access, so the pages are read from the file. With MEDIUM_CONTROL in
+ * the environment nothing is copied: then a flush makes nothing durable, and reports success.
  */
 
 #include <errno.h>
