@@ -224,6 +224,9 @@ cluster_recognize(struct member *m, const struct log_header *header)
 
 	if (former) {
 		tell("replica %s: its file was at %s before", m->name, former->name);
+		/* what it has promised, it has promised wherever it is */
+		if (former->asked_epoch > m->asked_epoch)
+			m->asked_epoch = former->asked_epoch;
 		former->replica_id = 0;
 		former->joined_epoch = 0;
 		former->durable = 0;

@@ -911,7 +911,33 @@ a_file_has_one_vote(void **state)
 	expect_log(2, "input");
 }
 
-/* the same for a new writer, which has seen neither before */
+/* the file of a replica comes up at an address where none has been: it recognizes the promise all the same */
+static void
+a_file_moves_to_a_new_address(void **state)
+{
+	(void)state;
+	start_replicas();
+	proc_kill(&replicas[2]);
+	start_writer(NULL, "--trust-empty");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	expect_line(&writer, "joined");
+	expect_line(&writer, "joined");
+	proc_kill(&replicas[0]);
+	expect_word_of(0, "lost");
+	start_replica_with(2, log_of(0), "");
+	expect_word_of(2, "its file was at ");
+	expect_word_of(2, "joined");
+	assert_int_equal(proc_write(&writer, "two\n", 4), 0);
+	wait_acks(2);
+	proc_close_in(&writer);
+	expect_end(&writer, 0);
+	write_file("input", "one\ntwo\n", 8);
+	expect_log(0, "input");
+	expect_log(1, "input");
+}
+
+/* a file and its copy, for a new writer, which has seen neither before */
 static void
 a_copy_is_no_majority(void **state)
 {
@@ -1030,6 +1056,7 @@ main(int argc, char *argv[])
 		TEST(two_empty_replicas_may_have_lost_a_log),
 		TEST(a_promise_of_unknown_result_is_recognized),
 		TEST(a_file_has_one_vote),
+		TEST(a_file_moves_to_a_new_address),
 		TEST(a_copy_is_no_majority),
 		TEST(logs_are_not_mixed_up),
 		TEST(another_input_is_no_resumption),
