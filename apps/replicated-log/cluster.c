@@ -234,7 +234,7 @@ cluster_recognize(struct member *m, const struct log_header *header)
 	if (m->replica_id != header->replica_id)
 		m->damaged = false;
 	/* what another file had, or this one before it went back in time, is not there */
-	if (m->replica_id != header->replica_id || header->epoch != c->epoch) {
+	if (m->replica_id != header->replica_id || header->epoch != c->epoch || header->tail < m->durable) {
 		m->joined_epoch = 0;
 		m->durable = 0;
 	}

@@ -937,6 +937,56 @@ a_file_moves_to_a_new_address(void **state)
 	expect_log(1, "input");
 }
 
+/* a file that is an older copy of itself, of the same epoch, does not have what it had */
+static void
+a_file_goes_back_in_time(void **state)
+{
+	uint64_t records;
+	uint64_t bytes;
+
+	(void)state;
+	start_replicas();
+	start_writer(NULL, "");
+	assert_int_equal(proc_write(&writer, "one\n", 4), 0);
+	wait_acks(1);
+	for (unsigned i = 0; i < REPLICAS; i++)
+		expect_line(&writer, "joined");
+	proc_kill(&replicas[1]);
+	proc_kill(&replicas[2]);
+	expect_line(&writer, "lost");
+	expect_line(&writer, "lost");
+	assert_int_equal(shell("cp \"$1\" \"$2\"", log_of(0), "older", NULL), 0);
+	/* the record is on replica 0 alone, and then nowhere */
+	assert_int_equal(proc_write(&writer, "two\n", 4), 0);
+	assert_int_equal(shell("until \"$1\" -q -n 2 \"$2\" 2>/dev/null; do sleep 0.01; done", READER,
+				 log_of(0), NULL),
+		0);
+	proc_kill(&replicas[0]);
+	expect_word_of(0, "lost");
+	assert_int_equal(rename("older", log_of(0)), 0);
+	/* it is connected, and hangs while its log is compared */
+	start_replica_with(0, log_of(0), "slow-flush=600s@2");
+	expect_line(&replicas[0], "writer connected");
+	start_replica(2);
+	expect_word_of(2, "joined");
+	assert_int_equal(shell("until \"$1\" -q -n 2 \"$2\" 2>/dev/null; do sleep 0.01; done", READER,
+				 log_of(2), NULL),
+		0);
+	proc_kill(&replicas[0]);
+	expect_word_of(0, "lost");
+	/* only replica 2 has the record */
+	assert_true(read_acks(&records, &bytes));
+	assert_int_equal(records, 1);
+	start_replica(0);
+	expect_word_of(0, "joined");
+	wait_acks(2);
+	proc_close_in(&writer);
+	expect_end(&writer, 0);
+	write_file("input", "one\ntwo\n", 8);
+	expect_log(0, "input");
+	expect_log(2, "input");
+}
+
 /* a file and its copy, for a new writer, which has seen neither before */
 static void
 a_copy_is_no_majority(void **state)
@@ -1057,6 +1107,7 @@ main(int argc, char *argv[])
 		TEST(a_promise_of_unknown_result_is_recognized),
 		TEST(a_file_has_one_vote),
 		TEST(a_file_moves_to_a_new_address),
+		TEST(a_file_goes_back_in_time),
 		TEST(a_copy_is_no_majority),
 		TEST(logs_are_not_mixed_up),
 		TEST(another_input_is_no_resumption),
