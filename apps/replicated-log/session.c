@@ -218,9 +218,48 @@ common_length(const uint8_t *a, const uint8_t *b, size_t len)
 	return i;
 }
 
-/* finds the last record boundary up to which the replica's log equals ours; that part is durable there then */
+/* true if the replica has a good record there, of at most len bytes, in place of ours: its own, or another writer's */
+static bool
+is_sound(const struct session *s, const uint8_t *bytes, size_t len, size_t at, size_t end)
+{
+	struct log_record record;
+	struct log_record ours;
+
+	return log_record_decode(bytes, len, &record) == LOG_OK &&
+		log_record_decode(s->c->image + at, end - at, &ours) == LOG_OK &&
+		record.sequence == ours.sequence;
+}
+
+/* the logs differ in the record at this offset: is that of the replica damaged? */
 static int
-compare_logs(struct session *s, size_t *common)
+check_record(struct session *s, size_t at, size_t end, bool *damaged)
+{
+	const size_t left = (size_t)s->header.tail - at;
+	const size_t most = log_record_size(LOG_PAYLOAD_MAX);
+	const size_t len = left < most ? left : most;
+	uint8_t *bytes = malloc(len);
+	int ret = 0;
+
+	if (bytes == NULL)
+		return session_failed(s, "reading a record", RPMA_E_NOMEM);
+	for (size_t offset = 0; ret == 0 && offset < len; offset += CHUNK) {
+		size_t part = len - offset < CHUNK ? len - offset : CHUNK;
+		ret = session_read_durable(s, s->scratch_mr, 0, at + offset, part);
+		if (ret == 0)
+			memcpy(bytes + offset, s->scratch, part);
+	}
+	*damaged = ret == 0 && !is_sound(s, bytes, len, at, end);
+	free(bytes);
+
+	return ret;
+}
+
+/*
+ * Finds the last record boundary up to which the replica's log equals ours; that part is durable there then. The log
+ * is damaged if what follows is not a good record of another writer.
+ */
+static int
+compare_logs(struct session *s, size_t *common, bool *damaged)
 {
 	const size_t end = session_look(s).end;
 	const size_t tail = (size_t)s->header.tail;
@@ -237,6 +276,27 @@ compare_logs(struct session *s, size_t *common)
 			break;
 	}
 	*common = log_boundary_before(s->c->image, offset, end);
+	*damaged = false;
+
+	return *common < limit ? check_record(s, *common, end, damaged) : 0;
+}
+
+/*
+ * Takes the vote of a replica whose log is damaged: what will be cut off may have been acknowledged. Without an epoch
+ * it counts as one that has lost its log, until it joins again. Else the next writer would believe the shorter log.
+ */
+static int
+take_vote(struct session *s, size_t common)
+{
+	pthread_mutex_lock(&s->c->lock);
+	tell("replica %s: its log is damaged at offset %zu: it is filled again from there", s->m->name,
+		common);
+	s->m->joined_epoch = 0;
+	s->m->header.epoch = 0;
+	pthread_mutex_unlock(&s->c->lock);
+	if (s->header.epoch && session_write_word(s, LOG_WORD_EPOCH, 0))
+		return -1;
+	s->header.epoch = 0;
 
 	return 0;
 }
@@ -246,11 +306,12 @@ static int
 cut_back(struct session *s)
 {
 	size_t common;
+	bool damaged;
 
 	if (check_identity(s) || session_register_image(s))
 		return -1;
 	/* compared even if it had joined before: the file may be another one by now */
-	if (compare_logs(s, &common))
+	if (compare_logs(s, &common, &damaged) || (damaged && take_vote(s, common)))
 		return -1;
 	if (common < s->header.tail && session_write_word(s, LOG_WORD_TAIL, common))
 		return -1;

@@ -790,6 +790,64 @@ a_damaged_log_is_not_taken_over(void **state)
 	expect_logs("expected");
 }
 
+/* waits until the log of a replica ends there; gives the rest of its header */
+static void
+wait_tail(unsigned i, uint64_t tail, struct log_header *header)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	const int64_t end = now_ms() + TIME_MS;
+	uint8_t page[LOG_HEADER_SIZE];
+
+	do {
+		FILE *f = fopen(log_of(i), "r");
+		assert_non_null(f);
+		assert_int_equal(fread(page, 1, sizeof(page), f), sizeof(page));
+		fclose(f);
+		assert_int_equal(log_header_decode(page, sizeof(page), SIZE_BYTES, header), LOG_OK);
+		assert_true(now_ms() < end);
+		nanosleep(&pause, NULL);
+	} while (header->tail != tail);
+}
+
+/*
+ * The log of replica 0 is damaged. A writer cuts it back and dies. Its rest must not pass for a shorter log, which
+ * could form a majority with replica 2: "d" may have been acknowledged.
+ */
+static void
+a_damaged_log_has_no_vote(void **state)
+{
+	static const struct crafted log = { 9, REPLICAS, 2, "abcd" };
+	static const struct crafted shorter = { 9, REPLICAS, 2, "abc" };
+	const size_t record = log_record_size(1);
+	struct log_header header;
+
+	(void)state;
+	craft_log(0, &log);
+	craft_log(1, &log);
+	craft_log(2, &shorter);
+	/* flushes: header, promise, log fetched, log compared, damaged record, epoch; here it hangs at that of the tail */
+	start_replica_with(0, log_of(0), "slow-flush=600s@7");
+	start_replica(1);
+	/* header, promise; here it hangs while its log is compared */
+	start_replica_with(2, log_of(2), "slow-flush=600s@3");
+	flip_byte(log_of(0), (off_t)(LOG_HEADER_SIZE + record + LOG_RECORD_HEADER_SIZE));
+	start_writer("/dev/null", "");
+	expect_word_of(0, "its log is damaged");
+	wait_tail(0, LOG_HEADER_SIZE + record, &header);
+	proc_kill(&writer);
+	kill_replicas();
+	start_replica(0);
+	start_replica(2);
+	start_writer("/dev/null", "--timeout 1");
+	expect_end(&writer, 1);
+	expect_told(0, "is empty: has it lost its log? (--trust-empty if not)");
+	/* with replica 1 there is a majority, and all is filled */
+	start_replica(1);
+	write_log("/dev/null", "");
+	write_file("expected", "abcd", 4);
+	expect_logs("expected");
+}
+
 /* two of three would be a majority, but the empty one may have lost what the third one has */
 static void
 an_empty_replica_is_no_witness(void **state)
@@ -1102,6 +1160,7 @@ main(int argc, char *argv[])
 		TEST(foreign_short_and_damaged_files_are_refused),
 		TEST(the_right_log_is_recovered),
 		TEST(a_damaged_log_is_not_taken_over),
+		TEST(a_damaged_log_has_no_vote),
 		TEST(an_empty_replica_is_no_witness),
 		TEST(two_empty_replicas_may_have_lost_a_log),
 		TEST(a_promise_of_unknown_result_is_recognized),
