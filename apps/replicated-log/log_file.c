@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -73,11 +74,6 @@ write_header(int fd, uint64_t size)
 static int
 fill_new_file(int fd, const char *path, uint64_t size)
 {
-	/* another process may be creating the same log right now */
-	if (flock(fd, LOCK_EX | LOCK_NB))
-		return complain(path, "is being created by another process", errno);
-	if (ftruncate(fd, 0))
-		return complain(path, "cannot be emptied", errno);
 	/* a full disk must be an error here, not a fault when a record arrives */
 	int err = posix_fallocate(fd, 0, (off_t)size);
 	if (err)
@@ -88,14 +84,18 @@ fill_new_file(int fd, const char *path, uint64_t size)
 	return 0;
 }
 
+/*
+ * The draft has a name that no other file has. After a crash, a log may have the name of its draft as well, so a
+ * draft that is there already must not be written to.
+ */
 int
 log_file_create(const char *path, uint64_t size)
 {
 	char draft[PATH_MAX];
 
-	if (snprintf(draft, sizeof(draft), "%s.new", path) >= (int)sizeof(draft))
+	if (snprintf(draft, sizeof(draft), "%s.new-XXXXXX", path) >= (int)sizeof(draft))
 		return complain(path, "cannot be created", ENAMETOOLONG);
-	int fd = open(draft, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = mkostemp(draft, O_CLOEXEC);
 	if (fd < 0)
 		return complain(draft, "cannot be created", errno);
 

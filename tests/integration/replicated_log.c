@@ -721,6 +721,25 @@ foreign_short_and_damaged_files_are_refused(void **state)
 	expect_no_start("its size is", "8M");
 }
 
+/* a crash while a log was created has left the name of its draft; the log has moved, and another one takes its place */
+static void
+a_new_log_spares_an_earlier_one(void **state)
+{
+	static const struct crafted log = { 9, REPLICAS, 2, "abc" };
+
+	(void)state;
+	craft_log(0, &log);
+	assert_int_equal(link(log_of(0), "replica0.new"), 0);
+	assert_int_equal(rename(log_of(0), log_of(1)), 0);
+	start_replica(0);
+	write_file("expected", "abc", 3);
+	expect_log(1, "expected");
+	write_file("empty", "", 0);
+	expect_log(0, "empty");
+	/* it has no other name */
+	assert_int_equal(shell("ls -d \"$1\".new-* 2>/dev/null", log_of(0), NULL, NULL), 2);
+}
+
 /* recovers these logs, and checks the result */
 static void
 check_recovery(const struct crafted logs[REPLICAS], const char *expected)
@@ -1158,6 +1177,7 @@ main(int argc, char *argv[])
 		TEST(a_busy_replica_is_told_from_one_that_is_gone),
 		TEST(a_full_log_is_an_error),
 		TEST(foreign_short_and_damaged_files_are_refused),
+		TEST(a_new_log_spares_an_earlier_one),
 		TEST(the_right_log_is_recovered),
 		TEST(a_damaged_log_is_not_taken_over),
 		TEST(a_damaged_log_has_no_vote),
