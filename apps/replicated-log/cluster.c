@@ -205,6 +205,17 @@ is_connected(const struct member *m)
 	return m->state != MEMBER_AWAY && m->state != MEMBER_UNUSABLE;
 }
 
+/* true if a member's file had more than this header of it tells: it went back in time */
+static bool
+has_lost(const struct member *m, const struct log_header *header)
+{
+	const uint64_t epoch = m->cluster->epoch;
+
+	return m->lost ||
+		(m->joined_epoch && m->joined_epoch == epoch &&
+			(header->epoch != epoch || header->tail < m->durable));
+}
+
 bool
 cluster_recognize(struct member *m, const struct log_header *header)
 {
@@ -222,6 +233,8 @@ cluster_recognize(struct member *m, const struct log_header *header)
 		return false;
 	}
 
+	const struct member *last = former ? former : m;
+	m->lost = last->replica_id == header->replica_id && has_lost(last, header);
 	if (former) {
 		tell("replica %s: its file was at %s before", m->name, former->name);
 		/* what it has promised, it has promised wherever it is */
@@ -234,7 +247,7 @@ cluster_recognize(struct member *m, const struct log_header *header)
 	if (m->replica_id != header->replica_id)
 		m->damaged = false;
 	/* what another file had, or this one before it went back in time, is not there */
-	if (m->replica_id != header->replica_id || header->epoch != c->epoch || header->tail < m->durable) {
+	if (m->replica_id != header->replica_id || header->epoch != c->epoch || m->lost) {
 		m->joined_epoch = 0;
 		m->durable = 0;
 	}

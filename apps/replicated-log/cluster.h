@@ -28,8 +28,8 @@
  * later writer overlaps that one, so the highest epoch it finds is at least E. The longest log with that
  * epoch begins with all acknowledged records: a log of epoch E itself grows only at its end, and a log of a
  * higher epoch was taken over by the same rule. Moving a tail back never cuts off an acknowledged record,
- * since that is in the common part. A damaged log is the exception: before its tail is moved back, its epoch
- * is set to 0, which takes its vote until it has joined again.
+ * since that is in the common part. A log that is damaged, or an older copy of itself, is the exception:
+ * before its tail is moved, its epoch is set to 0, which takes its vote until it has joined again.
  *
  * A connection is the right to write, and a replica gives it to one writer at a time. So what a writer has
  * read from a replica stays true as long as its connection lives. A writer counts what it has read as durable
@@ -92,6 +92,7 @@ struct member {
 	bool tried;   /* true if one attempt to connect is over, successful or not */
 	bool busy;    /* true if it serves another writer */
 	bool damaged; /* true if its log was fetched and is damaged; false again once it has joined */
+	bool lost;    /* true if its file has lost what it had; false again once it has joined */
 	bool copy;    /* true if its file counts at another address */
 	bool fetch;   /* true if its log is to be read into the image ... */
 	bool fetched; /* ... and true if it is there */

@@ -282,15 +282,15 @@ compare_logs(struct session *s, size_t *common, bool *damaged)
 }
 
 /*
- * Takes the vote of a replica whose log is damaged: what will be cut off may have been acknowledged. Without an epoch
- * it counts as one that has lost its log, until it joins again. Else the next writer would believe the shorter log.
+ * Takes the vote of a replica whose log is damaged, or has gone back: what it lacks may have been acknowledged. Without
+ * an epoch it counts as one that has lost its log, until it joins again. Else the next writer would believe the shorter
+ * log.
  */
 static int
-take_vote(struct session *s, size_t common)
+take_vote(struct session *s, const char *what, size_t common)
 {
 	pthread_mutex_lock(&s->c->lock);
-	tell("replica %s: its log is damaged at offset %zu: it is filled again from there", s->m->name,
-		common);
+	tell("replica %s: its log is %s: it is filled again from offset %zu", s->m->name, what, common);
 	s->m->joined_epoch = 0;
 	s->m->header.epoch = 0;
 	pthread_mutex_unlock(&s->c->lock);
@@ -308,10 +308,15 @@ cut_back(struct session *s)
 	size_t common;
 	bool damaged;
 
+	pthread_mutex_lock(&s->c->lock);
+	bool lost = s->m->lost;
+	pthread_mutex_unlock(&s->c->lock);
 	if (check_identity(s) || session_register_image(s))
 		return -1;
 	/* compared even if it had joined before: the file may be another one by now */
-	if (compare_logs(s, &common, &damaged) || (damaged && take_vote(s, common)))
+	if (compare_logs(s, &common, &damaged))
+		return -1;
+	if ((damaged || lost) && take_vote(s, damaged ? "damaged" : "an older one", common))
 		return -1;
 	if (common < s->header.tail && session_write_word(s, LOG_WORD_TAIL, common))
 		return -1;
@@ -357,6 +362,7 @@ join(struct session *s)
 	s->m->joined_epoch = s->epoch;
 	s->m->header.epoch = s->epoch;
 	s->m->damaged = false;
+	s->m->lost = false;
 	tell("replica %s: joined over %s at offset %zu of the log", s->m->name, s->device, s->m->durable);
 	pthread_mutex_unlock(&s->c->lock);
 	session_set_state(s, MEMBER_JOINED);
