@@ -514,8 +514,8 @@ test_completions_end_with_a_life(void **state)
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 		if (by_reset) { /* the next life has the number, and its own completions alone */
 			assert_int_equal(h.a->qp_num, qp_num);
-			post_recv(h.a, 4);
 			to_init(h.a);
+			post_recv(h.a, 4);
 			move_to(h.a, IBV_QPS_ERR);
 			expect_wc(4, IBV_WC_WR_FLUSH_ERR);
 			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
