@@ -37,7 +37,7 @@ int __wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int __wrap_isatty(int number);
 
-static int
+__attribute__((format(printf, 2, 0))) static int
 say(FILE *stream, const char *format, va_list ap)
 {
 	char text[400];
