@@ -851,7 +851,7 @@ test_not_polled_while_it_is_posted_to(void **state)
 
 /*
  * The acknowledgement of the last request has arrived when this side ends the connection, and no thread has read it yet:
- * the request succeeds. The progress thread waits for the lock that this one releases, and might be faster at times.
+ * the request succeeds. The progress thread is held meanwhile.
  */
 static void
 test_acknowledged_before_the_end(void **state)
