@@ -473,18 +473,20 @@ race_initiator(struct role *r)
 /* clang-format on */
 
 /* in one process the memory of the other role could take the place of what was lost */
+#define LOST (SOFT_ONLY | TWO_PROCESSES | KERNELS_PAGES)
+
 static const struct scenario scenarios[] = {
-	{ "lost-write", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(WRITE, true) },
-	{ "lost-write-with-imm", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(WRITE_IMM, true) },
-	{ "lost-atomic-write", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(ATOMIC_WRITE, true) },
-	{ "lost-compare-and-swap", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(SWAP, true) },
-	{ "lost-receive", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(SEND, true) },
-	{ "lost-read", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(READ, false) },
-	{ "lost-flush", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_TARGET(FLUSH, false) },
-	{ "lost-source-of-write", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_INITIATOR(WRITE, false) },
-	{ "lost-source-of-message", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_INITIATOR(SEND, false) },
-	{ "lost-result-of-read", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_INITIATOR(READ, true) },
-	{ "lost-result-of-swap", lost, lost, 0, SOFT_ONLY | TWO_PROCESSES, AT_INITIATOR(SWAP, true) },
+	{ "lost-write", lost, lost, 0, LOST, AT_TARGET(WRITE, true) },
+	{ "lost-write-with-imm", lost, lost, 0, LOST, AT_TARGET(WRITE_IMM, true) },
+	{ "lost-atomic-write", lost, lost, 0, LOST, AT_TARGET(ATOMIC_WRITE, true) },
+	{ "lost-compare-and-swap", lost, lost, 0, LOST, AT_TARGET(SWAP, true) },
+	{ "lost-receive", lost, lost, 0, LOST, AT_TARGET(SEND, true) },
+	{ "lost-read", lost, lost, 0, LOST, AT_TARGET(READ, false) },
+	{ "lost-flush", lost, lost, 0, LOST, AT_TARGET(FLUSH, false) },
+	{ "lost-source-of-write", lost, lost, 0, LOST, AT_INITIATOR(WRITE, false) },
+	{ "lost-source-of-message", lost, lost, 0, LOST, AT_INITIATOR(SEND, false) },
+	{ "lost-result-of-read", lost, lost, 0, LOST, AT_INITIATOR(READ, true) },
+	{ "lost-result-of-swap", lost, lost, 0, LOST, AT_INITIATOR(SWAP, true) },
 	{ "lost-during-writes", race_target, race_initiator, 0, SOFT_ONLY | RACES | TWO_PROCESSES, NULL },
 };
 

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "count.h"
 #include "deadline.h"
 #include "remote.h"
 #include "run.h"
@@ -422,6 +423,8 @@ reason_to_skip(const struct scenario *s, const struct run_options *opts)
 		return "needs two processes";
 	if ((s->flags & ONE_HOST) && opts->role)
 		return "needs both roles on one host";
+	if ((s->flags & KERNELS_PAGES) && in_emulator())
+		return "needs the kernel's answers about missing pages";
 	if ((s->flags & SOFT_ONLY) && !opts->soft)
 		return "promised by the software device only";
 	return NULL;

@@ -32,6 +32,8 @@ enum scenario_flags {
 	INITIATOR_DIES = 1 << 2,
 	SOFT_ONLY = 1 << 3, /* shows what only the software device promises */
 	ONE_HOST = 1 << 4,  /* sends signals to the other role's process */
+	KERNELS_PAGES =
+		1 << 6, /* needs the kernel's answers about missing pages, which an emulator changes */
 	RACES = 1 << 5, /* may end a process by a signal, which depends on chance: runs with --races only */
 };
 

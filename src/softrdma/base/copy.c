@@ -164,12 +164,11 @@ softrdma_copy_prefetch(void *addr, size_t len)
 bool
 softrdma_copy_is_there(const void *addr)
 {
-	if (softrdma_under_valgrind()) /* reports a load of missing memory itself */
-		return true;
 	const uint64_t no_operation = UINT32_MAX;
 	const uint8_t *set = (const uint8_t *)addr - (uintptr_t)addr % sizeof(uint64_t);
 	errno = 0;
-	syscall(SYS_rt_sigprocmask, no_operation, set, NULL, sizeof(uint64_t));
+	if (!softrdma_under_valgrind()) /* it reports a load of missing memory itself */
+		syscall(SYS_rt_sigprocmask, no_operation, set, NULL, sizeof(uint64_t));
 	return errno != EFAULT;
 }
 
@@ -184,10 +183,10 @@ softrdma_copy_is_writable(void *addr)
 	enum { RARE = 0x5a5 };
 	uint32_t no_lock = 0;
 	uint8_t *word = (uint8_t *)addr - (uintptr_t)addr % sizeof(uint32_t);
-	if (softrdma_under_valgrind()) /* reports a store to missing memory itself */
-		return true;
-	return syscall(SYS_futex, &no_lock, FUTEX_WAKE_OP_PRIVATE, 0, NULL, word,
-		       FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, RARE)) >= 0 ||
+	/* valgrind reports a store to missing memory itself */
+	return softrdma_under_valgrind() ||
+		syscall(SYS_futex, &no_lock, FUTEX_WAKE_OP_PRIVATE, 0, NULL, word,
+			FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, RARE)) >= 0 ||
 		errno != EFAULT;
 }
 

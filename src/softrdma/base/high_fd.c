@@ -50,13 +50,11 @@ softrdma_high_stream(FILE *low)
 	if (low == NULL || fileno(low) < 0 || fileno(low) >= FIRST_FD)
 		return low;
 	const int fd = fcntl(fileno(low), F_DUPFD_CLOEXEC, FIRST_FD);
-	int error = errno;
-	fclose(low);
 	FILE *high = fd < 0 ? NULL : fdopen(fd, "r");
-	if (fd >= 0 && high == NULL) {
-		error = errno;
-		close(fd);
-	}
+	const int error = errno;
+	fclose(low);
+	if (high == NULL)
+		close(fd); /* EBADF if there is none */
 	errno = error;
 	return high;
 }

@@ -301,6 +301,7 @@ use_ids(struct pair_of_ids *p)
 	must(softrdma_rdma_disconnect(id) && errno == ESTALE, "rdma_disconnect");
 	must(softrdma_rdma_migrate_id(id, NULL) && errno == ESTALE, "rdma_migrate_id");
 	must(softrdma_rdma_set_ack_timeout(id, 1) && errno == ESTALE, "rdma_set_option");
+	must(softrdma_rdma_set_family_only(id, true) && errno == ESTALE, "rdma_set_option of the family");
 	must(softrdma_rdma_destroy_id(id) && errno == ESTALE, "rdma_destroy_id");
 	softrdma_rdma_set_credentials(id, NULL);
 	softrdma_rdma_destroy_qp(id);

@@ -7,6 +7,7 @@
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "by_hand.h"
@@ -14,6 +15,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/high_fd.h"
 #include "softrdma/base/notify.h"
+#include "softrdma/base/valgrind.h"
 #include "standard.h"
 
 static int
@@ -97,14 +99,16 @@ static void
 test_stream(void **state)
 {
 	(void)state;
-	char name[16] = "";
+	char name[18] = "", expected[17] = "";
+	prctl(PR_GET_NAME, expected); /* valgrind gives the process a name of its own */
 	standard_close();
 	FILE *stream = softrdma_high_stream(fopen("/proc/self/comm", "re"));
 	assert_non_null(stream);
 	assert_int_equal(standard_taken(), 0);
 	assert_true(fcntl(fileno(stream), F_GETFD) & FD_CLOEXEC);
 	assert_non_null(fgets(name, sizeof(name), stream));
-	assert_int_equal(strncmp(name, "softrdma", 8), 0);
+	name[strcspn(name, "\n")] = '\0';
+	assert_string_equal(name, expected);
 	assert_ptr_equal(softrdma_high_stream(stream), stream);
 	fclose(stream);
 	fail_call(FAIL_MINE, "fcntl", 0, 1, EMFILE);
@@ -211,6 +215,8 @@ test_memory(void **state)
 	fail_nothing();
 	assert_string_equal(to, "content");
 	assert_int_equal(standard_taken(), 0);
+	if (softrdma_under_valgrind()) /* it reports the next access */
+		return;
 	/* memory that is not there: the pipe is closed */
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
 	assert_int_equal(softrdma_copy_from(to, (const void *)4096, sizeof(to)), EFAULT);

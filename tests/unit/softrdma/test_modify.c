@@ -117,6 +117,24 @@ test_create_fails(void **state)
 	random_error = 0;
 }
 
+static int
+setup_without_port(void **state)
+{
+	softrdma_release_gids();
+	return setup_test(state);
+}
+
+/* the number needs a port first, whose numbers are in random order */
+static void
+test_create_without_port(void **state)
+{
+	(void)state;
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	random_error = EIO;
+	assert_null(softrdma_ibv_create_qp_ex(softrdma_context(), &attr));
+	assert_int_equal(errno, EIO);
+}
+
 /*
  * A number is used once at a time. Some of these queue pairs share a slot in every table; the
  * first is destroyed first.
@@ -902,6 +920,7 @@ main(void)
 		one_thread_test(test_rtr_fails),
 		device_test(test_rights),
 		device_test(test_managed),
+		cmocka_unit_test_setup_teardown(test_create_without_port, setup_without_port, teardown_test),
 	};
 	return cmocka_run_group_tests(tests, setup_by_hand, teardown_by_hand);
 }

@@ -235,6 +235,11 @@ test_no_memory(void **state)
 	assert_int_equal(errno, EINVAL);
 	assert_null(id->send_cq);
 	rdma_destroy_ep(id);
+	/* a kind of queue pair that the device lacks */
+	passive->ai_qp_type = IBV_QPT_UC;
+	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	passive->ai_qp_type = IBV_QPT_RC;
 	/* a source address that this machine does not have */
 	((struct sockaddr_in *)passive->ai_src_addr)->sin_addr.s_addr = htonl(0x08080808);
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
