@@ -38,6 +38,7 @@ for addr in 127.0.0.1 ::1; do
 done
 
 # a server that is started without standard input and error: none of its sockets is one of them, and every byte is right
+: >"$work/server.out" # the lines of the server before
 "$perf" server 127.0.0.1 --port 0 --once >"$work/server.out" <&- 2>&- &
 server=$!
 started+=("$server")
