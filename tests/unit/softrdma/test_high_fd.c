@@ -215,8 +215,10 @@ test_memory(void **state)
 	fail_nothing();
 	assert_string_equal(to, "content");
 	assert_int_equal(standard_taken(), 0);
-	if (softrdma_under_valgrind()) /* it reports the next access */
+	if (softrdma_under_valgrind()) { /* it reports the next access, without which the pipe stays */
+		fds_before += 2;
 		return;
+	}
 	/* memory that is not there: the pipe is closed */
 	fail_call(FAIL_MINE, "process_vm_readv", 0, 1, EPERM);
 	assert_int_equal(softrdma_copy_from(to, (const void *)4096, sizeof(to)), EFAULT);
