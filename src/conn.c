@@ -25,7 +25,7 @@
 #include "flush.h"
 #include "inherited.h"
 #include "log.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "timeout.h"
 #include "write_flush.h"
 

@@ -20,7 +20,7 @@
 #include "cq.h"
 #include "err.h"
 #include "inherited.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "write_flush.h"
 
 #define ACK_BATCH 64

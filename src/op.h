@@ -18,7 +18,7 @@
 #include "conn.h"
 #include "mr.h"
 #include "post.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 
 /* for the few functions between a call of the program and its post, which have many arguments */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))

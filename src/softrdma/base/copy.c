@@ -39,11 +39,13 @@ static struct {
 };
 
 /* the child closes the parent's pipe when it needs a pipe of its own */
-void
-softrdma_copy_after_fork(void)
+static void
+after_fork(void)
 {
 	conduit.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* the caller holds the lock */
 static void

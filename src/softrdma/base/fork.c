@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -18,7 +19,7 @@
 
 #define WORD_BITS 64
 
-/* how long a fork waits until no thread connects, and how long between two looks */
+/* how long a fork waits for a hook that cannot begin yet, and how long between two looks */
 #define PATIENCE_NS 1000000000u
 #define LOOK_NS 100000
 
@@ -107,7 +108,22 @@ close_all(void)
 	descriptors.words = 0;
 }
 
-/* --- refused calls, and memory that is kept --- */
+/* --- inherited objects: refused calls, and memory that is kept --- */
+
+/* the context of this process; NULL: it has none yet, so every object is its parent's */
+static const struct ibv_context *_Atomic own_context;
+
+void
+softrdma_fork_owns(const struct ibv_context *context)
+{
+	atomic_store_explicit(&own_context, context, memory_order_relaxed);
+}
+
+bool
+softrdma_is_inherited(const struct ibv_context *context)
+{
+	return context != atomic_load_explicit(&own_context, memory_order_relaxed);
+}
 
 int
 softrdma_fork_refuse(const char *call)
@@ -131,20 +147,43 @@ softrdma_fork_keep(const void *memory)
 		kept[kept_count++] = memory;
 }
 
+/* --- hooks --- */
+
+static struct softrdma_fork_hook *hooks; /* by rank */
+
+void
+softrdma_fork_register(struct softrdma_fork_hook *hook)
+{
+	struct softrdma_fork_hook **at = &hooks;
+
+	while (*at && (*at)->rank <= hook->rank)
+		at = &(*at)->next;
+	hook->next = *at;
+	*at = hook;
+}
+
+void
+softrdma_fork_forget(void)
+{
+	softrdma_fork_owns(NULL); /* from here on every existing object is the parent's */
+	for (const struct softrdma_fork_hook *hook = hooks; hook; hook = hook->next)
+		hook->in_child();
+}
+
 /* --- the fork itself, on the thread that calls it --- */
 
-static _Thread_local bool has_manager; /* from the beginning of the fork to its end */
+static _Thread_local unsigned held; /* a bit for each rank that has begun; 0: no fork, or none of them */
 
 /*
- * Takes the manager's lock, so that no thread is connecting: TLS handshakes hold locks of OpenSSL, which a child could
- * not begin anew. A log function that forks while its caller holds the lock would wait for ever, so the wait ends.
+ * The wait for a hook that cannot begin ends: a log function that forks while its caller holds the manager's lock would
+ * wait for ever.
  */
 static bool
-lock_manager(void)
+begins(const struct softrdma_fork_hook *hook)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	const uint64_t start_ns = softrdma_now_ns();
-	while (!softrdma_cm_fork_begins()) {
+	while (!hook->begins()) {
 		if (softrdma_now_ns() - start_ns >= PATIENCE_NS)
 			return false;
 		nanosleep(&look, NULL);
@@ -155,54 +194,29 @@ lock_manager(void)
 static void
 before(void)
 {
-	has_manager = lock_manager();
-	softrdma_mr_fork_begins();
+	held = 0;
+	for (const struct softrdma_fork_hook *hook = hooks; hook; hook = hook->next)
+		if (hook->begins && begins(hook))
+			held |= 1u << hook->rank;
 	pthread_mutex_lock(&descriptors.lock);
 }
 
+/* in the order in which they have begun: each gives back a lock of its own, so no other order is needed */
 static void
 after(void)
 {
 	pthread_mutex_unlock(&descriptors.lock);
-	softrdma_mr_fork_ends();
-	if (has_manager)
-		softrdma_cm_fork_ends();
+	for (const struct softrdma_fork_hook *hook = hooks; hook; hook = hook->next)
+		if (held & 1u << hook->rank)
+			hook->ends();
 }
 
 static void
 in_child(void)
 {
-	static void (*const forget[])(void) = {
-		softrdma_device_after_fork, /* from here on every existing object is the parent's */
-		softrdma_registry_after_fork,
-		softrdma_cm_after_fork,
-		softrdma_copy_after_fork,
-		softrdma_credentials_after_fork,
-		softrdma_dax_after_fork,
-		softrdma_direct_after_fork,
-		softrdma_engine_after_fork,
-		softrdma_event_after_fork,
-		softrdma_fault_plan_after_fork,
-		softrdma_file_after_fork,
-		softrdma_gid_after_fork,
-		softrdma_io_after_fork,
-		softrdma_links_after_fork,
-		softrdma_mr_after_fork,
-		softrdma_local_peer_after_fork,
-		softrdma_pending_sockets_after_fork,
-		softrdma_pending_after_fork,
-		softrdma_qp_listener_after_fork,
-		softrdma_qp_connect_after_fork,
-		softrdma_source_after_fork,
-		softrdma_workers_after_fork,
-		softrdma_accounts_after_fork,
-		softrdma_stats_file_after_fork,
-	};
-
 	close_all();
 	after();
-	for (size_t i = 0; i < sizeof(forget) / sizeof(forget[0]); i++)
-		forget[i]();
+	softrdma_fork_forget();
 }
 
 static void

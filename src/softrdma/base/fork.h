@@ -27,6 +27,9 @@
 /* registers the fork handlers, once. Any thread. Called with the first context. */
 void softrdma_fork_prepare_for(void);
 
+/* says which context is this process's own. Called before any object is made with it. */
+void softrdma_fork_owns(const struct ibv_context *context);
+
 /*
  * True if the process has inherited the object from its parent; context is the one that the object was made with. The
  * call must be refused then: softrdma_fork_refuse() logs that, and returns the errno value for it. Any thread, any
@@ -49,42 +52,42 @@ void softrdma_fork_close(int fd);
 /* keeps a pointer to memory of the parent that the child no longer uses, so that leak checkers find it */
 void softrdma_fork_keep(const void *memory);
 
-/*
- * A fork takes these locks and holds them until both processes exist, so that no other thread is in the middle of a
- * change. softrdma_cm_fork_begins() is false if the connection manager is in use.
- */
-bool softrdma_cm_fork_begins(void);
-void softrdma_cm_fork_ends(void);
-void softrdma_mr_fork_begins(void);
-void softrdma_mr_fork_ends(void);
+/* the order in which hooks are called, before a fork and in the child */
+enum softrdma_fork_rank {
+	SOFTRDMA_FORK_DEVICE,   /* posts and polls with objects of the parent are refused */
+	SOFTRDMA_FORK_REGISTRY, /* the child shows no memory under its parent's name */
+	SOFTRDMA_FORK_MANAGER, /* no thread connects: TLS handshakes hold locks of OpenSSL, for ever in a child */
+	SOFTRDMA_FORK_TABLE,  /* the table of regions is in no thread's hands */
+	SOFTRDMA_FORK_OTHERS, /* in any order */
+};
 
 /*
- * Each file of the device has one for the child, called on its only thread: it forgets the parent's objects and resets
- * its locks.
+ * What a file with static state does when the process forks. Both functions of a lock, or neither; a rank with a lock
+ * has one hook.
  */
-void softrdma_registry_after_fork(void);
-void softrdma_accounts_after_fork(void);
-void softrdma_stats_file_after_fork(void);
-void softrdma_cm_after_fork(void);
-void softrdma_copy_after_fork(void);
-void softrdma_credentials_after_fork(void);
-void softrdma_device_after_fork(void);
-void softrdma_direct_after_fork(void);
-void softrdma_engine_after_fork(void);
-void softrdma_event_after_fork(void);
-void softrdma_fault_plan_after_fork(void);
-void softrdma_file_after_fork(void);
-void softrdma_dax_after_fork(void);
-void softrdma_gid_after_fork(void);
-void softrdma_io_after_fork(void);
-void softrdma_links_after_fork(void);
-void softrdma_mr_after_fork(void);
-void softrdma_local_peer_after_fork(void);
-void softrdma_pending_sockets_after_fork(void);
-void softrdma_pending_after_fork(void);
-void softrdma_qp_listener_after_fork(void);
-void softrdma_qp_connect_after_fork(void);
-void softrdma_source_after_fork(void);
-void softrdma_workers_after_fork(void);
+struct softrdma_fork_hook {
+	enum softrdma_fork_rank rank;
+	void (*in_child)(
+		void); /* on the child's only thread: forgets the parent's objects and begins the locks anew */
+	bool (*begins)(
+		void); /* takes a lock that is held until both processes exist; false: it is in use, try again */
+	void (*ends)(void); /* gives the lock back, in both processes */
+	struct softrdma_fork_hook *next;
+};
+
+/* registers a hook for as long as the device is loaded; called by constructors only: SOFTRDMA_FORK_HOOK() makes one */
+void softrdma_fork_register(struct softrdma_fork_hook *hook);
+
+/* calls the hooks in the child: the device has neither objects nor threads from here on */
+void softrdma_fork_forget(void);
+
+/* at the end of a file's part about forks: its hook, which registers itself when the device is loaded */
+#define SOFTRDMA_FORK_HOOK(...) \
+	static struct softrdma_fork_hook fork_hook; \
+	__attribute__((constructor)) static void register_fork_hook(void) \
+	{ \
+		softrdma_fork_register(&fork_hook); \
+	} \
+	static struct softrdma_fork_hook fork_hook = { __VA_ARGS__ }
 
 #endif /* SOFTRDMA_FORK_H */

@@ -29,11 +29,13 @@ static atomic_uint limit;
 static atomic_uint shut_outs;
 
 /* a forked child keeps the counts */
-void
-softrdma_source_after_fork(void)
+static void
+after_fork(void)
 {
 	sources_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* true for the prefixes under which all 128 bits count: IPv4 mapped, loopback and link-local addresses */
 static bool

@@ -39,23 +39,26 @@ softrdma_cm_unlock(void)
 
 /* --- forks --- */
 
-bool
-softrdma_cm_fork_begins(void)
+static bool
+fork_begins(void)
 {
 	return pthread_mutex_trylock(&manager_lock) == 0;
 }
 
-void
-softrdma_cm_fork_ends(void)
+static void
+fork_ends(void)
 {
 	softrdma_cm_unlock();
 }
 
-void
-softrdma_cm_after_fork(void)
+static void
+after_fork(void)
 {
 	manager_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_MANAGER, .in_child = after_fork, .begins = fork_begins,
+	.ends = fork_ends);
 
 bool
 softrdma_cm_is_inherited(const struct ibv_context *process, const char *call)

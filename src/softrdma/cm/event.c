@@ -29,13 +29,15 @@ static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER; /* taken befor
 /* those that are not destroyed, by their addresses: a tree of tsearch(3), because each of 10,000 connections has one */
 static void *channels;
 
-void
-softrdma_event_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(channels);
 	channels = NULL;
 	channels_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static int
 compare(const void *a, const void *b)

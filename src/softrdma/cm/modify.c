@@ -21,6 +21,7 @@
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/io.h"
 #include "softrdma/samehost/direct.h"
+#include "softrdma/verbs/device.h"
 #include "softrdma/verbs/post.h"
 
 #define PSN_MASK 0xffffff
@@ -438,6 +439,12 @@ err_free:
 err_errno:
 	errno = ret;
 	return NULL;
+}
+
+__attribute__((constructor)) static void
+make_qps_of_contexts(void)
+{
+	softrdma_device_makes_qps(softrdma_ibv_create_qp_ex);
 }
 
 struct ibv_qp *

@@ -52,8 +52,8 @@ static struct softrdma_pending *all;
 static struct softrdma_listener *listeners;
 static unsigned incoming;
 
-void
-softrdma_pending_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(all);
 	softrdma_fork_keep(listeners);
@@ -61,6 +61,8 @@ softrdma_pending_after_fork(void)
 	listeners = NULL;
 	incoming = 0;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* caps on incoming connections, read from the environment when a listener is opened */
 static struct {

@@ -54,13 +54,15 @@ static struct softrdma_log_limit given_up = SOFTRDMA_LOG_LIMIT;
 static struct softrdma_qp_connect *qpcs[BUCKETS];
 static unsigned pauses; /* number of attempts that are planned */
 
-void
-softrdma_qp_connect_after_fork(void)
+static void
+after_fork(void)
 {
 	for (int i = 0; i < BUCKETS; i++)
 		qpcs[i] = NULL; /* not kept: the application still refers to these objects */
 	pauses = 0;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static void progress(struct softrdma_pending *pending, uint32_t events);
 static void expired(struct softrdma_pending *pending);

@@ -15,12 +15,14 @@
 
 static struct softrdma_qp_listener *listeners;
 
-void
-softrdma_qp_listener_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(listeners);
 	listeners = NULL;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* warns once only, because these listeners come and go with queue pairs */
 static void

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/core/link.h"
 
 void

@@ -44,14 +44,15 @@ static _Atomic(struct softrdma_mr *) table[BUCKETS];
 static pthread_mutex_t flushes_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flushes_cond = PTHREAD_COND_INITIALIZER;
 
-void
-softrdma_mr_fork_begins(void)
+static bool
+fork_begins(void)
 {
 	pthread_rwlock_wrlock(&table_lock);
+	return true;
 }
 
-void
-softrdma_mr_fork_ends(void)
+static void
+fork_ends(void)
 {
 	pthread_rwlock_unlock(&table_lock);
 }
@@ -60,13 +61,16 @@ softrdma_mr_fork_ends(void)
  * The parent's regions stay in the table, which is consistent, because it was locked during the fork. No connection of
  * the child reaches them, because their protection domains are the parent's.
  */
-void
-softrdma_mr_after_fork(void)
+static void
+after_fork(void)
 {
 	table_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 	flushes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	flushes_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_TABLE, .in_child = after_fork, .begins = fork_begins,
+	.ends = fork_ends);
 
 static _Atomic(struct softrdma_mr *) *
 bucket_of(uint32_t key)

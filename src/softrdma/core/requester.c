@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/requester.h"
 

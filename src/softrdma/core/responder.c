@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "softrdma/base/copy.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/core/responder.h"
 
 void

@@ -20,13 +20,15 @@ static pthread_mutex_t accounts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_account accounts[SOFTRDMA_ACCOUNTS_MAX];
 static unsigned count = 1; /* there is always one of no listener */
 
-void
-softrdma_accounts_after_fork(void)
+static void
+after_fork(void)
 {
 	memset(accounts, 0, sizeof(accounts));
 	count = 1;
 	accounts_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* the lock is held */
 static unsigned

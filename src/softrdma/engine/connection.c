@@ -19,7 +19,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"

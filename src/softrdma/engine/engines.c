@@ -38,8 +38,8 @@ count_engines(void)
 		memory_order_acquire); /* what start_others() wrote is seen */
 }
 
-void
-softrdma_engine_after_fork(void)
+static void
+after_fork(void)
 {
 	for (unsigned i = 0; i < SOFTRDMA_THREADS_MAX; i++) {
 		softrdma_fork_keep(engines[i].work);
@@ -50,6 +50,8 @@ softrdma_engine_after_fork(void)
 	engine_count = 1;
 	life++;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 unsigned
 softrdma_engines_life(void)

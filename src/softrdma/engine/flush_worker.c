@@ -10,7 +10,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/spin.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"

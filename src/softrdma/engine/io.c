@@ -23,12 +23,14 @@
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 
-void
-softrdma_io_after_fork(void)
+static void
+after_fork(void)
 {
 	users = 0;
 	users_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static const struct softrdma_engine_calls calls = {
 	.begin = softrdma_registry_live,

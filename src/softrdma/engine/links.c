@@ -26,14 +26,16 @@ list_of(uint32_t qp_num)
 	return &by_qp_num[qp_num % QP_NUM_LISTS];
 }
 
-void
-softrdma_links_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(links);
 	links = NULL;
 	memset(by_qp_num, 0, sizeof(by_qp_num));
 	links_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- what they have counted --- */
 

@@ -43,12 +43,14 @@ static struct pending_sockets {
 /* true if connections had something to do since the last charge; any thread */
 static atomic_bool connections_busy;
 
-void
-softrdma_pending_sockets_after_fork(void)
+static void
+after_fork(void)
 {
 	pending_sockets = (struct pending_sockets){ .epoll_fd = -1 };
 	atomic_store_explicit(&connections_busy, false, memory_order_relaxed);
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static bool
 may_come(bool may)

@@ -227,12 +227,14 @@ static pthread_t thread;
 static char path[PATH_SIZE];
 static uint64_t interval_s;
 
-void
-softrdma_stats_file_after_fork(void)
+static void
+after_fork(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	running = stopping = false;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static int
 write_all(int fd, const char *text, size_t len)

@@ -18,8 +18,8 @@ static pthread_t threads[SOFTRDMA_FLUSH_THREADS_MAX];
 static unsigned thread_count, idle_count, queued;
 static bool stopping;
 
-void
-softrdma_workers_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(first);
 	first = last = NULL;
@@ -28,6 +28,8 @@ softrdma_workers_after_fork(void)
 	jobs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static void *
 run_worker(void *arg)

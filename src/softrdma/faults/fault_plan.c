@@ -25,11 +25,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no other lock is tak
 static struct softrdma_fault_plan *in_force;             /* NULL: none */
 
 /* a forked child keeps the plan */
-void
-softrdma_fault_plan_after_fork(void)
+static void
+after_fork(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- reading --- */
 

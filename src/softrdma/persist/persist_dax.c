@@ -35,11 +35,13 @@ static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmem2_map *map; /* keeps the map reachable for leak checkers */
 static _Atomic(pmem2_persist_fn) persist;
 
-void
-softrdma_dax_after_fork(void)
+static void
+after_fork(void)
 {
 	init_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 static bool
 is_cpu_cache(const char *path)

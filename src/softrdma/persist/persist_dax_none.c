@@ -7,13 +7,7 @@
 #include <stdlib.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/persist/persist_dax.h"
-
-void
-softrdma_dax_after_fork(void)
-{
-}
 
 /* msync() could flush such memory too, but not that of a DAX device, and this file cannot tell which it is */
 int

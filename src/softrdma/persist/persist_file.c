@@ -98,8 +98,8 @@ static struct {
 } failures = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* the files and their locks stay the parent's; a child has none of the descriptions, see MADV_DONTFORK */
-void
-softrdma_file_after_fork(void)
+static void
+after_fork(void)
 {
 	failures.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	failures.inherited = true;
@@ -108,6 +108,8 @@ softrdma_file_after_fork(void)
 	memset(idle_files, 0, sizeof(idle_files));
 	files_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- files that have failed --- */
 

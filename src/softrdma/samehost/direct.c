@@ -54,14 +54,16 @@ static struct shm_path *paths;
 /* the paths of all connections that have a slot, by the slot; under shm_paths_lock */
 static struct shm_path *path_at[SOFTRDMA_REGISTRY_SLOTS];
 
-void
-softrdma_direct_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(paths);
 	paths = NULL;
 	memset(path_at, 0, sizeof(path_at));
 	shm_paths_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- beginning and end --- */
 

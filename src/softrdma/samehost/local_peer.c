@@ -40,13 +40,15 @@ struct softrdma_local_peer {
 static pthread_mutex_t local_peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_local_peer *local_peers;
 
-void
-softrdma_local_peer_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(local_peers);
 	local_peers = NULL;
 	local_peers_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- registries --- */
 

@@ -31,8 +31,8 @@ static struct {
 };
 
 /* other processes still use the parent's registry: the child unmaps it, and writes nothing there */
-void
-softrdma_registry_after_fork(void)
+static void
+after_fork(void)
 {
 	const uint64_t serial = own.serial; /* continues, so that no region of the child has a parent's */
 	if (own.registry)
@@ -42,6 +42,8 @@ softrdma_registry_after_fork(void)
 	own.fd = -1;
 	own.serial = serial;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_REGISTRY, .in_child = after_fork);
 
 static void
 init_robust(pthread_mutex_t *mutex)

@@ -166,7 +166,6 @@ static const struct verbs_context new_context = {
 	.alloc_td = softrdma_ibv_alloc_td,
 	.modify_cq = softrdma_ibv_modify_cq,
 	.create_cq_ex = softrdma_ibv_create_cq_ex,
-	.create_qp_ex = softrdma_ibv_create_qp_ex,
 	.query_device_ex = query_device_ex,
 	.sz = sizeof(struct verbs_context),
 	.context = {
@@ -185,6 +184,14 @@ static const struct verbs_context new_context = {
 		.abi_compat = __VERBS_ABI_IS_EXTENDED,
 	},
 };
+
+static softrdma_create_qp_ex *create_qp_ex;
+
+void
+softrdma_device_makes_qps(softrdma_create_qp_ex *create)
+{
+	create_qp_ex = create;
+}
 
 struct device_context {
 	struct verbs_context verbs;
@@ -208,9 +215,11 @@ make_context(void)
 	if (contexts == NULL)
 		softrdma_variables_check();
 	made->verbs = new_context;
+	made->verbs.create_qp_ex = create_qp_ex;
 	made->of_parent = contexts;
 	contexts = made;
 	softrdma_fork_prepare_for();
+	softrdma_fork_owns(&made->verbs.context);
 	return &made->verbs.context;
 }
 
@@ -234,20 +243,16 @@ softrdma_device(void)
 	return &the_device.device;
 }
 
-bool
-softrdma_is_inherited(const struct ibv_context *context)
-{
-	return context != atomic_load_explicit(&own_context, memory_order_relaxed);
-}
-
-void
-softrdma_device_after_fork(void)
+static void
+after_fork(void)
 {
 	if (own_context)
 		own_context->ops = ops_of_parent;
 	own_context = NULL;
 	context_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_DEVICE, .in_child = after_fork);
 
 bool
 softrdma_owns(const struct ibv_context *context)

@@ -22,4 +22,11 @@ struct ibv_device *softrdma_device(void);
  */
 struct ibv_context *softrdma_context(void);
 
+/*
+ * Queue pairs are made in cm/, because their states need connections. The connection manager says how, for the tables of
+ * the contexts: called by its constructor only.
+ */
+typedef struct ibv_qp *softrdma_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+void softrdma_device_makes_qps(softrdma_create_qp_ex *create);
+
 #endif /* SOFTRDMA_DEVICE_H */

@@ -78,13 +78,15 @@ static struct {
 } gids = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* the child has ports and secrets of its own */
-void
-softrdma_gid_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(gids.ports);
 	memset(&gids, 0, sizeof(gids));
 	gids.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* --- the table --- */
 

@@ -13,7 +13,7 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/sockaddr.h"
-#include "softrdma/base/usdt.h"
+#include "usdt.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/crc.h"

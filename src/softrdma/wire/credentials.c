@@ -48,13 +48,15 @@ static struct {
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* a child reads the files again, because OpenSSL's objects contain locks */
-void
-softrdma_credentials_after_fork(void)
+static void
+after_fork(void)
 {
 	softrdma_fork_keep(known.credentials);
 	known.credentials = NULL;
 	known.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* 0 or an errno value: a user who can read a secret can impersonate this machine */
 static int

@@ -29,7 +29,7 @@ static int
 forget(void **state)
 {
 	(void)state;
-	softrdma_accounts_after_fork();
+	softrdma_fork_forget();
 	return 0;
 }
 

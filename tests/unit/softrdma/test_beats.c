@@ -203,7 +203,7 @@ test_fork(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		needs(i, BEAT, true);
-	softrdma_engine_after_fork();
+	softrdma_fork_forget();
 	expect_next(400, -1);
 	needs(3, BEAT, true);
 	needs(0, BEAT, false);

@@ -22,7 +22,6 @@
 
 /* from persist_dax_none.c, under other names */
 int softrdma_dax_init_without(const char *name);
-void softrdma_dax_after_fork_without(void);
 
 static enum softrdma_log_level last_level;
 static char last_text[512];
@@ -48,7 +47,6 @@ test_refused(void **state)
 		assert_int_equal(last_level, SOFTRDMA_LOG_WARNING);
 		assert_non_null(strstr(last_text, "/mnt/pmem/a file cannot be made durable"));
 		assert_non_null(strstr(last_text, "built without libpmem2"));
-		softrdma_dax_after_fork_without(); /* a child is refused as well */
 	}
 }
 

@@ -13,8 +13,8 @@
  * Without sys/sdt.h (WITH_USDT) there are none.
  */
 
-#ifndef SOFTRDMA_USDT_H
-#define SOFTRDMA_USDT_H
+#ifndef USDT_H
+#define USDT_H
 
 /* the analyzer of clang takes what the macros ask the compiler for uses of the arguments */
 #if defined(HAVE_SDT) && !defined(__clang_analyzer__)
@@ -28,7 +28,7 @@
 
 /* never called: the arguments count as used */
 static inline void
-softrdma_usdt_unused(int first, ...)
+usdt_unused(int first, ...)
 {
 	(void)first;
 }
@@ -36,9 +36,9 @@ softrdma_usdt_unused(int first, ...)
 #define USDT(provider, name, ...) \
 	do { \
 		if (0) \
-			softrdma_usdt_unused(0, __VA_ARGS__); \
+			usdt_unused(0, __VA_ARGS__); \
 	} while (0)
 
 #endif
 
-#endif /* SOFTRDMA_USDT_H */
+#endif /* USDT_H */
