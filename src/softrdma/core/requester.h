@@ -70,7 +70,6 @@ struct softrdma_requester {
 		posted_from; /* requests from here to head are of the call that posts now; head: no call does */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
 	uint32_t completed_locally;
-	bool batch_is_open; /* true if a thread fills slots from head on, without the link's lock (verbs/post_ex.c) */
 	bool asks_always;   /* true if no response may come late, because local completions wait for it */
 	uint64_t tx_offset; /* bytes of the request at tx that have been handed out */
 	uint32_t rd_atoms;  /* outstanding reads and atomics */

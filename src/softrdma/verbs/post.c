@@ -147,20 +147,6 @@ softrdma_post_accepted(struct softrdma_link *link, uint32_t seq)
 	}
 }
 
-/* Locks and returns the link when no other thread is filling a batch: its requests are in the next slots. */
-static struct softrdma_link *
-lock_to_post(struct softrdma_qp *qp)
-{
-	struct softrdma_link *link = softrdma_qp_lock_link(qp);
-	while (link->requester.batch_is_open) {
-		pthread_mutex_unlock(&link->lock);
-		pthread_mutex_lock(&qp->batch.lock); /* until it ends */
-		pthread_mutex_unlock(&qp->batch.lock);
-		link = softrdma_qp_lock_link(qp);
-	}
-	return link;
-}
-
 void
 softrdma_post_ring(struct softrdma_link *link, uint32_t from)
 {
@@ -177,7 +163,8 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 {
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	int ret = 0;
-	struct softrdma_link *link = lock_to_post(qp);
+	pthread_mutex_lock(&qp->sq_lock); /* a batch has the next slots until it ends */
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	const uint32_t from = link->requester.head;
 	for (; wr && ret == 0; wr = wr->next) {
 		struct softrdma_send *send;
@@ -191,6 +178,7 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	}
 	softrdma_post_ring(link, from);
 	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&qp->sq_lock);
 	return ret;
 }
 

@@ -4,10 +4,9 @@
 /*
  * post.h -- posting work requests to a queue pair
  *
- * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester. A list
- * is posted under the link's lock. A batch of extended operations is filled under a lock of its own
- * (`qp->batch.lock`), and posted under the link's lock at its end. So a program may make any other call in
- * between.
+ * Two interfaces, lists (post.c) and extended operations (post_ex.c), fill the same slots of the requester, both under
+ * the lock of the send queue (`qp->sq_lock`). A list holds the link's lock as well; a batch of extended operations takes it at
+ * its end. So a program may make any other call while a batch is open.
  */
 
 #ifndef SOFTRDMA_POST_H

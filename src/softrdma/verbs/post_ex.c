@@ -5,7 +5,7 @@
  * post_ex.c -- posting work requests to a queue pair by single calls, ibv_wr_start to ibv_wr_complete (batched
  * posts with one doorbell)
  *
- * The queue pair's batch is locked from start to complete or abort: ibv_wr_start(3) lets no other thread post
+ * The send queue is locked from start to complete or abort: ibv_wr_start(3) lets no other thread post
  * meanwhile. The link is not: the program may post receives, poll, deregister memory, and connect in between. The
  * call that names an operation fills the slot of the ring that comes after the last request, and further calls set
  * its data. ibv_wr_complete checks the requests and posts them together. It posts none if a call has noted an error,
@@ -286,26 +286,22 @@ wr_start(struct ibv_qp_ex *ex)
 		qp->batch.current = NULL;
 		return;
 	}
-	pthread_mutex_lock(&qp->batch.lock);
+	pthread_mutex_lock(&qp->sq_lock);
 	qp->batch.count = 0;
 	qp->batch.errnum = 0;
 	qp->batch.current = NULL;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	softrdma_link_get(link);
 	qp->batch.link = link;
-	link->requester.batch_is_open = true;
 	look_for_room(qp);
 	pthread_mutex_unlock(&link->lock);
 }
 
-/* the caller holds the lock of the link */
 static void
 close_batch(struct softrdma_qp *qp)
 {
 	struct softrdma_link *link = qp->batch.link;
-	link->requester.batch_is_open = false;
-	pthread_mutex_unlock(&link->lock);
-	pthread_mutex_unlock(&qp->batch.lock);
+	pthread_mutex_unlock(&qp->sq_lock);
 	softrdma_link_put(link);
 }
 
@@ -315,7 +311,6 @@ wr_abort(struct ibv_qp_ex *ex)
 	struct softrdma_qp *qp = qp_of(ex);
 	if (softrdma_is_inherited(qp->qp.context))
 		return; /* wr_start has locked nothing in this process */
-	pthread_mutex_lock(&qp->batch.link->lock);
 	close_batch(qp);
 }
 
@@ -354,6 +349,7 @@ wr_complete(struct ibv_qp_ex *ex)
 			softrdma_post_accepted(link, softrdma_requester_commit(&link->requester));
 		softrdma_post_ring(link, qp->batch.first);
 	}
+	pthread_mutex_unlock(&link->lock);
 	close_batch(qp);
 	return ret;
 }

@@ -229,7 +229,7 @@ softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uin
 	if (ret)
 		goto err_fini_recv_queue;
 	pthread_mutex_init(&qp->link_lock, NULL);
-	pthread_mutex_init(&qp->batch.lock, NULL);
+	pthread_mutex_init(&qp->sq_lock, NULL);
 	pthread_mutex_init(&qp->qp.mutex, NULL);
 	pthread_cond_init(&qp->qp.cond, NULL);
 	use_srq(attr->srq, 1);
@@ -290,7 +290,7 @@ softrdma_qp_delete(struct softrdma_qp *qp)
 	softrdma_recv_queue_fini(&qp->recv_queue);
 	pthread_cond_destroy(&ibv_qp->cond);
 	pthread_mutex_destroy(&ibv_qp->mutex);
-	pthread_mutex_destroy(&qp->batch.lock);
+	pthread_mutex_destroy(&qp->sq_lock);
 	pthread_mutex_destroy(&qp->link_lock);
 	free(qp);
 }

@@ -29,8 +29,8 @@ struct softrdma_qp {
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
+	pthread_mutex_t sq_lock; /* the send queue's: held by a list, and by a batch from its start to its end */
 	struct {
-		pthread_mutex_t lock; /* of the program, from ibv_wr_start to ibv_wr_complete or _abort */
 		/* with a reference: a RESET does not wait for the end of a batch */
 		struct softrdma_link *link;
 		uint32_t first; /* the sequence number of its first request */
@@ -38,7 +38,7 @@ struct softrdma_qp {
 		uint32_t room;  /* for this number of requests there was room at the last look */
 		int errnum;     /* the first error */
 		struct softrdma_send *current;
-	} batch; /* under its own lock */
+	} batch; /* of extended operations; under sq_lock */
 };
 
 static inline struct softrdma_qp *
