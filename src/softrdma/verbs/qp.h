@@ -29,7 +29,8 @@ struct softrdma_qp {
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	uint8_t ack_timeout; /* only shown by ibv_query_qp(); TCP has a timeout of its own */
-	pthread_mutex_t sq_lock; /* the send queue's: held by a list, and by a batch from its start to its end */
+	/* of the send queue: held by a list, and by a batch from its start to its end */
+	pthread_mutex_t sq_lock;
 	struct {
 		/* with a reference: a RESET does not wait for the end of a batch */
 		struct softrdma_link *link;
