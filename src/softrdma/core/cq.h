@@ -58,6 +58,8 @@ struct softrdma_cq {
 	 */
 	atomic_bool overrun;
 	enum softrdma_armed armed;
+	/* no poll has found it empty since it was armed: its program is about to wait; no lock, a hint for pollers */
+	atomic_bool armed_anew;
 
 	/* guarded by the channel's lock */
 	unsigned events;          /* number that wait for the application */

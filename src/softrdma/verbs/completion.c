@@ -169,7 +169,11 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		softrdma_reader_poll(cq);
 		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
 			!atomic_load_explicit(&cq->overrun, memory_order_relaxed)) {
-			if (!softrdma_spin_give_way(softrdma_spin_mine()))
+			/* arm, poll once more, wait: many queues of an event loop do that in turn, which is no spin */
+			const bool waits_next = atomic_load_explicit(&cq->armed_anew, memory_order_relaxed);
+			if (waits_next)
+				atomic_store_explicit(&cq->armed_anew, false, memory_order_relaxed);
+			else if (!softrdma_spin_give_way(softrdma_spin_mine()))
 				softrdma_reader_nap(cq);
 			return 0;
 		}
@@ -182,6 +186,7 @@ softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	softrdma_cq_arm(cq, solicited_only);
+	atomic_store_explicit(&cq->armed_anew, true, memory_order_relaxed);
 	softrdma_reader_stop_polling(cq);
 	return 0;
 }
