@@ -21,7 +21,7 @@ headings()
 }
 
 # the documents that people read on a hosting site; manuals are pages of their own
-documents=(*.md doc/*.md examples/*.md examples/*/*.md apps/*/*.md tests/*.md tests/*/*.md src/softrdma/*.md)
+documents=(*.md doc/*.md doc/evidence/*.md examples/*.md examples/*/*.md apps/*/*.md tests/*.md tests/*/*.md src/softrdma/*.md)
 for document in "${documents[@]}"; do
 	# shellcheck disable=SC2016 # backticks of Markdown
 	while read -r link; do

@@ -52,8 +52,9 @@ done <"$dir/links"
 for document in README HACKING SECURITY CHANGELOG LICENSE; do
 	[[ -f ${document,,}.html ]] || wrong "$document has no page"
 done
-for document in "$project"/doc/*.md "$project"/doc/manuals/*.md; do
+for document in "$project"/doc/*.md "$project"/doc/evidence/*.md "$project"/doc/manuals/*.md; do
 	page=$(basename "$document" .md).html
+	[[ $document != */doc/evidence/* ]] || page=evidence-$page
 	[[ $page != README.html ]] || page=doc.html
 	[[ -f ${page,,} ]] || wrong "$document has no page"
 done
