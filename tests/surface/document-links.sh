@@ -5,7 +5,7 @@
 # document-links.sh <project>
 #
 # Each link of a document to a file of the project leads to a file that is there, and to a heading that is there. The README's
-# figures of speed are those of doc/performance.md. A picture in text is the same in all documents that have it, and its source
+# figures of speed are those of doc/evidence/measurements.md. A picture in text is the same in all documents that have it, and its source
 # has the same numbered steps.
 
 set -euo pipefail
@@ -44,8 +44,8 @@ for document in "${documents[@]}"; do
 done
 
 while read -r figure; do
-	if ! grep -qE "(^|[ |])${figure//./\\.}([ ,|]|\$)" doc/performance.md; then
-		echo "README.md: doc/performance.md does not have $figure"
+	if ! grep -qE "(^|[ |])${figure//./\\.}([ ,|]|\$)" doc/evidence/measurements.md; then
+		echo "README.md: doc/evidence/measurements.md does not have $figure"
 		failed=true
 	fi
 done < <(sed -n '/^- \*\*Speed\*\*/,/^- \*\*Where/p' README.md | tr '\n' ' ' | grep -oE '[0-9.]+ (us|MB/s)')

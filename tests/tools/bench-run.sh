@@ -11,7 +11,7 @@ here=$PWD
 cd "$OLDPWD"
 . "$here/common.sh"
 
-mkdir -p "$work/tree/"{doc,utils,build/benchmarks}
+mkdir -p "$work/tree/"{doc/evidence,utils,build/benchmarks}
 cp -r "$here/../../benchmarks" "$work/tree/"
 cp "$here/../../utils/install-packages.sh" "$work/tree/utils/"
 run=$work/tree/benchmarks/run
@@ -114,7 +114,7 @@ sed -i 's/^about.*/about 5 1.5/' "$data"
 expect 0 "" "$run" --rounds 0
 has 'Other programs ran at the same time'
 
-doc=$work/tree/doc/performance.md
+doc=$work/tree/doc/evidence/measurements.md
 printf '%s\n' before '<!-- begin run -->' 'old table' '<!-- end run -->' after >"$doc"
 expect 0 "" "$run" --rounds 0 --write
 [[ $(head -n 2 "$doc")/$(tail -n 2 "$doc") == $'before\n<!-- begin run -->/<!-- end run -->\nafter' ]] ||
