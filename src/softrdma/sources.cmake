@@ -10,6 +10,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/source.c
 	softrdma/base/spin.c
 	softrdma/base/stderr_line.c
+	softrdma/base/tables_lock.c
 	softrdma/base/thread.c
 	softrdma/base/variables.c
 	softrdma/wire/credentials.c

@@ -4,13 +4,12 @@
 /* source.c -- the sources of connections, and how many access violations came from each */
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
+#include "softrdma/base/tables_lock.h"
 #include "softrdma/bounds.h"
 
 struct offender {
@@ -22,20 +21,10 @@ struct offender {
 /* when the array is full, a new source replaces the one whose last access violation is oldest */
 static struct offender offenders[SOFTRDMA_OFFENDERS_MAX];
 static unsigned count;
-static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* read without the lock: connections look at shut_outs in each turn */
 static atomic_uint limit;
 static atomic_uint shut_outs;
-
-/* a forked child keeps the counts */
-static void
-after_fork(void)
-{
-	sources_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
 /* true for the prefixes under which all 128 bits count: IPv4 mapped, loopback and link-local addresses */
 static bool
@@ -104,7 +93,7 @@ place_for(const struct softrdma_source *source)
 unsigned
 softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now_ns)
 {
-	pthread_mutex_lock(&sources_lock);
+	softrdma_tables_lock();
 	struct offender *at = find(source, now_ns);
 	if (at == NULL) {
 		at = place_for(source);
@@ -114,7 +103,7 @@ softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now
 	at->times++;
 	at->last_ns = now_ns;
 	unsigned times = at->times;
-	pthread_mutex_unlock(&sources_lock);
+	softrdma_tables_unlock();
 	const unsigned most = limit;
 	if (most && times >= most)
 		shut_outs++;
@@ -124,10 +113,10 @@ softrdma_source_add_violation(const struct softrdma_source *source, uint64_t now
 unsigned
 softrdma_source_violations(const struct softrdma_source *source, uint64_t now_ns)
 {
-	pthread_mutex_lock(&sources_lock);
+	softrdma_tables_lock();
 	const struct offender *at = find(source, now_ns);
 	unsigned times = at ? at->times : 0;
-	pthread_mutex_unlock(&sources_lock);
+	softrdma_tables_unlock();
 	return times;
 }
 

@@ -4,19 +4,17 @@
 /* accounts.c -- what the connections of each listener have counted, and whom it has refused */
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "softrdma/base/fork.h"
+#include "softrdma/base/tables_lock.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/counters.h"
 #include "softrdma/engine/accounts.h"
 
 #define OTHERS (SOFTRDMA_ACCOUNTS_MAX - 1)
 
-/* the last lock but that of descriptors */
-static pthread_mutex_t accounts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_account accounts[SOFTRDMA_ACCOUNTS_MAX];
 static unsigned count = 1; /* there is always one of no listener */
 
@@ -25,7 +23,6 @@ after_fork(void)
 {
 	memset(accounts, 0, sizeof(accounts));
 	count = 1;
-	accounts_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
@@ -52,9 +49,9 @@ softrdma_account_of(const struct sockaddr *addr)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *listener = softrdma_address_name(addr, name, sizeof(name));
-	pthread_mutex_lock(&accounts_lock);
+	softrdma_tables_lock();
 	const unsigned account = find_or_add(listener);
-	pthread_mutex_unlock(&accounts_lock);
+	softrdma_tables_unlock();
 	return account;
 }
 
@@ -62,35 +59,35 @@ void
 softrdma_account_refuse(unsigned account, enum softrdma_refusal why)
 {
 	assert(why < SOFTRDMA_REFUSALS);
-	pthread_mutex_lock(&accounts_lock);
+	softrdma_tables_lock();
 	assert(account < count);
 	accounts[account].refused[why]++;
-	pthread_mutex_unlock(&accounts_lock);
+	softrdma_tables_unlock();
 }
 
 void
 softrdma_account_add(unsigned account, const struct softrdma_stats *stats)
 {
-	pthread_mutex_lock(&accounts_lock);
+	softrdma_tables_lock();
 	assert(account < count);
 	softrdma_stats_add(&accounts[account].past, stats);
-	pthread_mutex_unlock(&accounts_lock);
+	softrdma_tables_unlock();
 }
 
 unsigned
 softrdma_accounts_count(void)
 {
-	pthread_mutex_lock(&accounts_lock);
+	softrdma_tables_lock();
 	const unsigned in_use = count;
-	pthread_mutex_unlock(&accounts_lock);
+	softrdma_tables_unlock();
 	return in_use;
 }
 
 void
 softrdma_account_get(unsigned account, struct softrdma_account *copy)
 {
-	pthread_mutex_lock(&accounts_lock);
+	softrdma_tables_lock();
 	assert(account < count);
 	*copy = accounts[account];
-	pthread_mutex_unlock(&accounts_lock);
+	softrdma_tables_unlock();
 }

@@ -6,14 +6,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/fork.h"
 #include "softrdma/base/high_fd.h"
+#include "softrdma/base/tables_lock.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/bounds.h"
 #include "softrdma/faults/fault_plan.h"
@@ -21,17 +20,7 @@
 /* characters of the variable that a log line shows */
 #define SHOWN_MAX 200
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* no other lock is taken under it */
-static struct softrdma_fault_plan *in_force;             /* NULL: none */
-
-/* a forked child keeps the plan */
-static void
-after_fork(void)
-{
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
+static struct softrdma_fault_plan *in_force; /* NULL: none */
 
 /* --- reading --- */
 
@@ -119,7 +108,17 @@ is_of(const struct softrdma_fault_plan *plan, const char *text, size_t len)
 	return plan && plan->len == len && memcmp(plan->text, text, len) == 0;
 }
 
-/* the caller holds the lock */
+/* the reference becomes that of the process; NULL: no plan is in force */
+static void
+put_in_force(struct softrdma_fault_plan *plan)
+{
+	softrdma_tables_lock();
+	struct softrdma_fault_plan *before = in_force;
+	in_force = plan;
+	softrdma_tables_unlock();
+	softrdma_fault_plan_put(before);
+}
+
 static int
 read_setting(const char *setting)
 {
@@ -137,15 +136,16 @@ read_setting(const char *setting)
 		return ret == ENOMEM ? ENOMEM : EINVAL;
 	}
 	assert(text); /* the file's, if there is one */
-	if (!is_of(in_force, text, len)) {
+	struct softrdma_fault_plan *now = softrdma_fault_plan_get();
+	if (!is_of(now, text, len)) {
 		struct softrdma_fault_plan *plan;
 		ret = new_plan(text, len, &plan);
 		if (ret == 0) {
 			tell(setting, plan);
-			softrdma_fault_plan_put(in_force);
-			in_force = plan;
+			put_in_force(plan);
 		}
 	}
+	softrdma_fault_plan_put(now);
 	free(file);
 	return ret;
 }
@@ -153,17 +153,11 @@ read_setting(const char *setting)
 int
 softrdma_fault_plan_read(void)
 {
-	int ret = 0;
-	pthread_mutex_lock(&lock);
 	const char *setting = softrdma_variable("SOFTRDMA_FAULTS");
-	if (setting) {
-		ret = read_setting(setting);
-	} else {
-		softrdma_fault_plan_put(in_force);
-		in_force = NULL;
-	}
-	pthread_mutex_unlock(&lock);
-	return ret;
+	if (setting)
+		return read_setting(setting);
+	put_in_force(NULL);
+	return 0;
 }
 
 /* --- the plan in force --- */
@@ -171,11 +165,11 @@ softrdma_fault_plan_read(void)
 struct softrdma_fault_plan *
 softrdma_fault_plan_get(void)
 {
-	pthread_mutex_lock(&lock);
+	softrdma_tables_lock();
 	struct softrdma_fault_plan *plan = in_force;
 	if (plan)
 		atomic_fetch_add(&plan->refs, 1);
-	pthread_mutex_unlock(&lock);
+	softrdma_tables_unlock();
 	return plan;
 }
 
