@@ -185,6 +185,7 @@ in_child(void)
 		softrdma_fault_plan_after_fork,
 		softrdma_file_after_fork,
 		softrdma_gid_after_fork,
+		softrdma_incoming_after_fork,
 		softrdma_io_after_fork,
 		softrdma_links_after_fork,
 		softrdma_mr_after_fork,

@@ -76,6 +76,7 @@ void softrdma_fault_plan_after_fork(void);
 void softrdma_file_after_fork(void);
 void softrdma_dax_after_fork(void);
 void softrdma_gid_after_fork(void);
+void softrdma_incoming_after_fork(void);
 void softrdma_io_after_fork(void);
 void softrdma_links_after_fork(void);
 void softrdma_mr_after_fork(void);
