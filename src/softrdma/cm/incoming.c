@@ -31,14 +31,14 @@ struct list {
 /* a source of at least one */
 struct softrdma_origin {
 	struct softrdma_source source;
-	unsigned count;
+	unsigned count, heard;
 	struct list silent;
 	struct softrdma_origin *next;
 };
 
 static struct softrdma_origin *origins[LISTS];
 static struct list ranks[RANKS];
-static unsigned total;
+static unsigned total, total_heard;
 static uint64_t factors
 	[2]; /* odd and random, so that no stranger knows sources that share a list; 0: not chosen yet */
 
@@ -49,7 +49,7 @@ softrdma_incoming_after_fork(void)
 		softrdma_fork_keep(origins[i]);
 	memset(origins, 0, sizeof(origins));
 	memset(ranks, 0, sizeof(ranks));
-	total = 0;
+	total = total_heard = 0;
 }
 
 /* --- lists of silent ones --- */
@@ -153,21 +153,41 @@ softrdma_incoming_add(struct softrdma_incoming *one, const struct softrdma_sourc
 	return true;
 }
 
-void
-softrdma_incoming_heard(struct softrdma_incoming *one)
+static void
+leave_silent(struct softrdma_incoming *one)
 {
-	assert(one->origin && one->silent);
 	one->silent = false;
 	take_out(&one->origin->silent, one, OF_SOURCE);
 	take_out(&ranks[one->rank], one, OF_RANK);
 }
 
+bool
+softrdma_incoming_may_wait(const struct softrdma_incoming *one, unsigned most, unsigned most_of_source)
+{
+	const uint64_t left = total_heard < most ? most - total_heard : 0;
+	const uint64_t others = most_of_source < most ? most - most_of_source : 0;
+	return one->origin->heard * others < most_of_source * left;
+}
+
+void
+softrdma_incoming_heard(struct softrdma_incoming *one)
+{
+	assert(one->origin && one->silent);
+	leave_silent(one);
+	one->origin->heard++;
+	total_heard++;
+}
+
 void
 softrdma_incoming_remove(struct softrdma_incoming *one)
 {
-	if (one->silent)
-		softrdma_incoming_heard(one);
 	struct softrdma_origin *origin = one->origin;
+	if (one->silent) {
+		leave_silent(one);
+	} else {
+		origin->heard--;
+		total_heard--;
+	}
 	one->origin = NULL;
 	total--;
 	if (--origin->count > 0)

@@ -33,6 +33,11 @@ struct softrdma_incoming {
 
 /* adds a silent one; false: no memory */
 bool softrdma_incoming_add(struct softrdma_incoming *one, const struct softrdma_source *source);
+/*
+ * True if there is room for it among those whose first message is complete: at most most_of_source of its source if it is
+ * alone, and the fewer the more others there are. As many as they are, some room is left for a source that has none.
+ */
+bool softrdma_incoming_may_wait(const struct softrdma_incoming *one, unsigned most, unsigned most_of_source);
 /* its first message is complete: it no longer makes room */
 void softrdma_incoming_heard(struct softrdma_incoming *one);
 void softrdma_incoming_remove(struct softrdma_incoming *one);

@@ -271,6 +271,25 @@ message_ended(struct softrdma_pending *pending)
 		softrdma_pending_end(pending);
 }
 
+static void
+log_too_many(const char *name)
+{
+	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
+		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)", name);
+}
+
+/* true if its request may wait for the owner of its listener; else it was turned away */
+static bool
+may_wait(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	if (softrdma_incoming_may_wait(&pending->incoming, caps.pending, caps.pending_per_address))
+		return true;
+	log_too_many(softrdma_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_BUSY);
+	return false;
+}
+
 bool
 softrdma_pending_read(struct softrdma_pending *pending)
 {
@@ -284,7 +303,7 @@ softrdma_pending_read(struct softrdma_pending *pending)
 		return false;
 	switch (softrdma_cm_msg_read(pending->fd, pending->tls, &pending->msg)) {
 	case SOFTRDMA_CM_MSG_COMPLETE:
-		return true;
+		return may_wait(pending);
 	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return false;
 	case SOFTRDMA_CM_MSG_ENDED:
@@ -394,9 +413,7 @@ is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct s
 	}
 	if (make_room(source))
 		return true;
-	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
-		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)",
-		softrdma_address_name(addr, name, sizeof(name)));
+	log_too_many(softrdma_address_name(addr, name, sizeof(name)));
 	softrdma_account_refuse(account, SOFTRDMA_REFUSED_BUSY);
 	softrdma_cm_msg_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	softrdma_cm_msg_read_away(fd);

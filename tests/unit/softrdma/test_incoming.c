@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,44 @@ test_the_only_one_stays(void **state)
 	end_all();
 }
 
+/* lets each source in turn have one more for as long as that may wait; returns how many of the first source do */
+static unsigned
+fill(unsigned count, unsigned most, unsigned most_of_source)
+{
+	unsigned of_first = 0;
+	int at = 0;
+	for (bool any = true; any;) {
+		any = false;
+		for (unsigned from = 0; from < count; from++) {
+			add(at, from);
+			if (!softrdma_incoming_may_wait(&all[at], most, most_of_source)) {
+				softrdma_incoming_remove(&all[at]);
+				continue;
+			}
+			softrdma_incoming_heard(&all[at++]);
+			of_first += from == 0;
+			any = true;
+		}
+	}
+	add(at, SOURCES - 1);
+	assert_int_equal(softrdma_incoming_may_wait(&all[at], most, most_of_source), at < (int)most);
+	end_all();
+	return of_first;
+}
+
+/* a source that is alone has its limit; many sources leave room for one more, whatever they ask for */
+static void
+test_shares(void **state)
+{
+	(void)state;
+	assert_int_equal(fill(1, 200, 100), 100);
+	assert_int_equal(fill(1, 200, 20), 20);
+	assert_int_equal(fill(1, 200, 200), 200); /* as the user has set it: no room is left */
+	assert_int_equal(fill(1, 200, 250), 200);
+	assert_in_range(fill(2, 200, 100), 66, 68);
+	assert_in_range(fill(30, 200, 100), 6, 7);
+}
+
 static void
 test_no_memory(void **state)
 {
@@ -162,6 +201,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_the_only_one_stays),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
