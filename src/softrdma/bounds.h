@@ -125,8 +125,9 @@
  */
 #define SOFTRDMA_THREADS_MAX 8
 
-/* threads that wait for the medium of a FLUSH */
-#define SOFTRDMA_FLUSH_THREADS_MAX 4
+/* threads that wait for the medium of a FLUSH, and how many of them may do so for one address: one is left for others */
+#define SOFTRDMA_FLUSH_THREADS_MAX 5
+#define SOFTRDMA_FLUSH_THREADS_OF_ADDRESS (SOFTRDMA_FLUSH_THREADS_MAX - 1)
 
 /*
  * Files that are remembered after their last region was deregistered, each with a mapping. If there are more, the

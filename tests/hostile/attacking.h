@@ -76,6 +76,11 @@ int after_wrong_key(const struct target *target, int64_t end_ms);
 int after_broken_frame(const struct target *target, int64_t end_ms);
 int after_no_certificate(const struct target *target, int64_t end_ms);
 
+/* floods from many addresses, and of flushes (attacks_floods.c) */
+int storm(const struct target *target, int64_t end_ms);
+int flushes_and_fin(const struct target *target, int64_t end_ms);
+int flushes_and_reset(const struct target *target, int64_t end_ms);
+
 /* TLS (attacks_tls.c) */
 int prepare_key_updates(const struct target *target);
 int key_updates(const struct target *target, int64_t end_ms);

@@ -38,6 +38,7 @@ struct attack {
 	 * 0 if it succeeded.
 	 */
 	int (*prepare)(const struct target *target);
+	bool flushes; /* the honest client makes flushes, also after the attackers have left */
 	bool by_hand; /* against queue pairs that are connected by hand, not against a listener */
 	enum attack_needs needs;
 };

@@ -11,11 +11,14 @@
 
 #define SAMPLES_MAX 2000000
 
-static uint32_t samples[SAMPLES_MAX]; /* us */
-static size_t sample_count;
-static unsigned long connects;
-static uint32_t longest_connect;
-static uint32_t longest_operation; /* includes those for which there is no sample left */
+/* of connects or of operations, in us; count and longest include those for which there is no sample left */
+struct figures {
+	uint32_t samples[SAMPLES_MAX];
+	unsigned long count;
+	uint32_t longest;
+};
+
+static struct figures connects, operations;
 
 int64_t
 now_us(void)
@@ -26,19 +29,25 @@ now_us(void)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+static void
+add(struct figures *figures, int64_t us)
+{
+	figures->longest = us > figures->longest ? (uint32_t)us : figures->longest;
+	if (figures->count < SAMPLES_MAX)
+		figures->samples[figures->count] = (uint32_t)us;
+	figures->count++;
+}
+
 void
 figures_connect(int64_t us)
 {
-	connects++;
-	longest_connect = us > longest_connect ? (uint32_t)us : longest_connect;
+	add(&connects, us);
 }
 
 void
 figures_operation(int64_t us)
 {
-	longest_operation = us > longest_operation ? (uint32_t)us : longest_operation;
-	if (sample_count < SAMPLES_MAX)
-		samples[sample_count++] = (uint32_t)us;
+	add(&operations, us);
 }
 
 static int
@@ -49,10 +58,19 @@ compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* what this many of a hundred do not exceed */
+static uint32_t
+percentile(struct figures *figures, unsigned percent)
+{
+	const size_t count = figures->count < SAMPLES_MAX ? figures->count : SAMPLES_MAX;
+
+	qsort(figures->samples, count, sizeof(figures->samples[0]), compare);
+	return count ? figures->samples[count * percent / 100] : 0;
+}
+
 void
 figures_print(void)
 {
-	qsort(samples, sample_count, sizeof(samples[0]), compare);
-	printf(FIGURES_FORMAT, connects, longest_connect, (unsigned long)sample_count,
-		samples[sample_count / 2], samples[sample_count * 99 / 100], longest_operation);
+	printf(FIGURES_FORMAT, connects.count, percentile(&connects, 99), connects.longest, operations.count,
+		percentile(&operations, 50), percentile(&operations, 99), operations.longest);
 }

@@ -17,6 +17,7 @@ void figures_operation(int64_t us);
 /* FIGURES_FORMAT, on standard output */
 void figures_print(void);
 
-#define FIGURES_FORMAT "connects %lu longest_us %u operations %lu p50_us %u p99_us %u longest_us %u\n"
+#define FIGURES_FORMAT \
+	"connects %lu p99_us %u longest_us %u operations %lu p50_us %u p99_us %u longest_us %u\n"
 
 #endif /* FIGURES_H */

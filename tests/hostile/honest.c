@@ -5,12 +5,15 @@
  * honest.c -- the honest client, which must not notice any attack: it connects, writes, reads back,
  * disconnects, again and again
  *
- *	honest <port> <ms>
+ *	honest <port> <ms> [flush]
+ *
+ * With `flush` it does not read back, but makes what it has written durable.
  *
  * It prints how long these took (figures.h). On any failure, or if a byte read differs from the one written,
  * it ends with status 1.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +31,10 @@
 #define OPERATIONS 50 /* of one connection */
 #define LENGTH 1024
 
+#define FLUSHES 5 /* the same if it flushes */
+
 static uint64_t seed;
+static bool flushes;
 
 static void
 must(const char *what, int ret)
@@ -58,12 +64,17 @@ operate(struct rpma_conn *conn, struct rpma_mr_local *mr, struct rpma_mr_remote 
 	pattern_fill(bytes, LENGTH, ++seed, at);
 	memset(bytes + LENGTH, 0, LENGTH);
 	must("write", rpma_write(conn, remote, at, mr, 0, LENGTH, RPMA_F_COMPLETION_ON_ERROR, NULL));
-	must("read", rpma_read(conn, mr, LENGTH, remote, at, LENGTH, RPMA_F_COMPLETION_ALWAYS, NULL));
+	if (flushes)
+		must("flush",
+			rpma_flush(conn, remote, at, LENGTH, RPMA_FLUSH_TYPE_PERSISTENT,
+				RPMA_F_COMPLETION_ALWAYS, NULL));
+	else
+		must("read", rpma_read(conn, mr, LENGTH, remote, at, LENGTH, RPMA_F_COMPLETION_ALWAYS, NULL));
 	must("queue", rpma_conn_get_cq(conn, &cq));
 	must("completion", wait_wc(cq, &wc, WAIT_MS));
 	if (wc.status != IBV_WC_SUCCESS)
 		fail("an operation has failed");
-	if (pattern_check(bytes + LENGTH, LENGTH, seed, at) >= 0)
+	if (!flushes && pattern_check(bytes + LENGTH, LENGTH, seed, at) >= 0)
 		fail("what was written is not there");
 	figures_operation(now_us() - begin);
 }
@@ -71,6 +82,8 @@ operate(struct rpma_conn *conn, struct rpma_mr_local *mr, struct rpma_mr_remote 
 static void
 visit(struct rpma_peer *peer, const char *port, struct rpma_mr_local *mr, uint8_t *bytes)
 {
+	const struct rpma_conn_private_data to_flush = { (char *)(uintptr_t)REQUEST_TO_FLUSH,
+		sizeof(REQUEST_TO_FLUSH) - 1 };
 	enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
 	struct rpma_conn_private_data pdata;
 	struct rpma_mr_remote *remote;
@@ -79,14 +92,14 @@ visit(struct rpma_peer *peer, const char *port, struct rpma_mr_local *mr, uint8_
 	const int64_t begin = now_us();
 
 	must("request", rpma_conn_req_new(peer, "127.0.0.1", port, NULL, &req));
-	must("connect", rpma_conn_req_connect(&req, NULL, &conn));
+	must("connect", rpma_conn_req_connect(&req, flushes ? &to_flush : NULL, &conn));
 	must("wait for the connection", wait_event(conn, &event, WAIT_MS));
 	if (event != RPMA_CONN_ESTABLISHED)
 		fail(rpma_utils_conn_event_2str(event));
 	figures_connect(now_us() - begin);
 	must("private data", rpma_conn_get_private_data(conn, &pdata));
 	must("descriptor", rpma_mr_remote_from_descriptor(pdata.ptr, pdata.len, &remote));
-	for (size_t i = 0; i < OPERATIONS; i++)
+	for (size_t i = 0; i < (flushes ? FLUSHES : OPERATIONS); i++)
 		operate(conn, mr, remote, bytes, i * 64 % (SLOT_SIZE - LENGTH));
 	must("delete the description", rpma_mr_remote_delete(&remote));
 	must("disconnect", rpma_conn_disconnect(conn));
@@ -104,8 +117,9 @@ main(int argc, char *argv[])
 	struct rpma_mr_local *mr;
 	unsigned long ms;
 
-	if (argc != 3 || !option_number(argv[2], 1, 86400000, &ms)) {
-		fprintf(stderr, "usage: honest <port> <ms>\n");
+	flushes = argc == 4 && strcmp(argv[3], "flush") == 0;
+	if (argc != (flushes ? 4 : 3) || !option_number(argv[2], 1, 86400000, &ms)) {
+		fprintf(stderr, "usage: honest <port> <ms> [flush]\n");
 		return 2;
 	}
 	const int64_t end = now_ms() + (int64_t)ms;

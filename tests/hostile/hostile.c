@@ -7,10 +7,12 @@
  * Server, client and attacker are separate processes. There are two servers, each with its client: one
  * listens, the other connects its queue pairs by hand. During each attack the client must be able to connect
  * and to read back what it has written, and each of its operations must end within a second. The server must
- * keep within its cap of descriptors, close all of them afterwards, and leave other memory untouched.
+ * keep within its cap of descriptors, close all of them afterwards, and leave other memory untouched. If the attackers flood it
+ * with flushes, the client flushes as well, and once more after they have left.
  *
- * --measure checks more: the client connects within a second, 99 % of its operations take less than ten times
- * as long as without an attack, and the server's memory stays within its cap.
+ * --measure checks more: the client connects within a second, and 99 % of its connections within 50 ms; 99 % of its operations
+ * take less than ten times as long as without an attack, and so do half of its flushes 2 s after the attackers have left;
+ * and the server's memory stays within its cap.
  */
 
 #include <dirent.h>
@@ -46,15 +48,17 @@
 #define MEMORY_MAX_KIB (PENDING_MAX * 4 + CLIENTS_MAX * 64 + 8192)
 
 #define CONNECT_MAX_US 1000000
+#define CONNECT_P99_MAX_US 50000
 /* An operation of the client that takes longer has stalled: load alone does not explain it, in any build. */
 #define OPERATION_MAX_S 1
 #define SLOWDOWN_MAX 10
+#define AFTERWARDS_S 2
 /* a measurement that is too slow is repeated: other work on the machine may be the reason */
 #define MEASUREMENTS_MAX 3
 
 struct honest {
 	unsigned long connects, operations;
-	unsigned longest_us, p50_us, p99_us, longest_operation_us;
+	unsigned connect_p99_us, longest_us, p50_us, p99_us, longest_operation_us;
 };
 
 /* a server that is attacked, and its honest client */
@@ -162,11 +166,31 @@ read_target(const char *text)
 	return true;
 }
 
+/* the server's file, in the working directory: it has a name as long as the server may flush it */
+static char file[] = "hostile.XXXXXX";
+
+static void
+remove_file(void)
+{
+	(void)unlink(file);
+}
+
+static bool
+make_file(void)
+{
+	int fd = mkstemp(file);
+
+	if (fd < 0 || atexit(remove_file))
+		return false;
+	close(fd);
+	return true;
+}
+
 static bool
 start_server(void)
 {
 	char program[256], line[256];
-	char *argv[] = { program, NULL };
+	char *argv[] = { program, victim->by_hand ? NULL : file, NULL };
 	char *env[] = { "SOFTRDMA_MAX_PENDING=" PENDING_TEXT, NULL };
 
 	snprintf(program, sizeof(program), "%s", victim->program);
@@ -237,11 +261,11 @@ await_attack(pid_t pid)
 
 /* Runs the honest client for `ms`. *most becomes the most that the server has held meanwhile. */
 static bool
-visit(unsigned long ms, struct honest *honest, struct usage *most)
+visit(unsigned long ms, bool flushes, struct honest *honest, struct usage *most)
 {
 	static struct proc client;
 	char program[256], port[16], text[16], line[256] = "";
-	char *argv[] = { program, port, text, NULL };
+	char *argv[] = { program, port, text, flushes ? "flush" : NULL, NULL };
 	int status;
 
 	snprintf(program, sizeof(program), "%s", victim->client);
@@ -252,8 +276,9 @@ visit(unsigned long ms, struct honest *honest, struct usage *most)
 	while ((status = proc_wait(&client, SAMPLE_MS)) == -1)
 		raise_to(most, server_usage());
 	bool good = status == 0 && proc_wait_line(&client, "connects ", line, sizeof(line), TIME_MS) == 0 &&
-		sscanf(line, FIGURES_FORMAT, &honest->connects, &honest->longest_us, &honest->operations,
-			&honest->p50_us, &honest->p99_us, &honest->longest_operation_us) == 6;
+		sscanf(line, FIGURES_FORMAT, &honest->connects, &honest->connect_p99_us, &honest->longest_us,
+			&honest->operations, &honest->p50_us, &honest->p99_us,
+			&honest->longest_operation_us) == 7;
 	while (!good && proc_read_line(&client, line, sizeof(line), 1000) >= 0)
 		printf("%s\n", line);
 	proc_kill(&client);
@@ -263,9 +288,9 @@ visit(unsigned long ms, struct honest *honest, struct usage *most)
 static void
 print(const char *name, const struct honest *h, const struct usage *most, const struct usage *after)
 {
-	printf("%-24s %5lu connects, longest %6u us; %6lu operations, p50 %5u us, p99 %6u us, longest %7u us; "
+	printf("%-24s %5lu connects, p99 %6u us, longest %6u us; %6lu operations, p50 %5u us, p99 %6u us, longest %7u us; "
 	       "server at most %4u fds %5u KiB, then %u fds %u KiB\n",
-		name, h->connects, h->longest_us, h->operations, h->p50_us, h->p99_us,
+		name, h->connects, h->connect_p99_us, h->longest_us, h->operations, h->p50_us, h->p99_us,
 		h->longest_operation_us, most->fds, most->kib, after->fds, after->kib);
 	fflush(stdout);
 }
@@ -298,13 +323,36 @@ check_server(const struct usage *before, const struct usage *most, const struct 
 		fail("the server keeps memory", NULL);
 }
 
+/* flushes of an honest client wait for the same medium as those of attackers, so they are measured when these have left */
 static bool
-is_slow(const struct honest *honest, const struct honest *idle)
+is_slow(const struct attack *attack, const struct honest *honest, const struct honest *idle)
 {
+	if (attack->flushes)
+		return false;
 	if (honest->longest_operation_us > deadline_scaled(OPERATION_MAX_S) * 1000000)
 		return true;
 	return measure &&
-		(honest->longest_us > CONNECT_MAX_US || honest->p99_us > SLOWDOWN_MAX * idle->p99_us);
+		(honest->longest_us > CONNECT_MAX_US || honest->connect_p99_us > CONNECT_P99_MAX_US ||
+			honest->p99_us > SLOWDOWN_MAX * idle->p99_us);
+}
+
+/* the attackers have left: their flushes must not be made any longer. False if the honest client was slow. */
+static bool
+flush_afterwards(const struct attack *attack, const struct honest *idle, const struct usage *before)
+{
+	const struct timespec pause = { .tv_sec = AFTERWARDS_S };
+	struct honest honest;
+	struct usage most = *before;
+	char name[64];
+
+	nanosleep(&pause, NULL);
+	if (!visit(driver.seconds * 1000, true, &honest, &most)) {
+		fail("the honest client failed afterwards", attack->name);
+		return true;
+	}
+	snprintf(name, sizeof(name), "%s, after it", attack->name);
+	print(name, &honest, &most, before);
+	return !measure || honest.p50_us <= SLOWDOWN_MAX * idle->p50_us;
 }
 
 /* false if the honest client was slow */
@@ -321,7 +369,7 @@ attack_once(const struct attack *attack, const struct honest *idle, const struct
 		fail("fork failed for an attack", NULL);
 		return true;
 	}
-	if (!visit(ms, &honest, &most)) {
+	if (!visit(ms, attack->flushes, &honest, &most)) {
 		fail("the honest client failed", attack->name);
 		kill(pid, SIGKILL);
 		(void)await_attack(pid);
@@ -329,11 +377,12 @@ attack_once(const struct attack *attack, const struct honest *idle, const struct
 	}
 	if (!await_attack(pid))
 		fail("the server let the attack pass, or the attack could not be made", attack->name);
+	bool quick = !attack->flushes || flush_afterwards(attack, idle, before);
 	const struct usage after = settle(before);
 	print(attack->name, &honest, &most, &after);
 	check_server(before, &most, &after);
 	deadline_stop();
-	return !is_slow(&honest, idle);
+	return quick && !is_slow(attack, &honest, idle);
 }
 
 static void
@@ -377,6 +426,16 @@ count_chosen(void)
 	return count;
 }
 
+static bool
+one_flushes(void)
+{
+	bool flushes = false;
+
+	for (const struct attack *attack = attacks; attack->name; attack++)
+		flushes = flushes || (attack->flushes && is_chosen(attack));
+	return flushes;
+}
+
 /*
  * The attacks speak the protocol by hand. If the server took none of their requests, because of its version say, they would
  * attack the refusal alone, and find nothing.
@@ -396,14 +455,15 @@ expect_heard(void)
 static void
 attack_victim(void)
 {
-	struct honest idle;
+	struct honest idle, idle_flushing = { 0 };
 
-	deadline_start("before the attacks", (unsigned)driver.seconds + 60);
+	deadline_start("before the attacks", (unsigned)driver.seconds * 2 + 60);
 	if (!start_server())
 		return;
 	struct usage before = server_usage();
 	struct usage most = before;
-	if (!visit(driver.seconds * 1000, &idle, &most)) {
+	if (!visit(driver.seconds * 1000, false, &idle, &most) ||
+		(one_flushes() && !visit(driver.seconds * 1000, true, &idle_flushing, &most))) {
 		fail("the honest client failed without an attack", NULL);
 		return;
 	}
@@ -411,11 +471,13 @@ attack_victim(void)
 		expect_heard();
 	before = settle(&before);
 	print(victim->by_hand ? "none, by hand" : "none", &idle, &most, &before);
+	if (one_flushes())
+		print("none, flushes", &idle_flushing, &most, &before);
 	for (const struct attack *attack = attacks; attack->name; attack++) {
 		const unsigned failures_before = failures;
 		if (!is_chosen(attack))
 			continue;
-		attack_server(attack, &idle, &before);
+		attack_server(attack, attack->flushes ? &idle_flushing : &idle, &before);
 		if (failures > failures_before && !renew_server(&before))
 			return;
 	}
@@ -450,6 +512,8 @@ main(int argc, char *argv[])
 		chosen += count_chosen();
 	driver_refuse_if_none(chosen, "attack that can be made here");
 	driver_print_seed();
+	if (!make_file())
+		return driver_close(false, "no file can be made in the working directory");
 	for (victim = victims; victim < end; victim++)
 		if (count_chosen())
 			attack_victim();

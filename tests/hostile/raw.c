@@ -19,13 +19,13 @@
 #define TIME_MS 20000
 #define PAYLOAD_MAX 262144
 
-int
-raw_connect(unsigned host, uint16_t port)
+static int
+connect_socket(unsigned host, uint16_t port, int flags)
 {
 	const int one = 1;
 	struct sockaddr_in from = { .sin_family = AF_INET };
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 
 	from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & 0xffffff00) | host);
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -34,11 +34,23 @@ raw_connect(unsigned host, uint16_t port)
 	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
-		connect(fd, (struct sockaddr *)&to, sizeof(to))) {
+		(connect(fd, (struct sockaddr *)&to, sizeof(to)) && errno != EINPROGRESS)) {
 		close(fd);
 		return -1;
 	}
 	return fd;
+}
+
+int
+raw_connect(unsigned host, uint16_t port)
+{
+	return connect_socket(host, port, 0);
+}
+
+int
+raw_connect_at_once(unsigned host, uint16_t port)
+{
+	return connect_socket(host, port, SOCK_NONBLOCK);
 }
 
 static uint8_t *
@@ -259,7 +271,7 @@ raw_connect_ready(unsigned host, uint16_t port)
 }
 
 int
-raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
+raw_establish_with(unsigned host, uint16_t port, const char *text, struct raw_memory *memory)
 {
 	static const struct raw_frame ready = { .opcode = RAW_READY };
 	uint8_t message[RAW_MESSAGE_MAX];
@@ -267,9 +279,9 @@ raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
 
 	if (fd < 0)
 		return -1;
-	raw_connect_message(message);
-	if (!raw_send(fd, message, RAW_HEADER) || !raw_recv(fd, message, RAW_HEADER, TIME_MS) ||
-		message[6] != 2 || !raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
+	const size_t len = raw_connect_message_with(message, text);
+	if (!raw_send(fd, message, len) || !raw_recv(fd, message, RAW_HEADER, TIME_MS) || message[6] != 2 ||
+		!raw_recv(fd, message + RAW_HEADER, message[7], TIME_MS) ||
 		!raw_send_frame(fd, &ready, NULL)) {
 		raw_close(fd);
 		return -1;
@@ -278,6 +290,12 @@ raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
 	memory->size = get(message + RAW_HEADER + 8, 8);
 	memory->key = (uint32_t)get(message + RAW_HEADER + 16, 4);
 	return fd;
+}
+
+int
+raw_establish(unsigned host, uint16_t port, struct raw_memory *memory)
+{
+	return raw_establish_with(host, port, "", memory);
 }
 
 enum raw_end

@@ -58,8 +58,13 @@ struct raw_memory {
 	uint32_t key;
 };
 
-/* a connecting socket from 127.0.0.<host> to the port; -1 if refused, or if no port or descriptor is left */
+/*
+ * a connecting socket from 127.0.0.<host>, or from 127.0.<host / 256>.<host % 256>, to the port; -1 if refused, or if no port
+ * or descriptor is left
+ */
 int raw_connect(unsigned host, uint16_t port);
+/* the same without waiting: a server with a full backlog must not slow down the attack */
+int raw_connect_at_once(unsigned host, uint16_t port);
 
 void raw_encode(const struct raw_frame *frame, uint8_t bytes[static RAW_HEADER]);
 void raw_decode(const uint8_t bytes[static RAW_HEADER], struct raw_frame *frame);
@@ -105,6 +110,8 @@ int raw_connect_ready(unsigned host, uint16_t port);
 
 /* connects and completes the handshake up to READY; -1 if the server was busy or too slow */
 int raw_establish(unsigned host, uint16_t port, struct raw_memory *memory);
+/* the same with a text as private data of the request */
+int raw_establish_with(unsigned host, uint16_t port, const char *text, struct raw_memory *memory);
 
 enum raw_end {
 	RAW_ENDED,

@@ -5,7 +5,7 @@
  * server.c -- the server that hostile peers attack: written over librpma as an application would be
  *
  * Each connection gets a slot of memory of its own; the slot's descriptor is the private data of the
- * acceptance. Another region with the same rights is granted to no client. When standard input ends, the
+ * acceptance. Clients that ask for it share a file instead, which may be flushed. Another region with the same rights is granted to no client. When standard input ends, the
  * server checks that this region is unchanged.
  */
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ struct client {
 static struct client clients[CLIENTS_MAX];
 static struct rpma_conn_req *held[PENDING_MAX]; /* without a response until REQUEST_TO_RELEASE comes */
 static size_t held_count;
+static struct rpma_mr_local *file_mr; /* of those that flush */
 static int epoll_fd;
 
 static void
@@ -93,6 +95,23 @@ memory(struct rpma_peer *peer, size_t len, struct rpma_mr_local **mr)
 	return bytes;
 }
 
+/* the file of those that flush */
+static uint8_t *
+file(struct rpma_peer *peer, const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || posix_fallocate(fd, 0, FILE_SIZE))
+		fail("file", 0);
+	uint8_t *bytes = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		fail("mapping", 0);
+	close(fd);
+	must("register the file",
+		rpma_mr_reg(peer, bytes, FILE_SIZE, USAGE | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &file_mr));
+	return bytes;
+}
+
 static void
 end_client(struct client *c)
 {
@@ -139,6 +158,15 @@ do_as_told(struct rpma_conn_req *req)
 	return true;
 }
 
+static bool
+wants_to_flush(struct rpma_conn_req *req)
+{
+	struct rpma_conn_private_data told;
+
+	must("private data", rpma_conn_req_get_private_data(req, &told));
+	return says(&told, REQUEST_TO_FLUSH);
+}
+
 static void
 accept_client(struct rpma_ep *ep)
 {
@@ -152,6 +180,7 @@ accept_client(struct rpma_ep *ep)
 		return; /* there is no request, or it was withdrawn */
 	if (do_as_told(req))
 		return;
+	const bool flushes = wants_to_flush(req);
 	while (c < clients + CLIENTS_MAX && c->conn)
 		c++;
 	if (c == clients + CLIENTS_MAX) {
@@ -159,8 +188,9 @@ accept_client(struct rpma_ep *ep)
 		return;
 	}
 	memset(c->slot, 0, SLOT_SIZE); /* hides what one client has written from the next one */
-	must("size of a descriptor", rpma_mr_get_descriptor_size(c->mr, &len));
-	must("descriptor", rpma_mr_get_descriptor(c->mr, descriptor));
+	struct rpma_mr_local *mr = flushes ? file_mr : c->mr;
+	must("size of a descriptor", rpma_mr_get_descriptor_size(mr, &len));
+	must("descriptor", rpma_mr_get_descriptor(mr, descriptor));
 	const struct rpma_conn_private_data pdata = { descriptor, (uint8_t)len };
 	c->established = false;
 	if (rpma_conn_req_connect(&req, &pdata, &c->conn))
@@ -182,7 +212,7 @@ serve_client(struct client *c)
 }
 
 int
-main(void)
+main(int argc, char *argv[])
 {
 	struct rpma_mr_local *guard_mr;
 	struct ibv_context *ctx;
@@ -191,6 +221,10 @@ main(void)
 	struct rpma_ep *ep;
 	int fd;
 
+	if (argc != 2) {
+		fprintf(stderr, "usage: server <file>\n");
+		return 2;
+	}
 	raise_limit_of_files();
 	must("device", rpma_utils_get_ibv_context("127.0.0.1", RPMA_UTIL_IBV_CONTEXT_LOCAL, &ctx));
 	must("peer", rpma_peer_new(ctx, &peer));
@@ -198,6 +232,7 @@ main(void)
 		clients[i].slot = memory(peer, SLOT_SIZE, &clients[i].mr);
 	uint8_t *guard = memory(peer, GUARD_SIZE, &guard_mr);
 	pattern_fill(guard, GUARD_SIZE, 1, 0);
+	uint8_t *file_bytes = file(peer, argv[1]);
 	must("listen", pair_listen(peer, "127.0.0.1", port, &ep));
 	must("descriptor of the endpoint", rpma_ep_get_fd(ep, &fd));
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -230,6 +265,8 @@ main(void)
 		free(clients[i].slot);
 	}
 	must("deregister", rpma_mr_dereg(&guard_mr));
+	must("deregister", rpma_mr_dereg(&file_mr));
+	munmap(file_bytes, FILE_SIZE);
 	must("delete the peer", rpma_peer_delete(&peer));
 	free(guard);
 	close(epoll_fd);

@@ -67,11 +67,12 @@ enum softrdma_fork_rank {
  */
 struct softrdma_fork_hook {
 	enum softrdma_fork_rank rank;
-	void (*in_child)(
-		void); /* on the child's only thread: forgets the parent's objects and begins the locks anew */
-	bool (*begins)(
-		void); /* takes a lock that is held until both processes exist; false: it is in use, try again */
-	void (*ends)(void); /* gives the lock back, in both processes */
+	/* on the child's only thread: forgets the parent's objects and begins the locks anew */
+	void (*in_child)(void);
+	/* takes a lock that is held until both processes exist; false: it is in use, try again */
+	bool (*begins)(void);
+	/* gives the lock back, in both processes */
+	void (*ends)(void);
 	struct softrdma_fork_hook *next;
 };
 

@@ -30,7 +30,7 @@
  * connections accepted in one turn: in a flood other threads need the lock, and established connections the
  * thread
  */
-#define ACCEPT_TURNS 8
+#define ACCEPT_TURNS 16
 
 struct softrdma_listener {
 	struct softrdma_watched watched; /* first: the progress thread finds the listener by it */
@@ -50,7 +50,6 @@ static_assert(offsetof(struct softrdma_pending, watched) == 0,
 /* guarded by the manager's lock, like everything here; the newest first */
 static struct softrdma_pending *all;
 static struct softrdma_listener *listeners;
-static unsigned incoming;
 
 static void
 after_fork(void)
@@ -59,7 +58,6 @@ after_fork(void)
 	softrdma_fork_keep(listeners);
 	all = NULL;
 	listeners = NULL;
-	incoming = 0;
 }
 
 SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
@@ -142,8 +140,8 @@ leave_list(struct softrdma_pending *pending)
 	if (pending->kind->forget)
 		pending->kind->forget(pending);
 	softrdma_timer_clear(&pending->deadline);
-	if (pending->incoming)
-		incoming--;
+	if (pending->incoming.origin)
+		softrdma_incoming_remove(&pending->incoming);
 	if (pending->prev)
 		pending->prev->next = pending->next;
 	else
@@ -184,8 +182,8 @@ bool
 softrdma_pending_is_shut_out(const struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	assert(pending->incoming);
-	if (!softrdma_source_is_shut_out(&pending->source, softrdma_now_ns()))
+	assert(pending->incoming.origin);
+	if (!softrdma_source_is_shut_out(softrdma_incoming_source(&pending->incoming), softrdma_now_ns()))
 		return false;
 	log_shut_out(softrdma_peer_name(pending->fd, name, sizeof(name)));
 	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_SHUT_OUT);
@@ -275,11 +273,30 @@ message_ended(struct softrdma_pending *pending)
 		softrdma_pending_end(pending);
 }
 
+static void
+log_too_many(const char *name)
+{
+	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
+		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)", name);
+}
+
+/* true if its request may wait for the owner of its listener; else it was turned away */
+static bool
+may_wait(struct softrdma_pending *pending)
+{
+	char name[SOFTRDMA_NAME_SIZE];
+	if (softrdma_incoming_may_wait(&pending->incoming, caps.pending, caps.pending_per_address))
+		return true;
+	log_too_many(softrdma_peer_name(pending->fd, name, sizeof(name)));
+	softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_BUSY);
+	return false;
+}
+
 bool
 softrdma_pending_read(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	assert(pending->silent);
+	assert(pending->incoming.silent);
 	if (softrdma_pending_is_shut_out(pending)) {
 		softrdma_pending_end(pending);
 		return false;
@@ -288,7 +305,7 @@ softrdma_pending_read(struct softrdma_pending *pending)
 		return false;
 	switch (softrdma_cm_msg_read(pending->fd, pending->tls, &pending->msg)) {
 	case SOFTRDMA_CM_MSG_COMPLETE:
-		return true;
+		return may_wait(pending);
 	case SOFTRDMA_CM_MSG_INCOMPLETE:
 		return false;
 	case SOFTRDMA_CM_MSG_ENDED:
@@ -316,7 +333,7 @@ softrdma_pending_read(struct softrdma_pending *pending)
 void
 softrdma_pending_heard(struct softrdma_pending *pending)
 {
-	pending->silent = false;
+	softrdma_incoming_heard(&pending->incoming);
 	pending->listener = NULL;
 }
 
@@ -359,44 +376,35 @@ end_silent(struct softrdma_pending *pending)
 	softrdma_pending_end(pending);
 }
 
+static struct softrdma_pending *
+pending_of(struct softrdma_incoming *incoming)
+{
+	return (struct softrdma_pending *)((char *)incoming - offsetof(struct softrdma_pending, incoming));
+}
+
 /*
- * Makes room for one more incoming connection under the caps, by closing a silent one. An honest client is
- * not hurt: it sends its request as soon as it is connected. If the source has too many, its oldest silent
- * one is closed. If the total is too high, the silent one with the highest rank is closed. So the silent ones
- * of a flood are closed before the only connection of another source. False: none that could be closed is
- * silent.
+ * Makes room for one more incoming connection under the caps, by closing a silent one: of the same source if that
+ * has too many. An honest client is not hurt: it sends its request as soon as it is connected. False: none that could be
+ * closed is silent.
  */
 static bool
-make_room(const struct softrdma_source *source, unsigned *rank)
+make_room(const struct softrdma_source *source)
 {
-	struct softrdma_pending *silent = NULL, *silent_alike = NULL;
-	unsigned alike = 0;
-	for (struct softrdma_pending *pending = all; pending; pending = pending->next) {
-		if (!pending->incoming)
-			continue;
-		bool same = softrdma_source_equal(&pending->source, source);
-		alike += same;
-		if (!pending->silent)
-			continue;
-		if (silent == NULL || pending->rank >= silent->rank)
-			silent = pending;
-		if (same)
-			silent_alike = pending;
-	}
-	*rank = alike + 1;
-	if (alike >= caps.pending_per_address)
-		silent = silent_alike;
-	else if (incoming < caps.pending)
+	struct softrdma_incoming *silent;
+	if (softrdma_incoming_count_of(source) >= caps.pending_per_address)
+		silent = softrdma_incoming_oldest_of(source);
+	else if (softrdma_incoming_count() >= caps.pending)
+		silent = softrdma_incoming_first_to_go();
+	else
 		return true;
 	if (silent)
-		end_silent(silent);
+		end_silent(pending_of(silent));
 	return silent != NULL;
 }
 
 /* true if the connection may go on; else it has been closed */
 static bool
-is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct softrdma_source *source,
-	unsigned *rank)
+is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct softrdma_source *source)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	if (softrdma_source_is_shut_out(source, softrdma_now_ns())) {
@@ -405,11 +413,9 @@ is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct s
 		softrdma_fork_close(fd);
 		return false;
 	}
-	if (make_room(source, rank))
+	if (make_room(source))
 		return true;
-	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
-		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)",
-		softrdma_address_name(addr, name, sizeof(name)));
+	log_too_many(softrdma_address_name(addr, name, sizeof(name)));
 	softrdma_account_refuse(account, SOFTRDMA_REFUSED_BUSY);
 	softrdma_cm_msg_reject(fd, NULL, SOFTRDMA_REJECT_BUSY, NULL, 0);
 	softrdma_cm_msg_read_away(fd);
@@ -427,21 +433,20 @@ static void
 take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *addr)
 {
 	int ret;
-	unsigned rank;
 	const struct softrdma_source source = softrdma_source_of(addr);
-	if (!is_welcome(listener->account, fd, addr, &source, &rank))
+	if (!is_welcome(listener->account, fd, addr, &source))
 		return;
 	struct softrdma_pending *pending = softrdma_pending_new(listener->kind, fd, &ret);
 	if (pending == NULL) {
 		drop(ret);
 		return;
 	}
-	incoming++;
-	pending->incoming = true;
-	pending->silent = true;
+	if (!softrdma_incoming_add(&pending->incoming, &source)) {
+		drop(ENOMEM);
+		softrdma_pending_end(pending);
+		return;
+	}
 	pending->listener = listener;
-	pending->source = source;
-	pending->rank = rank;
 	pending->account = listener->account;
 	softrdma_timer_set_ms(&pending->deadline, SOFTRDMA_HANDSHAKE_TIMEOUT_MS);
 	struct softrdma_credentials *credentials = listener->credentials;
@@ -589,7 +594,7 @@ end_silent_ones(const struct softrdma_listener *listener)
 	struct softrdma_pending *next;
 	for (struct softrdma_pending *pending = all; pending; pending = next) {
 		next = pending->next;
-		if (pending->silent && pending->listener == listener)
+		if (pending->incoming.silent && pending->listener == listener)
 			softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_NO_LISTENER);
 	}
 }
@@ -622,7 +627,7 @@ static void
 deadline_passed(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
-	if (!pending->silent) {
+	if (!pending->incoming.silent) {
 		pending->kind->expired(pending);
 		return;
 	}

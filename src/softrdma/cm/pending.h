@@ -23,8 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softrdma/base/source.h"
 #include "softrdma/cm/active.h"
+#include "softrdma/cm/incoming.h"
 #include "softrdma/engine/timer.h"
 #include "softrdma/engine/watched.h"
 #include "softrdma/wire/cm_msg.h"
@@ -59,12 +59,9 @@ struct softrdma_pending {
 
 	enum softrdma_active_step step; /* outgoing: how far it is */
 
-	bool incoming;
-	bool silent;                        /* incoming: true until the first message is complete */
+	struct softrdma_incoming incoming;  /* its origin is NULL if it is outgoing */
 	struct softrdma_listener *listener; /* of a silent one */
-	struct softrdma_source source;      /* incoming: its source address */
 	unsigned account;                   /* incoming: of its listener (accounts.h) */
-	unsigned rank; /* incoming: number of those of its source when it came, itself included */
 
 	struct softrdma_pending *next, *prev;
 };

@@ -26,7 +26,6 @@
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/gather.h"
-#include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/samehost/direct.h"
 #include "softrdma/wire/records.h"
@@ -455,8 +454,6 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 {
 	bool progress = false;
 	const bool more = receive(conn, &progress);
-	if (progress)
-		softrdma_pending_sockets_give_way(softrdma_engine_of(&conn->watched));
 	close_offender(conn);
 	softrdma_connection_send(&conn->link);
 	leave_the_rest(conn, more);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "softrdma/base/sockaddr.h"
+#include "softrdma/base/source.h"
 #include "softrdma/core/link.h"
 #include "softrdma/engine/watched.h"
 #include "softrdma/wire/tls.h"
@@ -74,8 +75,9 @@ struct softrdma_connection {
 	uint64_t second_flush_ns; /* when the second of these flushes began; 0: there was none */
 	bool flush_running;       /* a worker makes a range durable, or is about to */
 	bool has_worker;          /* a worker has the connection, and makes all its flushes until it leaves */
-	struct softrdma_connection
-		*job_next; /* in the list of flushes that wait for a worker; guarded by the workers' lock */
+	/* in the lists of flushes that wait for a worker, and who asks; guarded by the workers' lock */
+	struct softrdma_connection *job_next;
+	struct softrdma_source job_source;
 
 	struct softrdma_deadline deadline; /* by then the peer must have sent READY, or ended its stream */
 	uint8_t rnr_retry;                 /* how often the peer's RNR timer may expire; 7: without limit */

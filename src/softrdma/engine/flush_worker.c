@@ -58,9 +58,20 @@ count_time(struct softrdma_connection *conn, uint64_t ns)
 	SOFTRDMA_COUNT(&conn->link.responder.counters, flush_ns, ns);
 }
 
-/* makes the range durable and goes on receiving; releases the link's lock while the medium is busy */
-static void
-make_flush(struct softrdma_connection *conn)
+/*
+ * True if no answer can reach the peer any longer. Nothing reads its socket while its FLUSH waits, so the end of the stream is
+ * looked for, whether it came by FIN or by RST.
+ */
+static bool
+has_left(const struct softrdma_connection *conn)
+{
+	struct pollfd pfd = { .fd = conn->fd, .events = POLLRDHUP };
+	return conn->fd < 0 || conn->link.failed || poll(&pfd, 1, 0) > 0;
+}
+
+/* makes durable what the responder's FLUSH asks for, without the link's lock meanwhile; 0 or an errno value */
+static int
+make_durable_unlocked(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	struct softrdma_mr *mr = link->responder.flush_mr; /* held by the responder, so it stays */
@@ -72,8 +83,19 @@ make_flush(struct softrdma_connection *conn)
 	uint64_t ns;
 	int error = make_durable(conn, mr->persist, addr, len, &ns);
 	pthread_mutex_lock(&link->lock);
-
 	count_time(conn, ns);
+	return error;
+}
+
+/*
+ * Makes the range durable and goes on receiving. The flush of a peer that has left is not made: it has been promised nothing,
+ * and a flood of them would occupy the medium long after it. Then what it sent after the FLUSH has no effect either.
+ */
+static void
+make_flush(struct softrdma_connection *conn)
+{
+	struct softrdma_link *link = &conn->link;
+	int error = has_left(conn) ? ECONNRESET : make_durable_unlocked(conn);
 	conn->flush_running = false;
 	softrdma_responder_flushed(&link->responder, error);
 	if (link->qp) {

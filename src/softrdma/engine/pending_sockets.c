@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* pending_sockets.c -- listeners and pending (half-open) connections, and their share of the progress thread's time */
+/* pending_sockets.c -- listeners and pending (half-open) connections, and their turns of the progress thread */
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -14,17 +13,8 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/pending_sockets.h"
 
-/* pending sockets that have their turn between two looks, and the time after which no further one begins */
-#define TURNS 8
-#define TURN_NS 500000u
-
-/* pending sockets get one SHARE-th of the time, and may be this far ahead of it */
-#define SHARE 3
-#define AHEAD_NS 1000000u
-/* this applies for this long after connections had work; else pending sockets are not held up */
-#define GIVE_WAY_NS 1000000000u
-/* the longest pause: connections that had no work meanwhile have not used the time */
-#define PAUSE_MAX_NS 100000000u
+/* the time after which no further one begins before the next look at connections: as long as a turn of one of those */
+#define TURN_NS 250000u
 
 static struct pending_sockets {
 	struct softrdma_watched watched; /* all of them, as one */
@@ -34,20 +24,13 @@ static struct pending_sockets {
 	uint64_t look;  /* at all connections, and once at pending sockets */
 	bool one_waits; /* a pending socket waits for another look, and later ones wait with it */
 	bool one_asks;  /* one has begun to wait, so the other engines have to look, too */
-
-	uint64_t give_way_until_ns;
-	uint64_t paid_until_ns;   /* when the time that they have used is down to their share */
-	uint64_t paused_until_ns; /* 0: no pause */
+	bool paused;    /* until the other engines have looked */
 } pending_sockets = { .epoll_fd = -1 };
-
-/* true if connections had something to do since the last charge; any thread */
-static atomic_bool connections_busy;
 
 static void
 after_fork(void)
 {
 	pending_sockets = (struct pending_sockets){ .epoll_fd = -1 };
-	atomic_store_explicit(&connections_busy, false, memory_order_relaxed);
 }
 
 SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
@@ -57,21 +40,6 @@ may_come(bool may)
 {
 	struct epoll_event ev = { .events = may ? EPOLLIN : 0, .data.ptr = &pending_sockets.watched };
 	return epoll_ctl(pending_sockets.epoll_of_all, EPOLL_CTL_MOD, pending_sockets.epoll_fd, &ev) == 0;
-}
-
-static void
-charge(uint64_t begin_ns, uint64_t end_ns)
-{
-	if (pending_sockets.paid_until_ns < begin_ns)
-		pending_sockets.paid_until_ns = begin_ns;
-	pending_sockets.paid_until_ns += SHARE * (end_ns - begin_ns);
-	if (pending_sockets.paid_until_ns > end_ns + PAUSE_MAX_NS)
-		pending_sockets.paid_until_ns = end_ns + PAUSE_MAX_NS;
-	if (atomic_exchange_explicit(&connections_busy, false, memory_order_relaxed))
-		pending_sockets.give_way_until_ns = end_ns + GIVE_WAY_NS;
-	bool ahead = pending_sockets.paid_until_ns > end_ns + AHEAD_NS;
-	if (ahead && end_ns < pending_sockets.give_way_until_ns && may_come(false))
-		pending_sockets.paused_until_ns = pending_sockets.paid_until_ns;
 }
 
 static bool
@@ -86,35 +54,33 @@ take_event(struct epoll_event *event)
 
 /* a look of this engine means nothing before the others have looked, so pending sockets pause until then */
 static void
-await_others(uint64_t now_ns)
+await_others(void)
 {
 	softrdma_engine_ask_others();
-	if (pending_sockets.paused_until_ns == 0 && !softrdma_engine_others_have_looked() && may_come(false))
-		pending_sockets.paused_until_ns = now_ns;
+	if (!pending_sockets.paused && !softrdma_engine_others_have_looked())
+		pending_sockets.paused = may_come(false);
 }
 
+/* serves those that are ready, for one turn. While no connection has anything to do, the next turn follows at once. */
 static void
 handle(struct softrdma_watched *watched, uint32_t events_of_all)
 {
 	(void)watched;
 	(void)events_of_all;
 	const uint64_t begin_ns = softrdma_now_ns();
-	uint64_t now_ns = begin_ns;
 	struct epoll_event event;
 	if (softrdma_engine_others_have_looked())
 		pending_sockets.look++;
 	pending_sockets.one_waits = pending_sockets.one_asks = false;
 	/* one event at a time: a signature of TLS can take milliseconds, and an event that is taken must be handled */
-	for (int turn = 0; turn < TURNS && now_ns - begin_ns < TURN_NS && !pending_sockets.one_waits &&
-		take_event(&event);
-		turn++) {
+	do {
+		if (!take_event(&event))
+			break;
 		struct softrdma_watched *pending = event.data.ptr;
 		pending->handle(pending, event.events);
-		now_ns = softrdma_now_ns();
-	}
-	charge(begin_ns, now_ns);
+	} while (!pending_sockets.one_waits && softrdma_now_ns() - begin_ns < TURN_NS);
 	if (pending_sockets.one_asks)
-		await_others(now_ns);
+		await_others();
 }
 
 int
@@ -191,22 +157,11 @@ softrdma_pending_sockets_is_time(uint64_t look, int fd, struct softrdma_watched 
 	return softrdma_pending_sockets_look_again(fd, watched) != 0;
 }
 
-void
-softrdma_pending_sockets_give_way(const struct softrdma_engine *engine)
-{
-	if (engine != softrdma_engine_first())
-		return;
-	/* many threads come here for each input, and the flag is rarely unset: a load is cheaper than a store */
-	if (!atomic_load_explicit(&connections_busy, memory_order_relaxed))
-		atomic_store_explicit(&connections_busy, true, memory_order_relaxed);
-}
-
 uint64_t
 softrdma_pending_sockets_pause(uint64_t now_ns)
 {
-	if (pending_sockets.paused_until_ns && !softrdma_engine_others_have_looked())
+	if (!pending_sockets.paused || !softrdma_engine_others_have_looked())
 		return 0; /* each engine that has looked wakes this thread */
-	if (pending_sockets.paused_until_ns && now_ns >= pending_sockets.paused_until_ns && may_come(true))
-		pending_sockets.paused_until_ns = 0;
-	return pending_sockets.paused_until_ns;
+	pending_sockets.paused = !may_come(true);
+	return pending_sockets.paused ? now_ns : 0;
 }

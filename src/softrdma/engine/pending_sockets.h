@@ -4,10 +4,10 @@
 /*
  * pending_sockets.h -- sockets that are not connected yet: listeners, requests, attempts
  *
- * Connections come first, however many pending sockets there are. A few pending sockets have their turn between two
- * looks of the progress thread at the connections. If connections had work within the last second, pending sockets get
- * a third of the time, and pause when that is used up. So a flood of pending sockets leaves processors to others. It
- * costs this thread a third of its time, and the application what comes in during that third.
+ * Connections come first, however many pending sockets there are: all of these together get a turn as long as one of a
+ * connection between two looks of the progress thread at the connections. So a flood of them delays a connection by one
+ * turn, and connections with much to do leave pending sockets a turn after each look. If no connection has anything to do,
+ * the turns of pending sockets follow one another. They do not wait for time to pass.
  *
  * The first engine (engine.h) serves pending sockets. The progress thread here is its thread. Connections of other
  * engines do not compete with pending sockets for it.
@@ -51,9 +51,10 @@ uint64_t softrdma_pending_sockets_look_after_next(void);
 /* true if that look is over. Else the pending socket is handled again after it, without a new event. */
 bool softrdma_pending_sockets_is_time(uint64_t look, int fd, struct softrdma_watched *watched);
 
-/* a connection of this engine had something to do. Any thread. */
-void softrdma_pending_sockets_give_way(const struct softrdma_engine *engine);
-/* ends the pause of pending sockets if it is over; the result is its end, in ns of softrdma_now_ns(), 0: no pause */
+/*
+ * Ends the pause in which the other engines look, if they have. The result is now_ns if that has failed and must be tried
+ * again at once, else 0.
+ */
 uint64_t softrdma_pending_sockets_pause(uint64_t now_ns);
 
 #endif /* SOFTRDMA_PENDING_SOCKETS_H */

@@ -108,12 +108,12 @@ softrdma_cm_msg_read(int fd, struct softrdma_tls *tls, struct softrdma_cm_msg *m
 		if (n <= 0)
 			return SOFTRDMA_CM_MSG_ENDED;
 		msg->length += (size_t)n;
+		if (softrdma_handshake_is_other_version(msg->bytes, msg->length, &msg->peer.version))
+			return SOFTRDMA_CM_MSG_OTHER_VERSION;
 		if (msg->length == SOFTRDMA_HANDSHAKE_SIZE) {
 			switch (softrdma_handshake_decode(msg->bytes, &msg->peer)) {
 			case SOFTRDMA_HANDSHAKE_OK:
 				break;
-			case SOFTRDMA_HANDSHAKE_OTHER_VERSION:
-				return SOFTRDMA_CM_MSG_OTHER_VERSION;
 			case SOFTRDMA_HANDSHAKE_DAMAGED:
 				return SOFTRDMA_CM_MSG_DAMAGED;
 			default:

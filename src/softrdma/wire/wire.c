@@ -314,6 +314,16 @@ records_max(uint8_t type)
 	}
 }
 
+bool
+softrdma_handshake_is_other_version(const uint8_t *buf, size_t len, uint16_t *version)
+{
+	if (len < sizeof(magic) + 2 || memcmp(buf, magic, sizeof(magic)) != 0)
+		return false;
+	struct const_cursor c = { buf + sizeof(magic), 2 };
+	*version = (uint16_t)get(&c, 2);
+	return *version != SOFTRDMA_WIRE_VERSION;
+}
+
 enum softrdma_handshake_result
 softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], struct softrdma_handshake *hs)
 {
@@ -322,11 +332,9 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 
 	struct const_cursor c = { buf + sizeof(magic), SOFTRDMA_HANDSHAKE_SIZE - sizeof(magic) };
 	struct softrdma_handshake h;
-	h.version = (uint16_t)get(&c, 2);
-	if (h.version != SOFTRDMA_WIRE_VERSION) {
-		hs->version = h.version;
+	if (softrdma_handshake_is_other_version(buf, SOFTRDMA_HANDSHAKE_SIZE, &hs->version))
 		return SOFTRDMA_HANDSHAKE_OTHER_VERSION;
-	}
+	h.version = (uint16_t)get(&c, 2);
 	h.type = (uint8_t)get(&c, 1);
 	h.private_len = (uint8_t)get(&c, 1);
 	h.qp_num = (uint32_t)get(&c, 4);

@@ -104,6 +104,24 @@ test_strangers(void **state)
 	close_pair();
 }
 
+/* the other version may have shorter messages: magic and version are all that is waited for */
+static void
+test_other_version_in_pieces(void **state)
+{
+	(void)state;
+	struct softrdma_cm_msg sent = a_message(""), got = { .length = 0 };
+	open_pair();
+	sent.bytes[4] = 9;
+	for (size_t len = 0; len < 5; len++) {
+		raw_send(fds[0], sent.bytes + len, 1);
+		assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_INCOMPLETE);
+	}
+	raw_send(fds[0], sent.bytes + 5, 1);
+	assert_int_equal(softrdma_cm_msg_read(fds[1], NULL, &got), SOFTRDMA_CM_MSG_OTHER_VERSION);
+	assert_int_equal(got.peer.version, 9);
+	close_pair();
+}
+
 /* any flipped bit after the version; a damaged length is not waited for */
 static void
 test_damage(void **state)
@@ -278,6 +296,7 @@ main(void)
 		device_test(test_pieces),
 		device_test(test_truncated),
 		device_test(test_strangers),
+		device_test(test_other_version_in_pieces),
 		device_test(test_damage),
 		device_test(test_send),
 		device_test(test_read_away_is_bounded),

@@ -329,53 +329,37 @@ struct pending_socket {
 };
 
 static void
-take_time(struct softrdma_watched *watched, uint32_t events)
-{
-	(void)events;
-	if (standing_ns)
-		standing_ns += 1000000000;
-	else
-		poll(NULL, 0, 5);
-	((struct pending_socket *)watched)->turns++;
-}
-
-static void
 pending_socket_gone(struct softrdma_watched *watched)
 {
 	((struct pending_socket *)watched)->turns = 0;
 }
 
-/*
- * Connections are served while pending ones pause. These must pause as soon as they have used time that
- * connections could have used.
- */
+/* a pending socket that is ready again after each turn, as in a flood */
 static void
-test_connections_come_first(void **state)
+come_again(struct softrdma_watched *watched, uint32_t events)
+{
+	struct pending_socket *socket = (struct pending_socket *)watched;
+	(void)events;
+	socket->turns++;
+	softrdma_pending_sockets_look_again(socket->fd, watched);
+}
+
+/* neither a flood of pending sockets nor a connection that always has work keeps the other from its turns */
+static void
+test_turns_of_both(void **state)
 {
 	(void)state;
 	struct raw_peer p;
-	struct pending_socket socket = { .watched = { .handle = take_time, .release = pending_socket_gone },
-		.fd = eventfd(0, EFD_CLOEXEC) };
+	struct pending_socket socket = { .watched = { .handle = come_again, .release = pending_socket_gone },
+		.fd = eventfd(1, EFD_CLOEXEC) };
 	raw_peer_init(&p);
-	standing_ns = __real_softrdma_now_ns();
-	raw_expect_alive(&p);
-	assert_int_equal(softrdma_pending_sockets_watch(socket.fd, &socket.watched), 0); /* ready at once */
-	wait_until(socket.turns == 1);
-	assert_int_equal(eventfd_write(socket.fd, 1), 0);
-	for (int i = 0; i < 100; i++)
+	assert_int_equal(softrdma_pending_sockets_watch(socket.fd, &socket.watched), 0);
+	unsigned turns = 0;
+	for (int i = 0; i < 20; i++) {
+		wait_until(socket.turns != turns);
+		turns = socket.turns;
 		raw_expect_alive(&p);
-	assert_int_equal(socket.turns, 1);
-	standing_ns += 100000000; /* the longest pause */
-	wait_until(socket.turns == 2);
-
-	/* the thread sleeps at most until the pause ends, even if nothing else wakes it */
-	standing_ns = 0;
-	raw_expect_alive(&p);
-	assert_int_equal(eventfd_write(socket.fd, 1), 0);
-	wait_until(socket.turns == 3);
-	assert_int_equal(eventfd_write(socket.fd, 1), 0);
-	wait_until(socket.turns == 4);
-
+	}
 	softrdma_pending_sockets_forget(socket.fd, &socket.watched);
 	raw_expect_alive(&p); /* it is released when the thread has finished its current work */
 	wait_until(socket.turns == 0);
@@ -1883,16 +1867,18 @@ test_worker_goes_where_it_is_needed(void **state)
 	setenv("SOFTRDMA_SPIN_US", "1000000", 1);
 	struct file_region r;
 	file_region_init(&r);
-	struct raw_peer p, other;
+	enum { OCCUPANT = 23 };
+	struct raw_peer p, other, occupant;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
+	raw_peer_init_from(&occupant, OCCUPANT); /* of another address, which has all workers but one */
 	const int one = 1; /* so that the second of two flushes does not wait for the first one's ACK */
 	assert_int_equal(setsockopt(other.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
 	sem_init(&worker_begun, 0, 0);
 	sem_init(&worker_may_end, 0, 0);
 	for (int i = 0; i < SOFTRDMA_FLUSH_THREADS_MAX - 1; i++) {
-		assert_int_equal(softrdma_workers_submit(softrdma_connection_of(other.link), occupy_worker),
-			0);
+		assert_int_equal(
+			softrdma_workers_submit(softrdma_connection_of(occupant.link), occupy_worker), 0);
 		sem_wait(&worker_begun);
 	}
 
@@ -1924,6 +1910,7 @@ test_worker_goes_where_it_is_needed(void **state)
 		sem_post(&worker_may_end);
 	raw_peer_fini(&p);
 	raw_peer_fini(&other);
+	raw_peer_fini(&occupant);
 	file_region_fini(&r);
 	unsetenv("SOFTRDMA_SPIN_US");
 }
@@ -2045,6 +2032,49 @@ test_gone_during_flush(void **state)
 	file_region_fini(&r);
 }
 
+static bool
+has_hung_up(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLRDHUP };
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* a peer leaves by FIN or RST, with many of its flushes not made yet: none of these is begun, and nothing after them counts */
+static void
+test_left_before_its_flushes(void **state)
+{
+	(void)state;
+	struct file_region r;
+	file_region_init(&r);
+	for (int way = 0; way < 2; way++) {
+		struct raw_peer p;
+		raw_peer_init(&p);
+		const int fd = locked(p.link, softrdma_connection_of(p.link)->fd);
+		fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
+		raw_flush(&p, &r);
+		for (int i = 0; i < 10; i++)
+			raw_flush(&p, &r);
+		raw_write(&p, r.mem, r.mr->rkey, 4);
+		raw_send(p.fd, "data", 4);
+		wait_until(has_failed(1));
+		if (way == 0) {
+			shutdown(p.fd, SHUT_WR);
+		} else {
+			const struct linger reset = { .l_onoff = 1 };
+			assert_int_equal(setsockopt(p.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+			close(p.fd);
+			p.fd = -1;
+		}
+		wait_until(has_hung_up(fd));
+		fail_call(FAIL_ANY, "msync", 0, FAIL_FOR_EVER, EIO); /* lets the first one go on */
+		expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		assert_int_equal(fail_nothing(), 0);
+		assert_int_equal(r.mem[0], 0);
+		raw_peer_fini(&p);
+	}
+	file_region_fini(&r);
+}
+
 /* the worker that makes the flush reads on: a wrong key and the end of the connection come to it together */
 static void
 test_offender_behind_a_flush(void **state)
@@ -2112,7 +2142,7 @@ main(void)
 		device_test(test_forked_child),
 		device_test(test_interrupted_wakes),
 		device_test(test_forgotten_without_thread),
-		device_test(test_connections_come_first),
+		device_test(test_turns_of_both),
 		device_test(test_protocol_broken),
 		device_test(test_offender),
 		device_test(test_offender_that_leaves),
@@ -2155,6 +2185,7 @@ main(void)
 		device_test(test_worker_leaves_the_socket_to_a_poller),
 		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),
+		device_test(test_left_before_its_flushes),
 		device_test(test_offender_behind_a_flush),
 		device_test(test_shut_out_during_a_flush),
 	};

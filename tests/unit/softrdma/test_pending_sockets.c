@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_pending_sockets.c -- pending sockets: how many are served at once, and their share of the time */
+/* test_pending_sockets.c -- pending sockets: how long their turns are, and when they pause */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +33,24 @@ uint64_t
 __wrap_softrdma_now_ns(void)
 {
 	return now_ns;
+}
+
+static bool others_have_looked;
+static unsigned asked;
+
+bool __wrap_softrdma_engine_others_have_looked(void);
+void __wrap_softrdma_engine_ask_others(void);
+
+bool
+__wrap_softrdma_engine_others_have_looked(void)
+{
+	return others_have_looked;
+}
+
+void
+__wrap_softrdma_engine_ask_others(void)
+{
+	asked++;
 }
 
 struct pending_socket {
@@ -89,21 +107,13 @@ serve(void)
 	return true;
 }
 
-/* one connection is served and takes this time; returns the end of the pause that follows, or 0 */
-static uint64_t
-pause_after(uint64_t takes_ns)
-{
-	all[0].takes_ns = takes_ns;
-	come(&all[0]);
-	assert_true(serve());
-	return softrdma_pending_sockets_pause(now_ns);
-}
-
 static int
 setup(void **state)
 {
 	(void)state;
 	now_ns = 1000u * NS_PER_MS;
+	others_have_looked = true;
+	asked = 0;
 	epoll_of_all = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(softrdma_pending_sockets_open(epoll_of_all), 0);
 	for (int i = 0; i < COUNT; i++) {
@@ -133,17 +143,25 @@ teardown(void **state)
 	return 0;
 }
 
-/* if many are ready, other work is done in between */
+/* if many are ready, other work is done in between: each turn ends in time, however long one of them takes */
 static void
-test_few_at_a_time(void **state)
+test_turns(void **state)
 {
 	(void)state;
-	for (int i = 0; i < COUNT; i++)
+	for (int i = 0; i < COUNT; i++) {
+		all[i].takes_ns = NS_PER_MS / 10;
 		come(&all[i]);
+	}
 	assert_true(serve());
-	assert_int_equal(turns(), TURNS);
+	assert_int_equal(turns(), 3);
 	assert_true(serve());
-	assert_int_equal(turns(), 2 * TURNS);
+	assert_int_equal(turns(), 6);
+	for (int i = 0; i < COUNT; i++)
+		all[i].takes_ns = 7 * NS_PER_MS; /* like a signature */
+	assert_true(serve());
+	assert_int_equal(turns(), 7);
+	for (int i = 0; i < COUNT; i++)
+		all[i].takes_ns = 1;
 	assert_true(serve());
 	assert_int_equal(turns(), COUNT);
 	for (int i = 0; i < COUNT; i++)
@@ -151,23 +169,18 @@ test_few_at_a_time(void **state)
 	assert_false(serve());
 }
 
-/* each takes long, like a signature */
+/* whatever time they have used, the next turn may follow at once */
 static void
-test_no_longer_at_a_time(void **state)
+test_no_share_of_the_time(void **state)
 {
 	(void)state;
-	for (int i = 0; i < COUNT; i++) {
-		all[i].takes_ns = 3 * NS_PER_MS / 10;
-		come(&all[i]);
+	for (int i = 0; i < 100; i++) {
+		all[0].takes_ns = 50 * (uint64_t)NS_PER_MS;
+		come(&all[0]);
+		assert_true(serve());
+		assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
+		assert_int_equal(all[0].turns, i + 1);
 	}
-	assert_true(serve());
-	assert_int_equal(turns(), 2);
-	assert_true(serve());
-	assert_int_equal(turns(), 4);
-	for (int i = 0; i < COUNT; i++)
-		all[i].takes_ns = 7 * NS_PER_MS;
-	assert_true(serve());
-	assert_int_equal(turns(), 5);
 }
 
 /* They are reported again until they were served. So a signal must not end the turn. */
@@ -199,70 +212,32 @@ test_look_again_and_forget(void **state)
 	assert_int_equal(softrdma_pending_sockets_watch(-1, &all[3].watched), EBADF);
 }
 
-/* no established connection exists, or all were silent for a second: there is no reason to pause */
+static uint64_t look;
+
 static void
-test_no_connections(void **state)
+ask(struct softrdma_watched *watched, uint32_t events)
 {
-	(void)state;
-	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
-	now_ns += 1000 * NS_PER_MS; /* time used long ago does not count */
-	assert_int_equal(pause_after(NS_PER_MS / 4), 0);
-	now_ns += 1000 * NS_PER_MS;
-	assert_int_equal(pause_after(5 * NS_PER_MS), 0);
-	now_ns += 1;
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
-	assert_int_not_equal(pause_after(5 * NS_PER_MS), 0);
+	take_time(watched, events);
+	look = softrdma_pending_sockets_look_after_next();
 }
 
-/* pending sockets get a third of the time; a pause lasts until they have used at most a third */
+/* one waits for a look of all engines: all of them pause until the others have looked */
 static void
-test_third_of_the_time(void **state)
+test_pause(void **state)
 {
 	(void)state;
-	uint64_t begin_ns = now_ns;
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
-	assert_int_equal(pause_after(2 * NS_PER_MS), begin_ns + 6 * NS_PER_MS);
+	all[0].watched.handle = ask;
+	others_have_looked = false;
+	come(&all[0]);
+	assert_true(serve());
+	assert_int_equal(asked, 1);
 	come(&all[1]);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
 	assert_false(serve());
-	now_ns = begin_ns + 6 * NS_PER_MS - 1;
-	assert_int_equal(softrdma_pending_sockets_pause(now_ns), begin_ns + 6 * NS_PER_MS);
-	assert_false(serve());
-	assert_int_equal(all[1].turns, 0);
-
-	now_ns = begin_ns + 6 * NS_PER_MS;
+	others_have_looked = true;
 	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
 	assert_true(serve()); /* the event was not lost */
 	assert_int_equal(all[1].turns, 1);
-}
-
-/*
- * They may exceed their share by a millisecond, so that a single one is not delayed. But the excess adds up.
- */
-static void
-test_ahead_of_it(void **state)
-{
-	(void)state;
-	uint64_t begin_ns = now_ns;
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
-	assert_int_equal(pause_after(NS_PER_MS / 2), 0);
-	assert_int_equal(pause_after(NS_PER_MS / 4), begin_ns + 9 * (NS_PER_MS / 4));
-	now_ns += 9 * NS_PER_MS;
-	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
-	for (int i = 0; i < 100; i++) {
-		assert_int_equal(pause_after(NS_PER_MS / 2), 0);
-		now_ns += NS_PER_MS;
-	}
-}
-
-/* the process was stopped meanwhile, or had to wait: the pause is limited */
-static void
-test_longest_pause(void **state)
-{
-	(void)state;
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
-	uint64_t until_ns = pause_after(3600000 * (uint64_t)NS_PER_MS);
-	assert_int_equal(until_ns, now_ns + PAUSE_MAX_MS * NS_PER_MS);
 }
 
 /* If a pause cannot begin, they are served on. If it cannot end, it ends at the next check. */
@@ -270,17 +245,20 @@ static void
 test_pause_fails(void **state)
 {
 	(void)state;
-	softrdma_pending_sockets_give_way(softrdma_engine_first());
+	all[0].watched.handle = ask;
+	others_have_looked = false;
+	come(&all[0]);
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
-	assert_int_equal(pause_after(2 * NS_PER_MS), 0);
+	assert_true(serve());
 	assert_int_equal(fail_nothing(), 1);
+	come(&all[0]);
+	assert_true(serve());
 
-	uint64_t until_ns = pause_after(2 * NS_PER_MS);
-	assert_int_not_equal(until_ns, 0);
 	come(&all[1]);
-	now_ns = until_ns;
+	assert_false(serve());
+	others_have_looked = true;
 	fail_call(FAIL_MINE, "epoll_ctl", 0, 1, ENOMEM);
-	assert_int_equal(softrdma_pending_sockets_pause(now_ns), until_ns);
+	assert_int_equal(softrdma_pending_sockets_pause(now_ns), now_ns); /* no sleep before the next check */
 	assert_int_equal(fail_nothing(), 1);
 	assert_false(serve());
 	assert_int_equal(softrdma_pending_sockets_pause(now_ns), 0);
@@ -308,14 +286,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_few_at_a_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_longer_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_share_of_the_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_look_again_and_forget, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_connections, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_third_of_the_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ahead_of_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_longest_pause, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pause, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pause_fails, setup, teardown),
 		cmocka_unit_test(test_open_fails),
 	};

@@ -441,6 +441,11 @@ test_other_versions(void **state)
 		buf[4] = (uint8_t)versions[i];
 		buf[5] = (uint8_t)(versions[i] >> 8);
 		struct softrdma_handshake out = { .type = 99 };
+		uint16_t version = 0;
+		assert_false(softrdma_handshake_is_other_version(buf, 5, &version));
+		assert_int_equal(version, 0);
+		assert_true(softrdma_handshake_is_other_version(buf, 6, &version));
+		assert_int_equal(version, versions[i]);
 		assert_int_equal(softrdma_handshake_decode(buf, &out), SOFTRDMA_HANDSHAKE_OTHER_VERSION);
 		assert_int_equal(out.version, versions[i]);
 		assert_int_equal(out.type, 99);
