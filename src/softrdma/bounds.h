@@ -62,7 +62,7 @@
 
 /*
  * Bytes that the kernel holds of one connection and that its peer has no room for: else a peer that never reads pins up to 4 MiB
- * (net.ipv4.tcp_wmem) until it is given up. What is on its way to a peer that reads does not count.
+ * (net.ipv4.tcp_wmem) until it is given up. Bytes on their way to a peer that reads do not count.
  */
 #define SOFTRDMA_UNSENT_MAX (512 * 1024)
 
