@@ -60,6 +60,12 @@
 /* bytes in one system call: more would delay the other direction */
 #define SOFTRDMA_TX_BYTES (1024u * 1024)
 
+/*
+ * Bytes that the kernel holds of one connection and that its peer has no room for: else a peer that never reads pins up to 4 MiB
+ * (net.ipv4.tcp_wmem) until it is given up. Bytes on their way to a peer that reads do not count.
+ */
+#define SOFTRDMA_UNSENT_MAX (512 * 1024)
+
 /* reads from one socket before another socket gets its turn, and frames received if another socket waits */
 #define SOFTRDMA_RX_TURNS 32
 #define SOFTRDMA_RX_FRAMES 256

@@ -575,6 +575,8 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		return ret;
 	}
 	softrdma_deadlines_of_socket(fd);
+	const int unsent = SOFTRDMA_UNSENT_MAX; /* if this fails, a peer that does not read only costs more */
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	remember_peer(conn, fd);
 	conn->fd = fd;
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */

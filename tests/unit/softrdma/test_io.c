@@ -334,6 +334,21 @@ pending_socket_gone(struct softrdma_watched *watched)
 	((struct pending_socket *)watched)->turns = 0;
 }
 
+/* a peer that never reads must not pin as much of the kernel's memory as a socket may have */
+static void
+test_unsent_is_bounded(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	int unsent = 0;
+	socklen_t len = sizeof(unsent);
+	raw_peer_init(&p);
+	const int fd = locked(p.link, softrdma_connection_of(p.link)->fd);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, &len), 0);
+	assert_int_equal(unsent, SOFTRDMA_UNSENT_MAX);
+	raw_peer_fini(&p);
+}
+
 /* a pending socket that is ready again after each turn, as in a flood */
 static void
 come_again(struct softrdma_watched *watched, uint32_t events)
@@ -2143,6 +2158,7 @@ main(void)
 		device_test(test_interrupted_wakes),
 		device_test(test_forgotten_without_thread),
 		device_test(test_turns_of_both),
+		device_test(test_unsent_is_bounded),
 		device_test(test_protocol_broken),
 		device_test(test_offender),
 		device_test(test_offender_that_leaves),
