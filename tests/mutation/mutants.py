@@ -21,7 +21,8 @@ import defects
 FOLDERS = ('src', 'apps', 'tools')
 # what these call only says something, or stops what is wrong anyway
 NO_MUTANT = re.compile(r'(assert|static_assert|\w*_LOG(_\w+)?|rpmai_log|f?printf|fputs|perror|DTRACE\w*|\w*PROBE\w*)\b\s*\(')
-DECLARATION = re.compile(r'(?!(return|goto|else|case|sizeof)\b)(struct\s+|const\s+|static\s+|unsigned\s+|enum\s+|union\s+)*'
+DECLARATION = re.compile(r'(enum|struct|union)\s*\w*\s*\{|'
+                         r'(?!(return|goto|else|case|sizeof)\b)(struct\s+|const\s+|static\s+|unsigned\s+|enum\s+|union\s+)*'
                          r'\w+(\s+\**\s*(const\s+)?|\s*\*+\s*)\w+\s*([=;,[(]|$)')
 BOUND = re.compile(r'(?<=\s)(<=|>=|<|>)(?=\s)')
 MOVED = {'<': '<=', '<=': '<', '>': '>=', '>=': '>'}

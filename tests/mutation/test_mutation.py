@@ -214,7 +214,7 @@ class Mutants(unittest.TestCase):
         self.assertTrue(any('{ ; call(i, 1); }' in body for _, body in made))
 
     def test_what_is_left_as_it_is(self):
-        for body in ('\tint c = 1;', '\tconst struct thing *c;', '\tassert(a && b);', '\tSOFTRDMA_LOG(ERROR, "a && b", a);',
+        for body in ('\tint c = 1;', '\tenum { MANY = 7 };', '\tconst struct thing *c;', '\tassert(a && b);', '\tSOFTRDMA_LOG(ERROR, "a && b", a);',
                      '\t/* a = b && a; */', '\tstatic const char text[] = "a < b";', 'err_free:\n\tfprintf(stderr, "a && b");'):
             self.assertEqual(self.made(body), set(), body)
 
