@@ -163,9 +163,13 @@ class Sources:
 
 def load(table: pathlib.Path = TABLE) -> list[Defect]:
     """The rows of the table; one that is wrong in itself ends the program."""
+    try:
+        rows = tomllib.loads(table.read_text())['defect']
+    except tomllib.TOMLDecodeError as why:
+        sys.exit(f'{table}: {why}')
     defects = []
     known = {'id', 'name', 'function', 'file', 'old', 'new', 'tests', 'why', 'also'}
-    for row in tomllib.loads(table.read_text())['defect']:
+    for row in rows:
         if set(row) - known:
             sys.exit(f'{table}: {row["id"]} has unknown keys: {" ".join(set(row) - known)}')
         edits = [Edit(edit['old'].strip(), edit['new'].strip(), edit.get('function', ''), edit.get('file', ''))

@@ -151,6 +151,8 @@ class Table(unittest.TestCase):
             row += '' if wrong.startswith('id') else 'id = 2\n'
             with self.assertRaises(SystemExit):
                 self.check(row)
+        with self.assertRaisesRegex(SystemExit, 'table.toml'):
+            self.check('[[defect]]\nid: 1\n')
 
 
 class Mutants(unittest.TestCase):
