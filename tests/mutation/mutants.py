@@ -6,10 +6,11 @@
 	tests/mutation/mutants.py  lists the rows of defects.toml that are mutants of their lines, with what kind of mutant
 
 A statement is left out, or a branch, or the function returns before it; another value is returned; a condition is negated, or
-always true; && and || take each other's place; a bound moves by one; a term is left out, or a side of ?:. Comments, texts, declarations, assertions and calls that only log
-are left as they are.
+always true; && and || take each other's place; a bound moves by one; a term is left out, or a side of ?:. Comments, texts,
+declarations, assertions and calls that only log are left as they are.
 """
 
+import pathlib
 import re
 import subprocess
 from collections.abc import Iterator
@@ -248,18 +249,25 @@ def mutants(path: str, text: str, lines: set[int]) -> list[Mutant]:
     return found
 
 
-def changed_lines(base: str, folders: tuple[str, ...] = defects.FOLDERS) -> dict[str, set[int]]:
-    """The lines of C files in the work tree that the commit base has not, by the path of the file."""
-    command = ['git', 'diff', '--unified=0', '--no-color', '--no-ext-diff', '--src-prefix=a/', '--dst-prefix=b/', base, '--',
-               *(f'{folder}/*.[ch]' for folder in folders)]
-    diff = subprocess.run(command, cwd=defects.ROOT, stdout=subprocess.PIPE, text=True, errors='replace', check=True).stdout
+def git(root: pathlib.Path, *words: str) -> list[str]:
+    return subprocess.run(['git', *words], cwd=root, stdout=subprocess.PIPE, text=True, errors='replace',
+                          check=True).stdout.splitlines()
+
+
+def changed_lines(base: str, folders: tuple[str, ...], root: pathlib.Path = defects.ROOT) -> dict[str, set[int]]:
+    """The lines of C files in the work tree that have come since it left the commit base, by the path of the file."""
+    files = [f'{folder}/*.[ch]' for folder in folders]
     changed: dict[str, set[int]] = {}
+    for path in git(root, 'ls-files', '--others', '--exclude-standard', '--', *files):
+        lines = (root / path).read_text(errors='replace').count('\n')
+        changed[path] = set(range(1, lines + 2))
     path = ''
-    for line in diff.splitlines():
+    for line in git(root, 'diff', '--merge-base', '--unified=0', '--no-color', '--no-ext-diff', '--src-prefix=a/',
+                    '--dst-prefix=b/', base, '--', *files):
         if line.startswith('+++ '):
             path = line.removeprefix('+++ b/')
         found = re.match(r'@@ -\S+ \+(\d+)(?:,(\d+))? @@', line)
-        if found and path != '/dev/null':
+        if found and path.startswith(folders):
             count = int(found[2] or 1)
             changed.setdefault(path, set()).update(range(int(found[1]), int(found[1]) + count))
     return changed

@@ -6,6 +6,7 @@
 import contextlib
 import io
 import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -216,7 +217,8 @@ class Mutants(unittest.TestCase):
         self.assertTrue(any('{ ; call(i, 1); }' in body for _, body in made))
 
     def test_what_is_left_as_it_is(self):
-        for body in ('\tint c = 1;', '\tenum { MANY = 7 };', '\tconst struct thing *c;', '\tassert(a && b);', '\tSOFTRDMA_LOG(ERROR, "a && b", a);',
+        for body in ('\tint c = 1;', '\tenum { MANY = 7 };', '\tconst struct thing *c;',
+                     '\tassert(a && b);', '\tSOFTRDMA_LOG(ERROR, "a && b", a);',
                      '\t/* a = b && a; */', '\tstatic const char text[] = "a < b";', 'err_free:\n\tfprintf(stderr, "a && b");'):
             self.assertEqual(self.made(body), set(), body)
 
@@ -232,6 +234,40 @@ class Mutants(unittest.TestCase):
             defect = defects.Defect(1, 'name', [defects.Edit(old, new, 'of')])
             mutant = mutants.mutant_of(defect, Project(file=C).sources())
             self.assertEqual(mutant and mutant.what, what)
+
+    @unittest.skipUnless(shutil.which('git'), 'git is not installed')
+    def test_lines_of_a_change(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / 'src').mkdir()
+
+            def git(*words: str):
+                mutants.git(root, '-c', 'user.name=name', '-c', 'user.email=address', '-c', 'commit.gpgsign=false', *words)
+
+            def write(name: str, *lines: str):
+                (root / 'src' / name).write_text('\n'.join(lines) + '\n')
+
+            write('one.c', 'a', 'b', 'c', 'd')
+            write('gone.c', 'a')
+            write('text.md', 'a')
+            git('init', '-q', '-b', 'main')
+            git('add', '.')
+            git('commit', '-q', '-m', 'first')
+            git('checkout', '-q', '-b', 'mine')
+            write('one.c', 'a', 'B', 'd', 'e', 'f')
+            git('commit', '-q', '-a', '-m', 'second')
+            write('new.c', 'a', 'b')
+            write('text.md', 'b')
+            (root / 'src/gone.c').unlink()
+            self.assertEqual(mutants.changed_lines('main', ('src',), root), {'src/one.c': {2, 4, 5}, 'src/new.c': {1, 2, 3}})
+            # what the other branch has got meanwhile is no change of this one
+            git('checkout', '-q', '-f', 'main')
+            write('two.c', 'a')
+            git('add', 'src/two.c')
+            git('commit', '-q', '-m', 'third')
+            git('checkout', '-q', '-f', 'mine')
+            (root / 'src/new.c').unlink()
+            self.assertEqual(mutants.changed_lines('main', ('src',), root), {'src/one.c': {2, 4, 5}})
 
     def test_every_source_can_be_read(self):
         sources = defects.Sources(defects.ROOT)
