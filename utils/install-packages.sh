@@ -18,6 +18,9 @@ build_packages=(build-essential cmake pkg-config libibverbs-dev librdmacm-dev li
 test_packages=(ccache ninja-build clang libclang-rt-dev lld llvm libcmocka-dev librpma-dev libprotobuf-c-dev
 	protobuf-c-compiler jq procps openssl)
 
+# what finds the places of the seeded defects and makes mutants
+test_packages+=(python3)
+
 # programs of others that run on the software device (tests/preload)
 test_packages+=(rdmacm-utils ibverbs-utils perftest fio jq iproute2)
 

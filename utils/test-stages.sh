@@ -42,7 +42,7 @@ budget()
 	'cut streams'*) seconds=90 ;;
 	'torture and cut streams'*) seconds=90 ;;
 	fuzzing:*) seconds=120 ;;
-	'seeded defects'*) seconds=900 ;;
+	'seeded defects: a sample') seconds=240 ;;
 	'programs of others') seconds=360 ;;
 	'the RDMA lab') seconds=2700 ;;
 	*) seconds=0 ;;
@@ -582,7 +582,7 @@ run_fuzz_sample()
 
 run_mutation()
 {
-	measured mutation '^(seed|seeded defects:|survived:|cannot be tried:) ' tests/mutation/run "$@"
+	measured mutation '^(seed|seeded defects:|mutants:|survived:|cannot be tried:) ' tests/mutation/run "$@"
 }
 
 # what takes little time of the suites of others
