@@ -59,14 +59,18 @@ count_time(struct softrdma_connection *conn, uint64_t ns)
 }
 
 /*
- * True if no answer can reach the peer any longer. Nothing reads its socket while its FLUSH waits, so the end of the stream is
- * looked for, whether it came by FIN or by RST.
+ * True if the peer has left: no answer can reach it any longer. Nothing reads its socket while its FLUSH waits, so the end of
+ * the stream is looked for, whether it came by FIN or by RST. If requests of this side are outstanding, their responses may
+ * come before that end, and are read first.
  */
 static bool
 has_left(const struct softrdma_connection *conn)
 {
+	const struct softrdma_requester *req = &conn->link.requester;
 	struct pollfd pfd = { .fd = conn->fd, .events = POLLRDHUP };
-	return conn->fd < 0 || conn->link.failed || poll(&pfd, 1, 0) > 0;
+	if (conn->fd < 0 || conn->link.failed)
+		return true;
+	return req->head == req->tail && poll(&pfd, 1, 0) > 0;
 }
 
 /* makes durable what the responder's FLUSH asks for, without the link's lock meanwhile; 0 or an errno value */
