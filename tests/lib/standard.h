@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define STANDARD_FDS 3
-#define STANDARD_KEPT 100 /* where they are meanwhile */
+#define STANDARD_KEPT 100   /* where they are meanwhile */
+#define STANDARD_LOOKS 5000 /* a millisecond apart, before a descriptor counts as one that stays */
 
 static inline void
 standard_close(void)
@@ -23,14 +24,22 @@ standard_close(void)
 	}
 }
 
-/* how many of them have been opened again */
+static inline int
+standard_count(void)
+{
+	int count = 0;
+	for (int fd = 0; fd < STANDARD_FDS; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* how many of them have been opened again and stay so: another thread has one for a moment until it has moved it */
 static inline int
 standard_taken(void)
 {
-	int taken = 0;
-	for (int fd = 0; fd < STANDARD_FDS; fd++)
-		taken += fcntl(fd, F_GETFD) >= 0;
-	return taken;
+	for (int looks = 0; looks < STANDARD_LOOKS && standard_count() > 0; looks++)
+		usleep(1000);
+	return standard_count();
 }
 
 static inline void
