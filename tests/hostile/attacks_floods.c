@@ -85,13 +85,13 @@ fill_with_flushes(uint8_t *bytes, uint32_t seq, const struct raw_memory *m)
 		const uint64_t page = SLOT_SIZE / PAGE + (uint64_t)random() % ((m->size - SLOT_SIZE) / PAGE);
 		const struct raw_frame write = { .opcode = RAW_WRITE,
 			.flags = RAW_WHOLE,
-			.seq = seq++,
+			.seq = seq + 2 * i,
 			.length = 1,
 			.key = m->key,
 			.addr = m->addr + page * PAGE };
 		const struct raw_frame flush = { .opcode = RAW_FLUSH,
 			.code = 2,
-			.seq = seq++,
+			.seq = seq + 2 * i + 1,
 			.key = m->key,
 			.addr = m->addr,
 			.arg = m->size };

@@ -201,8 +201,8 @@ freed_memory(const char *file)
 	(void)file;
 	connect_plain(RPMA_MR_USAGE_WRITE_DST);
 	/* it stays empty: else another mapping of this process could take its place */
-	const void *hole = mmap(server_ptr, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	if (hole == MAP_FAILED)
+	server_ptr = mmap(server_ptr, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (server_ptr == MAP_FAILED)
 		return 2;
 	need(rpma_write(pair.client.conn, remote, 0, client_mr, 0, 64, RPMA_F_COMPLETION_ALWAYS, NULL),
 		"rpma_write()");

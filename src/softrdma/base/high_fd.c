@@ -53,8 +53,8 @@ softrdma_high_stream(FILE *low)
 	FILE *high = fd < 0 ? NULL : fdopen(fd, "r");
 	const int error = errno;
 	fclose(low);
-	if (high == NULL && fd >= 0)
-		close(fd);
+	if (high == NULL)
+		close(fd); /* EBADF without one */
 	errno = error;
 	return high;
 }

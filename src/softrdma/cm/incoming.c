@@ -39,8 +39,9 @@ struct softrdma_origin {
 static struct softrdma_origin *origins[LISTS];
 static struct list ranks[RANKS];
 static unsigned total, total_heard;
-static uint64_t factors
-	[2]; /* odd and random, so that no stranger knows sources that share a list; 0: not chosen yet */
+/* odd, and random where random numbers can be had, so that no stranger knows sources that share a list */
+static uint64_t factors[2] = { UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xc2b2ae3d27d4eb4f) };
+static bool chosen;
 
 static void
 after_fork(void)
@@ -95,8 +96,9 @@ take_out(struct list *list, struct softrdma_incoming *one, size_t which)
 static void
 choose_factors(void)
 {
-	if (factors[0] == 0 && softrdma_random(factors, sizeof(factors)) != 0)
-		memset(factors, 0x55, sizeof(factors)); /* without random numbers these are as good as any */
+	if (!chosen)
+		(void)softrdma_random(factors, sizeof(factors));
+	chosen = true;
 	factors[0] |= 1;
 	factors[1] |= 1;
 }

@@ -68,9 +68,7 @@ has_left(const struct softrdma_connection *conn)
 {
 	const struct softrdma_requester *req = &conn->link.requester;
 	struct pollfd pfd = { .fd = conn->fd, .events = POLLRDHUP };
-	if (conn->fd < 0 || conn->link.failed)
-		return true;
-	return req->head == req->tail && poll(&pfd, 1, 0) > 0;
+	return conn->fd < 0 || conn->link.failed || (req->head == req->tail && poll(&pfd, 1, 0) > 0);
 }
 
 /* makes durable what the responder's FLUSH asks for, without the link's lock meanwhile; 0 or an errno value */

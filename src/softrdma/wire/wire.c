@@ -320,8 +320,11 @@ softrdma_handshake_is_other_version(const uint8_t *buf, size_t len, uint16_t *ve
 	if (len < sizeof(magic) + 2 || memcmp(buf, magic, sizeof(magic)) != 0)
 		return false;
 	struct const_cursor c = { buf + sizeof(magic), 2 };
-	*version = (uint16_t)get(&c, 2);
-	return *version != SOFTRDMA_WIRE_VERSION;
+	const uint16_t theirs = (uint16_t)get(&c, 2);
+	const bool is_other = theirs != SOFTRDMA_WIRE_VERSION;
+	if (is_other)
+		*version = theirs;
+	return is_other;
 }
 
 enum softrdma_handshake_result

@@ -161,8 +161,8 @@ enum softrdma_handshake_result {
 void softrdma_handshake_encode(const struct softrdma_handshake *hs,
 	uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE]);
 /*
- * True if the first len bytes of a handshake say that it is of a version that is not supported: all versions begin with
- * magic and version. Their length and the rest may differ, so these bytes are all that may be waited for.
+ * True, with *version, if the first len bytes of a handshake say that it is of a version that is not supported: all versions
+ * begin with magic and version. Their length and the rest may differ, so these bytes are all that may be waited for.
  */
 bool softrdma_handshake_is_other_version(const uint8_t *buf, size_t len, uint16_t *version);
 enum softrdma_handshake_result softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE],

@@ -306,6 +306,37 @@ test_too_many_pending(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
+/* the fewer places are left, the fewer requests of an address may wait */
+static void
+test_few_places_left(void **state)
+{
+	(void)state;
+	uint8_t buf[BUF_MAX];
+	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	setenv("SOFTRDMA_MAX_PENDING", "6", 1);
+	setenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS", "3", 1);
+	struct listener l;
+	listener_init(&l);
+	struct rdma_cm_id *ids[5];
+	int fds[5];
+	for (unsigned i = 0; i < 4; i++)
+		ids[i] = request_from(&l, 1 + i / 2, &fds[i]);
+	int refused = raw_connect_from(&l.addr, 1);
+	raw_send(refused, buf, len);
+	raw_expect_reject(refused, SOFTRDMA_REJECT_BUSY);
+	close(refused);
+	wait_for_log("is rejected: too many requests are pending");
+	ids[4] = request_from(&l, 3, &fds[4]);
+	for (unsigned i = 0; i < 5; i++) {
+		destroy(ids[i]);
+		close(fds[i]);
+	}
+	expect_no_event(l.channel);
+	listener_fini(&l);
+	unsetenv("SOFTRDMA_MAX_PENDING");
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
 /* by default the device leaves half of the descriptors to the application */
 static void
 test_pending_and_descriptors(void **state)
@@ -1623,6 +1654,7 @@ main(void)
 		device_test(test_request_in_pieces), device_test(test_unfinished_request),
 		device_test(test_listener_closed_meanwhile), device_test(test_too_many_silent),
 		device_test(test_too_many_pending), device_test(test_pending_and_descriptors),
+		device_test(test_few_places_left), device_test(test_pending_and_descriptors),
 		device_test(test_more_than_one_go), device_test(test_short_backlog),
 		device_test(test_too_many_wrong_keys), device_test(test_wrong_keys_after_the_request),
 		device_test(test_no_descriptor_left), device_test(test_lines_of_waiting),

@@ -179,6 +179,30 @@ test_shares(void **state)
 	assert_in_range(fill(30, 200, 100), 6, 7);
 }
 
+/* more sources than lists, so that some share one */
+static void
+test_many_sources(void **state)
+{
+	(void)state;
+	const unsigned many = 3000;
+	struct softrdma_incoming *ones = calloc(many, sizeof(*ones));
+	assert_non_null(ones);
+	for (unsigned i = 0; i < many; i++) {
+		const struct softrdma_source of = source(i);
+		assert_int_equal(softrdma_incoming_count_of(&of), 0);
+		assert_true(softrdma_incoming_add(&ones[i], &of));
+	}
+	assert_int_equal(softrdma_incoming_count(), many);
+	for (unsigned i = 0; i < many; i++) {
+		const struct softrdma_source of = source(i);
+		assert_int_equal(softrdma_incoming_count_of(&of), 1);
+		softrdma_incoming_remove(&ones[i]);
+		assert_int_equal(softrdma_incoming_count_of(&of), 0);
+	}
+	assert_int_equal(softrdma_incoming_count(), 0);
+	free(ones);
+}
+
 static void
 test_no_memory(void **state)
 {
@@ -202,6 +226,7 @@ main(void)
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_the_only_one_stays),
 		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_many_sources),
 		cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
