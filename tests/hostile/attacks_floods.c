@@ -39,7 +39,7 @@ one_of_storm(unsigned n, const struct target *target)
 	return fd;
 }
 
-/* 5000 a second, and no more than a burst at a time of those for which the machine was too busy */
+/* opens 5,000 connections a second; the ones for which a busy machine had no time follow in bursts of a limited size */
 int
 storm(const struct target *target, int64_t end_ms)
 {

@@ -268,6 +268,20 @@ test_too_many_silent(void **state)
 	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
 }
 
+/* ends these requests, the listener that has no others, and the limits of pending connections */
+static void
+end_requests(struct listener *l, struct rdma_cm_id **ids, const int *fds, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		destroy(ids[i]);
+		close(fds[i]);
+	}
+	expect_no_event(l->channel);
+	listener_fini(l);
+	unsetenv("SOFTRDMA_MAX_PENDING");
+	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+}
+
 /* Requests that the application has, or will get, are not closed. New connections are rejected instead. */
 static void
 test_too_many_pending(void **state)
@@ -296,14 +310,7 @@ test_too_many_pending(void **state)
 	struct rdma_cm_id *id = request_from(&l, 1, &fd);
 	destroy(id);
 	close(fd);
-	for (unsigned i = 0; i < 3; i++) {
-		destroy(ids[i]);
-		close(fds[i]);
-	}
-	expect_no_event(l.channel);
-	listener_fini(&l);
-	unsetenv("SOFTRDMA_MAX_PENDING");
-	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+	end_requests(&l, ids, fds, 3);
 }
 
 /* the fewer places are left, the fewer requests of an address may wait */
@@ -327,14 +334,7 @@ test_few_places_left(void **state)
 	close(refused);
 	wait_for_log("is rejected: too many requests are pending");
 	ids[4] = request_from(&l, 3, &fds[4]);
-	for (unsigned i = 0; i < 5; i++) {
-		destroy(ids[i]);
-		close(fds[i]);
-	}
-	expect_no_event(l.channel);
-	listener_fini(&l);
-	unsetenv("SOFTRDMA_MAX_PENDING");
-	unsetenv("SOFTRDMA_MAX_PENDING_PER_ADDRESS");
+	end_requests(&l, ids, fds, 5);
 }
 
 /* by default the device leaves half of the descriptors to the application */
