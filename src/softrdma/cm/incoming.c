@@ -96,9 +96,10 @@ take_out(struct list *list, struct softrdma_incoming *one, size_t which)
 static void
 choose_factors(void)
 {
-	if (!chosen)
-		(void)softrdma_random(factors, sizeof(factors));
+	if (chosen)
+		return;
 	chosen = true;
+	(void)softrdma_random(factors, sizeof(factors));
 	factors[0] |= 1;
 	factors[1] |= 1;
 }

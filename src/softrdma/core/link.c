@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "softrdma/base/env.h"
-#include "usdt.h"
 #include "softrdma/core/link.h"
+#include "usdt.h"
 
 void
 softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_link *link))

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "usdt.h"
 #include "softrdma/bounds.h"
 #include "softrdma/core/requester.h"
+#include "usdt.h"
 
 int
 softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd, struct softrdma_cq *cq,

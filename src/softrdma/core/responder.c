@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "softrdma/base/copy.h"
-#include "usdt.h"
 #include "softrdma/core/responder.h"
+#include "usdt.h"
 
 void
 softrdma_responder_init(struct softrdma_responder *resp, const struct ibv_pd *pd, struct softrdma_cq *cq,

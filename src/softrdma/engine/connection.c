@@ -19,7 +19,6 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/source.h"
-#include "usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
@@ -30,6 +29,7 @@
 #include "softrdma/samehost/direct.h"
 #include "softrdma/wire/records.h"
 #include "softrdma/wire/stream.h"
+#include "usdt.h"
 
 /* batches that one connection sends before others get their turn; fewer if they are copied, and encrypted or summed */
 #define TX_BATCHES 16

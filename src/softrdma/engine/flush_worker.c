@@ -10,13 +10,13 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/spin.h"
-#include "usdt.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/reader.h"
 #include "softrdma/engine/workers.h"
+#include "usdt.h"
 
 /*
  * A worker that looks for the next FLUSH may do so for this many times as long as other threads of the device: what a program

@@ -13,11 +13,11 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/sockaddr.h"
-#include "usdt.h"
 #include "softrdma/base/variables.h"
 #include "softrdma/wire/cm_msg.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/wire/stream.h"
+#include "usdt.h"
 
 /* the first byte of a record of the TLS handshake (RFC 8446, 5.1) */
 #define FIRST_OF_TLS 22
