@@ -69,6 +69,19 @@ struct region {
 
 /* ---- memory ---- */
 
+/* The sanitizer of threads gives a mapping another place if a program asks for one where its own tables are. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FIRST_PLACE 0x4000000000
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define FIRST_PLACE 0x4000000000
+#endif
+#ifndef FIRST_PLACE
+#define FIRST_PLACE 0x200000000000
+#endif
+
 /*
  * The hole that is left must stay a hole. So each mapping asks for a place that no other one has had, far away from those
  * that the kernel gives to others.
@@ -76,10 +89,12 @@ struct region {
 static void *
 map(size_t size, int flags, int fd)
 {
-	static atomic_uintptr_t next = 0x200000000000;
+	static atomic_uintptr_t next = FIRST_PLACE;
+	void *place = (void *)atomic_fetch_add(&next, 4 * HUGE_SIZE);
+	void *base = mmap(place, size, PROT_READ | PROT_WRITE, flags, fd, 0);
 
-	return mmap((void *)atomic_fetch_add(&next, 4 * HUGE_SIZE), size, PROT_READ | PROT_WRITE, flags, fd,
-		0);
+	CHECK(base == MAP_FAILED || base == place);
+	return base;
 }
 
 static void
@@ -134,12 +149,14 @@ region_lose(struct region *m, enum way way, size_t from)
 	switch (way) {
 	case UNMAPPED:
 		CHECK_EQ(munmap(at, len), 0);
+		m->size = from;
 		break;
 	case MOVED:
 		m->moved_size = len;
 		m->moved = map(len, MAP_PRIVATE | MAP_ANONYMOUS, -1); /* a place */
 		CHECK(m->moved != MAP_FAILED);
 		CHECK(mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, m->moved) == m->moved);
+		m->size = from;
 		break;
 	case PROTECTED:
 		CHECK_EQ(mprotect(at, len, PROT_NONE), 0);
@@ -163,7 +180,8 @@ region_delete(struct region *m)
 	CHECK_OK(rpma_mr_dereg(&m->mr));
 	if (m->moved)
 		munmap(m->moved, m->moved_size);
-	munmap(m->base, m->size);
+	if (m->size > 0)
+		munmap(m->base, m->size);
 	if (*m->path)
 		unlink(m->path);
 	if (m->fd >= 0)
