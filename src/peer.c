@@ -79,7 +79,6 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 		.conns = conns,
 		.is_iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP,
 	};
-	rpmai_held_spares_init(&peer->held_spares);
 	users_init(&peer->pd_users);
 	atomic_init(&peer->refs, 1);
 	*peer_ptr = peer;
@@ -116,7 +115,6 @@ rpmai_peer_put(struct rpma_peer *peer)
 	if (peer->credentials)
 		peer->rdma->credentials_put(peer->credentials);
 	rpmai_conn_table_delete(peer->conns);
-	rpmai_held_spares_fini(&peer->held_spares);
 	free(peer);
 }
 

@@ -6,7 +6,6 @@
 #ifndef RPMAI_PEER_H
 #define RPMAI_PEER_H
 
-#include "held_list.h"
 #include "public.h"
 #include "rdma.h"
 #include "stats.h"
@@ -32,7 +31,6 @@ struct rpma_peer {
 	struct conn_table *conns; /* the connections made from the peer */
 	struct softrdma_credentials *credentials; /* NULL: the device uses its own */
 	counter refused_connections;              /* requests that the program has refused */
-	struct held_spares held_spares;           /* lists for RPMA_F_MORE that no connection uses */
 	struct users pd_users; /* in the domain: regions, requests, connections, shared receive queues */
 	atomic_uint refs;      /* references to the structure: one from the domain, one from each endpoint */
 };

@@ -48,7 +48,6 @@ void
 rpmai_post_fini(struct rpma_conn *conn)
 {
 	assert(conn->held.list == NULL);
-	rpmai_held_spares_shrink(&conn->peer->held_spares);
 	pthread_mutex_destroy(&conn->held.lock);
 }
 
@@ -166,7 +165,7 @@ size_of_one(const struct rpma_conn *conn)
 static struct held_post *
 post_at(const struct rpma_conn *conn, int i)
 {
-	return (struct held_post *)(void *)(conn->held.list->room + (size_t)i * size_of_one(conn));
+	return (struct held_post *)(void *)(conn->held.list + (size_t)i * size_of_one(conn));
 }
 
 /* the request's pointers are to its own SGEs and inline data */
@@ -201,13 +200,12 @@ hold(struct rpma_conn *conn, const struct work_request *req)
 	atomic_store_explicit(&conn->held.count, count + 1, memory_order_release);
 }
 
-/* if the connection holds nothing back, others may use its list */
 static void
-give_empty_list_back(struct rpma_conn *conn)
+free_empty_list(struct rpma_conn *conn)
 {
 	if (atomic_load_explicit(&conn->held.count, memory_order_relaxed) > 0)
 		return;
-	rpmai_held_list_return(&conn->peer->held_spares, conn->held.list);
+	free(conn->held.list);
 	conn->held.list = NULL;
 }
 
@@ -330,8 +328,7 @@ post_or_hold(struct rpma_conn *conn, struct work_request *reqs, int count, int f
 		return post_now(conn, reqs, count, taken);
 
 	if (held->list == NULL) {
-		held->list = rpmai_held_list_take(&conn->peer->held_spares,
-			(size_t)capacity_of(conn) * size_of_one(conn));
+		held->list = malloc((size_t)capacity_of(conn) * size_of_one(conn));
 		if (held->list == NULL)
 			return RPMAI_FAIL_NOMEM();
 	}
@@ -352,7 +349,7 @@ int
 rpmai_post_locked(struct rpma_conn *conn, struct work_request *reqs, int count, int flags, int *taken)
 {
 	int ret = post_or_hold(conn, reqs, count, flags, taken);
-	give_empty_list_back(conn);
+	free_empty_list(conn);
 	return ret;
 }
 
@@ -382,7 +379,7 @@ rpma_conn_submit(struct rpma_conn *conn)
 
 	pthread_mutex_lock(&conn->held.lock);
 	int ret = report_held(conn, false, ring_held(conn));
-	give_empty_list_back(conn);
+	free_empty_list(conn);
 	pthread_mutex_unlock(&conn->held.lock);
 	return ret;
 }
@@ -393,7 +390,7 @@ rpmai_post_drop(struct rpma_conn *conn)
 	struct held_posts *held = &conn->held;
 	pthread_mutex_lock(&held->lock);
 	int count = atomic_exchange(&held->count, 0);
-	give_empty_list_back(conn);
+	free_empty_list(conn);
 	pthread_mutex_unlock(&held->lock);
 	if (count)
 		RPMAI_LOG(NOTICE, "%d operations that were held back (RPMA_F_MORE) are dropped", count);

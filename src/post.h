@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "held_list.h"
 #include "public.h"
 #include "rdma.h"
 
@@ -32,8 +31,8 @@ struct work_request {
 /* the batched posts of one connection, which RPMA_F_MORE holds back */
 struct held_posts {
 	pthread_mutex_t lock;
-	atomic_int count;       /* written under the lock; read without it to skip an empty list */
-	struct held_list *list; /* NULL while nothing is held back */
+	atomic_int count; /* written under the lock; read without it to skip an empty list */
+	char *list;       /* NULL while nothing is held back: an idle connection needs no room for it */
 };
 
 void rpmai_post_init(struct rpma_conn *conn);
