@@ -180,7 +180,7 @@ build()
 {
 	local dir=$1
 	shift
-	local -x CCACHE_DIR=$PWD/build/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+	local -x CCACHE_DIR=$PWD/build/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_SLOPPINESS=locale
 	if command -v ccache >/dev/null; then
 		set -- "$@" -DCMAKE_C_COMPILER_LAUNCHER=ccache
 	fi
