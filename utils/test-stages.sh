@@ -233,14 +233,14 @@ run_ctest()
 # Which tests are run first: those of the library and the device by themselves. The rest: whole programs, hostile peers,
 # disks, large payloads, documents and what a build gives. The samples of torture have stages of their own.
 of_the_rest='large|slow|deep|integration|review|surface|mistakes'
-first=(-L '^(unit|regress|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
+first=(-L '^(unit|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
 rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
 # forms of the scenarios those that are plain and over TLS; records and another process's memory are in the rest, and several
 # progress threads are with the thread sanitizer.
 # Left out are programs of the original, which are not instrumented, and those that are killed, which report nothing.
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
-first_sanitized=(-L '^(unit|regress|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
+first_sanitized=(-L '^(unit|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
 	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$")
 rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|conformance)$' -LE '^(torture|large)$'
 	-E "$not_sanitized|^conformance-(one-process|tls)\$|^preload-original\$|^integration/kills\$")
@@ -327,11 +327,11 @@ tsan_ctest()
 # in one process, with one progress thread and with four, and over TLS only, and of the tools rpma-perf only. This sanitizer
 # cannot follow children that begin threads of their own (test_fork). test_link has no second thread, and would take a
 # minute and a half of this stage.
-tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance;regress'
+tsan_parts='unit;unit/softrdma;unit/softrdma_preload;conformance'
 tsan_build="-DCMAKE_C_COMPILER=clang -DSANITIZE=thread $some_parts"
-tsan_first='^(unit|regress|conformance-(one|threads))'
+tsan_first='^(unit|conformance-(one|threads))'
 tsan_rest='^(conformance-tls$|tools/perf-(local|network)|surface-threads)'
-tsan_all='^(unit|regress|conformance-|tools|surface-threads)'
+tsan_all='^(unit|conformance-|tools|surface-threads)'
 
 # run_tsan <more of its name> <regular expression of its tests> <ctest arguments...>
 run_tsan()
@@ -358,7 +358,7 @@ build_arm64()
 	need qemu-aarch64 || return
 	utils/arm64-sysroot $sysroot || return
 	build build/tests-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DARM64_SYSROOT=$sysroot \
-		"-DTEST_PARTS=unit;unit/softrdma;unit/softrdma_preload;conformance;regress" -DBUILD_TOOLS=OFF \
+		"-DTEST_PARTS=unit;unit/softrdma;unit/softrdma_preload;conformance" -DBUILD_TOOLS=OFF \
 		-DBUILD_EXAMPLES=OFF -DBUILD_BENCHMARKS=OFF -DBUILD_DOC=OFF
 }
 
@@ -375,7 +375,7 @@ not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|
 tests_arm64()
 {
 	local -x TEST_DEADLINE_FACTOR=10
-	run_ctest build/tests-arm64 -L '^(unit|regress|conformance)$' -LE large -E "$not_for_emulator" "$@"
+	run_ctest build/tests-arm64 -L '^(unit|conformance)$' -LE large -E "$not_for_emulator" "$@"
 }
 
 run_arm64()
@@ -426,7 +426,7 @@ run_coverage()
 
 run_valgrind()
 {
-	stage 'valgrind: unit tests' valgrind_ctest -R '^(unit|regress)' -E "$not_for_valgrind"
+	stage 'valgrind: unit tests' valgrind_ctest -R '^unit' -E "$not_for_valgrind"
 }
 
 torture()

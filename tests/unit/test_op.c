@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* test_op.c -- shared by the calls that post operations: flags, ranges, SGEs, receives */
+/* test_op.c -- shared by the calls that post operations: flags, ranges, SGEs, receives, lengths */
 
 #include "op.h"
 #include "posting.h"
@@ -91,6 +91,37 @@ receives(void **state)
 	}
 }
 
+/*
+ * The original library cuts a length to the 32 bits that verbs have for it, and transfers the remainder: 4 GiB
+ * and 8 bytes become 8 bytes.
+ */
+static void
+lengths_beyond_32_bits(void **state)
+{
+	(void)state;
+	const size_t gib = (size_t)1 << 30;
+	const size_t lengths[] = { UINT32_MAX, 4 * gib, 4 * gib + 8, 8 * gib };
+	struct rpma_mr_local *mr = NULL;
+	struct rpma_mr_remote *remote = mock_remote(8 * gib, 0xFF, true, 0);
+	assert_ok(rpma_mr_reg(f.peer, memory, 8 * gib, 0xFF, &mr)); /* the mock device does not access it */
+
+	for (size_t i = 0; i < ROWS(lengths); i++) {
+		size_t len = lengths[i];
+		assert_fails(RPMA_E_INVAL, rpma_read(f.conn, mr, 0, remote, 0, len, ALWAYS, NULL));
+		assert_fails(RPMA_E_INVAL, rpma_write(f.conn, remote, 0, mr, 0, len, ALWAYS, NULL));
+		assert_fails(RPMA_E_INVAL,
+			rpma_write_with_imm(f.conn, remote, 0, mr, 0, len, ALWAYS, 1, NULL));
+		assert_fails(RPMA_E_INVAL, rpma_send(f.conn, mr, 0, len, ALWAYS, NULL));
+		assert_fails(RPMA_E_INVAL, rpma_send_with_imm(f.conn, mr, 0, len, ALWAYS, 1, NULL));
+		if (len > UINT32_MAX)
+			assert_fails(RPMA_E_INVAL, rpma_recv(f.conn, mr, 0, len, NULL));
+	}
+	assert_int_equal(mock.sends + mock.recvs, 0);
+
+	rpma_mr_dereg(&mr);
+	rpma_mr_remote_delete(&remote);
+}
+
 int
 main(void)
 {
@@ -99,6 +130,7 @@ main(void)
 		plain_test(flags_of_verbs),
 		plain_test(the_result_of_posting_receives),
 		plain_test(receives),
+		plain_test(lengths_beyond_32_bits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

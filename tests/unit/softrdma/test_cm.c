@@ -402,6 +402,51 @@ test_waits_for_the_acknowledgement(void **state)
 	softrdma_rdma_destroy_event_channel(other);
 }
 
+/*
+ * An id that moves to another channel waits until its events are acknowledged. Events that are posted meanwhile move
+ * with it.
+ */
+struct move {
+	struct rdma_cm_id *id;
+	struct rdma_event_channel *to;
+};
+
+static void *
+move_in_thread(void *arg)
+{
+	struct move *move = arg;
+	return softrdma_rdma_migrate_id(move->id, move->to) ? arg : NULL;
+}
+
+static void
+test_event_while_moving(void **state)
+{
+	(void)state;
+	struct sockaddr_in unused;
+	int fd = raw_listen(&unused);
+	struct rdma_event_channel *from = new_channel();
+	struct move move = { .id = new_id(from), .to = new_channel() };
+	assert_int_equal(softrdma_rdma_resolve_addr(move.id, NULL, (struct sockaddr *)&unused, 0), 0);
+	struct rdma_cm_event *event = take_event(from, RDMA_CM_EVENT_ADDR_RESOLVED);
+
+	pthread_t thread;
+	void *failed;
+	assert_int_equal(pthread_create(&thread, NULL, move_in_thread, &move), 0);
+	/* the thread waits for the acknowledgement (glibc counts the waiting threads) */
+	wait_until(__atomic_load_n(&softrdma_id_of(move.id)->acked.__data.__wrefs, __ATOMIC_SEQ_CST) != 0);
+	assert_int_equal(softrdma_rdma_resolve_route(move.id, 0), 0);
+	assert_int_equal(softrdma_rdma_ack_cm_event(event), 0);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+
+	expect_no_event(from);
+	expect_event(move.to, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	destroy(move.id);
+	softrdma_rdma_destroy_event_channel(from);
+	softrdma_rdma_destroy_event_channel(move.to);
+	close(fd);
+}
+
 /* a connection request that was never fetched: if the listener or the channel goes, the peer is told */
 static void
 test_unseen_request(void **state)
@@ -865,6 +910,7 @@ main(void)
 		device_test(test_migrate),
 		device_test(test_migrate_to_sync_and_back),
 		device_test(test_waits_for_the_acknowledgement),
+		device_test(test_event_while_moving),
 		device_test(test_unseen_request),
 		device_test(test_channel_destroyed_before_its_ids),
 		device_test(test_synchronous),

@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * test_connection_rnr_timer.c -- the receiver-not-ready timer stops when its reason is gone
+ *
  * The timer that limits the wait for the peer's receive was not stopped if the peer had posted the receive
  * but the socket was full. Some time later a working connection failed with IBV_WC_RNR_RETRY_EXC_ERR.
  */

@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * test_connection_end_of_stream.c -- the end of a peer's stream is reported, although a read before it was short
+ *
  * The peer's last bytes and the end of its stream came in one event. The device read fewer bytes than it had
  * asked for, and took the socket for empty. No further edge came, so the connection was never reported as
  * closed.

@@ -2,8 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * This never was a bug, but no test would have found it (tests/mutation/050): a program that the application
- * starts inherits no descriptor of the device. A listening socket that stays open in a child keeps its port.
+ * test_inherited_descriptors.c -- a program that the application starts inherits no descriptor of the device
+ *
+ * A listening socket that stays open in a child keeps its port.
  */
 
 #include <dirent.h>
@@ -40,7 +41,7 @@ test_everything_open(void **state)
 	pair_init(&pair);
 	struct ibv_comp_channel *channel = softrdma_ibv_create_comp_channel(softrdma_context());
 	assert_non_null(channel);
-	char path[] = "regress.XXXXXX";
+	char path[] = "inherited.XXXXXX";
 	int fd = mkostemp(path, O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, 4096), 0);

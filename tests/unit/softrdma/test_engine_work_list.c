@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * test_engine_work_list.c -- each link with pending work is served once, also if it is queued again meanwhile
+ *
  * The progress thread walked the list of links with pending work while another thread queued one of these
  * links again. The links after it in the new list were then in the old list as well: served twice, and
  * released twice.

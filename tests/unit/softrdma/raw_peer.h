@@ -7,10 +7,10 @@
  * So the test decides which bytes arrive when; two applications could not.
  */
 
-#ifndef REGRESS_RAW_PEER_H
-#define REGRESS_RAW_PEER_H
+#ifndef TEST_SOFTRDMA_RAW_PEER_H
+#define TEST_SOFTRDMA_RAW_PEER_H
 
-#include "../unit/softrdma/connected.h"
+#include "connected.h"
 
 /* the first sequence number of the test's requests */
 #define RAW_SEQ 100u
@@ -110,4 +110,4 @@ is_wanted(const pthread_mutex_t *mutex)
 	return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_SEQ_CST) == 2;
 }
 
-#endif /* REGRESS_RAW_PEER_H */
+#endif /* TEST_SOFTRDMA_RAW_PEER_H */

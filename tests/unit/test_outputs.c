@@ -2,9 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * This never was a bug, but no unit test would have found it (tests/mutation/081): a call that fails leaves
- * its output unchanged. Otherwise a program that cleans up by its pointers would delete an object that never
- * existed.
+ * test_outputs.c -- a call that fails leaves its output unchanged
+ *
+ * Otherwise a program that cleans up by its pointers would delete an object that never existed.
  */
 
 #include "mock.h"

@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * test_connection_patience.c -- TCP has more patience with a peer while a flush of this side is outstanding
+ *
  * A peer that makes memory durable does not read meanwhile. If more was sent after the flush than the buffers
  * hold, TCP gave up the connection after 10 seconds, the time after which a peer counts as vanished.
  */

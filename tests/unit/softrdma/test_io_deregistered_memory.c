@@ -2,8 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
- * This never was a bug, but no test would have found it (tests/mutation/006): memory is deregistered in the
- * middle of a message, and the rest of the message must no longer reach it.
+ * test_io_deregistered_memory.c -- memory is deregistered in the middle of a message, and the rest of the
+ * message must no longer reach it
  */
 
 #include "raw_peer.h"
