@@ -40,7 +40,7 @@ deep_packages+=(tshark)
 # what the block devices of rpma-keeper are tested with
 deep_packages+=(nbdkit libnbd-bin python3-libnbd qemu-utils fio)
 
-# what makes disks for tests/review: file systems on loop devices, in a mount namespace
+# what makes disks for tests/disks: file systems on loop devices, in a mount namespace
 deep_packages+=(btrfs-progs e2fsprogs mount util-linux)
 
 # what builds a user's program with the library

@@ -196,8 +196,8 @@ build()
 
 runner=() # what runs ctest
 
-# review_skipped <folder>: the tests of the label review that were skipped in the last run, as a whole or in part
-review_skipped()
+# disks_skipped <folder>: the tests of the label disks that were skipped in the last run, as a whole or in part
+disks_skipped()
 {
 	local dir=$1 skipped
 	skipped=$(
@@ -205,8 +205,8 @@ review_skipped()
 		awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3 } /SKIPPED/ { print name }' "$dir/Testing/Temporary/LastTest.log"
 	)
 	# this begins another log
-	ctest --test-dir "$dir" -N -L '^review$' | sed -n 's/^ *Test *#[0-9]*: //p' >"$dir.review"
-	sort -u <<<"$skipped" | grep -Fxf "$dir.review"
+	ctest --test-dir "$dir" -N -L '^disks$' | sed -n 's/^ *Test *#[0-9]*: //p' >"$dir.disks"
+	sort -u <<<"$skipped" | grep -Fxf "$dir.disks"
 }
 
 # run_ctest <folder> <ctest arguments...>: its closing lines are kept for the end
@@ -223,8 +223,8 @@ run_ctest()
 		status=1
 	fi
 	# root may mount what they need
-	if [[ ${CI-} == true ]] && ((EUID == 0)) && review_skipped "$dir"; then
-		echo 'these tests of the label review were skipped, which they may not be in CI as root'
+	if [[ ${CI-} == true ]] && ((EUID == 0)) && disks_skipped "$dir"; then
+		echo 'these tests of the label disks were skipped, which they may not be in CI as root'
 		status=1
 	fi
 	return $status
@@ -232,7 +232,7 @@ run_ctest()
 
 # Which tests are run first: those of the library and the device by themselves. The rest: whole programs, hostile peers,
 # disks, large payloads, documents and what a build gives. The samples of torture have stages of their own.
-of_the_rest='large|slow|deep|integration|review|surface|mistakes'
+of_the_rest='large|slow|deep|integration|disks|surface|mistakes'
 first=(-L '^(unit|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
 rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
@@ -242,7 +242,7 @@ rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
 first_sanitized=(-L '^(unit|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
 	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$")
-rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|review|conformance)$' -LE '^(torture|large)$'
+rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|disks|conformance)$' -LE '^(torture|large)$'
 	-E "$not_sanitized|^conformance-(one-process|tls)\$|^preload-original\$|^integration/kills\$")
 
 # what a build has, beside the library and the device

@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../review/medium.h"
+#include "../disks/medium.h"
 
 #define SIZE (64u << 10)
 

@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * one_inode_number_twice.c -- two files of one disk with one inode number are told apart
+ *
  * Two files of btrfs with the same inode number, in two subvolumes (every snapshot has such files), were
  * taken for one. When one of them was truncated, the library checked the size of the other one, and a flush
  * succeeded.
@@ -104,7 +106,7 @@ test_mounted_over(void **state)
 int
 main(void)
 {
-	deadline_start("one-inode-number-twice", 100);
+	deadline_start("one_inode_number_twice", 100);
 	if (!medium_open(&medium, "mkfs.btrfs -q", NULL, 256, 256))
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = {

@@ -3,8 +3,8 @@
 
 /* lending.h -- a program that lends a mapped file, and its client, in one process, for cmocka tests */
 
-#ifndef TEST_REVIEW_LENDING_H
-#define TEST_REVIEW_LENDING_H
+#ifndef TEST_DISKS_LENDING_H
+#define TEST_DISKS_LENDING_H
 
 #include <librpma.h>
 #include <stdbool.h>
@@ -48,4 +48,4 @@ bool lending_is_persistent(const struct lending *lending);
 enum ibv_wc_status lending_write(struct lending *lending, char value);
 enum ibv_wc_status lending_flush(struct lending *lending);
 
-#endif /* TEST_REVIEW_LENDING_H */
+#endif /* TEST_DISKS_LENDING_H */

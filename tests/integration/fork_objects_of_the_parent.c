@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * fork-objects-of-the-parent.c -- a child calls every function that takes an object, with an object of its
+ * fork_objects_of_the_parent.c -- a child calls every function that takes an object, with an object of its
  * parent
  *
  * Such calls used the sockets and the events of the parent. Or they waited for ever: for a lock held by a

@@ -2,14 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
- * hole-on-a-full-disk.c -- an accepted peer ended the target's process by SIGBUS
+ * hole_on_a_full_disk.c -- an accepted peer cannot end the target's process by SIGBUS
  *
- * The target had registered memory of a sparse file, and the peer had filled the disk by its writes. The page
- * of a hole can then be read, but not stored to. Atomic operations tested a page by a load; so did plain
- * writes where a sandbox forbids process_vm_writev().
+ * The target had registered memory of a sparse file, and the peer had filled the disk by its writes. The
+ * page of a hole can then be read, but not stored to. Atomic operations tested a page by a load; so did
+ * plain writes where a sandbox forbids process_vm_writev().
  *
- * Here each kind of request goes to memory whose page is missing and cannot be made: a hole on a full disk, a
- * hole on a full tmpfs, the truncated part of a file, and huge pages without a pool. The requests go over
+ * Here each kind of request goes to memory whose page is missing and cannot be made: a hole on a full disk,
+ * a hole on a full tmpfs, the truncated part of a file, and huge pages without a pool. The requests go over
  * TCP, with CRC32C and without, over TLS, and between processes of one host, to a target with and without a
  * sandbox. The client must get a remote operation error, and the target must serve the next connections.
  */
@@ -657,7 +657,7 @@ reason_to_leave_out(const struct test_case *test, bool tls, bool huge_pages)
 	return NULL;
 }
 
-/* hole-on-a-full-disk [part of the name of a case] */
+/* hole_on_a_full_disk [part of the name of a case] */
 int
 main(int argc, char *argv[])
 {

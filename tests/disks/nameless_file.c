@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * nameless_file.c -- a file without a name is not persistent memory
+ *
  * A file without a name was offered as persistent memory. Flushes of it succeeded, but the file was gone
  * after the process had ended. Such files are made by O_TMPFILE, by unlink(), and by renaming another file
  * over one.
@@ -136,7 +138,7 @@ test_two_names(void **state)
 int
 main(void)
 {
-	deadline_start("nameless-file", 100);
+	deadline_start("nameless_file", 100);
 	if (!medium_open(&medium, "mkfs.ext4 -q", NULL, 64, 96))
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = {

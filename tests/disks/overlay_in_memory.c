@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * overlay_in_memory.c -- the library warns of an overlay file system
+ *
  * A file of an overlay file system whose upper layer is in memory was treated as one on a disk, without a
  * WARNING. The file system below an overlay cannot be determined, so the library must warn of each, once.
  */
@@ -68,7 +70,7 @@ test_warning(void **state)
 int
 main(void)
 {
-	deadline_start("overlay-in-memory", 100);
+	deadline_start("overlay_in_memory", 100);
 	if (!medium_open(&medium, "mkfs.ext4 -q", NULL, 64, 96))
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_warning) };

@@ -10,8 +10,8 @@
  * a power cut would leave behind.
  */
 
-#ifndef TEST_REVIEW_MEDIUM_H
-#define TEST_REVIEW_MEDIUM_H
+#ifndef TEST_DISKS_MEDIUM_H
+#define TEST_DISKS_MEDIUM_H
 
 #include <stdbool.h>
 
@@ -61,4 +61,4 @@ void medium_uncut(struct medium *medium);
 /* unmounts everything and removes the tmpfs */
 void medium_close(struct medium *medium);
 
-#endif /* TEST_REVIEW_MEDIUM_H */
+#endif /* TEST_DISKS_MEDIUM_H */

@@ -2,12 +2,12 @@
 /* Copyright the librpma authors */
 
 /*
- * fork-children-connect.c -- a process listens, forks four children, and each of them connects to it
+ * fork_children_connect.c -- a process listens, forks four children, and each of them connects to it
  *
  * The epoll of the software device was shared with the children. So the progress thread of the parent got the
  * children's pointers from it, and jumped to address 0.
  *
- *	fork-children-connect [--rounds N]
+ *	fork_children_connect [--rounds N]
  */
 
 #include <librpma.h>
@@ -201,7 +201,7 @@ main(int argc, char **argv)
 		(argc == 3 && strcmp(argv[1], "--rounds") == 0 &&
 			option_number(argv[2], 1, ROUNDS_MAX, &rounds));
 	if (!usable) {
-		fprintf(stderr, "usage: fork-children-connect [--rounds N]\n");
+		fprintf(stderr, "usage: fork_children_connect [--rounds N]\n");
 		return 2;
 	}
 	for (unsigned long round = 0; round < rounds; round++) {

@@ -2,10 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * flipped-bits.c -- a byte that was damaged by a network card, a switch or a driver was stored and
- * acknowledged
+ * flipped_bits.c -- no byte that a network card, a switch or a driver has damaged is stored and acknowledged
  *
- *	flipped-bits [--flips N] [--seed S] [--control N]
+ *	flipped_bits [--flips N] [--seed S] [--control N]
  *
  * A proxy between client and server flips one random bit in the stream of each connection. The bit may be
  * anywhere in either direction, from the first byte of the handshake to the last byte. Each connection makes
@@ -88,7 +87,7 @@ static struct {
 _Noreturn static void
 give_up(const char *what)
 {
-	fprintf(stderr, "flipped-bits: %s: %s; %s\n", what, strerror(errno), rpma_errormsg());
+	fprintf(stderr, "flipped_bits: %s: %s; %s\n", what, strerror(errno), rpma_errormsg());
 	exit(1);
 }
 
@@ -618,7 +617,7 @@ main(int argc, char *argv[])
 			: strcmp(argv[i], "--control") == 0            ? &control
 								       : NULL;
 		if (value == NULL || !option_number(argv[i + 1], 0, ~0ul, value)) {
-			fprintf(stderr, "flipped-bits [--flips N] [--seed S] [--control N]\n");
+			fprintf(stderr, "flipped_bits [--flips N] [--seed S] [--control N]\n");
 			return 2;
 		}
 	}

@@ -2,6 +2,8 @@
 /* Copyright the librpma authors */
 
 /*
+ * one_inode_number_of_a_server.c -- two files to which a server has given one inode number are told apart
+ *
  * A file system with a server (FUSE, virtiofs) has neither a device nor a time of birth, and its server may
  * give two files the same inode number. The library took them for one file: the flush of the second file made
  * the first one durable, and succeeded.
@@ -258,7 +260,7 @@ serve(int fd)
 static struct {
 	char dir[40];
 	pid_t server;
-} mounted = { .dir = "one-inode-number-of-a-server-XXXXXX" };
+} mounted = { .dir = "one_inode_number_of_a_server-XXXXXX" };
 
 static bool
 skipped(const char *reason)
@@ -394,7 +396,7 @@ test_other_way_round(void **state)
 int
 main(void)
 {
-	deadline_start("one-inode-number-of-a-server", 100);
+	deadline_start("one_inode_number_of_a_server", 100);
 	if (!start_server())
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = {

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * sends-after-a-refusal.c -- a stranger was refused and continued to send; the progress thread read all of it
+ * sends_after_a_refusal.c -- a stranger that continues to send after a refusal is not read for long
  *
  * Each stranger is a process with plain sockets. It sends a request with an unknown version, and then bytes
  * without end, until the connection is closed. A refused connection may accept what the kernel's buffers

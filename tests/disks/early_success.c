@@ -2,9 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * On two disks kernels report success too early, and there was no WARNING. On an ext4 without a journal, some
- * kernels do not write the inode in msync(). On a loop device, some count a write that fits only partly as
- * done. The library must warn of each, once.
+ * early_success.c -- the library warns of disks for which a kernel reports success too early
+ *
+ * On two disks kernels report success too early, and there was no WARNING. On an ext4 without a journal,
+ * some kernels do not write the inode in msync(). On a loop device, some count a write that fits only
+ * partly as done. The library must warn of each, once.
  */
 
 #include <setjmp.h>
@@ -75,7 +77,7 @@ test_no_journal(void **state)
 int
 main(void)
 {
-	deadline_start("disks-that-say-yes", 100);
+	deadline_start("early_success", 100);
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_journal),
 		cmocka_unit_test(test_no_journal) };
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,11 @@
 /* Copyright the librpma authors */
 
 /*
- * peer-deleted-first -- after rpma_peer_delete(), each call for an object made from the peer was a use after
- * free. Here a server's six objects are deleted in every order, and by several threads at once. No call may
- * crash, each must have the result that the order requires, and nothing may leak (the leak sanitizer checks
- * that).
+ * peer_deleted_first.c -- the objects of a peer may be used and deleted after rpma_peer_delete()
+ *
+ * Each call for such an object was a use after free. Here a server's six objects are deleted in every
+ * order, and by several threads at once. No call may crash, each must have the result that the order
+ * requires, and nothing may leak (the leak sanitizer checks that).
  */
 
 #include <pthread.h>
@@ -321,7 +322,7 @@ int
 main(void)
 {
 	enum object objects[OBJECTS] = { PEER, REGION, SHARED_QUEUE, ENDPOINT, REQUEST, CONNECTION };
-	deadline_start("peer-deleted-first", DEADLINE_S);
+	deadline_start("peer_deleted_first", DEADLINE_S);
 	CHECK_IS(0, rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED));
 	CHECK_IS(0, rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED));
 	CHECK_IS(0, rpma_utils_get_ibv_context(ADDR, RPMA_UTIL_IBV_CONTEXT_LOCAL, &dev));

@@ -2,9 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * prefetch-of-a-full-disk -- rpma_mr_advise() was refused for every kind of memory, so programs of the
- * original that map a file ended. Now it fetches the pages. If the disk has no room for a page, the call
- * fails, without a SIGBUS.
+ * prefetch_on_a_full_disk.c -- advice on memory for which the disk has no room fails
+ *
+ * rpma_mr_advise() was refused for every kind of memory, so programs of the original that map a file ended.
+ * Now it fetches the pages. If the disk has no room for a page, the call fails, without a SIGBUS.
  */
 
 #include <fcntl.h>
@@ -76,7 +77,7 @@ main(void)
 {
 	struct medium medium;
 	char path[MEDIUM_PATH_LEN];
-	deadline_start("prefetch-of-a-full-disk", DEADLINE_S);
+	deadline_start("prefetch_on_a_full_disk", DEADLINE_S);
 	if (!medium_open(&medium, "mkfs.ext4 -q", NULL, DISK_MIB, 2 * DISK_MIB))
 		return MEDIUM_SKIPPED;
 

@@ -2,9 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * signal-ends-a-wait -- librpma(7) wrongly said that only handlers without SA_RESTART end a wait. Waiting is
- * poll(2), which is never restarted: with the software device, and in the forms with a timeout, every handler
- * ends it.
+ * signal_ends_a_wait.c -- each signal handler ends a wait, also with SA_RESTART
+ *
+ * librpma(7) wrongly said that only handlers without SA_RESTART end a wait. Waiting is poll(2), which is
+ * never restarted: with the software device, and in the forms with a timeout, every handler ends it.
  */
 
 #include <pthread.h>
@@ -128,7 +129,7 @@ main(void)
 {
 	static const int flags[] = { 0, SA_RESTART };
 	struct rpma_conn_cfg *cfg;
-	deadline_start("signal-ends-a-wait", DEADLINE_S);
+	deadline_start("signal_ends_a_wait", DEADLINE_S);
 	CHECK(rpma_conn_cfg_new(&cfg) == 0);
 	CHECK(rpma_conn_cfg_set_compl_channel(cfg, true) == 0);
 	CHECK(pair_open(&pair, ADDR, cfg, NULL) == 0);

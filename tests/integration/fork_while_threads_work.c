@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * fork-while-threads-work.c -- a process forks a hundred times, while its threads post and poll
+ * fork_while_threads_work.c -- a process forks a hundred times, while its threads post and poll
  *
  * A child that used the software device used that of its parent: they shared an epoll, the table of
  * connections and the sockets. And locks that a thread of the parent had held stayed locked in the child for

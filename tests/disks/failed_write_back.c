@@ -2,12 +2,14 @@
 /* Copyright the librpma authors */
 
 /*
+ * failed_write_back.c -- no flush succeeds after the write-back of its data has failed
+ *
  * The failure of a medium was forgotten when the memory was registered again. And an fsync() of the
  * application took the failure away before the client's flush could see it. Both times a flush reported
  * success for data that was not on the disk.
  *
- * The disk is an image in a tmpfs. While the tmpfs is full, the file system's writes to the disk fail. It is full before
- * anything is written: the kernel writes memory to a disk whenever it likes.
+ * The disk is an image in a tmpfs. While the tmpfs is full, the file system's writes to the disk fail. It
+ * is full before anything is written: the kernel writes memory to a disk whenever it likes.
  */
 
 #include <setjmp.h>
@@ -250,7 +252,7 @@ test_children(void **state)
 int
 main(void)
 {
-	deadline_start("failed-write-back", 100);
+	deadline_start("failed_write_back", 100);
 	/* a journal would fail together with the data, and end all work on the disk */
 	if (!medium_open(&medium, "mkfs.ext4 -q -O ^has_journal", NULL, 64, 32))
 		return MEDIUM_SKIPPED;
