@@ -72,21 +72,19 @@ ended()
 	stages+=("$(printf '%6d s %6d s  %s%s' "$seconds" "$computed" "$name" "$outcome")")
 }
 
-# computed_so_far [shell]: the seconds that processors have computed for its ended children: fields 16 and 17 of
-# proc_pid_stat(5). Of this shell without the stages behind, which end during others.
+# computed_by <shell>: the seconds that processors have computed for its ended children: fields 16 and 17 of proc_pid_stat(5)
+computed_by()
+{
+	local fields
+	fields=$(<"/proc/$1/stat")
+	read -ra fields <<<"${fields##*) }" # the name may have spaces
+	echo $(((fields[13] + fields[14]) / $(getconf CLK_TCK)))
+}
+
+# of this shell without the stages behind, which end during others
 computed_so_far()
 {
-	local fields computed behind i
-	fields=$(<"/proc/${1-$$}/stat")
-	read -ra fields <<<"${fields##*) }" # the name may have spaces
-	computed=$(((fields[13] + fields[14]) / $(getconf CLK_TCK)))
-	for ((i = 1; $# == 0 && i <= behind_count; i++)); do
-		if [[ -s build/behind-$i.seconds ]]; then
-			read -ra behind <"build/behind-$i.seconds"
-			computed=$((computed - behind[1]))
-		fi
-	done
-	echo $computed
+	echo $(($(computed_by $$) - behind_computed))
 }
 
 # stage <name> <command...>: what it took and how it ended is told at the end. A failure does not keep the next one from
@@ -101,36 +99,42 @@ stage()
 	ended "$name" $((SECONDS - start)) $(($(computed_so_far) - computed)) $status
 }
 
-# --- one stage behind the others: one that computes beside one that waits ---
+# --- stages behind the others, one after the other: what waits beside what computes ---
 
 behind_pid=''
-behind_name=''
-behind_pattern=''
-behind_count=0
-behind_log=''
+behind_names=()
+behind_patterns=()
+behind_commands=()
+behind_computed=0 # seconds, by those that have ended
 
-# stage_behind <name> <pattern> <command...>: what it prints is shown when it has ended, and the lines that fit at the end
-stage_behind()
+# behind <name> <pattern> <command...>: one more of them; of what it prints the lines that fit are told again at the end
+behind()
 {
-	behind_name=$1 behind_pattern=$2
+	behind_names+=("$1") behind_patterns+=("$2")
 	shift 2
-	behind_count=$((behind_count + 1))
-	behind_log=build/behind-$behind_count.log
-	rm -f build/behind-$behind_count.seconds
-	printf '\n== %s: runs behind what follows (%s)\n' "$behind_name" "$behind_log"
+	behind_commands+=("$(printf '%q ' "$@")")
+}
+
+start_behind()
+{
+	rm -f build/behind-*.seconds
+	printf '\n== one after the other, behind what follows (build/behind-*.log):\n'
+	printf '%s\n' "${behind_names[@]}"
 	set -m # a process group of its own, so that all of it can be ended
-	time_behind "$@" >"$behind_log" 2>&1 </dev/null &
+	run_behind </dev/null &
 	behind_pid=$!
 	set +m
 	trap end_behind EXIT
 }
 
-time_behind()
+run_behind()
 {
-	local start=$SECONDS status=0 shell=$BASHPID
-	"$@" || status=$?
-	echo $((SECONDS - start)) "$(computed_so_far "$shell")" >"${behind_log%.log}.seconds"
-	return $status
+	local i start status before shell=$BASHPID
+	for i in "${!behind_commands[@]}"; do
+		start=$SECONDS status=0 before=$(computed_by "$shell")
+		eval "${behind_commands[i]}" >"build/behind-$i.log" 2>&1 || status=$?
+		echo $((SECONDS - start)) $(($(computed_by "$shell") - before)) $status >"build/behind-$i.seconds"
+	done
 }
 
 end_behind()
@@ -139,16 +143,22 @@ end_behind()
 	behind_pid=''
 }
 
+# what they have printed is shown now
 await_behind()
 {
-	local status=0 line seconds
-	printf '\n== %s: the rest of it\n' "$behind_name"
-	wait "$behind_pid" || status=$?
+	local i line outcome
+	printf '\n== the rest of what runs behind\n'
+	wait "$behind_pid" || true
 	behind_pid=''
-	cat "$behind_log"
-	while IFS= read -r line; do figures+=("$line"); done < <(grep -aE "$behind_pattern" "$behind_log")
-	read -ra seconds <"${behind_log%.log}.seconds"
-	ended "$behind_name" "${seconds[@]}" $status
+	for i in "${!behind_names[@]}"; do
+		printf '\n== %s\n' "${behind_names[i]}"
+		cat "build/behind-$i.log"
+		while IFS= read -r line; do figures+=("$line"); done < <(grep -aE "${behind_patterns[i]}" "build/behind-$i.log")
+		outcome=(0 0 1)
+		[[ ! -s build/behind-$i.seconds ]] || read -ra outcome <"build/behind-$i.seconds"
+		behind_computed=$((behind_computed + outcome[1]))
+		ended "${behind_names[i]}" "${outcome[@]}"
+	done
 }
 
 # --- parts of stages ---
