@@ -16,6 +16,7 @@ static_assert(ATOMIC_SIZE == RPMA_ATOMIC_WRITE_ALIGNMENT, "verbs have one size o
 static int
 check_alignment(uint64_t offset)
 {
+	/* message(post, alignment): atomics -> They have 8 bytes, at offsets that are multiples of 8. */
 	if (offset % ATOMIC_SIZE)
 		return RPMAI_FAIL(RPMA_E_INVAL, "offset %llu is no multiple of %d",
 			(unsigned long long)offset, ATOMIC_SIZE);
@@ -105,12 +106,18 @@ post_fetching(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rp
 	if (ret)
 		return ret;
 	/* the address counts, but is not told: a log holds no addresses of memory */
+	/* message(alignment) */
 	if ((dst->desc.raddr + dst_offset) % ATOMIC_SIZE)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"offset %zu of the remote region has an address that is no multiple of %d",
 			dst_offset, ATOMIC_SIZE);
+	/*
+	 * message(post, no-atomics): rpma_compare_and_swap(3), rpma_fetch_and_add(3) -> Register the region
+	 * so; look at rpma_peer_get_caps(3).
+	 */
 	if (!(conn->peer->caps & RPMA_CAP_ATOMICS))
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "the device has no remote atomics");
+	/* message(no-atomics) */
 	if (!dst->desc.has_caps || !(dst->desc.caps & MR_CAP_REMOTE_ATOMICS))
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the remote region does not allow atomics: its owner's device has none, or it was not "

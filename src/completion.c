@@ -65,6 +65,7 @@ get_completion(struct rpma_cq *cq, struct rpma_completion *cmpl, size_t size)
 
 	struct rpma_completion got;
 	memset(&got, 0, sizeof(got));
+	/* message(post): rpma_cq_get_completion(3) -> Use rpma_cq_get_wc(3). */
 	if (!opcode_to_op((int)wc.opcode, &got.op))
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"a completion of opcode %d, which is unknown to this version", (int)wc.opcode);

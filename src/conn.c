@@ -94,6 +94,7 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 	if (peer->rdma->create_qp_ex(conn->id, &attr)) {
 		const int errnum = errno;
 		const char *way_out = NULL;
+		/* message(post): the connection asks for more inline than the device has -> Set fewer. */
 		if ((errnum == EINVAL || errnum == ENOMEM) && refuses_inline_only(conn, wanted))
 			return RPMAI_FAIL_ERRNO(RPMA_E_NOSUPP, errnum,
 				"the device refuses this number of bytes: set fewer "
@@ -106,6 +107,10 @@ create_qp(struct rpma_conn *conn, const struct conn_params *params, bool is_pass
 				"the client may have given up, or the queues are too long for the device: set shorter ones";
 		else if (errnum == EINVAL || errnum == ENOMEM)
 			way_out = "the queues may be too long for the device: set shorter ones";
+		/*
+		 * message(system, queues-made): queues are made -> *Invalid argument*: fewer entries
+		 * (`rpma-info` shows the limits).
+		 */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, way_out,
 			"rdma_create_qp_ex() of %u + %u entries", params->sq_size, params->rq_size);
 	}
@@ -122,6 +127,7 @@ query_max_msg_size(struct rpma_conn *conn)
 {
 	struct ibv_port_attr attr = { 0 };
 	int errnum = conn->peer->rdma->query_port(conn->id->verbs, conn->id->port_num, &attr);
+	/* message(queues-made) */
 	if (errnum)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_query_port()");
 	conn->max_msg_size = attr.max_msg_sz;
@@ -141,6 +147,7 @@ create_queues(struct rpma_conn *conn, const struct conn_params *params, bool is_
 
 	if (params->shared_channel) {
 		conn->shared_channel = peer->rdma->create_comp_channel(ctx);
+		/* message(queues-made) */
 		if (conn->shared_channel == NULL)
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "ibv_create_comp_channel()");
 	}
@@ -187,6 +194,10 @@ destroy_queues(struct rpma_conn *conn)
 	ret = rpmai_first_error(ret, rpmai_cq_delete(&conn->cq));
 	if (conn->shared_channel) {
 		int errnum = rdma->destroy_comp_channel(conn->shared_channel);
+		/*
+		 * message(system, queues-deleted): queues are deleted -> Report it, with the log at
+		 * `RPMA_LOG_LEVEL=debug`.
+		 */
 		if (errnum)
 			ret = rpmai_first_error(ret,
 				RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL,
@@ -211,11 +222,16 @@ int
 rpmai_conn_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct conn_params *params,
 	struct rpma_conn **conn_ptr)
 {
+	/* message(post): the configuration of a connection -> Leave one of them out. */
 	if (params->shared_channel && params->srq && params->srq->rcq)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"a shared completion channel and a shared receive queue with a completion "
 			"queue of its own exclude each other");
 	const uint32_t max_sge = peer->max_sge < MAX_SGE ? peer->max_sge : MAX_SGE;
+	/*
+	 * message(post, more-than-configured): more than the connection was made for -> Set a larger value
+	 * before connecting, or send less at once.
+	 */
 	if (params->max_sge > max_sge)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"%u segments in one operation: at most %u are possible (rpma_conn_cfg_set_max_sge)",
@@ -250,8 +266,13 @@ rpmai_conn_open_events(struct rpma_conn *conn, int connect_timeout_ms)
 
 	/* after a failure the caller deletes the connection, and with it what was made here */
 	conn->event_channel = rdma->create_event_channel();
+	/*
+	 * message(system, endpoint-made): an endpoint or connection is made -> *No such device* over
+	 * hardware: load the modules (`rdma_ucm`, `ib_uverbs`).
+	 */
 	if (conn->event_channel == NULL)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_event_channel()");
+	/* message(endpoint-made) */
 	if (rdma->migrate_id(conn->id, conn->event_channel))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_migrate_id()");
 	if (connect_timeout_ms >= 0)
@@ -272,6 +293,10 @@ rpma_conn_disconnect(struct rpma_conn *conn)
 	if (conn->peer->rdma->disconnect(conn->id)) {
 		if (errno == EINVAL && atomic_load(&conn->is_closed))
 			return 0; /* there is nothing left to disconnect */
+		/*
+		 * message(system, connection-begins): a connection begins or ends -> *Invalid argument*
+		 * after a line about TLS: that line has the reason. Else the other side has gone.
+		 */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
 			errno == EINVAL
 				? "a connection that is not established is not disconnected, but deleted"
@@ -297,6 +322,10 @@ rpma_conn_delete(struct rpma_conn **conn_ptr)
 	const struct rdma_api *rdma = conn->peer->rdma;
 	rpmai_post_drop(conn);
 	int ret = destroy_queues(conn);
+	/*
+	 * message(find): WARNING or ERROR: librdmacm could not undo a step -> Report it, with the log at
+	 * `RPMA_LOG_LEVEL=debug`.
+	 */
 	if (rdma->destroy_id(conn->id))
 		ret = rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_destroy_id()"));
@@ -376,6 +405,7 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (rdma->get_cm_event(conn->event_channel, &cm_event)) {
 		if (errno == EAGAIN || errno == EINTR || errno == ENODATA)
 			return RPMA_E_NO_EVENT;
+		/* message(system, waiting): waiting for an event -> See above. */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_get_cm_event()");
 	}
 
@@ -394,6 +424,7 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (event == RPMA_CONN_ESTABLISHED)
 		atomic_store(&conn->stats.established, 1);
 	USDT(librpma, event, conn->qp_num, (int)event, status);
+	/* message(waiting) */
 	if (rdma->ack_cm_event(cm_event))
 		return rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_ack_cm_event()"));
@@ -401,9 +432,14 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 		return ret;
 
 	if (event == RPMA_CONN_UNDEFINED) {
+		/*
+		 * message(connect, unknown-event): librdmacm is newer than librpma, or hardware was removed
+		 * -> Look at the kernel's log. Install a newer librpma.
+		 */
 		RPMAI_LOG(WARNING,
 			"event %d (status %d) of the connection manager is unknown to this version", type,
 			status);
+		/* message(unknown-event) */
 		return rpmai_refuse(RPMA_E_UNKNOWN,
 			"the connection manager sent an event that is unknown to this version");
 	}
@@ -510,6 +546,7 @@ rpma_conn_next_event(struct rpma_conn *conn, enum rpma_conn_event *event)
 static int
 refuse_not_shared(void)
 {
+	/* message(post, wrong-wait): the wrong kind of wait; not in the log -> As they say. */
 	return rpmai_refuse(RPMA_E_NOT_SHARED_CHNL,
 		"the completion queues have channels of their own: use rpma_cq_wait");
 }
@@ -521,6 +558,7 @@ check_wait(struct rpma_conn *conn, int flags, struct rpma_cq **cq)
 		return RPMAI_FAIL_NULL();
 	if (rpmai_peer_is_inherited(conn->peer))
 		return rpmai_refuse_inherited();
+	/* message(arguments): rpma_conn_wait(3) -> As it says. */
 	if (flags & ~(RPMA_W_WAIT_FOR_COMPLETION | RPMA_W_NO_ARM))
 		return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: give 0 or RPMA_W_NO_ARM", (unsigned)flags);
 	if (conn->shared_channel == NULL)
@@ -544,6 +582,10 @@ take_shared_event(struct rpma_conn *conn, int flags, struct rpma_cq **cq, bool *
 		found = conn->rcq;
 	} else {
 		rdma->ack_cq_events(ibv_cq, 1);
+		/*
+		 * message(post): rpma_conn_wait(3): the shared receive queue's -> Wait for it by
+		 * rpma_cq_wait(3).
+		 */
 		return RPMAI_FAIL(RPMA_E_UNKNOWN,
 			"the shared channel reported a completion queue that does not belong to the connection");
 	}

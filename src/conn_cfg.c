@@ -107,6 +107,7 @@ rpma_conn_cfg_set_timeout(struct rpma_conn_cfg *cfg, int timeout_ms)
 {
 	if (cfg == NULL)
 		return RPMAI_FAIL_NULL();
+	/* message(arguments, negative-time): a negative time -> As they say. */
 	if (timeout_ms < 0)
 		return RPMAI_FAIL(RPMA_E_INVAL, "a timeout of %d ms: give 0 or more", timeout_ms);
 
@@ -249,6 +250,7 @@ rpma_conn_cfg_set_max_sge(struct rpma_conn_cfg *cfg, uint32_t max_sge)
 {
 	if (cfg == NULL)
 		return RPMAI_FAIL_NULL();
+	/* message(more-than-configured) */
 	if (max_sge == 0)
 		return RPMAI_FAIL(RPMA_E_INVAL, "max_sge of 0: give 1 or more segments");
 

@@ -65,15 +65,22 @@ resolve(const struct rdma_api *rdma, const char *addr, const char *port, int tim
 
 	struct rdma_cm_id *id;
 	if (rdma->create_id(NULL, &id, NULL, RDMA_PS_TCP)) {
+		/* message(endpoint-made) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_create_id()");
 		goto err_freeaddrinfo;
 	}
 	if (rdma->resolve_addr(id, rai->ai_src_addr, rai->ai_dst_addr, timeout_ms)) {
+		/*
+		 * message(connect, no-way-to-server): a client finds no way to the server -> *Network is
+		 * unreachable*: no route. Over hardware *Connection timed out*: the address is of no
+		 * machine in this network.
+		 */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out(errno),
 			"%s:%s: rdma_resolve_addr()", addr, port);
 		goto err_destroy_id;
 	}
 	if (rdma->resolve_route(id, timeout_ms)) {
+		/* message(no-way-to-server) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "%s:%s: rdma_resolve_route()", addr,
 			port);
 		goto err_destroy_id;
@@ -181,9 +188,15 @@ check_private_data(const struct rpma_conn_private_data *pdata, uint8_t max, cons
 {
 	if (pdata == NULL)
 		return 0;
+	/*
+	 * message(connect, private-data): private data of rpma_conn_req_connect(3) or
+	 * rpma_conn_req_reject(3) -> Send less, or send the rest as a message after the connection is
+	 * established.
+	 */
 	if (pdata->ptr == NULL || pdata->len == 0)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"private data without bytes: pass NULL instead of the structure");
+	/* message(private-data) */
 	if (pdata->len > max)
 		return RPMAI_FAIL(RPMA_E_INVAL, "%u bytes of private data: at most %u can go with %s",
 			pdata->len, max, with);
@@ -209,6 +222,7 @@ end(struct rpma_conn_req **req_ptr, const struct rpma_conn_private_data *reason)
 			if (errno == EINVAL)
 				RPMAI_LOG(NOTICE, "a client gave up before its request was rejected");
 			else
+				/* message(connection-begins) */
 				ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_reject()");
 		}
 	}
@@ -236,6 +250,10 @@ rpma_conn_req_reject(struct rpma_conn_req **req_ptr, const struct rpma_conn_priv
 	if ((*req_ptr)->is_passive)
 		ret = check_private_data(pdata, (*req_ptr)->conn->peer->rdma->reject_data_max, "a rejection");
 	else
+		/*
+		 * message(connect): rpma_conn_req_reject(3) with a request of rpma_conn_req_new(3) -> Use
+		 * rpma_conn_req_delete(3).
+		 */
 		ret = RPMAI_FAIL(RPMA_E_INVAL,
 			"an outgoing request cannot be rejected: it is deleted instead");
 	return rpmai_first_error(ret, end(req_ptr, ret ? NULL : pdata));
@@ -269,9 +287,11 @@ connect_or_accept(struct rpma_conn_req *req, const struct rpma_conn_private_data
 	}
 	USDT(librpma, connect, conn->qp_num, req->is_passive);
 	if (req->is_passive) {
+		/* message(connection-begins) */
 		if (rdma->accept(conn->id, &param))
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_accept()");
 	} else {
+		/* message(connection-begins) */
 		if (rdma->connect(conn->id, &param))
 			return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
 				rpmai_info_way_out_of_start(rdma, errno), "rdma_connect()");

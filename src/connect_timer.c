@@ -25,6 +25,10 @@ static int
 watch(const struct connect_timer *timer, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	/*
+	 * message(system, time-to-connect): a limit on the time to connect
+	 * (rpma_conn_cfg_set_connect_timeout(3)) -> See above.
+	 */
 	if (epoll_ctl(timer->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "epoll_ctl()");
 	return 0;
@@ -42,11 +46,13 @@ rpmai_connect_timer_new(int channel_fd, int timeout_ms, struct connect_timer **t
 	timer->timeout_ms = timeout_ms;
 	timer->timer_fd = softrdma_high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (timer->timer_fd < 0) {
+		/* message(time-to-connect) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "timerfd_create()");
 		goto err_free;
 	}
 	timer->epoll_fd = softrdma_high_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (timer->epoll_fd < 0) {
+		/* message(time-to-connect) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "epoll_create1()");
 		goto err_close_timer;
 	}
@@ -91,6 +97,7 @@ set(struct connect_timer *timer, int ms)
 int
 rpmai_connect_timer_start(struct connect_timer *timer)
 {
+	/* message(time-to-connect) */
 	if (set(timer, timer->timeout_ms))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "timerfd_settime()");
 	return 0;

@@ -47,6 +47,7 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 
 	struct ibv_cq *ibv_cq = rdma->create_cq(ctx, cqe, NULL, channel, 0);
 	if (ibv_cq == NULL) {
+		/* message(queues-made) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
 			errno != EINVAL ? NULL
 				: cqe < 1
@@ -58,6 +59,10 @@ rpmai_cq_new(const struct rpma_peer *peer, struct ibv_context *ctx, int cqe,
 
 	int errnum = ibv_req_notify_cq(ibv_cq, 0);
 	if (errnum) {
+		/*
+		 * message(post, failed-queue): the device failed, or the object belongs to another process
+		 * -> Look at the kernel's log.
+		 */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_req_notify_cq()");
 		goto err_destroy_cq;
 	}
@@ -103,6 +108,7 @@ rpmai_cq_delete(struct rpma_cq **cq_ptr)
 	int ret = 0;
 	acknowledge(cq);
 	int errnum = cq->rdma->destroy_cq(cq->ibv_cq);
+	/* message(queues-deleted) */
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_destroy_cq()");
 	if (!cq->channel_is_shared) {
@@ -130,6 +136,7 @@ rpmai_cq_take_event(const struct rdma_api *rdma, struct ibv_comp_channel *channe
 	if (rdma->get_cq_event(channel, &event_cq, &cq_context)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return RPMA_E_NO_COMPLETION;
+		/* message(failed-queue) */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "ibv_get_cq_event()");
 	}
 
@@ -206,6 +213,7 @@ take_own_event(struct rpma_cq *cq)
 static int
 refuse_shared(void)
 {
+	/* message(wrong-wait) */
 	return rpmai_refuse(RPMA_E_SHARED_CHANNEL,
 		"the completion queue has no channel of its own: use rpma_conn_wait");
 }
@@ -324,6 +332,7 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 {
 	if (cq == NULL || wc == NULL)
 		return RPMAI_FAIL_NULL();
+	/* message(post): rpma_cq_get_wc(3) -> Correct the program. */
 	if (num_entries < 1)
 		return RPMAI_FAIL(RPMA_E_INVAL, "%d completions asked for: give 1 or more", num_entries);
 	if (num_entries > 1 && num_entries_got == NULL)
@@ -334,10 +343,16 @@ rpma_cq_get_wc(struct rpma_cq *cq, int num_entries, struct ibv_wc *wc, int *num_
 		return RPMA_E_NO_COMPLETION;
 	if (got < 0 && rpmai_cq_is_inherited(cq))
 		return rpmai_refuse_inherited();
+	/*
+	 * message(post): more operations completed than the queue holds, or the device failed ->
+	 * rpma_conn_cfg_set_cq_size(3), and disconnect what completes in the queue; else look at the
+	 * kernel's log.
+	 */
 	if (got < 0)
 		return RPMAI_FAIL(RPMA_E_PROVIDER,
 			"ibv_poll_cq() failed with %d: the queue was overrun (rpma_conn_cfg_set_cq_size), or the device has failed",
 			got);
+	/* message(failed-queue) */
 	if (got > num_entries)
 		return RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_poll_cq() gave %d completions into %d", got,
 			num_entries);

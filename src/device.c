@@ -56,6 +56,11 @@ first_device(const struct rdma_api *rdma, char reason[static INFO_REASON_MAX])
 	int count = 0;
 	struct ibv_context **list = rdma->get_devices(&count);
 	if (list == NULL || list[0] == NULL) {
+		/*
+		 * message(find, why-no-device): the reasons in parentheses, in messages about an address ->
+		 * *No such device* means that no device has the address. *Name or service not known*: the
+		 * host name is wrong.
+		 */
 		snprintf(reason, INFO_REASON_MAX, "there is no RDMA device");
 		if (list)
 			rdma->free_devices(list);
@@ -87,10 +92,12 @@ context_of_address(const struct rdma_api *rdma, struct rdma_addrinfo *rai, enum 
 
 	struct ibv_context *ctx = ret ? NULL : id->verbs;
 	*errnum = ret ? errno : 0;
+	/* message(why-no-device) */
 	if (ret)
 		snprintf(reason, INFO_REASON_MAX, "%s() failed: %m",
 			side == INFO_PASSIVE ? "rdma_bind_addr" : "rdma_resolve_addr");
 	else if (ctx == NULL)
+		/* message(why-no-device) */
 		snprintf(reason, INFO_REASON_MAX, "no RDMA device has the address");
 
 	if (rdma->destroy_id(id))
@@ -135,6 +142,11 @@ tell_fallback(const char *addr, const char *reason)
 
 	enum rpma_log_level level =
 		atomic_exchange(&last, hash) == hash ? RPMA_LOG_LEVEL_INFO : RPMA_LOG_LEVEL_WARNING;
+	/*
+	 * message(find): WARNING: the address belongs to no RDMA hardware, and `RPMA_DEVICE` is *auto* or
+	 * not set -> Nothing, if that is what you want: `RPMA_DEVICE=soft` silences it. Both sides must use
+	 * the same kind of device. `RPMA_DEVICE=rdma` makes it an error.
+	 */
 	rpmai_log(level, __FILE__, __LINE__, __func__,
 		"%s: no RDMA device (%s), software device used: see RPMA_DEVICE in librpma(7)", addr, reason);
 }
@@ -146,6 +158,8 @@ way_out_of(const struct rdma_api *rdma, int errnum, enum info_side side)
 	const char *of_settings = rpmai_info_way_out_of_start(rdma, errnum);
 	if (of_settings)
 		return of_settings;
+	/* message(find, way-out-of-address): the way out, at the end of messages about an address */
+	/* message(way-out-of-address) */
 	return side == INFO_PASSIVE ? "give an address of this machine, as rpma-info lists them"
 				    : "check the name and the route";
 }
@@ -164,6 +178,11 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 
 	if (choice != DEVICE_SOFT) {
 		ctx = find(core, addr, side, &errnum, core_reason);
+		/*
+		 * message(find): hardware is demanded, and the address belongs to none -> `rpma-info` lists
+		 * devices and addresses. Give the address of the RDMA device, load its driver, or set
+		 * `RPMA_DEVICE=soft`.
+		 */
 		if (ctx == NULL && choice == DEVICE_RDMA)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
 				"%s: no RDMA device can be used (%s), and RPMA_DEVICE=rdma allows no other",
@@ -172,13 +191,21 @@ rpmai_device_find(const struct rdma_api *core, const struct rdma_api *soft, enum
 
 	if (ctx == NULL) {
 		ctx = find(soft, addr, side, &errnum, soft_reason);
+		/*
+		 * message(find, no-device): the name is unknown, or the address is not one of this machine
+		 * (to listen), or there is no route to it (to connect) -> For a server: one of the
+		 * addresses that `rpma-info` lists, or 0.0.0.0 or ::. For a client: check the name (`getent
+		 * ahosts NAME`) and the route (`ip route get ADDRESS`).
+		 */
 		if (ctx == NULL && choice == DEVICE_SOFT)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
 				"%s: the software device cannot use the address (%s): %s", addr, soft_reason,
 				way_out_of(soft, errnum, side));
+		/* message(no-device) */
 		if (ctx == NULL && !strcmp(core_reason, soft_reason))
 			return RPMAI_FAIL(RPMA_E_PROVIDER, "%s: no device can use the address (%s): %s", addr,
 				core_reason, way_out_of(soft, errnum, side));
+		/* message(no-device) */
 		if (ctx == NULL)
 			return RPMAI_FAIL(RPMA_E_PROVIDER,
 				"%s: no RDMA device (%s) nor the software device (%s) can use the address: %s",

@@ -64,11 +64,17 @@ rpma_ep_listen(struct rpma_peer *peer, const char *addr, const char *port, struc
 		goto err_destroy_id;
 	}
 	if (rdma->bind_addr(ep->id, rai->ai_src_addr)) {
+		/*
+		 * message(connect, cannot-listen): a server cannot listen -> The system's text and the way
+		 * out follow. *Address already in use*: another program has the port. *Invalid argument*
+		 * after a line about TLS or `SOFTRDMA_FAULTS`: that line has the reason.
+		 */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out(errno),
 			"%s:%s: rdma_bind_addr()", addr, port);
 		goto err_freeaddrinfo;
 	}
 	if (rdma->listen(ep->id, BACKLOG)) {
+		/* message(cannot-listen) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, rpmai_info_way_out_of_start(rdma, errno),
 			"%s:%s: rdma_listen()", addr, port);
 		goto err_freeaddrinfo;
@@ -141,6 +147,10 @@ send_away(const struct rdma_api *rdma, struct client *client)
 static int
 refuse_without_peer(void)
 {
+	/*
+	 * message(connect): a peer was deleted before its endpoints -> Call rpma_ep_shutdown(3) before
+	 * rpma_peer_delete(3).
+	 */
 	return RPMAI_FAIL(RPMA_E_PROVIDER,
 		"the peer of the endpoint is deleted: shut the endpoint down, and listen with another peer");
 }
@@ -175,6 +185,7 @@ take_client(struct rpma_ep *ep, struct client *client)
 	if (ret || is_request)
 		return ret;
 
+	/* message(unknown-event) */
 	if (is_own)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"the connection manager sent event %d, where a connection request was expected",

@@ -50,6 +50,10 @@ rpma_err_2str(int ret)
 }
 
 /* the sentence that rpma_errormsg() returns, one per thread */
+/*
+ * message(arguments): rpma_errormsg(3) before any failure -> Ask it only after a call has failed, in the
+ * same thread.
+ */
 static _Thread_local char last_sentence[SENTENCE_MAX] = "no call of this thread has failed";
 
 const char *
@@ -94,12 +98,17 @@ raise_the_limit(int errnum, char text[static LIMIT_TEXT_MAX])
 {
 	struct rlimit limit = { 0 };
 	getrlimit(RLIMIT_NOFILE, &limit);
+	/*
+	 * message(limits, descriptors): the way out of *Too many open files*; one line in ten seconds ->
+	 * Raise the limit, or close what is not needed.
+	 */
 	if (errnum == EMFILE)
 		snprintf(text, LIMIT_TEXT_MAX,
 			"this process may have %llu descriptors, and each connection takes three or more: raise "
 			"the limit (ulimit -n, LimitNOFILE= of systemd)",
 			(unsigned long long)limit.rlim_cur);
 	else
+		/* message(descriptors) */
 		snprintf(text, LIMIT_TEXT_MAX,
 			"this machine has reached its limit of descriptors, and each connection takes three or "
 			"more: raise the limit (sysctl fs.file-max)");

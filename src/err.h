@@ -27,7 +27,9 @@ int rpmai_refuse(int ret, const char *fmt, ...) __attribute__((cold, format(prin
 	rpmai_fail_errno((ret), (errnum), __FILE__, __LINE__, __func__, (way_out), __VA_ARGS__)
 
 /* the two most common reasons */
+/* message(arguments): the log names the function -> Correct the program. */
 #define RPMAI_FAIL_NULL() RPMAI_FAIL(RPMA_E_INVAL, "an argument is NULL that must not be")
+/* message(limits): memory could not be allocated -> Give the process more memory. */
 #define RPMAI_FAIL_NOMEM() RPMAI_FAIL(RPMA_E_NOMEM, "out of memory")
 
 /* for a cleanup that continues after an error: the first error of all */

@@ -53,6 +53,7 @@ int
 rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, const struct rpma_mr_remote *dst,
 	size_t dst_offset, size_t len, enum rpma_flush_type type, int flags, const void *op_context)
 {
+	/* message(memory, arguments-of-flush): arguments of rpma_flush(3) -> As they say. */
 	if (type != RPMA_FLUSH_TYPE_PERSISTENT && type != RPMA_FLUSH_TYPE_VISIBILITY)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"flush type %d: give RPMA_FLUSH_TYPE_PERSISTENT or RPMA_FLUSH_TYPE_VISIBILITY",
@@ -66,15 +67,24 @@ rpmai_flush_prepare(const struct rpma_conn *conn, struct work_request *req, cons
 	const int usage =
 		persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
 	const bool is_offered = dst->desc.usage & usage;
+	/*
+	 * message(memory, not-offered): rpma_flush(3) -> The owner must register with
+	 * `RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT` or `_VISIBILITY`; its log says if the memory cannot.
+	 */
 	if (!is_offered && persistent)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the remote region does not offer flushing to persistence: its owner did not register it so, "
 			"or its memory cannot be made durable");
+	/* message(not-offered) */
 	if (!is_offered)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the remote region does not offer flushing to visibility: its owner did not register it so");
 
 	const struct flush_ops *ops = choose(conn, &dst->desc, type);
+	/*
+	 * message(memory, cannot-flush): rpma_flush(3) over hardware without flush -> Exchange the peer
+	 * configurations, if writes bypass the caches there; else let the other program flush (example 09).
+	 */
 	if (ops == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"one of the two devices has no flush operation, and a read does not flush with this "

@@ -12,6 +12,7 @@ static int
 check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 {
 	(void)type;
+	/* message(arguments-of-flush) */
 	if (len > conn->peer->rdma->flush_max)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%zu bytes: the device flushes less than 4 GiB at once: split the flush", len);

@@ -46,6 +46,7 @@ rpmai_flush_scratch_new(struct rpma_peer *peer, struct flush_scratch **scratch_p
 	scratch->page =
 		mmap(NULL, scratch->page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (scratch->page == MAP_FAILED) {
+		/* message(system, page-for-flush): flushing by a read, over hardware -> Out of memory. */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_NOMEM, errno, NULL, "mmap() of a page");
 		goto err_free;
 	}
@@ -73,6 +74,7 @@ rpmai_flush_scratch_delete(struct flush_scratch **scratch_ptr)
 	*scratch_ptr = NULL;
 
 	int ret = rpma_mr_dereg(&scratch->mr);
+	/* message(page-for-flush) */
 	if (munmap(scratch->page, scratch->page_size))
 		ret = rpmai_first_error(ret, RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "munmap()"));
 	free(scratch);
@@ -83,6 +85,7 @@ static int
 check(const struct rpma_conn *conn, enum rpma_flush_type type, size_t len)
 {
 	(void)len;
+	/* message(cannot-flush) */
 	if (type == RPMA_FLUSH_TYPE_PERSISTENT && !atomic_load(&conn->direct_write_to_pmem))
 		return RPMAI_FAIL(RPMA_E_NOSUPP,
 			"the devices have no flush operation, and the other side has not declared "

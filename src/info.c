@@ -25,6 +25,10 @@ is_number_too_large(const char *port)
 static bool
 refuse_port(const char *port, char reason[static INFO_REASON_MAX])
 {
+	/*
+	 * message(connect): after the address, in a message of rpma_ep_listen(3) or rpma_conn_req_new(3) ->
+	 * Give a number, or a name of `/etc/services`.
+	 */
 	snprintf(reason, INFO_REASON_MAX,
 		"port \"%.32s\" is neither a number from 0 to %d nor the name of a service", port, PORT_MAX);
 	return false;
@@ -49,6 +53,7 @@ rpmai_info_get(const struct rdma_api *rdma, const char *addr, const char *port, 
 
 	if (errno == 0 && ret == EAI_SERVICE && port)
 		return refuse_port(port, reason);
+	/* message(why-no-device) */
 	if (errno)
 		snprintf(reason, INFO_REASON_MAX, "rdma_getaddrinfo() failed: %m");
 	else
@@ -61,14 +66,21 @@ rpmai_info_way_out(int errnum)
 {
 	switch (errnum) {
 	case EADDRINUSE:
+		/* message(connect): the way out of *Address already in use* */
 		return "another program has the port: end it (ss -tlnp shows it), or take another port";
 	case EADDRNOTAVAIL:
 	case ENODEV:
+		/* message(connect): the way out of *No such device* */
 		return "give an address of this machine that a device has (rpma-info lists them)";
 	case EACCES:
+		/*
+		 * message(connect): the way out of *Permission denied* -> Or give the program
+		 * `CAP_NET_BIND_SERVICE`.
+		 */
 		return "ports below 1024 need a privilege: take another port";
 	case EHOSTUNREACH:
 	case ENETUNREACH:
+		/* message(connect): the way out of *Network is unreachable* */
 		return "this machine has no route to the address (ip route get)";
 	default:
 		return NULL;
@@ -85,6 +97,10 @@ rpmai_info_way_out_of_start(const struct rdma_api *rdma, int errnum)
 	case ENOENT:
 	case EACCES:
 	case EOPNOTSUPP: /* of TLS or of SOFTRDMA_FAULTS, about which the device itself writes a line */
+		/*
+		 * message(connect): the way out, if TLS or `SOFTRDMA_FAULTS` is configured wrongly -> See
+		 * that line.
+		 */
 		return rdma->is_soft ? "the line before this one in the log has the reason" : NULL;
 	default:
 		return NULL;

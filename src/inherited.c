@@ -19,6 +19,10 @@ static _Atomic(struct grave *) graves;
 int
 rpmai_refuse_inherited(void)
 {
+	/*
+	 * message(limits, inherited): a child uses an object of its parent -> Make peers, endpoints and
+	 * connections anew in the child: FORK in librpma(7).
+	 */
 	return RPMAI_FAIL(RPMA_E_PROVIDER,
 		"the object was made before fork(2) and belongs to the parent process: make a new one in this "
 		"process");

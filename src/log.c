@@ -198,6 +198,7 @@ rpmai_log(enum rpma_log_level level, const char *file, int line, const char *fun
 	int saved_errno = errno; /* a log line must not change the errno that its caller is about to report */
 
 	rpmai_log_prepare();
+	/* message(environment): with the first message -> Set one of these. */
 	if (atomic_load_explicit(&environment_is_wrong, memory_order_relaxed) &&
 		atomic_exchange(&environment_is_wrong, false))
 		RPMAI_LOG(WARNING,
@@ -230,6 +231,10 @@ check_threshold(enum rpma_log_threshold threshold)
 {
 	if (threshold == RPMA_LOG_THRESHOLD || threshold == RPMA_LOG_THRESHOLD_AUX)
 		return 0;
+	/*
+	 * message(arguments, levels): rpma_log_set_threshold(3), rpma_log_get_threshold(3); not in the log
+	 * -> As they say.
+	 */
 	return rpmai_refuse(RPMA_E_INVAL, "threshold %d: give RPMA_LOG_THRESHOLD or RPMA_LOG_THRESHOLD_AUX",
 		(int)threshold);
 }
@@ -240,6 +245,7 @@ rpma_log_set_threshold(enum rpma_log_threshold threshold, enum rpma_log_level le
 	int ret = check_threshold(threshold);
 	if (ret)
 		return ret;
+	/* message(levels) */
 	if ((int)level < RPMA_LOG_DISABLED || (int)level > RPMA_LOG_LEVEL_DEBUG)
 		return rpmai_refuse(RPMA_E_INVAL,
 			"log level %d: give RPMA_LOG_DISABLED, or a level from RPMA_LOG_LEVEL_FATAL to "

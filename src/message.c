@@ -37,6 +37,7 @@ send_region(struct rpma_conn *conn, enum ibv_wr_opcode opcode, const struct rpma
 	if (opcode == IBV_WR_SEND_WITH_IMM)
 		req.wr.imm_data = htonl(imm);
 	if (src == NULL) {
+		/* message(post, no-region): NULL as a region -> As they say. */
 		if (offset || len)
 			return RPMAI_FAIL(RPMA_E_INVAL,
 				"without a memory region, give 0 as offset and length");

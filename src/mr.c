@@ -97,18 +97,31 @@ reg_way_out(int errnum, const struct rpma_peer *peer)
 {
 	switch (errnum) {
 	case EAGAIN: /* the software device briefly makes a thread */
+		/*
+		 * message(memory, limit-of-locked-memory): the way out, over hardware mostly -> Raise the
+		 * limit; `rpma-info` shows it.
+		 */
 		return "a limit may be too low: of locked memory (ulimit -l, LimitMEMLOCK=) or of threads "
 		       "(ulimit -u, TasksMax=)";
 	case ENOMEM:
 	case EPERM:
+		/* message(limit-of-locked-memory) */
 		return "the limit of locked memory may be too low (ulimit -l, LimitMEMLOCK=)";
 	case EOPNOTSUPP:
+		/*
+		 * message(memory): the way out, over hardware -> Use `/dev/daxX.Y`, or a device with
+		 * on-demand paging.
+		 */
 		return (peer->caps & RPMA_CAP_ODP)
 			? NULL
 			: "memory of a file system on DAX needs on-demand paging, which the device "
 			  "does not have, or not so that it can be relied on (SoftRoCE): use a "
 			  "device DAX";
 	case EFAULT:
+		/*
+		 * message(memory): the way out of *Bad address* -> Map as many bytes as you register,
+		 * writable.
+		 */
 		return "the range must be mapped, and writable unless it is only a source";
 	default:
 		return NULL;
@@ -128,6 +141,11 @@ rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct r
 	int access = wanted;
 	struct ibv_mr *ibv_mr = reg_pinned_or_odp(peer, ptr, size, &access);
 	if (ibv_mr == NULL) {
+		/*
+		 * message(memory): rpma_mr_reg(3); the way out follows -> *Bad address*: the range is not
+		 * mapped, or is read-only. *Cannot allocate memory* over hardware: see *limit of locked
+		 * memory*.
+		 */
 		int ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, reg_way_out(errno, peer),
 			"ibv_reg_mr() of %zu bytes", size);
 		free(mr);
@@ -135,6 +153,10 @@ rpmai_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct r
 	}
 	if (wanted & ~access & RPMAI_ACCESS_FLUSH_PERSISTENT) {
 		usage &= ~RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
+		/*
+		 * message(memory): rpma_mr_reg(3) with a persistent flush -> Map a file on a disk or on
+		 * persistent memory with MAP_SHARED, readable and writable.
+		 */
 		RPMAI_LOG(WARNING,
 			"%zu bytes cannot be made durable (neither persistent memory nor a shared mapping of a file that "
 			"can be synced): registered, but rpma_flush() to persistence is not offered",
@@ -152,8 +174,10 @@ rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage, struct rp
 {
 	if (peer == NULL || ptr == NULL || mr_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	/* message(memory, arguments-of-reg): arguments of rpma_mr_reg(3) -> Correct the program. */
 	if (size == 0)
 		return RPMAI_FAIL(RPMA_E_INVAL, "a memory region of 0 bytes: give a size of 1 or more");
+	/* message(arguments-of-reg) */
 	if (usage == 0 || (usage & ~USAGE_ALL))
 		return RPMAI_FAIL(RPMA_E_INVAL, "usage 0x%x: give one or more RPMA_MR_USAGE_* flags",
 			(unsigned)usage);
@@ -178,6 +202,7 @@ rpma_mr_dereg(struct rpma_mr_local **mr_ptr)
 
 	int ret = 0;
 	int errnum = mr->peer->rdma->dereg_mr(mr->ibv_mr);
+	/* message(memory): rpma_mr_dereg(3) -> Report it, with the log at `RPMA_LOG_LEVEL=debug`. */
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_dereg_mr()");
 	ret = rpmai_first_error(ret, rpmai_peer_unuse(mr->peer));
@@ -228,6 +253,10 @@ rpma_mr_remote_from_descriptor(const void *desc, size_t desc_size, struct rpma_m
 		return RPMAI_FAIL_NULL();
 
 	struct mr_descriptor md;
+	/*
+	 * message(memory, no-descriptor): what came from the other side is not what it should be -> Both
+	 * programs must agree where the descriptor is in their message.
+	 */
 	if (!rpmai_mr_descriptor_decode(desc, desc_size, &md))
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%zu bytes are not a descriptor of a memory region (rpma_mr_get_descriptor)",
@@ -316,6 +345,10 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 		return RPMAI_FAIL_NULL();
 	if (rpmai_peer_is_inherited(mr->peer))
 		return rpmai_refuse_inherited();
+	/*
+	 * message(memory, advise): rpma_mr_advise(3) -> Correct the range; advice is for devices with
+	 * on-demand paging.
+	 */
 	if (!rpmai_range_ok(mr->ibv_mr->length, offset, len) || len > UINT32_MAX)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%zu bytes at offset %zu: not within the %zu bytes of the region (and 4 GiB)", len,
@@ -342,6 +375,7 @@ rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, 
 	default:
 		break;
 	}
+	/* message(advise) */
 	return RPMAI_FAIL_ERRNO(ret, errnum, advise_way_out(errnum),
 		"ibv_advise_mr(): advice %d, flags 0x%x, %zu bytes at offset %zu", advice, (unsigned)flags,
 		len, offset);

@@ -15,6 +15,10 @@
 int
 rpmai_op_refuse_flags(int flags)
 {
+	/*
+	 * message(post): the flags of an operation -> Give `RPMA_F_COMPLETION_ALWAYS` or
+	 * `RPMA_F_COMPLETION_ON_ERROR`.
+	 */
 	return RPMAI_FAIL(RPMA_E_INVAL, "flags 0x%x: RPMA_F_COMPLETION_* is missing, or a flag is unknown",
 		(unsigned)flags);
 }
@@ -22,6 +26,7 @@ rpmai_op_refuse_flags(int flags)
 int
 rpmai_op_refuse_remote(const struct rpma_mr_remote *mr, size_t offset, size_t len)
 {
+	/* message(post, range): the range of an operation -> Correct offset or length. */
 	return RPMAI_FAIL(RPMA_E_INVAL,
 		"%zu bytes at offset %zu: not within the %llu bytes of the remote region", len, offset,
 		(unsigned long long)mr->desc.size);
@@ -30,6 +35,7 @@ rpmai_op_refuse_remote(const struct rpma_mr_remote *mr, size_t offset, size_t le
 int
 rpmai_op_refuse_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 {
+	/* message(range) */
 	return RPMAI_FAIL(RPMA_E_INVAL,
 		"%zu bytes at offset %zu: not within the %zu bytes of the local region", len, offset,
 		mr->ibv_mr->length);
@@ -38,6 +44,7 @@ rpmai_op_refuse_local(const struct rpma_mr_local *mr, size_t offset, size_t len)
 int
 rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len)
 {
+	/* message(post, too-long): one operation is too long -> Split it. */
 	return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: more than the %u bytes that the port transfers at once",
 		len, conn->max_msg_size);
 }
@@ -45,6 +52,7 @@ rpmai_op_refuse_message(const struct rpma_conn *conn, size_t len)
 int
 rpmai_op_refuse_inline(const struct rpma_conn *conn, size_t len)
 {
+	/* message(more-than-configured) */
 	return RPMAI_FAIL(RPMA_E_INVAL,
 		"%zu bytes inline: the connection allows %u (rpma_conn_cfg_set_inline_size)", len,
 		conn->inline_size);
@@ -56,6 +64,7 @@ int
 rpmai_op_add_sges(const struct rpma_conn *conn, struct work_request *req, struct ibv_sge *sges,
 	const struct rpma_sge *segments, int count, size_t *len)
 {
+	/* message(more-than-configured) */
 	if (count < 0 || (uint32_t)count > conn->max_sge)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"%d segments: the connection allows %u (rpma_conn_cfg_set_max_sge)", count,
@@ -98,6 +107,14 @@ rpmai_op_posted(const char *call, int errnum)
 		return 0;
 	if (errnum == ESTALE) /* the software device returns this for an object that another process made */
 		return rpmai_refuse_inherited();
+	/*
+	 * message(post): an operation could not be posted; its name comes first, the system's text after it
+	 * -> *Cannot allocate memory*: the queue is full. Else the connection has ended.
+	 */
+	/*
+	 * message(post): the way out of *Cannot allocate memory* -> Take completions (rpma_cq_get_wc(3)),
+	 * or raise rpma_conn_cfg_set_sq_size(3) or rpma_conn_cfg_set_rq_size(3).
+	 */
 	return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, abs(errnum),
 		rpmai_op_queue_is_full(errnum)
 			? "the queue is full: collect completions first, or ask for a larger queue"
@@ -124,6 +141,7 @@ rpmai_op_prepare_recv(const struct rpma_mr_local *dst, size_t offset, size_t len
 	int ret = rpmai_op_check_local(dst, offset, len);
 	if (ret)
 		return ret;
+	/* message(too-long) */
 	if (len > UINT32_MAX)
 		return RPMAI_FAIL(RPMA_E_INVAL, "%zu bytes: a receive takes less than 4 GiB", len);
 
@@ -139,6 +157,7 @@ int
 rpmai_op_recv(struct rpma_conn *conn, const struct rpma_mr_local *dst, size_t offset, size_t len,
 	const void *op_context)
 {
+	/* message(post): rpma_recv(3), rpma_conn_req_recv(3) -> As it says. */
 	if (conn->srq)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"the connection takes its receives from a shared queue: use rpma_srq_recv");

@@ -17,6 +17,10 @@ rpmai_peer_query(const struct rdma_api *rdma, struct ibv_context *ctx, uint32_t 
 {
 	struct ibv_device_attr_ex attr = { 0 };
 	int errnum = rdma->query_device_ex(ctx, NULL, &attr);
+	/*
+	 * message(find): a device does not answer -> Look at the kernel's log (`dmesg`), and at
+	 * `ibv_devinfo`.
+	 */
 	if (errnum)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_query_device_ex()");
 
@@ -62,9 +66,11 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 	errno = 0;
 	struct ibv_pd *pd = rdma->alloc_pd(ctx);
 	if (pd == NULL) {
+		/* message(system, domain): a peer is made or deleted -> See above. */
 		if (errno == 0)
 			ret = RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_alloc_pd() failed without a reason");
 		else
+			/* message(domain) */
 			ret = RPMAI_FAIL_ERRNO(errno == ENOMEM ? RPMA_E_NOMEM : RPMA_E_PROVIDER, errno, NULL,
 				"ibv_alloc_pd()");
 		goto err_delete_table;
@@ -124,6 +130,7 @@ end_domain(struct rpma_peer *peer)
 {
 	int ret = 0;
 	int errnum = peer->rdma->dealloc_pd(peer->pd);
+	/* message(domain) */
 	if (errnum)
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_dealloc_pd()");
 	rpmai_peer_put(peer);
@@ -149,6 +156,7 @@ rpma_peer_delete(struct rpma_peer **peer_ptr)
 	if (rpmai_peer_is_inherited(peer))
 		return rpmai_bury_inherited(peer);
 
+	/* message(arguments): rpma_peer_delete(3) too early -> Delete in the reverse order of making. */
 	if (!users_close(&peer->pd_users))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,
 			"regions, requests, connections or shared receive queues of the peer are left: "
@@ -166,6 +174,10 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 		return rpmai_refuse_inherited();
 
 	const struct rdma_api *rdma = peer->rdma;
+	/*
+	 * message(tls): rpma_peer_set_tls(3) with a peer on RDMA hardware -> Use IPsec, or a network of its
+	 * own.
+	 */
 	if (rdma->credentials_load == NULL)
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "TLS is for the software device only");
 
@@ -176,8 +188,13 @@ rpma_peer_set_tls(struct rpma_peer *peer, const char *cert_file, const char *key
 	case ENOMEM:
 		return RPMAI_FAIL_NOMEM();
 	case EOPNOTSUPP:
+		/*
+		 * message(tls, built-without-tls): TLS is configured, and the library cannot -> Install a
+		 * build with TLS (`-DWITH_TLS=ON`, libssl-dev).
+		 */
 		return RPMAI_FAIL(RPMA_E_NOSUPP, "this library was built without TLS");
 	default:
+		/* message(tls): rpma_peer_set_tls(3) -> See that line. */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum,
 			"the previous line of the log names the file", "credentials for TLS");
 	}
@@ -209,6 +226,10 @@ rpma_peer_find_conn(struct rpma_peer *peer, uint32_t qp_num, struct rpma_conn **
 		return rpmai_refuse_inherited();
 
 	struct rpma_conn *conn = rpmai_conn_table_find(peer->conns, qp_num);
+	/*
+	 * message(post): rpma_peer_find_conn(3); not in the log -> A completion of a connection that is
+	 * gone: ignore it.
+	 */
 	if (conn == NULL)
 		return rpmai_refuse(RPMA_E_INVAL,
 			"the peer has no connection with this queue pair number: it may have been deleted");

@@ -86,6 +86,7 @@ rpma_peer_cfg_from_descriptor(const void *desc, size_t desc_size, struct rpma_pe
 
 	if (desc == NULL || pcfg_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	/* message(no-descriptor) */
 	if (!rpmai_peer_cfg_descriptor_decode(desc, desc_size, &direct_write_to_pmem))
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"a peer configuration descriptor has at least %d byte, not %zu",

@@ -267,6 +267,11 @@ report_held(const struct rpma_conn *conn, bool has_own, int errnum)
 	if (errnum == 0)
 		return 0;
 	char call[96];
+	/*
+	 * message(post): a post without `RPMA_F_MORE`, while operations are held back; the way out follows
+	 * -> Post it again after the way out. It takes the others with it, as rpma_conn_submit(3) does.
+	 */
+	/* message(post): rpma_conn_submit(3); the way out follows -> Call it again after the way out. */
 	(void)snprintf(call, sizeof(call),
 		has_own ? "posting to the send queue (this operation is not posted; still held back: %d)"
 			: "posting to the send queue (still held back: %d)",
@@ -278,10 +283,12 @@ report_held(const struct rpma_conn *conn, bool has_own, int errnum)
 static int
 refuse_more(int errnum)
 {
+	/* message(post): `RPMA_F_MORE`; RPMA_E_AGAIN, not in the log -> As it says. */
 	if (rpmai_op_queue_is_full(errnum))
 		return rpmai_refuse(RPMA_E_AGAIN,
 			"the connection cannot hold back more operations, and the send queue is full: collect "
 			"completions, then post this one again");
+	/* message(post): `RPMA_F_MORE` before the connection is established -> As it says. */
 	return RPMAI_FAIL_ERRNO(RPMA_E_AGAIN, abs(errnum),
 		"the connection cannot hold back more operations: wait until it is established, or disconnect",
 		"posting the operations that are held back");

@@ -124,6 +124,10 @@ connect_device(void)
 {
 	static const struct softrdma_env env = {
 		.log = log_for_device,
+		/*
+		 * message(connect): the end of messages about servers that do not answer as expected ->
+		 * Both sides must use the same kind of device.
+		 */
 		.refused_hint = "the server may listen on RDMA hardware instead: see RPMA_DEVICE",
 	};
 	/*

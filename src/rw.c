@@ -37,6 +37,7 @@ post_nothing(struct rpma_conn *conn, struct work_request *req, const struct rpma
 {
 	if (local || remote)
 		return RPMAI_FAIL_NULL();
+	/* message(no-region) */
 	if (local_offset || remote_offset || len)
 		return RPMAI_FAIL(RPMA_E_INVAL, "without memory regions, give 0 as offsets and length");
 	req->wr.wr.rdma.remote_addr = 0;

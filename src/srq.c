@@ -32,6 +32,7 @@ rpma_srq_new(struct rpma_peer *peer, struct rpma_srq_cfg *cfg, struct rpma_srq *
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = params.rq_size, .max_sge = 1 } };
 	struct ibv_srq *ibv_srq = rdma->create_srq(peer->pd, &attr);
 	if (ibv_srq == NULL) {
+		/* message(queues-made) */
 		ret = RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno,
 			errno == EINVAL
 				? "the number of entries may be too large for the device: set a smaller one"
@@ -66,6 +67,7 @@ end(struct rpma_srq *srq)
 {
 	int ret = rpmai_cq_delete(&srq->rcq);
 	int errnum = srq->peer->rdma->destroy_srq(srq->ibv_srq);
+	/* message(queues-deleted) */
 	if (errnum)
 		ret = rpmai_first_error(ret,
 			RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errnum, NULL, "ibv_destroy_srq()"));
@@ -93,6 +95,7 @@ rpma_srq_delete(struct rpma_srq **srq_ptr)
 	if (rpmai_peer_is_inherited(srq->peer))
 		return rpmai_bury_inherited(srq);
 
+	/* message(arguments): rpma_srq_delete(3) too early -> Delete in the reverse order of making. */
 	if (!users_close(&srq->conns))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, EBUSY,
 			"connections or requests that use it are left: delete them before it; it now ends "

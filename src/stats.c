@@ -32,6 +32,10 @@ rpma_conn_get_stats(const struct rpma_conn *conn, struct rpma_conn_stats *stats)
 	if (conn == NULL || stats == NULL)
 		return RPMAI_FAIL_NULL();
 	const uint64_t size = stats->size;
+	/*
+	 * message(arguments, size-of-stats): rpma_conn_get_stats(3), rpma_peer_get_stats(3) -> Set the
+	 * member before the call.
+	 */
 	if (size < sizeof(stats->size))
 		return RPMAI_FAIL(RPMA_E_INVAL, "size is %llu: set it to sizeof(struct rpma_conn_stats)",
 			(unsigned long long)size);
@@ -125,6 +129,7 @@ rpma_peer_get_stats(struct rpma_peer *peer, struct rpma_peer_stats *stats)
 	if (peer == NULL || stats == NULL)
 		return RPMAI_FAIL_NULL();
 	const uint64_t size = stats->size;
+	/* message(size-of-stats) */
 	if (size < sizeof(stats->size))
 		return RPMAI_FAIL(RPMA_E_INVAL, "size is %llu: set it to sizeof(struct rpma_peer_stats)",
 			(unsigned long long)size);

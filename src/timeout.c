@@ -42,6 +42,7 @@ rpmai_timeout_left(uint64_t deadline)
 int
 rpmai_timeout_check(int timeout_ms)
 {
+	/* message(negative-time) */
 	if (timeout_ms < -1)
 		return RPMAI_FAIL(RPMA_E_INVAL, "a timeout of %d ms: give 0 or more; -1 waits for ever",
 			timeout_ms);
@@ -57,6 +58,7 @@ rpmai_timeout_readable(int fd, uint64_t deadline)
 	do
 		count = poll(&pfd, 1, left);
 	while (count < 0 && errno == EINTR && left == 0); /* a signal ends a wait, but this is only a look */
+	/* message(waiting) */
 	if (count < 0 && errno != EINTR)
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "poll()");
 	return count > 0;

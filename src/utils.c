@@ -16,6 +16,10 @@ rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type typ
 {
 	if (addr == NULL || ibv_ctx_ptr == NULL)
 		return RPMAI_FAIL_NULL();
+	/*
+	 * message(find): a wrong second argument of rpma_utils_get_ibv_context(3) -> LOCAL for an address
+	 * of this machine, REMOTE for that of the server.
+	 */
 	if (type != RPMA_UTIL_IBV_CONTEXT_LOCAL && type != RPMA_UTIL_IBV_CONTEXT_REMOTE)
 		return RPMAI_FAIL(RPMA_E_INVAL,
 			"type %d: give RPMA_UTIL_IBV_CONTEXT_LOCAL or RPMA_UTIL_IBV_CONTEXT_REMOTE",
@@ -23,6 +27,10 @@ rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type typ
 
 	enum device_choice choice;
 	const char *device = secure_getenv("RPMA_DEVICE");
+	/*
+	 * message(find): the variable has another value -> Set one of the three, in lower case and without
+	 * spaces.
+	 */
 	if (!rpmai_device_parse_choice(device, &choice))
 		return RPMAI_FAIL(RPMA_E_INVAL, "RPMA_DEVICE is \"%.64s\": set it to auto, rdma or soft",
 			device);

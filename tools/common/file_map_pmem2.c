@@ -32,6 +32,7 @@ file_map_open(struct file_map *map, int fd, size_t at_least, char *why, size_t w
 		pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE) == 0 &&
 		pmem2_source_from_fd(&map->source, fd) == 0 && pmem2_source_size(map->source, &length) == 0;
 	if (good && length < at_least) {
+		/* message(perf): `--memory FILE` is too short -> Give a larger file, or a directory. */
 		snprintf(why, why_size, "it has %zu bytes, and %zu are needed", length, at_least);
 		good = false;
 	} else {

@@ -38,6 +38,7 @@ struct options {
 static int
 usage(const char *sentence, const char *what)
 {
+	/* message(info): status 2: a wrong command line -> `rpma-info --help` */
 	fprintf(stderr, "rpma-info: %s%s; see --help\n", what, sentence);
 	return EXIT_USAGE;
 }
@@ -94,11 +95,16 @@ is_as_asked(const struct info *info, const struct options *options)
 		const struct info_address *address = &info->addresses[i];
 		if (info_is_usable(address))
 			continue;
+		/* message(info): status 1: the address of the command line -> See *Finding a device*. */
 		fprintf(stderr, "rpma-info: no device can use the address %s: %s\n", address->text,
 			address->soft.why_not);
 		good = false;
 	}
 	if (options->path && info->path.granularity == GRANULARITY_UNKNOWN) {
+		/*
+		 * message(info): status 1: the path of the command line -> Give an existing file or
+		 * directory that may be written.
+		 */
 		fprintf(stderr, "rpma-info: nothing can be found out about memory at %s: %s\n", options->path,
 			info->path.why_not);
 		good = false;
@@ -123,6 +129,7 @@ main(int argc, char *argv[])
 	const char *device = getenv("RPMA_DEVICE");
 	char *kept = device ? strdup(device) : NULL;
 	if (info == NULL || (device && kept == NULL)) {
+		/* message(info, info-failed): status 1 -> Is the disk full? */
 		fprintf(stderr, "rpma-info: out of memory\n");
 		free(kept);
 		free(info);
@@ -149,6 +156,7 @@ main(int argc, char *argv[])
 	else
 		info_print_text(info);
 	if (!good || fflush(stdout) || ferror(stdout)) {
+		/* message(info-failed) */
 		fprintf(stderr, "rpma-info: the result cannot be written\n");
 		good = false;
 	}

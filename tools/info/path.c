@@ -122,6 +122,7 @@ probe_open(struct probe *probe, struct info_path *path)
 		}
 	}
 	if (probe->fd < 0 || (probe->created && ftruncate(probe->fd, PROBE_SIZE))) {
+		/* message(info, why-nothing-found): the reasons why nothing can be found out about memory */
 		snprintf(path->why_not, sizeof(path->why_not), "a file cannot be opened for writing: %m");
 		return false;
 	}
@@ -138,6 +139,7 @@ probe_map(struct probe *probe, struct info_path *path)
 	};
 	char reason[401];
 	if (!file_map_open(&probe->map, probe->fd, 0, reason, sizeof(reason))) {
+		/* message(why-nothing-found) */
 		snprintf(path->why_not, sizeof(path->why_not), "it cannot be mapped: %s", reason);
 		return false;
 	}

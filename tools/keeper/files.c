@@ -75,12 +75,18 @@ may_share(const struct use *one, const struct use *two)
 static bool
 refuse(const struct use *one, const struct use *two, char why[static WHY_MAX])
 {
+	/*
+	 * message(keeper, one-file-twice): status 1: one file is given for two purposes, and one of them
+	 * would replace it -> Give each its own file.
+	 */
 	if (one->kind == USE_STATUS || two->kind == USE_STATUS)
 		return why_say(why, "--status %s is a file of %s", one->path,
 			one->lend ? one->lend->name : two->lend->name);
+	/* message(one-file-twice) */
 	if (one->kind == USE_IDENTITY && two->kind == USE_IDENTITY)
 		return why_say(why, "%s and %s have the same file for their identity: %s", one->lend->name,
 			two->lend->name, one->path);
+	/* message(one-file-twice) */
 	return why_say(why, "the file for the identity of %s is the memory that is lent as %s: %s",
 		one->kind == USE_IDENTITY ? one->lend->name : two->lend->name,
 		one->kind == USE_MEMORY ? one->lend->name : two->lend->name, one->path);

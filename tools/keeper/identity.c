@@ -147,9 +147,14 @@ identity_stamp_load(int fd, struct identity_stamp *stamp, char why[static WHY_MA
 	const ssize_t len = fgetxattr(fd, STAMP, text, sizeof(text) - 1);
 	if (len < 0 && (errno == ENODATA || errno == ENOTSUP))
 		return true;
+	/*
+	 * message(keeper, attribute): status 1: what tells which record belongs to the file -> Look at the
+	 * disk. If the memory is to be new: `setfattr -x user.rpma-keeper FILE`, and remove the record.
+	 */
 	if (len < 0)
 		return why_say(why, "the attribute user.rpma-keeper cannot be read: %m");
 	stamp->failed = len >= IDENTITY_TEXT_SIZE && strcmp(text + IDENTITY_TEXT_SIZE - 1, STAMP_FAILED) == 0;
+	/* message(attribute) */
 	if (len != IDENTITY_TEXT_SIZE - 1 && !stamp->failed)
 		return why_say(why, "the attribute user.rpma-keeper is no identity: %s", text);
 	text[IDENTITY_TEXT_SIZE - 1] = '\0';
@@ -165,6 +170,7 @@ identity_stamp_store(int fd, const struct identity *identity, char why[static WH
 	identity_text(identity->id, text);
 	snprintf(text + IDENTITY_TEXT_SIZE - 1, sizeof(STAMP_FAILED), "%s",
 		identity->failed ? STAMP_FAILED : "");
+	/* message(attribute) */
 	if (fsetxattr(fd, STAMP, text, strlen(text), 0))
 		return errno == ENOTSUP ||
 			why_say(why, "the attribute user.rpma-keeper cannot be written: %m");

@@ -281,6 +281,11 @@ open_lend(struct keeper *k, const struct lend_option *option, struct lend *lend,
 			: lend->memory.renewed ? "without a record of its identity, so it gets a new one"
 					       : "as it was",
 		id);
+	/*
+	 * message(keeper, medium-failed): a flush could not write the disk, now or before the keeper was
+	 * started -> The kernel's log (`dmesg`) says what the disk did. Save the data by reading; repair or
+	 * replace the disk, mount its file system again, check the content; then `--clear-failed`.
+	 */
 	if (lend->memory.identity.failed)
 		log_line(
 			"%s: its medium has failed earlier, so it is lent for reading only; --clear-failed ends that",
@@ -327,6 +332,10 @@ stop(struct keeper *k)
 	for (int i = 0; k->lends && i < k->options->lend_count; i++) {
 		struct lend *lend = &k->lends[i];
 		if (!lend->read_only && !memory_flush(&lend->memory, why)) {
+			/*
+			 * message(keeper): the flush at the end of the keeper has failed -> As for a medium
+			 * that has failed.
+			 */
 			log_line("%s: NOT durable: %s", lend->name, why);
 			good = false;
 			(void)memory_record_failure(&lend->memory, why);
@@ -335,6 +344,11 @@ stop(struct keeper *k)
 			good = false;
 		}
 		if (!memory_record_again(&lend->memory, why)) {
+			/*
+			 * message(keeper, record-not-written): the file of the identity cannot be written;
+			 * it may be on the same disk -> Do not start the keeper again before the disk is
+			 * repaired. `identity=` can name a file on another disk.
+			 */
 			log_line("%s: its record cannot be written: %s", lend->name, why);
 			good = false;
 		}

@@ -125,7 +125,9 @@ lending_look_at_medium(struct keeper *k, struct lend *lend)
 		!has_failed(k, lend))
 		return;
 	lend->has_failed = true;
+	/* message(medium-failed) */
 	log_line("%s: its medium has failed: it is lent for reading only from now on", lend->name);
+	/* message(record-not-written) */
 	if (!memory_record_failure(&lend->memory, why))
 		log_line(
 			"%s: the failure cannot be recorded, and would be forgotten when the keeper ends: %s",
@@ -194,11 +196,18 @@ refuse(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const st
 {
 	const char *sentence = sentence_of(reason);
 
+	/* message(medium-failed) */
 	if (lend && lend->memory.identity.failed && reason == KEEPER_REFUSED_MEDIUM)
 		sentence = "the medium of the memory has failed: see --clear-failed in rpma-keeper(1)";
+	/*
+	 * message(keeper, not-revoked): the device has not deregistered the memory of a client; the line
+	 * before says why -> Start the keeper again, which ends all access. The earlier client then goes
+	 * on.
+	 */
 	if (lend && reason == KEEPER_REFUSED_FAILURE && lend->unrevoked)
 		sentence =
 			"the access of an earlier client could not be revoked: the keeper must be started again";
+	/* message(keeper): a client is being connected; this takes 5 seconds at most -> Try again. */
 	if (lend && lend->holder && reason == KEEPER_REFUSED_BUSY && lend->holder->displaced)
 		sentence = "another client is just getting the memory for writing; try again";
 	log_stranger("%s: client %08" PRIx32 " is refused: %s", request->name, ID_SHOWN(request->client),
@@ -255,9 +264,17 @@ give_back(struct lend *lend, uint64_t displaced)
 
 	if (displaced == 0)
 		return;
+	/*
+	 * message(keeper): a client has asked for the memory, and was gone before it got it -> Nothing: the
+	 * writer before it goes on. If it comes often: the client's timeout is shorter than a flush takes.
+	 */
 	if (memory_restore_writer(&lend->memory, displaced, why))
 		log_client("%s: client %08" PRIx32 " may resume", lend->name, ID_SHOWN(displaced));
 	else
+		/*
+		 * message(keeper): the file of the identity cannot be written -> Look at the disk of that
+		 * file. The writer before is refused until it is recorded, and asks again.
+		 */
 		log_client("%s: the writer before cannot be recorded again, which is tried again: %s",
 			lend->name, why);
 }
@@ -354,6 +371,10 @@ grant(struct keeper *k, struct rpma_conn_req **req, struct lend *lend, const str
 					     : !for_writing || memory_record_again(&lend->memory, why);
 	if (!recorded) {
 		(void)rpma_mr_dereg(&mr);
+		/*
+		 * message(keeper): the file of the identity cannot be written, or its directory cannot be
+		 * synced: the request is refused -> Look at the disk of that file. The keeper tries again.
+		 */
 		log_client("%s: the new writer cannot be recorded: %s", lend->name, why);
 		refuse(k, req, lend, request, KEEPER_REFUSED_FAILURE);
 		return;
@@ -472,6 +493,7 @@ lending_end(struct keeper *k, struct client *client, const char *because)
 		lending_look_at_medium(k, lend);
 	if (wrote && !revoked) {
 		lend->unrevoked = true;
+		/* message(not-revoked) */
 		log_line(
 			"%s: the access of that client may not be revoked: no other client gets the memory for writing before "
 			"the keeper is started again",

@@ -120,6 +120,10 @@ write_line(const char *text)
 
 	pthread_mutex_lock(&lock);
 	if (dropped && count < QUEUE_SIZE - 1) {
+		/*
+		 * message(keeper, lines-missing): the reader of the log did not read for a while; or there
+		 * were more events than the keeper writes lines about -> Look at the status (`--status`).
+		 */
 		snprintf(about, sizeof(about), "%lu lines are missing here: the log was not read", dropped);
 		dropped = 0;
 		put_line(about);
@@ -168,6 +172,7 @@ may_write(struct limit *limit)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	if (now.tv_sec - limit->since >= LIMIT_SECONDS) {
+		/* message(lines-missing) */
 		if (limit->lines > limit->lines_max)
 			log_line("%u more lines about %s were left out", limit->lines - limit->lines_max,
 				limit->about);

@@ -30,6 +30,10 @@ raise_descriptor_limit(const struct options *options)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	limit.rlim_cur = limit.rlim_max;
+	/*
+	 * message(keeper): at the start: the limit is too low for as many clients as may come -> Raise the
+	 * limit, or give a smaller `--clients`.
+	 */
 	if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted)
 		log_line(
 			"%d clients may need %ju descriptors, and the limit is %ju: raise it (ulimit -n, LimitNOFILE=)",
@@ -59,6 +63,7 @@ forbid_shared_memory(void)
 	if (getenv("SOFTRDMA_SAME_HOST") == NULL)
 		return;
 	(void)unsetenv("SOFTRDMA_SAME_HOST");
+	/* message(keeper): at the start -> Nothing. */
 	log_line("SOFTRDMA_SAME_HOST is ignored: a client that stops would stop all others");
 }
 

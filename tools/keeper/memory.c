@@ -74,6 +74,10 @@ forget_identity(const char *identity_path, bool is_beside, char why[static WHY_M
 	case IDENTITY_OF_ANOTHER_FILE:
 		break;
 	}
+	/*
+	 * message(keeper, no-memory-behind-name): status 1: the disk of the memory may not be mounted ->
+	 * Mount it. If the memory is to be new: remove the link or the record.
+	 */
 	if (!is_beside)
 		return why_say(why,
 			"the memory does not exist, and %s is a record of it: mount its file system, or remove the record",
@@ -93,6 +97,10 @@ lock_directory(int fd, const char *path, char why[static WHY_MAX])
 			return why_say(why, "locking the directory of %s: %m", path);
 		(void)usleep(DIRECTORY_PAUSE_US);
 	}
+	/*
+	 * message(keeper, two-keepers): status 1: two keepers were started with the same new file -> Start
+	 * one.
+	 */
 	return why_say(why, "another program has locked the directory of %s", path);
 }
 
@@ -121,6 +129,7 @@ give_name(const char *fresh, const struct memory_source *source, const char *ide
 	if (fd < 0)
 		return false;
 	bool good = lock_directory(fd, path, why);
+	/* message(two-keepers) */
 	if (good && access(path, F_OK) == 0)
 		good = why_say(why, "another program has created %s meanwhile", path);
 	good = good && forget_identity(identity_path, source->identity_path == NULL, why);
@@ -185,6 +194,11 @@ is_of_the_file(const struct memory_source *source, const char *identity_path, en
 		(record == IDENTITY_FOUND && memcmp(stamp->id, recorded->id, sizeof(stamp->id)) == 0))
 		return true;
 	identity_text(stamp->id, id);
+	/*
+	 * message(keeper): status 1: the file carries an identity, and the record that was found is not
+	 * about it -> Mount the disk of the record; give the keeper's `identity=`; rename the record as the
+	 * file was renamed.
+	 */
 	return why_say(why,
 		"%s was lent with another record than %s (identity %s): is its file system mounted, or identity= missing? "
 		"To make it new memory, remove its attribute: setfattr -x user.rpma-keeper",
@@ -270,6 +284,10 @@ classify(struct memory *memory, const struct memory_source *source, char why[sta
 	}
 	if (fstatfs(memory->fd, &fs))
 		return why_say(why, "%s: %m", source->path);
+	/*
+	 * message(keeper): status 1: a file in a container, mostly -> Lend a file of a volume. If the upper
+	 * layer is on a disk: `--lend NAME=PATH,durable`.
+	 */
 	if (fs.f_type == OVERLAYFS_SUPER_MAGIC && !source->read_only && !source->vouched)
 		return why_say(why,
 			"%s is on an overlay file system, whose upper layer may be in memory: lend a file of another one, "
@@ -314,10 +332,12 @@ look_at(const struct memory_source *source, bool *exists, bool *is_device, char 
 	*is_device = S_ISCHR(st.st_mode);
 	if (!*exists && errno != ENOENT)
 		return why_say(why, "%s: %m", source->path);
+	/* message(no-memory-behind-name) */
 	if (!*exists && lstat(source->path, &link) == 0)
 		return why_say(why, "%s is a symbolic link to what does not exist", source->path);
 	if (*exists && !S_ISREG(st.st_mode) && !*is_device)
 		return why_say(why, "%s is neither a file nor a device DAX", source->path);
+	/* message(keeper): status 1 -> Remove the other names, or make a copy. */
 	if (*exists && !*is_device && st.st_nlink > 1 && !source->read_only && !source->no_new_record)
 		return why_say(why, "%s has %u names (hard links), and each would have a record of its own",
 			source->path, (unsigned)st.st_nlink);

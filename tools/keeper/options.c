@@ -190,10 +190,15 @@ find_cleared(struct options *options, char why[static WHY_MAX])
 	for (int i = 0; i < options->lend_count; i++)
 		if (strcmp(options->lends[i].name, options->clear_failed) == 0) {
 			options->cleared = &options->lends[i];
+			/*
+			 * message(keeper, wrong-clear-failed): status 2: a wrong command line -> Give the
+			 * options that the keeper has, with a name that one of them lends.
+			 */
 			return options->cleared->source.path
 				? true
 				: why_say(why, "--clear-failed: dram: has no record");
 		}
+	/* message(wrong-clear-failed) */
 	return why_say(why, "--clear-failed: no --lend has the name %s", options->clear_failed);
 }
 

@@ -459,6 +459,11 @@ start(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX])
 	if (errnum)
 		return why_say(why, "starting a thread: %s", strerror(errnum));
 	d->has_thread = true;
+	/*
+	 * message(keeper): nbdkit-rpma-plugin does not start: its first flush, of what earlier clients have
+	 * written, has failed or takes too long -> If that line is about time: start it again, with a
+	 * longer `timeout=`. Else look at the keeper's log.
+	 */
 	return disk_flush(d) ||
 		why_say(why,
 			"what is in the memory cannot be made durable: the line before this one says why");

@@ -176,6 +176,7 @@ control_receive(int fd, enum control_type type, int timeout_ms, struct control_m
 		return false;
 	if (msg->type == type)
 		return true;
+	/* message(perf): the other side has refused; its message follows -> See that message. */
 	if (msg->type == CONTROL_ERROR)
 		return why_say(why, "the other side says: %s", msg->sentence);
 	return why_say(why, "the other side sent \"%s\" where \"%s\" was expected",
@@ -263,6 +264,10 @@ control_connect(const char *addr, const char *port, int timeout_ms, int *fd_ptr,
 			"no server can be reached at %s port %s: no answer within %.3g seconds; does a firewall drop what "
 			"is sent to this port?",
 			addr, port, timeout_ms / 1e3);
+	/*
+	 * message(perf): the control connection -> Start `rpma-perf server ADDRESS` on the other machine;
+	 * open the port (7471) in its firewall.
+	 */
 	if (fd < 0)
 		return why_say(why, "no server can be reached at %s port %s: %s", addr, port,
 			strerror(errnum));
@@ -287,6 +292,7 @@ control_listen(const char *addr, const char *port, int *fd_ptr, uint16_t *port_g
 		getsockname(fd, (struct sockaddr *)&name, &len) == 0;
 	freeaddrinfo(info);
 	if (!good) {
+		/* message(perf): another program has the control port -> `--port N` */
 		why_say(why, "listening on %s port %s: %m", addr, port);
 		if (fd >= 0)
 			close(fd);

@@ -27,6 +27,7 @@ enum { OF_SERVER = 1 << MODE_SERVER, OF_CLIENT = 1 << MODE_CLIENT, OF_LOCAL = 1 
 static bool
 wrong_value(const char *name, const char *wanted, char why[static WHY_MAX])
 {
+	/* message(perf, wrong-option): a wrong value of an option -> `rpma-perf --help` */
 	return why_say(why, "--%s takes %s", name, wanted);
 }
 
@@ -35,6 +36,7 @@ take_u32(const char *name, const char *text, uint32_t min, uint32_t max, uint32_
 	char why[static WHY_MAX])
 {
 	uint64_t parsed;
+	/* message(wrong-option) */
 	if (!number_parse(text, min, max, &parsed))
 		return why_say(why, "--%s takes a number from %u to %u", name, min, max);
 	*value = (uint32_t)parsed;
@@ -49,6 +51,7 @@ take_op(struct options *o, const char *text, char why[static WHY_MAX])
 	o->op_count = 0;
 	for (char *name; good && (name = strsep(&rest, ",")) != NULL;) {
 		enum op op = op_parse(name);
+		/* message(wrong-option) */
 		if (op == OP_COUNT)
 			good = why_say(why, "--op: \"%s\" is not an operation: see --help", name);
 		else if (o->op_count == OP_COUNT)

@@ -144,6 +144,10 @@ begin_step(struct session *session, const struct load *load, char why[static WHY
 	const uint64_t size = load_target_size(load);
 	bool good = true;
 	pthread_mutex_lock(&server->lock);
+	/*
+	 * message(perf): the server does not lend that much -> Raise `--max-memory` at the server, or take
+	 * a smaller `--size` or `--depth`.
+	 */
 	if (server->memory == 0 && size > options->max_memory)
 		good = why_say(why, "%" PRIu64 " bytes of memory are asked for, and --max-memory is %" PRIu64,
 			size, options->max_memory);

@@ -205,9 +205,14 @@ target_accept(struct target *target, struct rpma_ep *ep, bool direct_write, int 
 		uint32_t index;
 		int ret = rpma_ep_next_conn_req_timed(ep, cfg, LOOK_MS, &req);
 		if (ret == RPMA_E_NO_EVENT) {
+			/*
+			 * message(perf, client-gone): at the server -> The client's message says why: a
+			 * firewall that lets only the control port through, TLS on one side only.
+			 */
 			if (!is_quiet(control_fd))
 				good = why_say(why, "the client has gone, or could not connect");
 			else if (now_ns() > deadline_ns)
+				/* message(client-gone) */
 				good = why_say(why, "the client has made %u of %u connections in time",
 					target->connected, target->load.connections);
 		} else if (ret) {

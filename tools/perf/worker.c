@@ -179,6 +179,7 @@ drain(struct worker *worker, char why[static WHY_MAX])
 		}
 		if (atomic_load(&worker->run->aborted))
 			return true;
+		/* message(perf): the other side no longer answers -> Its log, and the network. */
 		if (now_ns() > deadline_ns)
 			return why_say(why, "operations have not completed within %d seconds",
 				DRAIN_TIMEOUT_S);

@@ -129,6 +129,7 @@ int
 softrdma_fork_refuse(const char *call)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	/* message(inherited) */
 	SOFTRDMA_LOG_FEW(&limit, ERROR,
 		"%s: the object was made before fork(2) and belongs to the parent process: make a new one in "
 		"this process",
@@ -222,6 +223,10 @@ in_child(void)
 static void
 arrange(void)
 {
+	/*
+	 * message(limits): out of memory at the first use of the device -> Do not fork; give the process
+	 * more memory.
+	 */
 	if (pthread_atfork(before, after, in_child))
 		SOFTRDMA_LOG(WARNING, "this process must not fork, there is no memory to be prepared for it");
 }

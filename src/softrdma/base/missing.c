@@ -22,6 +22,12 @@ softrdma_missing(const char *call, const char *part, const char *way_out)
 	for (size_t i = 0; i < KINDS_MAX; i++) {
 		uintptr_t other = 0;
 		if (atomic_compare_exchange_strong(&told[i], &other, kind)) {
+			/*
+			 * message(preload): the first time for each kind: the program calls a function that
+			 * the device lacks, or asks for a kind of queue pair, a port space, an option or an
+			 * access flag that it lacks -> The line says what to do instead. PROGRAMS OF OTHERS
+			 * in softrdma(7) says what the device has.
+			 */
 			SOFTRDMA_LOG(WARNING, "%s()%s is not supported by the software device: %s", call,
 				part, way_out);
 			break;

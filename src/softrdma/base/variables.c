@@ -91,6 +91,10 @@ softrdma_setting(const char *name, uint64_t min, uint64_t max, uint64_t def)
 	unsigned long long value = strtoull(text, &end, 10);
 	if (errno == 0 && *end == '\0' && strchr(text, '-') == NULL && value >= min && value <= max)
 		return value;
+	/*
+	 * message(environment): once for each value: a variable of the software device -> Set a number of
+	 * this range.
+	 */
 	if (is_news(name, text))
 		SOFTRDMA_LOG(WARNING, "%s is \"%.*s\", which is no number from %llu to %llu: %llu is used",
 			name, SHOWN_MAX, text, (unsigned long long)min, (unsigned long long)max,
@@ -108,6 +112,10 @@ softrdma_variables_check(void)
 		const size_t len = strcspn(*at, "=");
 		if (strncmp(*at, PREFIX, strlen(PREFIX)) != 0 || find(*at, len))
 			continue;
+		/*
+		 * message(environment): a name that begins with `SOFTRDMA_`, and that the device does not
+		 * know -> Correct the name, or unset it.
+		 */
 		SOFTRDMA_LOG_FEW(&unknown, WARNING,
 			"%.*s is no variable of the software device, and has no effect: softrdma(7) lists them",
 			len < SHOWN_MAX ? (int)len : SHOWN_MAX, *at);

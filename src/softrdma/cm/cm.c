@@ -86,6 +86,10 @@ link_ready(struct softrdma_link *link, void *arg)
 	id->established = true;
 	if (link->state == SOFTRDMA_LINK_UP) /* else the deadline is that of a disconnect */
 		softrdma_connection_deadline(link, 0);
+	/*
+	 * message(connect, no-memory-for-event): out of memory -> Give the process more memory, or fewer
+	 * connections.
+	 */
 	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL, NULL))
 		SOFTRDMA_LOG(ERROR, "an established connection cannot be reported");
 }
@@ -97,6 +101,7 @@ link_disconnected(struct softrdma_link *link, void *arg)
 	struct softrdma_id *id = arg;
 	enum rdma_cm_event_type type =
 		id->established ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_CONNECT_ERROR;
+	/* message(no-memory-for-event) */
 	if (softrdma_id_post(id, type, id->established ? 0 : -ECONNRESET, NULL, NULL, NULL))
 		SOFTRDMA_LOG(ERROR, "the end of a connection cannot be reported");
 }

@@ -118,6 +118,7 @@ attempt_failed(struct softrdma_handshaker *hand, enum rdma_cm_event_type type, i
 	struct softrdma_id *id = hand->id;
 	id->handshaker = NULL;
 	id->state = SOFTRDMA_ID_CLOSED;
+	/* message(no-memory-for-event) */
 	if (softrdma_id_post(id, type, status, hs, hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, NULL))
 		SOFTRDMA_LOG(ERROR, "no memory for an event: a failed connection is not reported");
 	end(hand);
@@ -129,11 +130,20 @@ socket_failed(struct softrdma_handshaker *hand, int error)
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
 	if (error == ECONNREFUSED) {
+		/*
+		 * message(connect): the machine is there, and no program listens at the port -> Start the
+		 * server first. If it runs: `ss -tln` shows its address and port. It may be on RDMA
+		 * hardware while this side is not.
+		 */
 		SOFTRDMA_LOG(WARNING,
 			"no software device listens at %s: start the server, or check address and port%s%s",
 			server, *softrdma_refused_hint() ? "; " : "", softrdma_refused_hint());
 		attempt_failed(hand, RDMA_CM_EVENT_REJECTED, SOFTRDMA_REJECT_NO_LISTENER, NULL);
 	} else {
+		/*
+		 * message(connect): no answer in ten seconds, or no route -> `ping`, `ip route get`, and
+		 * the firewalls of both sides: a server needs one TCP port.
+		 */
 		SOFTRDMA_LOG(WARNING, "%s cannot be reached: %s: check the address, the route and firewalls",
 			server, strerror(error));
 		attempt_failed(hand, RDMA_CM_EVENT_UNREACHABLE, -error, NULL);
@@ -171,6 +181,10 @@ static void
 no_reply(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
+	/*
+	 * message(connect): the port is open, and nothing came back -> Another kind of server is at that
+	 * port, or the server's program hangs. A limit on the time: rpma_conn_cfg_set_connect_timeout(3).
+	 */
 	SOFTRDMA_LOG(WARNING,
 		"%s has neither accepted nor rejected the connection within %u s: does a program of librpma "
 		"listen there, and take its requests?",
@@ -193,6 +207,10 @@ static void
 no_reply_of_this_version(struct softrdma_handshaker *hand)
 {
 	char what[128];
+	/*
+	 * message(connect, versions): the two sides have different versions of the library -> Install the
+	 * same major version on both.
+	 */
 	snprintf(what, sizeof(what),
 		"speaks version %u of the protocol of the software device, not %u: install one version on both "
 		"sides",
@@ -213,6 +231,14 @@ not_trusted(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *why = softrdma_tls_why(hand->pending.tls);
+	/*
+	 * message(tls): the TLS handshake with that address has failed; the reason follows -> See the
+	 * reasons in this section.
+	 */
+	/*
+	 * message(tls): this side has credentials, and the server has none -> Set the same variables at the
+	 * server.
+	 */
 	SOFTRDMA_LOG(ERROR, "no TLS with %s: %s",
 		softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name)),
 		*why ? why : "it has ended the connection, and may not use TLS, which both sides must");
@@ -248,21 +274,34 @@ step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failu
 		socket_failed(hand, errnum);
 		return;
 	case SOFTRDMA_ACTIVE_NO_TLS:
+		/*
+		 * message(tls, other-side-without-tls): this side has credentials, and the other one has
+		 * none -> Set the same variables there.
+		 */
 		no_reply_of_ours(hand, "does not use TLS, as this side must: give both sides credentials");
 		return;
 	case SOFTRDMA_ACTIVE_NOT_TRUSTED:
 		not_trusted(hand);
 		return;
 	case SOFTRDMA_ACTIVE_ENDED:
+		/*
+		 * message(connect, another-server): another kind of server is at that port -> Check the
+		 * port. A program of librpma on RDMA hardware may have a TCP port with the same number.
+		 */
 		no_reply_of_ours(hand, "has closed the connection without a reply");
 		return;
 	case SOFTRDMA_ACTIVE_NOT_OURS:
+		/* message(another-server) */
 		no_reply_of_ours(hand, "does not speak the protocol of the software device");
 		return;
 	case SOFTRDMA_ACTIVE_OTHER_VERSION:
 		no_reply_of_this_version(hand);
 		return;
 	case SOFTRDMA_ACTIVE_DAMAGED:
+		/*
+		 * message(connect, damaged-request): a check sum of the first messages is wrong -> Try
+		 * again. If it comes again: a network card, cable, switch or memory is faulty.
+		 */
 		no_reply_of_ours(hand, "has sent a reply that was damaged on its way (CRC32C)");
 		return;
 	}
@@ -284,6 +323,10 @@ establish(struct softrdma_handshaker *hand)
 	int fd = softrdma_pending_end_but_socket(&hand->pending, &tls);
 	int ret = softrdma_id_attach(id, fd, tls, &own, &peer, data, true);
 	if (ret) {
+		/*
+		 * message(connect, given-up): the process lacks memory or descriptors for a connection ->
+		 * The system's text says which.
+		 */
 		SOFTRDMA_LOG(ERROR, "an accepted connection is given up: %s", strerror(ret));
 		id->state = SOFTRDMA_ID_CLOSED;
 		if (softrdma_id_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ret, NULL, NULL, NULL))
@@ -324,16 +367,26 @@ rejected(struct softrdma_handshaker *hand)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *server = softrdma_address_name(&hand->id->id.route.addr.dst_addr, name, sizeof(name));
+	/* message(versions) */
 	if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_VERSION)
 		SOFTRDMA_LOG(ERROR,
 			"%s speaks another version of the protocol than %u: install one version on both sides",
 			server, SOFTRDMA_WIRE_VERSION);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_DAMAGED)
+		/* message(damaged-request) */
 		SOFTRDMA_LOG(ERROR, "%s got a request that was damaged on its way: try again", server);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_BUSY)
+		/*
+		 * message(connect, too-many-requests): more clients connect than the server accepts ->
+		 * Accept faster, or raise `SOFTRDMA_MAX_PENDING` at the server.
+		 */
 		SOFTRDMA_LOG(WARNING,
 			"%s has too many requests pending: try again, or see SOFTRDMA_MAX_PENDING", server);
 	else if (hand->pending.msg.peer.reason == SOFTRDMA_REJECT_PLAIN)
+		/*
+		 * message(tls): the server has credentials, and this side has none -> Set the variables, or
+		 * call rpma_peer_set_tls(3).
+		 */
 		SOFTRDMA_LOG(ERROR,
 			"%s speaks TLS only, and this side has no credentials for it: see TLS in softrdma(7)",
 			server);
@@ -349,6 +402,7 @@ replied(struct softrdma_pending *pending)
 	else if (pending->msg.peer.type == SOFTRDMA_HANDSHAKE_REJECT)
 		rejected(hand);
 	else
+		/* message(another-server) */
 		no_reply_of_ours(hand, "has replied with a request");
 }
 
@@ -462,6 +516,7 @@ request_complete(struct softrdma_handshaker *hand)
 		return;
 	id->handshaker = NULL;
 	softrdma_id_free(id);
+/* message(no-memory-for-event) */
 err_busy:
 	SOFTRDMA_LOG_FEW(&no_memory, ERROR, "no memory for a connection request: rejected");
 	softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_BUSY);

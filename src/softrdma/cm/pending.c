@@ -175,6 +175,10 @@ softrdma_pending_end_but_socket(struct softrdma_pending *pending, struct softrdm
 static void
 log_shut_out(const char *name)
 {
+	/*
+	 * message(connected, not-heard): the address has reached `SOFTRDMA_MAX_WRONG_KEYS` -> It is heard
+	 * again a minute after the last one. All clients behind one address share the count.
+	 */
 	SOFTRDMA_LOG_FEW(&turned_away, WARNING, "%s is not heard: too many wrong keys from there", name);
 }
 
@@ -237,6 +241,7 @@ static void
 turn_away_plain(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
+	/* message(other-side-without-tls) */
 	SOFTRDMA_LOG_FEW(&not_trusted, WARNING, "%s does not use TLS, as it must here: rejected",
 		softrdma_peer_name(pending->fd, name, sizeof(name)));
 	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_PLAIN);
@@ -276,6 +281,7 @@ message_ended(struct softrdma_pending *pending)
 static void
 log_too_many(const char *name)
 {
+	/* message(too-many-requests) */
 	SOFTRDMA_LOG_FEW(&turned_away, WARNING,
 		"%s is rejected: too many requests are pending (SOFTRDMA_MAX_PENDING)", name);
 }
@@ -312,6 +318,7 @@ softrdma_pending_read(struct softrdma_pending *pending)
 		message_ended(pending);
 		return false;
 	case SOFTRDMA_CM_MSG_OTHER_VERSION:
+		/* message(versions) */
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s speaks version %u of the protocol, not %u: rejected",
 			softrdma_peer_name(pending->fd, name, sizeof(name)), pending->msg.peer.version,
@@ -319,6 +326,7 @@ softrdma_pending_read(struct softrdma_pending *pending)
 		softrdma_pending_turn_away(pending, SOFTRDMA_REJECT_VERSION);
 		return false;
 	case SOFTRDMA_CM_MSG_DAMAGED:
+		/* message(damaged-request) */
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"the request of %s was damaged on its way (CRC32C): rejected",
 			softrdma_peer_name(pending->fd, name, sizeof(name)));
@@ -342,11 +350,20 @@ softrdma_pending_not_understood(struct softrdma_pending *pending)
 {
 	char name[SOFTRDMA_NAME_SIZE];
 	const char *peer = softrdma_peer_name(pending->fd, name, sizeof(name));
+	/*
+	 * message(tls): at a server without credentials -> Set the variables at the server and start it
+	 * again.
+	 */
 	if (softrdma_cm_msg_is_tls(&pending->msg))
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s speaks TLS, which this listener was given no credentials for: connection closed",
 			peer);
 	else
+		/*
+		 * message(connect): at the server: a client of another protocol came (a browser, a port
+		 * scanner) -> Nothing, if it stays alone. Else look at who connects, and keep strangers
+		 * away by a firewall.
+		 */
 		SOFTRDMA_LOG_FEW(&not_understood, WARNING,
 			"%s does not speak the protocol of the software device: connection closed", peer);
 	softrdma_account_refuse(pending->account, SOFTRDMA_REFUSED_NOT_UNDERSTOOD);
@@ -426,6 +443,7 @@ is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct s
 static void
 drop(int error)
 {
+	/* message(given-up) */
 	SOFTRDMA_LOG_FEW(&turned_away, ERROR, "an incoming connection is dropped: %s", strerror(error));
 }
 
@@ -474,6 +492,10 @@ tell_that_they_wait(int error)
 {
 	struct rlimit files = { 0 };
 	getrlimit(RLIMIT_NOFILE, &files);
+	/*
+	 * message(limits, incoming-wait): a server has no descriptor for the next client -> Raise the
+	 * limit, or close what is not needed. Clients wait meanwhile, and time out.
+	 */
 	if (error == EMFILE)
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
 			"incoming connections wait: this process may have %llu descriptors, and each connection "
@@ -481,10 +503,12 @@ tell_that_they_wait(int error)
 			"systemd)",
 			(unsigned long long)files.rlim_cur);
 	else if (error == ENFILE)
+		/* message(incoming-wait) */
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR,
 			"incoming connections wait: this machine has reached its limit of descriptors: raise the "
 			"limit (sysctl fs.file-max)");
 	else
+		/* message(incoming-wait) */
 		SOFTRDMA_LOG_FEW(&must_wait, ERROR, "incoming connections wait: %s", strerror(error));
 }
 
@@ -631,6 +655,10 @@ deadline_passed(struct softrdma_pending *pending)
 		pending->kind->expired(pending);
 		return;
 	}
+	/*
+	 * message(connect): a client connected and sent nothing for five seconds -> Nothing, if it stays
+	 * alone: a probe, or a slow network.
+	 */
 	SOFTRDMA_LOG_FEW(&too_late, WARNING, "%s did not finish its request in time: connection closed",
 		softrdma_peer_name(pending->fd, name, sizeof(name)));
 	end_silent(pending);

@@ -180,6 +180,7 @@ establish(struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *attempt, 
 	link->ops = &link_ops;
 	int ret = softrdma_connection_attach(link, fd, tls, records);
 	if (ret) {
+		/* message(given-up) */
 		SOFTRDMA_LOG_FEW(&given_up, ERROR, "a connection is given up: %s", strerror(ret));
 		softrdma_link_lost(link);
 	} else if (!active) {
@@ -249,6 +250,10 @@ attempt_failed(struct softrdma_qp_connect *qpc, const char *why)
 		softrdma_address_name(&peer.any, name, sizeof(name)), why);
 	if (!qpc->told && qpc->pause_ms >= SOFTRDMA_PAUSE_MAX_MS) {
 		qpc->told = true;
+		/*
+		 * message(preload): a program that connects queue pairs itself; the other one is not there
+		 * yet -> Start the other program. The reason is in the line.
+		 */
 		SOFTRDMA_LOG(WARNING, "the peer of a queue pair, at %s, %s; it is tried again",
 			softrdma_address_name(&peer.any, name, sizeof(name)), why);
 	}
@@ -333,6 +338,10 @@ static const char *
 why_it_ended(const struct softrdma_pending *pending)
 {
 	bool told = pending->tls && *softrdma_tls_why(pending->tls);
+	/*
+	 * message(preload, why-tried-again): the reasons why a queue pair is tried again -> *does not know
+	 * this queue pair*: the programs have exchanged wrong numbers or GIDs.
+	 */
 	return told ? softrdma_tls_why(pending->tls) : "has closed the connection";
 }
 
@@ -354,6 +363,7 @@ step_failed(struct softrdma_pending *pending, enum softrdma_active_failure failu
 		return;
 	case SOFTRDMA_ACTIVE_NOT_OURS:
 	case SOFTRDMA_ACTIVE_OTHER_VERSION:
+		/* message(why-tried-again) */
 		outgoing_failed(attempt, "does not speak this version of the protocol");
 		return;
 	case SOFTRDMA_ACTIVE_DAMAGED:
@@ -380,10 +390,12 @@ replied(struct softrdma_pending *pending)
 	if (is_acceptance(attempt->qpc, &pending->msg))
 		establish(attempt->qpc, attempt, true, peer->records);
 	else if (peer->reason == SOFTRDMA_REJECT_DAMAGED)
+		/* message(why-tried-again) */
 		outgoing_failed(attempt, "got a request that was damaged on its way (CRC32C)");
 	else if (peer->reason == SOFTRDMA_REJECT_PLAIN)
 		outgoing_failed(attempt, "speaks TLS only, and this side has no credentials for it");
 	else
+		/* message(why-tried-again) */
 		outgoing_failed(attempt, "does not know this queue pair");
 }
 
@@ -444,6 +456,10 @@ is_of_the_peer(const struct softrdma_qp_connect *qpc, const struct softrdma_qp_a
 static void
 reject_unknown(const struct softrdma_qp_connect *qpc, struct softrdma_qp_attempt *incoming)
 {
+	/*
+	 * message(preload, unknown-queue-pair): the numbers or GIDs that the programs exchanged do not fit
+	 * -> Correct them.
+	 */
 	SOFTRDMA_LOG_FEW(&not_known, WARNING,
 		"a queue pair in %s got a connection attempt from one that it does not know: rejected",
 		qpc->state == SOFTRDMA_QP_CONNECT_CONNECTING ? "RTS" : "RTR");
@@ -494,6 +510,7 @@ log_refused(const struct softrdma_qp_attempt *attempt, const struct softrdma_qp_
 			"%s tried to connect to a queue pair that is connected to it already: rejected",
 			name);
 	else
+		/* message(unknown-queue-pair) */
 		SOFTRDMA_LOG_FEW(&not_known, WARNING,
 			"%s tried to connect to a queue pair that does not wait for it: rejected", name);
 }
@@ -636,6 +653,7 @@ expired(struct softrdma_pending *pending)
 	if (attempt->role == WAITING)
 		end(attempt);
 	else
+		/* message(why-tried-again) */
 		outgoing_failed(attempt, "did not respond in time");
 }
 

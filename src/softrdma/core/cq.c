@@ -199,6 +199,11 @@ softrdma_cq_push(struct softrdma_cq *cq, const struct ibv_wc *wc, bool solicited
 		atomic_store_explicit(&cq->count, count + 1, memory_order_release);
 	} else if (!cq->overrun) {
 		atomic_store_explicit(&cq->overrun, true, memory_order_relaxed);
+		/*
+		 * message(post): more operations complete than the queue holds; its connections are broken,
+		 * but no event comes: disconnect them -> rpma_conn_cfg_set_cq_size(3): at least the send
+		 * queue plus the receive queue.
+		 */
 		SOFTRDMA_LOG(ERROR,
 			"a completion queue of %u entries is overrun: make it as large as the queues that "
 			"complete in it, or poll it more often",

@@ -24,6 +24,10 @@ softrdma_link_init(struct softrdma_link *link, void (*delete)(struct softrdma_li
 	memset(link, 0, gap);
 	memset((char *)link + rest, 0, sizeof(*link) - rest);
 	pthread_mutex_init(&link->lock, NULL);
+	/*
+	 * message(connected, breaks-protocol): the other side breaks the protocol -> Install one version on
+	 * both sides. If they are the same, report it.
+	 */
 	link->breach = "what is no frame of the protocol, or none that fits here";
 	atomic_init(&link->refs, 1);
 	link->delete = delete;
@@ -307,6 +311,7 @@ begin_frame(struct softrdma_link *link)
 	if (link->state == SOFTRDMA_LINK_DOWN)
 		return false; /* no frame may follow DISCONNECT */
 	if (link->awaits_ready && rx->frame.opcode != SOFTRDMA_OP_READY) {
+		/* message(breaks-protocol) */
 		link->breach = "a frame before READY";
 		return false;
 	}
@@ -324,6 +329,7 @@ begin_frame(struct softrdma_link *link)
 		return true;
 	case SOFTRDMA_OP_SHM_OFFER:
 		if (link->offer_received) {
+			/* message(breaks-protocol) */
 			link->breach = "a second offer of shared memory (SHM_OFFER)";
 			return false;
 		}

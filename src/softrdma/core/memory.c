@@ -220,6 +220,10 @@ softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len)
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	int ret =
 		mr->fragile ? softrdma_copy_populate(addr, len) : softrdma_copy_check_stores(addr, len, NULL);
+	/*
+	 * message(memory): compare-and-swap, fetch-and-add or atomic write to a mapped file, on an old
+	 * kernel or a device -> As it says.
+	 */
 	if (ret == EOPNOTSUPP)
 		SOFTRDMA_LOG_FEW(&limit, ERROR,
 			"an atomic operation on memory of a file is refused: the kernel cannot be asked if its page "
@@ -234,6 +238,10 @@ void
 softrdma_mr_tell_missing(void)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	/*
+	 * message(memory): an operation of this process or of a peer, on the software device -> Deregister
+	 * memory before you free or unmap it, and a file's before you truncate it; `fallocate` files.
+	 */
 	SOFTRDMA_LOG_FEW(&limit, ERROR,
 		"a request fails, and its connection with it: registered memory is not there (unmapped, moved, "
 		"protected or truncated since, or its file has no room for a page); deregister memory before it goes");
@@ -309,6 +317,10 @@ check_unseen(struct softrdma_mr *mr, int reason)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	uint8_t *first = mr->mr.addr, *last = first + mr->mr.length - 1;
+	/*
+	 * message(memory): rpma_mr_reg(3) on the software device, where the kernel does not show the
+	 * mappings; the memory is registered all the same -> As it says.
+	 */
 	SOFTRDMA_LOG_FEW(&limit, WARNING,
 		"/proc/self/maps cannot be opened (%s): registered memory counts as memory that may vanish, and small "
 		"copies to it take longer; mount /proc, or raise the limit of descriptors (ulimit -n)",

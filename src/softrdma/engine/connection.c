@@ -81,6 +81,12 @@ note_offender(struct softrdma_connection *conn)
 		NI_NUMERICHOST);
 	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
 	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
+	/*
+	 * message(connected): at the owner of the memory: an operation of that address was refused -> A
+	 * program error there, or an attack. The memory was not registered for the operation, was
+	 * deregistered, or belongs to another peer than the connection's. The other side's operation
+	 * completes with *remote access error*.
+	 */
 	SOFTRDMA_LOG_FEW(&limit, WARNING,
 		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
 		"number %u from there",
@@ -99,6 +105,7 @@ static void
 protocol_broken(struct softrdma_connection *conn)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+	/* message(breaks-protocol) */
 	SOFTRDMA_LOG_FEW(&limit, ERROR, "a peer sent %s: connection closed", conn->link.breach);
 	softrdma_connection_stream_ended(conn);
 }
@@ -109,6 +116,10 @@ record_damaged(struct softrdma_connection *conn)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	atomic_fetch_add(&conn->crc_errors, 1);
+	/*
+	 * message(connected): the check sum of data is wrong; nothing of it was stored -> Connect again,
+	 * and look for the faulty part: `ethtool -S` counts errors of a card.
+	 */
 	SOFTRDMA_LOG_FEW(&limit, ERROR,
 		"what a peer has sent was damaged on its way (CRC32C): connection closed; look for a faulty "
 		"network card, cable, switch or memory");
@@ -147,6 +158,10 @@ tell_why(const struct softrdma_connection *conn)
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	const struct softrdma_stream *stream = conn->stream;
 	const char *why = stream && stream->ops->why ? stream->ops->why(stream) : "";
+	/*
+	 * message(tls): an established connection; the text is OpenSSL's -> If the peer was killed,
+	 * nothing. *decryption failed or bad record mac*: the stream was changed on its way.
+	 */
 	if (*why)
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s", why);
 }
@@ -399,6 +414,7 @@ softrdma_connection_shut_out(struct softrdma_connection *conn)
 	if (!softrdma_source_is_shut_out(&source, softrdma_now_ns()))
 		return;
 	char name[SOFTRDMA_NAME_SIZE];
+	/* message(not-heard) */
 	SOFTRDMA_LOG_FEW(&limit, WARNING,
 		"%s is no longer heard: too many wrong keys from there, on other connections: connection closed",
 		softrdma_address_name(&conn->peer.any, name, sizeof(name)));

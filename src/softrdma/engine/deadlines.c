@@ -101,6 +101,10 @@ do_what_is_due(struct softrdma_connection *conn, uint64_t now_ns)
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
 	struct softrdma_link *link = &conn->link;
 	if (has_passed(&conn->deadline, now_ns)) {
+		/*
+		 * message(connected): the other side no longer answers -> Its machine, its network or its
+		 * program is down. Connect again.
+		 */
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "a peer did not respond in time: connection closed");
 		softrdma_connection_stream_ended(conn);
 	}

@@ -187,6 +187,10 @@ start_others(unsigned wanted, uint64_t spin_ns)
 		ret = start_another(count, spin_ns);
 		count += ret == 0;
 	}
+	/*
+	 * message(limits): `SOFTRDMA_THREADS` -> Raise the limit of threads (`ulimit -u`, `TasksMax=`), or
+	 * set fewer.
+	 */
 	if (ret)
 		SOFTRDMA_LOG(WARNING, "only %u of %u progress threads can be started: %s", count, wanted,
 			strerror(ret));

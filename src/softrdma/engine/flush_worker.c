@@ -197,6 +197,10 @@ softrdma_flush_start(struct softrdma_connection *conn)
 			return;
 		conn->flush_running = false;
 		static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
+		/*
+		 * message(memory): no thread can be started -> Raise the limit of threads (`ulimit -u`,
+		 * `TasksMax=`).
+		 */
 		SOFTRDMA_LOG_FEW(&limit, WARNING,
 			"no thread for a flush (%s): it holds up all other connections", strerror(ret));
 	}

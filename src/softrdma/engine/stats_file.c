@@ -285,6 +285,10 @@ write_file(void)
 			ret = replace_file(text, len);
 	}
 	free(text);
+	/*
+	 * message(environment, statistics): `SOFTRDMA_STATS_FILE` -> The system's text says why: the folder
+	 * must exist, and the process must be able to write to it.
+	 */
 	if (ret)
 		SOFTRDMA_LOG_FEW(&limit, WARNING, "the statistics cannot be written to %s: %s", path,
 			strerror(ret));
@@ -364,6 +368,7 @@ softrdma_stats_file_start(void)
 	if (text == NULL)
 		return;
 	if (!expand(text)) {
+		/* message(environment): - -> Shorten the path, or correct what follows a %. */
 		SOFTRDMA_LOG(WARNING,
 			"SOFTRDMA_STATS_FILE=%s is ignored: give a path of less than %d bytes, in which %%p is the "
 			"number of the process, and %%%% a %%",
@@ -373,6 +378,7 @@ softrdma_stats_file_start(void)
 	interval_s = softrdma_setting("SOFTRDMA_STATS_SECONDS", 1, SECONDS_MAX, SECONDS_DEFAULT);
 	const int ret = start_thread();
 	running = ret == 0;
+	/* message(statistics) */
 	if (ret)
 		SOFTRDMA_LOG(WARNING, "no thread for the statistics in %s: %s", path, strerror(ret));
 }

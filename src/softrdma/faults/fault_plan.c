@@ -70,10 +70,15 @@ new_plan(const char *text, size_t len, struct softrdma_fault_plan **plan_ptr)
 		return ENOMEM;
 	struct softrdma_fault_error error;
 	if (!softrdma_fault_spec_parse(text, len, &plan->spec, &error)) {
+		/*
+		 * message(environment, faults): the word in quotes is wrong; the reason follows -> INJECTED
+		 * FAULTS in softrdma(7) has the words.
+		 */
 		if (error.line > 0)
 			SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS, line %u: \"%s\": %s", error.line, error.word,
 				error.why);
 		else
+			/* message(faults) */
 			SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS: \"%s\": %s", error.word, error.why);
 		free(plan);
 		return EINVAL;
@@ -97,6 +102,9 @@ tell(const char *setting, const struct softrdma_fault_plan *plan)
 			shown[len] = '?';
 	}
 	shown[len] = '\0';
+	/*
+	 * message(environment): `SOFTRDMA_FAULTS` is in force -> Unset it where connections must not break.
+	 */
 	SOFTRDMA_LOG(WARNING,
 		"faults are injected into this process, as SOFTRDMA_FAULTS asks: %s (seed %llu)", shown,
 		(unsigned long long)plan->spec.word[SOFTRDMA_FAULT_SEED].value);
@@ -131,6 +139,7 @@ read_setting(const char *setting)
 		text = file;
 	}
 	if (ret) {
+		/* message(faults) */
 		SOFTRDMA_LOG(ERROR, "SOFTRDMA_FAULTS: the file %s cannot be read: %s", setting + 1,
 			strerror(ret));
 		return ret == ENOMEM ? ENOMEM : EINVAL;

@@ -303,13 +303,16 @@ check_together(const struct softrdma_fault_spec *spec, struct softrdma_fault_err
 	enum softrdma_fault_word lonely = SOFTRDMA_FAULT_WORDS;
 	if (spec->word[SOFTRDMA_FAULT_RETRY_TIMEOUT].told && !spec->word[SOFTRDMA_FAULT_DROP_AFTER].told) {
 		lonely = SOFTRDMA_FAULT_RETRY_TIMEOUT;
+		/* message(faults) */
 		error->why = "it needs drop-after";
 	} else if (spec->word[SOFTRDMA_FAULT_CONNECTION].told && !acts_on_connections(spec)) {
 		lonely = SOFTRDMA_FAULT_CONNECTION;
+		/* message(faults) */
 		error->why = "it needs a fault of connections";
 	} else if (!softrdma_fault_spec_any(spec)) {
 		if (spec->word[SOFTRDMA_FAULT_SEED].told)
 			lonely = SOFTRDMA_FAULT_SEED;
+		/* message(faults) */
 		error->why = "there is no fault to make";
 	} else {
 		return true;

@@ -81,6 +81,10 @@ add_area(const struct softrdma_area *area, const char *name, void *arg)
 		return EOPNOTSUPP;
 	}
 	if (persist->piece_count == PIECES_MAX) {
+		/*
+		 * message(memory, why-not-found): why memory is not durable; *bytes cannot be made durable*
+		 * follows -> Map the file in one piece, as long as it is; mount `/proc`.
+		 */
 		SOFTRDMA_LOG(WARNING, "a region of more than %d mappings cannot be made durable", PIECES_MAX);
 		return EOPNOTSUPP;
 	}
@@ -92,6 +96,7 @@ add_area(const struct softrdma_area *area, const char *name, void *arg)
 	persist->pieces[persist->piece_count++] = piece;
 
 	if (softrdma_file_reaches(piece.file, end_offset)) {
+		/* message(why-not-found) */
 		SOFTRDMA_LOG(WARNING, "a region that reaches past the end of %s cannot be made durable",
 			name);
 		return EOPNOTSUPP;
@@ -126,6 +131,7 @@ softrdma_persist_new(void *addr, size_t len, struct softrdma_persist **persist_p
 		: errno;
 	if (ret) {
 		if (ret == ENOENT || ret == EACCES) {
+			/* message(why-not-found) */
 			SOFTRDMA_LOG(WARNING, "without /proc no memory is known to be durable");
 			ret = EOPNOTSUPP;
 		}
@@ -216,10 +222,16 @@ flush_pieces(struct softrdma_persist *persist, uintptr_t start, uintptr_t end)
 static const char *
 reason(int error)
 {
+	/*
+	 * message(memory, no-longer-durable): a flush fails: the file or its mapping was changed after the
+	 * registration -> Do not truncate, rename over, delete or unmap it while it is registered.
+	 */
 	if (error == ESTALE || error == EFAULT || error == ENOMEM)
 		return "its mapping has changed";
+	/* message(no-longer-durable) */
 	if (error == ENXIO)
 		return "its file is too short";
+	/* message(no-longer-durable) */
 	if (error == ENOENT)
 		return "its file has lost its name";
 	return strerror(error);
@@ -239,10 +251,15 @@ softrdma_persist_flush(struct softrdma_persist *persist, const void *addr, size_
 	int ret = flush_pieces(persist, start, start + len);
 	if (ret == 0)
 		ret = check(persist, start, start + len);
+	/*
+	 * message(memory): only this flush fails, those that follow may succeed -> Give the machine more
+	 * memory. Descriptors are needed where an emulator runs the program: raise `ulimit -n`.
+	 */
 	if (ret == EAGAIN)
 		SOFTRDMA_LOG_FEW(&not_asked, WARNING,
 			"a flush fails: there is no memory or no descriptor to ask the kernel for the mapping");
 	else if (ret && !atomic_exchange(&persist->failed, true))
+		/* message(no-longer-durable) */
 		SOFTRDMA_LOG(ERROR, "a region can no longer be made durable: %s", reason(ret));
 	return ret;
 }

@@ -74,6 +74,7 @@ platform_has_eadr(void)
 static int
 pmem2_error(const char *name, int ret)
 {
+	/* message(memory): persistent memory, and libpmem2 refuses it -> The text is libpmem2's. */
 	SOFTRDMA_LOG(ERROR, "libpmem2 gives no persist function for %s: %s", name, pmem2_errormsg());
 	return ret > PMEM2_E_UNKNOWN ? -ret : ENOTSUP;
 }

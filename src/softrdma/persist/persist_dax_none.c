@@ -13,6 +13,10 @@
 int
 softrdma_dax_init(const char *name)
 {
+	/*
+	 * message(memory): why memory is not durable; *bytes cannot be made durable* follows -> Install a
+	 * build with libpmem2, or map without MAP_SYNC.
+	 */
 	SOFTRDMA_LOG(WARNING,
 		"memory mapped from %s cannot be made durable: it is mapped with MAP_SYNC or from a DAX device, and "
 		"this library was built without libpmem2 (WITH_PMEM)",

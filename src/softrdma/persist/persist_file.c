@@ -164,6 +164,10 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 {
 	struct stat st;
 	struct statx stx;
+	/*
+	 * message(memory, why-not-durable): why memory is not durable; *bytes cannot be made durable*
+	 * follows -> Use a file with a name, on a file system that stores it.
+	 */
 	if (!look_at_file(fd, &st, &stx))
 		return "it cannot be looked at";
 	const char *refused = softrdma_kind_of(fd, area, &st, &file->kind);
@@ -172,6 +176,7 @@ classify(int fd, const struct softrdma_area *area, const char *name, struct soft
 	file->sized = S_ISREG(st.st_mode);
 	const bool memfd = file->kind == SOFTRDMA_KIND_MEMORY && softrdma_find_is_memfd(name);
 	file->named = file->sized && !memfd;
+	/* message(why-not-durable) */
 	if (file->named && stx.stx_nlink == 0)
 		return "it has no name under which another process could find it";
 	/* without a device and a time of birth the number comes from a server, which may use it twice */
@@ -196,6 +201,10 @@ open_description(struct softrdma_file *file, const struct softrdma_area *area, c
 	struct stat st;
 	int ret = softrdma_description_open(file->fd, end_offset, &file->description);
 	if (ret == EACCES || ret == EPERM || ret == EROFS) {
+		/*
+		 * message(memory): the rights of the file have changed, or the process has changed its user
+		 * -> Give the process the right to write the file.
+		 */
 		SOFTRDMA_LOG(WARNING,
 			"memory mapped from %s cannot be made durable: this process may not open the file for "
 			"writing (%s), and needs to, to hear of failures of the medium",
@@ -207,6 +216,7 @@ open_description(struct softrdma_file *file, const struct softrdma_area *area, c
 	if (fstat(file->fd, &st) == 0 && softrdma_find_is_same(file->description.base, area, name, &st))
 		return 0;
 	softrdma_description_close(&file->description);
+	/* message(why-not-found) */
 	SOFTRDMA_LOG(WARNING, "the file behind a mapping (%s) cannot be found", name);
 	return EOPNOTSUPP;
 }
@@ -247,6 +257,10 @@ find_file(const struct softrdma_file *wanted)
 static int
 refuse_failed(const char *name)
 {
+	/*
+	 * message(memory): the disk is full or broken -> Free space or replace the disk, mount the file
+	 * system again, start the program again.
+	 */
 	SOFTRDMA_LOG(ERROR,
 		"writing %s to its medium has failed: no flush of it can be trusted before its file system is "
 		"mounted again and this process has been started again",
@@ -423,6 +437,7 @@ softrdma_file_get(const struct softrdma_area *area, const char *name, uint64_t e
 	}
 	const char *refused = classify(found.fd, area, name, &found);
 	if (refused) {
+		/* message(why-not-durable) */
 		SOFTRDMA_LOG(WARNING, "memory mapped from %s cannot be made durable: %s", name, refused);
 		close(found.fd);
 		return EOPNOTSUPP;

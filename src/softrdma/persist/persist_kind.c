@@ -122,11 +122,13 @@ static const char *
 kind_of_regular(int fd, const struct softrdma_area *area, enum softrdma_kind *kind)
 {
 	struct statfs fs;
+	/* message(why-not-durable) */
 	if (fstatfs(fd, &fs))
 		return "its file system is unknown";
 
 	unsigned int magic = (unsigned int)fs.f_type;
 	for (size_t i = 0; i < sizeof(no_storage) / sizeof(no_storage[0]); i++)
+		/* message(why-not-durable) */
 		if (magic == no_storage[i])
 			return "its file system stores nothing";
 
@@ -145,6 +147,7 @@ softrdma_kind_of(int fd, const struct softrdma_area *area, const struct stat *st
 	*kind = S_ISBLK(st->st_mode) ? SOFTRDMA_KIND_DISK : SOFTRDMA_KIND_DAX;
 	if (S_ISBLK(st->st_mode) || (S_ISCHR(st->st_mode) && is_dax_device(st->st_rdev)))
 		return NULL;
+	/* message(why-not-durable) */
 	return "it is neither a file nor a DAX device";
 }
 
@@ -163,6 +166,11 @@ softrdma_kind_warn(int fd, const struct stat *st, const char *name)
 		/* a cause that was logged once need not be checked again */
 		if (!fits || atomic_load(&at->told) || (at->also && !at->also(device)))
 			continue;
+		/*
+		 * message(memory): once for each kind of storage: a flush is accepted, and is worth less
+		 * than on a local disk -> Decide if that is enough; *tmpfs* survives the process, not a
+		 * power failure.
+		 */
 		if (!atomic_exchange(&at->told, true))
 			SOFTRDMA_LOG(WARNING, "persistent memory on %s (%s): %s (said once)", at->name, name,
 				at->worth);

@@ -282,6 +282,10 @@ wait_for(struct shm_path *path)
 		nanosleep(&look, NULL);
 		if (!told && softrdma_now_ns() - start_ns > NS_PER_S) {
 			told = true;
+			/*
+			 * message(connected): `SOFTRDMA_SAME_HOST`, and the other process is stopped
+			 * (SIGSTOP, a debugger) -> Let it go on, or end it.
+			 */
 			SOFTRDMA_LOG(WARNING,
 				"memory is taken back that another process of this host is writing or reading and, it "
 				"seems, was stopped at: waiting for it");

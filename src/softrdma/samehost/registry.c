@@ -114,6 +114,10 @@ make_registry(bool trusts_files)
 {
 	own.trusts_files = trusts_files;
 	int ret = open_registry();
+	/*
+	 * message(connected): `SOFTRDMA_SAME_HOST` is set and not possible -> The system's text says why.
+	 * It works, only slower.
+	 */
 	if (ret)
 		SOFTRDMA_LOG(WARNING, "processes of the same host are reached by TCP as others are: %s",
 			strerror(ret));

@@ -128,6 +128,10 @@ read_addresses(void)
 	if (gids.known)
 		return;
 	if (getifaddrs(&all) != 0) {
+		/*
+		 * message(limits): programs of verbs cannot connect queue pairs themselves -> The system's
+		 * text says why.
+		 */
 		SOFTRDMA_LOG(WARNING,
 			"the addresses of this machine cannot be read, so there are no GIDs: %s",
 			strerror(errno));

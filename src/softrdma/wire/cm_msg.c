@@ -197,6 +197,10 @@ softrdma_cm_msg_warn_if_open(const struct sockaddr *addr, const char *what)
 	char name[SOFTRDMA_NAME_SIZE];
 	if (is_loopback(addr))
 		return false;
+	/*
+	 * message(connect): a listener that other machines can reach, without TLS -> Configure TLS, or
+	 * listen on the loopback or in a trusted network.
+	 */
 	SOFTRDMA_LOG(WARNING,
 		"%s at %s without TLS: nothing is encrypted, and peers need not prove who they are "
 		"(softrdma(7), SOFTRDMA_TLS_CERT)",

@@ -67,6 +67,7 @@ check_secret(FILE *file, const char *path)
 		return errno;
 	if (!(st.st_mode & S_IRWXO))
 		return 0;
+	/* message(tls): users other than owner and group have rights to a key -> `chmod o= FILE` */
 	SOFTRDMA_LOG(ERROR,
 		"TLS: %s is a secret, and everybody may use it: take the rights of others away (chmod o=)",
 		path);
@@ -80,6 +81,11 @@ open_secret(const char *path, int *error)
 	FILE *file = softrdma_high_stream(fopen(path, "re"));
 	if (file == NULL) {
 		*error = errno;
+		/*
+		 * message(tls, unreadable-credentials): a file does not exist, may not be read, holds
+		 * something else, or its key has a passphrase or belongs to another certificate -> Correct
+		 * the path in the variable. The files are in PEM, the key without a passphrase.
+		 */
 		SOFTRDMA_LOG(ERROR, "TLS: %s cannot be read: %s", path, strerror(*error));
 		return NULL;
 	}
@@ -138,6 +144,10 @@ read_psk(const char *path, struct softrdma_tls_psk *psk)
 	size_t len = fread(line, 1, sizeof(line) - 1, file);
 	fclose(file);
 	if (memchr(line, '\0', len) != NULL || !parse_psk(line, psk)) {
+		/*
+		 * message(tls): the file of `SOFTRDMA_TLS_PSK` -> Make it with `echo "cluster:$(openssl
+		 * rand -hex 32)"`.
+		 */
 		SOFTRDMA_LOG(ERROR,
 			"TLS: %s is not one line identity:key, with a key of %u to %u bytes in hexadecimal digits",
 			path, SOFTRDMA_TLS_PSK_MIN, SOFTRDMA_TLS_PSK_MAX);
@@ -297,6 +307,11 @@ follow_files(struct softrdma_credentials *credentials)
 	struct softrdma_tls_context *context = NULL;
 	if (read_files(files, &context)) {
 		files->try_again_ns = softrdma_now_ns() + TRY_AGAIN_NS;
+		/*
+		 * message(tls): a certificate or key was renewed, and the new files cannot be used; the
+		 * line before says why -> Correct the files; they are tried again after ten seconds.
+		 * Connections use the old ones meanwhile.
+		 */
 		SOFTRDMA_LOG_FEW(&bad, WARNING,
 			"TLS: files have changed and cannot be used: new connections use what was read before");
 		return;
@@ -342,12 +357,14 @@ check_variables(const char *const paths[static VARIABLES])
 			missing = names[i];
 	}
 	if (present && paths[PSK]) {
+		/* message(tls): both kinds are configured -> Unset one kind. */
 		SOFTRDMA_LOG(ERROR,
 			"TLS: both %s and SOFTRDMA_TLS_PSK are set: use either certificates or a pre-shared key",
 			present);
 		return EINVAL;
 	}
 	if (present && missing) {
+		/* message(tls): one or two of the three are set -> Set the missing one. */
 		SOFTRDMA_LOG(ERROR,
 			"TLS: %s is not set, but %s is: set SOFTRDMA_TLS_CERT, SOFTRDMA_TLS_KEY and "
 			"SOFTRDMA_TLS_CA, or none of them",

@@ -13,6 +13,7 @@
 static int
 refuse(void)
 {
+	/* message(built-without-tls) */
 	SOFTRDMA_LOG(ERROR, "TLS: not there, because this library was built without OpenSSL");
 	return EOPNOTSUPP;
 }

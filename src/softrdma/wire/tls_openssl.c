@@ -263,21 +263,28 @@ static int
 load_files(SSL_CTX *ctx, const char *cert_file, const char *key_file, const char *ca_file)
 {
 	if (SSL_CTX_use_certificate_chain_file(ctx, cert_file) != 1) {
+		/* message(unreadable-credentials) */
 		SOFTRDMA_LOG(ERROR, "TLS: no certificate can be read from %s: %s", cert_file, reason());
 		return EINVAL;
 	}
 	if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1) {
+		/* message(unreadable-credentials) */
 		SOFTRDMA_LOG(ERROR, "TLS: no key of the certificate in %s can be read from %s: %s", cert_file,
 			key_file, reason());
 		return EINVAL;
 	}
 	/* a key of another kind than the certificate's is not compared with it before */
 	if (SSL_CTX_check_private_key(ctx) != 1) {
+		/*
+		 * message(tls): the two files do not belong together, and are even of different kinds ->
+		 * Give the key that the certificate was made for.
+		 */
 		SOFTRDMA_LOG(ERROR, "TLS: the key in %s is not that of the certificate in %s", key_file,
 			cert_file);
 		return EINVAL;
 	}
 	if (SSL_CTX_load_verify_file(ctx, ca_file) != 1) {
+		/* message(unreadable-credentials) */
 		SOFTRDMA_LOG(ERROR, "TLS: no certificate of a CA can be read from %s: %s", ca_file, reason());
 		return EINVAL;
 	}

@@ -16,10 +16,19 @@
 
 #include "softrdma/wire/tls_reasons.h"
 
+/* message(tls): on both sides: one identity, two keys -> Copy the file of one side to the other. */
 #define OTHER_KEY "the pre-shared keys of the two sides differ: give both the same file (SOFTRDMA_TLS_PSK)"
+/*
+ * message(tls): on both sides, or on the side with the key -> Copy the file of one side to the other; or
+ * configure certificates on both.
+ */
 #define OTHER_IDENTITY \
 	"the pre-shared keys of the two sides have different identities, or the peer uses certificates: give both the " \
 	"same file (SOFTRDMA_TLS_PSK)"
+/*
+ * message(tls, kinds-of-credentials): the sides have different kinds of credentials -> Either
+ * `SOFTRDMA_TLS_PSK` on both, or the other three variables on both.
+ */
 #define CERTIFICATES_AND_KEY \
 	"the peer uses certificates, and this side a pre-shared key: give both sides credentials of one kind"
 #define ONE_CA "give both sides certificates of one CA, and that CA (SOFTRDMA_TLS_CA)"
@@ -31,9 +40,18 @@ struct sentence {
 
 /* the peer's certificate, as this side sees it */
 static const struct sentence verified_as[] = {
+	/*
+	 * message(tls, dates-of-certificate): the dates of a certificate (`openssl x509 -in FILE -noout
+	 * -dates`) -> Renew it and start the program again.
+	 */
 	{ X509_V_ERR_CERT_HAS_EXPIRED,
 		"the peer's certificate has expired: renew it, or set the clocks right" },
+	/* message(dates-of-certificate) */
 	{ X509_V_ERR_CERT_NOT_YET_VALID, "the peer's certificate is not valid yet: set the clocks right" },
+	/*
+	 * message(tls, another-ca): the certificates do not lead to the CA of the other side -> Give both
+	 * sides certificates of one CA, and that CA's certificate in `SOFTRDMA_TLS_CA`.
+	 */
 	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
 		"the peer's certificate is of a CA that this side does not trust: " ONE_CA },
 	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
@@ -48,15 +66,24 @@ static const struct sentence verified_as[] = {
 
 /* with a certificate on this side */
 static const struct sentence of_certificates[] = {
+	/* message(dates-of-certificate) */
 	{ SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
 		"this side's certificate has expired, the peer says: renew it, or set the clocks right" },
+	/* message(another-ca) */
 	{ SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the peer refuses this side's certificate: " ONE_CA },
+	/*
+	 * message(tls): the certificate names usages -> Name *serverAuth* and *clientAuth* in its extended
+	 * usages, or none.
+	 */
 	{ SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
 		"the peer refuses this side's certificate: it must allow the use as server and as client" },
+	/* message(another-ca) */
 	{ SSL_R_TLSV1_ALERT_UNKNOWN_CA,
 		"the peer does not trust the CA of this side's certificate, or uses a pre-shared key: " ONE_CA },
+	/* message(kinds-of-credentials) */
 	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
 		"the peer uses a pre-shared key, and this side certificates: give both sides credentials of one kind" },
+	/* message(another-ca) */
 	{ SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the peer has no certificate: " ONE_CA },
 };
 
