@@ -231,7 +231,7 @@
 #define SOFTRDMA_PEER_MAPS 4
 
 /* bytes copied from or to a local peer before its registry is read again: a deregistration there waits for one copy */
-#define SOFTRDMA_DIRECT_MAX (1024u * 1024)
+#define SOFTRDMA_SHM_PATH_MAX (1024u * 1024)
 
 /* bytes of a pre-shared key: at least as many bits as the ciphers have, and at most what they can use */
 #define SOFTRDMA_TLS_PSK_MIN 16u

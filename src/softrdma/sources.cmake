@@ -34,7 +34,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/core/requester.c
 	softrdma/core/responder.c
 	softrdma/samehost/registry.c
-	softrdma/samehost/direct.c
+	softrdma/samehost/shm_path.c
 	softrdma/samehost/local_peer.c
 	softrdma/engine/accounts.c
 	softrdma/engine/beats.c

@@ -20,7 +20,7 @@
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/io.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/post.h"
 
@@ -196,7 +196,7 @@ set_state(struct softrdma_qp *qp, enum ibv_qp_state state)
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	link->responder.withheld = REMOTE_RIGHTS & ~(int)attr->qp_access_flags;
 	if (link->responder.withheld)
-		softrdma_direct_shut(link); /* a local peer does not check the rights of the queue pair */
+		softrdma_shm_path_shut(link); /* a local peer does not check the rights of the queue pair */
 	if (qp->qp.state != state && !link->failed) {
 		if (state == IBV_QPS_RTR) {
 			softrdma_responder_start(&link->responder, attr->rq_psn, attr->max_dest_rd_atomic);
@@ -317,7 +317,7 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (ret == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		ret = finish_reset(qp);
 	else if (ret == 0 && (mask & IBV_QP_ACCESS_FLAGS))
-		softrdma_direct_wait(); /* a local peer may still be using a right that is withheld now */
+		softrdma_shm_path_wait(); /* a local peer may still be using a right that is withheld now */
 	pthread_mutex_unlock(&qp->qp.mutex);
 	if (had || !needs)
 		softrdma_io_stop();

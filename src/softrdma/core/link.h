@@ -87,7 +87,7 @@ struct softrdma_shm_path_ops {
 	void (*shut)(struct softrdma_link *link);
 };
 
-/* a link's shared-memory path to a peer on the same host; the rest of it is in direct.c */
+/* a link's shared-memory path to a peer on the same host; the rest of it is in shm_path.c */
 struct softrdma_shm_path {
 	const struct softrdma_shm_path_ops *ops;
 };
@@ -125,7 +125,7 @@ struct softrdma_link {
 	struct softrdma_tx tx;
 
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
-	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (direct.h) */
+	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (shm_path.h) */
 
 	struct softrdma_link *waiting_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
 	uint32_t frames_received;           /* number of headers, modulo 2^32 */

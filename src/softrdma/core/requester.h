@@ -164,7 +164,7 @@ int softrdma_requester_segments(const struct softrdma_requester *req, const stru
  * request must wait.
  */
 const struct softrdma_send *softrdma_requester_alone(const struct softrdma_requester *req);
-/* completes that request locally, without the responder (direct.h) */
+/* completes that request locally, without the responder (shm_path.h) */
 void softrdma_requester_complete_locally(struct softrdma_requester *req);
 
 /*

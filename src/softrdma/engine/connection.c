@@ -26,7 +26,7 @@
 #include "softrdma/engine/flush_worker.h"
 #include "softrdma/engine/gather.h"
 #include "softrdma/engine/reader.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 #include "softrdma/wire/records.h"
 #include "softrdma/wire/stream.h"
 #include "usdt.h"
@@ -347,7 +347,7 @@ static void
 complete_locally(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	bool more = softrdma_direct_run(link);
+	bool more = softrdma_shm_path_run(link);
 	link->requester.held = more;
 	if (link->requester.overrun && !link->failed)
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
@@ -614,7 +614,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	if (conn->fault_inject)
 		softrdma_fault_inject_attached(conn);
 	else if (!conn->encrypted)
-		softrdma_direct_offer(link, fd);
+		softrdma_shm_path_offer(link, fd);
 	/* no edge comes for bytes that TLS received together with the last message of the handshake */
 	if (softrdma_stream_has_input(conn->stream))
 		softrdma_engine_queue(&conn->watched);
@@ -639,7 +639,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	if (conn->fd < 0)
 		return;
 	softrdma_reader_leave(conn);
-	softrdma_direct_end(link);
+	softrdma_shm_path_end(link);
 	int fd = conn->fd;
 	SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
 	USDT(softrdma, disconnect, link->requester.qp_num, fd);

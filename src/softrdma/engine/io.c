@@ -16,7 +16,7 @@
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/stats_file.h"
 #include "softrdma/engine/workers.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 #include "softrdma/samehost/registry.h"
 
 /* taken before all others but poll_lock (cq.h), which the program may hold */
@@ -71,7 +71,7 @@ static void
 engines_end(struct softrdma_connection *conn, const void *arg)
 {
 	(void)arg;
-	softrdma_direct_end(&conn->link);
+	softrdma_shm_path_end(&conn->link);
 	softrdma_engine_forget(&conn->watched);
 }
 
@@ -125,5 +125,5 @@ void
 softrdma_io_revoke(const struct softrdma_mr *mr)
 {
 	softrdma_links_for_each(revoke_from, mr);
-	softrdma_direct_wait();
+	softrdma_shm_path_wait();
 }

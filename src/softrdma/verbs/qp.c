@@ -14,7 +14,7 @@
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
 #include "softrdma/engine/links.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 #include "softrdma/verbs/post.h"
 #include "softrdma/verbs/qp.h"
 #include "softrdma/verbs/srq.h"
@@ -198,7 +198,7 @@ static void
 remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 {
 	/* a local peer may still be accessing memory that it reached by this connection */
-	softrdma_direct_wait();
+	softrdma_shm_path_wait();
 
 	softrdma_links_remove(link);
 	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_direct.c -- writes and reads over the shared-memory path: on the same host, without the socket
+ * test_shm_path.c -- writes and reads over the shared-memory path: on the same host, without the socket
  *
  * Both sides are in this process; the device does not notice that.
  */
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "softrdma/samehost/registry.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 
 #define FILE_SIZE ((size_t)4 << 20)
 
@@ -812,7 +812,7 @@ test_shut(void **state)
 	near_init(&p, "1");
 	struct softrdma_link *link = link_of(p.passive);
 	pthread_mutex_lock(&link->lock);
-	softrdma_direct_shut(link);
+	softrdma_shm_path_shut(link);
 	pthread_mutex_unlock(&link->lock);
 	assert_int_equal(open_slots(), 1);
 	expect_moves(p.active, the_mr, the_mr, 4096, 64);

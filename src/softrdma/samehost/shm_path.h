@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * direct.h -- writes and reads of a connection to a process on the same host, without its socket
+ * shm_path.h -- writes and reads of a connection to a process on the same host, without its socket
  *
  * The connection is made by TCP like any other. All requests for which the peer must do something go that way:
  * messages, immediate data, atomics, flushes. The thread that posts a WRITE or READ completes it locally, if all
@@ -13,8 +13,8 @@
  * The caller holds the link's lock in all calls unless stated otherwise.
  */
 
-#ifndef SOFTRDMA_DIRECT_H
-#define SOFTRDMA_DIRECT_H
+#ifndef SOFTRDMA_SHM_PATH_H
+#define SOFTRDMA_SHM_PATH_H
 
 #include <stdbool.h>
 
@@ -24,20 +24,20 @@ struct softrdma_link;
  * The socket is connected: if the peer is on this host, the link gets a shared-memory path, and tells the peer
  * where this side's registry is. Offers then go through struct softrdma_shm_path_ops.
  */
-void softrdma_direct_offer(struct softrdma_link *link, int fd);
+void softrdma_shm_path_offer(struct softrdma_link *link, int fd);
 
 /*
  * Completes posted requests locally, as far as possible. True: there is more to do, but other connections must
  * have their turn first.
  */
-bool softrdma_direct_run(struct softrdma_link *link);
+bool softrdma_shm_path_run(struct softrdma_link *link);
 
 /* the queue pair no longer serves its peer: the peer gets no further access to this side's memory */
-void softrdma_direct_shut(struct softrdma_link *link);
+void softrdma_shm_path_shut(struct softrdma_link *link);
 /* the connection is over */
-void softrdma_direct_end(struct softrdma_link *link);
+void softrdma_shm_path_end(struct softrdma_link *link);
 
 /* waits until no process accesses memory that was hidden before the call. The caller holds no lock. */
-void softrdma_direct_wait(void);
+void softrdma_shm_path_wait(void);
 
-#endif /* SOFTRDMA_DIRECT_H */
+#endif /* SOFTRDMA_SHM_PATH_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* direct.c -- writes and reads of a connection to a process on the same host, without its socket */
+/* shm_path.c -- writes and reads of a connection to a process on the same host, without its socket */
 
 #include <assert.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
-#include "softrdma/samehost/direct.h"
+#include "softrdma/samehost/shm_path.h"
 #include "softrdma/samehost/local_peer.h"
 #include "softrdma/samehost/registry.h"
 
@@ -87,7 +87,7 @@ get_addresses(int fd, union softrdma_address *own, union softrdma_address *peer)
 static const struct softrdma_shm_path_ops ops;
 
 void
-softrdma_direct_offer(struct softrdma_link *link, int fd)
+softrdma_shm_path_offer(struct softrdma_link *link, int fd)
 {
 	union softrdma_address own_addr, peer_addr;
 	/* needs the registry. A right is withheld only from peers that are not trusted. */
@@ -199,7 +199,7 @@ offer_came(struct softrdma_link *link, const struct softrdma_shm_offer *offer)
 }
 
 void
-softrdma_direct_shut(struct softrdma_link *link)
+softrdma_shm_path_shut(struct softrdma_link *link)
 {
 	struct shm_path *path = path_of(link);
 	if (path)
@@ -209,7 +209,7 @@ softrdma_direct_shut(struct softrdma_link *link)
 static const struct softrdma_shm_path_ops ops = {
 	.next_offer = next_offer,
 	.offer_came = offer_came,
-	.shut = softrdma_direct_shut,
+	.shut = softrdma_shm_path_shut,
 };
 
 /* true if the peer is accessing this process's memory: its busy is odd, and the thread that set it still lives */
@@ -245,12 +245,12 @@ sweep(void)
 }
 
 void
-softrdma_direct_end(struct softrdma_link *link)
+softrdma_shm_path_end(struct softrdma_link *link)
 {
 	struct shm_path *path = path_of(link);
 	if (path == NULL)
 		return;
-	softrdma_direct_shut(link);
+	softrdma_shm_path_shut(link);
 	link->shm_path = NULL;
 	for (int i = 0; i < SOFTRDMA_PEER_MAPS; i++)
 		softrdma_peer_map_close(&path->maps[i]);
@@ -294,7 +294,7 @@ wait_for(struct shm_path *path)
 }
 
 void
-softrdma_direct_wait(void)
+softrdma_shm_path_wait(void)
 {
 	pthread_mutex_lock(&shm_paths_lock);
 	struct shm_path *path = paths;
@@ -436,7 +436,7 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 	struct shm_path *path = path_of(link);
 	struct softrdma_place place;
 	uint64_t left = send->length - path->done;
-	size_t len = left < SOFTRDMA_DIRECT_MAX ? (size_t)left : SOFTRDMA_DIRECT_MAX;
+	size_t len = left < SOFTRDMA_SHM_PATH_MAX ? (size_t)left : SOFTRDMA_SHM_PATH_MAX;
 	/* if local memory is refused, the request goes by TCP, which reports the error */
 	bool copied = softrdma_requester_segments(&link->requester, send, path->done, len, &place) == 0;
 	if (copied) {
@@ -451,21 +451,21 @@ go_on(struct softrdma_link *link, const struct softrdma_send *send)
 }
 
 static bool
-is_direct(const struct softrdma_send *send)
+is_by_memory(const struct softrdma_send *send)
 {
 	return (send->opcode == SOFTRDMA_OP_WRITE || send->opcode == SOFTRDMA_OP_READ) && !send->has_imm &&
 		send->length > 0;
 }
 
 bool
-softrdma_direct_run(struct softrdma_link *link)
+softrdma_shm_path_run(struct softrdma_link *link)
 {
 	struct shm_path *path = path_of(link);
 	if (path->local_peer == NULL || link->state != SOFTRDMA_LINK_UP)
 		return false;
-	size_t budget = SOFTRDMA_DIRECT_MAX;
+	size_t budget = SOFTRDMA_SHM_PATH_MAX;
 	const struct softrdma_send *send;
-	while ((send = softrdma_requester_alone(&link->requester)) != NULL && is_direct(send)) {
+	while ((send = softrdma_requester_alone(&link->requester)) != NULL && is_by_memory(send)) {
 		size_t before = path->done;
 		if (!go_on(link, send))
 			return false;
