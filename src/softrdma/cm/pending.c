@@ -76,7 +76,7 @@ static struct softrdma_log_limit must_wait = SOFTRDMA_LOG_ONCE;
 static void tick(uint64_t now_ns);
 
 static void
-release(struct softrdma_watched *watched)
+put(struct softrdma_watched *watched)
 {
 	free(watched);
 }
@@ -115,7 +115,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 		return NULL;
 	}
 	pending->watched.handle = handle;
-	pending->watched.release = release;
+	pending->watched.put = put;
 	pending->kind = kind;
 	pending->fd = fd;
 	/* so that a TLS message sent in several parts leaves at once; this cannot fail on a TCP socket */
@@ -586,7 +586,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	if (listener == NULL)
 		return ENOMEM;
 	listener->watched.handle = handle_listener;
-	listener->watched.release = release;
+	listener->watched.put = put;
 	listener->kind = kind;
 	listener->fd = fd;
 	listener->credentials = credentials;

@@ -248,7 +248,7 @@ softrdma_mr_tell_missing(void)
 }
 
 void
-softrdma_mr_hold(struct softrdma_mr *mr)
+softrdma_mr_get(struct softrdma_mr *mr)
 {
 	pthread_mutex_lock(&flushes_lock);
 	mr->flushes++;
@@ -256,7 +256,7 @@ softrdma_mr_hold(struct softrdma_mr *mr)
 }
 
 void
-softrdma_mr_release(struct softrdma_mr *mr)
+softrdma_mr_put(struct softrdma_mr *mr)
 {
 	pthread_mutex_lock(&flushes_lock);
 	assert(mr->flushes > 0);

@@ -92,9 +92,9 @@ int softrdma_mr_populate(const struct softrdma_mr *mr, void *addr, size_t len);
 /* writes to the log that registered memory was not there when a request needed it */
 void softrdma_mr_tell_missing(void);
 
-/* hold() keeps the region for a flush on a worker until release(); deregistration waits in between */
-void softrdma_mr_hold(struct softrdma_mr *mr);
-void softrdma_mr_release(struct softrdma_mr *mr);
+/* get() keeps the region for a flush on a worker until put(); deregistration waits in between */
+void softrdma_mr_get(struct softrdma_mr *mr);
+void softrdma_mr_put(struct softrdma_mr *mr);
 
 /* calls visit() for each region of the table, with the table's lock held. Any thread. */
 void softrdma_mr_for_each(void (*visit)(struct softrdma_mr *mr));

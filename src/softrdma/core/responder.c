@@ -324,7 +324,7 @@ begin_flush(struct softrdma_responder *resp, struct softrdma_mr *mr, uint64_t ad
 	resp->flush_mr = mr;
 	resp->flush_addr = addr;
 	resp->flush_len = len;
-	softrdma_mr_hold(mr);
+	softrdma_mr_get(mr);
 }
 
 static enum softrdma_service
@@ -397,7 +397,7 @@ void
 softrdma_responder_flushed(struct softrdma_responder *resp, int error)
 {
 	assert(softrdma_responder_is_flushing(resp));
-	softrdma_mr_release(resp->flush_mr);
+	softrdma_mr_put(resp->flush_mr);
 	resp->flush_mr = NULL;
 	bool to_read = resp->flush_to_read;
 	resp->flush_to_read = false;

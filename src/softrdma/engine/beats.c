@@ -103,11 +103,11 @@ softrdma_engine_needs_beat(struct softrdma_watched *watched, enum softrdma_beat 
 	if (needs == is_listed(watched, beat))
 		return;
 	if (needs) {
-		watched->hold(watched);
+		watched->get(watched);
 		enter(engine, watched, beat);
 	} else {
 		leave(engine, watched, beat);
-		watched->release(watched); /* not the last reference: the caller's */
+		watched->put(watched); /* not the last reference: the caller's */
 	}
 }
 
@@ -139,7 +139,7 @@ softrdma_beats_next(struct softrdma_engine *engine, enum softrdma_beat beat, uin
 	if (watched) {
 		take_out(engine, beat, watched);
 		append(engine, beat, watched);
-		watched->hold(watched);
+		watched->get(watched);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	return watched;

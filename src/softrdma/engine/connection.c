@@ -523,13 +523,13 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 }
 
 static void
-hold(struct softrdma_watched *watched)
+get(struct softrdma_watched *watched)
 {
 	softrdma_link_get(&connection_of_watched(watched)->link);
 }
 
 static void
-release(struct softrdma_watched *watched)
+put(struct softrdma_watched *watched)
 {
 	softrdma_link_put(&connection_of_watched(watched)->link);
 }
@@ -704,8 +704,8 @@ softrdma_connection_new(void)
 		conn->link.tx.frames_max = 1; /* faults strike single frames */
 	conn->watched.turn = take_turn;
 	conn->watched.beat = beat;
-	conn->watched.hold = hold;
-	conn->watched.release = release;
+	conn->watched.get = get;
+	conn->watched.put = put;
 	conn->fd = -1;
 	return &conn->link;
 }

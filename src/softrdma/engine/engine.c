@@ -69,7 +69,7 @@ softrdma_engine_retire(struct softrdma_watched *watched)
 	}
 	pthread_mutex_unlock(&engine->lock);
 	if (!running)
-		watched->release(watched);
+		watched->put(watched);
 }
 
 static void
@@ -81,7 +81,7 @@ release_retired(struct softrdma_engine *engine)
 	pthread_mutex_unlock(&engine->lock);
 	while (watched) {
 		struct softrdma_watched *next = watched->retired_next;
-		watched->release(watched);
+		watched->put(watched);
 		watched = next;
 	}
 }
@@ -97,7 +97,7 @@ softrdma_engine_queue(struct softrdma_watched *watched)
 	if (engine->running && !watched->queued) {
 		watched->queued = true;
 		watched->work_next = NULL;
-		watched->hold(watched);
+		watched->get(watched);
 		if (engine->work)
 			engine->work_last->work_next = watched;
 		else
@@ -133,7 +133,7 @@ static void
 end_busy_polling(struct softrdma_engine *engine)
 {
 	if (engine->busy.watched)
-		engine->busy.watched->release(engine->busy.watched);
+		engine->busy.watched->put(engine->busy.watched);
 	engine->busy.watched = NULL;
 	engine->busy.events = 0;
 }
@@ -144,7 +144,7 @@ expect_more_of(struct softrdma_engine *engine, struct softrdma_watched *watched)
 {
 	if (watched != engine->busy.watched) {
 		end_busy_polling(engine);
-		watched->hold(watched);
+		watched->get(watched);
 		engine->busy.watched = watched;
 	}
 	if (engine->busy.events < BUSY_AFTER)
@@ -176,7 +176,7 @@ do_queued_work(struct softrdma_engine *engine, unsigned most)
 	for (unsigned i = 0; i < count; i++) {
 		struct softrdma_watched *watched = take_work(engine);
 		take_turn(engine, watched, 0);
-		watched->release(watched);
+		watched->put(watched);
 	}
 	return count > 0;
 }
@@ -245,7 +245,7 @@ call_beats(struct softrdma_engine *engine, enum softrdma_beat beat, uint64_t now
 	struct softrdma_watched *watched;
 	while ((watched = softrdma_beats_next(engine, beat, now_ns)) != NULL) {
 		watched->beat(watched, beat, now_ns);
-		watched->release(watched);
+		watched->put(watched);
 	}
 }
 
@@ -485,7 +485,7 @@ softrdma_one_engine_drain(struct softrdma_engine *engine)
 	pthread_mutex_unlock(&engine->lock);
 	while (softrdma_engine_has_queued(engine)) {
 		struct softrdma_watched *watched = take_work(engine);
-		watched->release(watched);
+		watched->put(watched);
 	}
 	release_retired(engine);
 }

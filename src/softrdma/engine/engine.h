@@ -81,7 +81,7 @@ int softrdma_engine_epoll(const struct softrdma_engine *engine);
 uint64_t softrdma_engine_spin_ns(void);
 
 /*
- * The object is no longer watched. Its progress thread may still hold an event for it, so its release() is
+ * The object is no longer watched. Its progress thread may still hold an event for it, so its put() is
  * called after the current batch of events. Any thread; not under the engine's lock.
  */
 void softrdma_engine_retire(struct softrdma_watched *watched);

@@ -35,7 +35,7 @@ int softrdma_pending_sockets_watch(int fd, struct softrdma_watched *watched);
 int softrdma_pending_sockets_look_again(int fd, struct softrdma_watched *watched);
 /*
  * The pending socket is no longer watched. handle() is not called again once the current batch of events is handled,
- * and release() follows then. unwatch() closes the socket, forget() leaves it open. Any thread.
+ * and put() follows then. unwatch() closes the socket, forget() leaves it open. Any thread.
  */
 void softrdma_pending_sockets_unwatch(int fd, struct softrdma_watched *watched);
 void softrdma_pending_sockets_forget(int fd, struct softrdma_watched *watched);

@@ -41,9 +41,9 @@ struct softrdma_watched {
 	struct softrdma_turn (*turn)(struct softrdma_watched *watched, uint32_t events);
 	/* the beat that the object needs has come; on the progress thread. NULL for an object that needs none. */
 	void (*beat)(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns);
-	/* take and drop a reference of the engine; any thread. An object without turns has only one, and no hold(). */
-	void (*hold)(struct softrdma_watched *watched);
-	void (*release)(struct softrdma_watched *watched);
+	/* take and drop a reference of the engine; any thread. An object without turns has only one, and no get(). */
+	void (*get)(struct softrdma_watched *watched);
+	void (*put)(struct softrdma_watched *watched);
 
 	/* engine.c only; softrdma_engine_of() and the like are for others */
 	_Atomic(struct softrdma_engine *) engine; /* NULL: the first; peeked at without a lock */

@@ -29,13 +29,13 @@ object_of(struct softrdma_watched *watched)
 }
 
 static void
-hold(struct softrdma_watched *watched)
+get(struct softrdma_watched *watched)
 {
 	object_of(watched)->refs++;
 }
 
 static void
-release(struct softrdma_watched *watched)
+put(struct softrdma_watched *watched)
 {
 	object_of(watched)->refs--;
 }
@@ -54,8 +54,7 @@ setup(void **state)
 	(void)state;
 	memset(objects, 0, sizeof(objects));
 	for (int i = 0; i < OBJECTS; i++)
-		objects[i].watched =
-			(struct softrdma_watched){ .beat = beat, .hold = hold, .release = release };
+		objects[i].watched = (struct softrdma_watched){ .beat = beat, .get = get, .put = put };
 	return 0;
 }
 
@@ -87,7 +86,7 @@ expect_next_of(struct softrdma_engine *engine, uint64_t now_ns, int index)
 	struct softrdma_watched *watched = softrdma_beats_next(engine, BEAT, now_ns);
 	assert_ptr_equal(watched, index < 0 ? NULL : &objects[index].watched);
 	if (watched)
-		release(watched);
+		put(watched);
 }
 
 static void

@@ -625,8 +625,8 @@ test_beats_before_an_engine(void **state)
 	listener_init(&l);
 	peer_init(&peer, &l);
 	object.watched = (struct softrdma_watched){ .beat = beat_of_object,
-		.hold = hold_object,
-		.release = release_object };
+		.get = hold_object,
+		.put = release_object };
 	softrdma_engine_needs_beat(&object.watched, SOFTRDMA_BEAT_DEADLINES, true);
 	expect_beat_by(softrdma_engine_first());
 	const struct softrdma_engine *second = softrdma_engine_join(&object.watched);

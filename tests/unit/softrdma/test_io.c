@@ -227,7 +227,7 @@ static void
 test_forgotten_without_thread(void **state)
 {
 	(void)state;
-	struct softrdma_watched watched = { .release = count_release };
+	struct softrdma_watched watched = { .put = count_release };
 	released = 0;
 	softrdma_pending_sockets_forget(0, &watched);
 	assert_int_equal(released, 1);
@@ -365,7 +365,7 @@ test_turns_of_both(void **state)
 {
 	(void)state;
 	struct raw_peer p;
-	struct pending_socket socket = { .watched = { .handle = come_again, .release = pending_socket_gone },
+	struct pending_socket socket = { .watched = { .handle = come_again, .put = pending_socket_gone },
 		.fd = eventfd(1, EFD_CLOEXEC) };
 	raw_peer_init(&p);
 	assert_int_equal(softrdma_pending_sockets_watch(socket.fd, &socket.watched), 0);

@@ -629,8 +629,8 @@ release_later(void *arg)
 {
 	usleep(50000);
 	atomic_store(&released, true);
-	softrdma_mr_release(arg);
-	softrdma_mr_release(arg);
+	softrdma_mr_put(arg);
+	softrdma_mr_put(arg);
 	return NULL;
 }
 
@@ -639,8 +639,8 @@ test_deregistration_waits_for_flushes(void **state)
 {
 	(void)state;
 	struct softrdma_mr *mr = new_mr(mem, PAGE, RW);
-	softrdma_mr_hold(mr);
-	softrdma_mr_hold(mr);
+	softrdma_mr_get(mr);
+	softrdma_mr_get(mr);
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, release_later, mr), 0);
 	softrdma_mr_remove(mr);

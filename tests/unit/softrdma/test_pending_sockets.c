@@ -118,7 +118,7 @@ setup(void **state)
 	assert_int_equal(softrdma_pending_sockets_open(epoll_of_all), 0);
 	for (int i = 0; i < COUNT; i++) {
 		all[i] = (struct pending_socket){
-			.watched = { .handle = take_time, .release = release },
+			.watched = { .handle = take_time, .put = release },
 			.fd = eventfd(0, EFD_CLOEXEC),
 		};
 		assert_int_equal(eventfd_write(all[i].fd, 1), 0);
