@@ -45,10 +45,11 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/fault_inject.c
 	softrdma/engine/flush_worker.c
 	softrdma/engine/gather.c
-	softrdma/engine/io.c
+	softrdma/engine/threads.c
 	softrdma/engine/links.c
 	softrdma/engine/pending_sockets.c
 	softrdma/engine/reader.c
+	softrdma/engine/revoke.c
 	softrdma/engine/stats_file.c
 	softrdma/engine/timer.c
 	softrdma/engine/waiter.c

@@ -14,10 +14,10 @@
 #include "requests.h"
 #include "side.h"
 #include "sim.h"
-#include "softrdma/engine/connection.h"
-#include "softrdma/verbs/device.h"
-#include "softrdma/engine/io.h"
 #include "softrdma/core/memory.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/threads.h"
+#include "softrdma/verbs/device.h"
 #include "world.h"
 
 #define PLAIN_SIZE (PLAIN_SMALL + BIG_SIZE + GAP)

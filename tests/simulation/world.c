@@ -12,7 +12,7 @@
 #include "net.h"
 #include "oracle.h"
 #include "sim.h"
-#include "softrdma/engine/io.h"
+#include "softrdma/engine/threads.h"
 #include "threads.h"
 #include "world.h"
 
@@ -207,7 +207,7 @@ live(void *arg)
 	alloc_begin(plan.no_memory);
 	for (unsigned i = 0; i < SIDES; i++)
 		side_open(&world_sides[i]);
-	SIM_CHECK(softrdma_io_start() == 0, "the device cannot be started");
+	SIM_CHECK(softrdma_threads_start() == 0, "the device cannot be started");
 	alloc_begin(0); /* without memory there would be no connection, and nothing to check */
 	connect_sides();
 	alloc_begin(plan.no_memory);
@@ -220,7 +220,7 @@ live(void *arg)
 		fiber_wait(&world_sides, SIM_NEVER);
 	for (unsigned i = 0; i < SIDES; i++)
 		oracle_check_end(&world_sides[i]);
-	softrdma_io_stop();
+	softrdma_threads_stop();
 }
 
 unsigned

@@ -18,7 +18,7 @@
 #include "softrdma/cm/handshake.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
-#include "softrdma/engine/io.h"
+#include "softrdma/engine/threads.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/verbs/qp.h"
 #include "softrdma/wire/credentials.h"
@@ -306,7 +306,7 @@ softrdma_id_let_go(struct softrdma_id *id)
 		softrdma_link_put(link);
 	}
 	if (io_user)
-		softrdma_io_stop();
+		softrdma_threads_stop();
 }
 
 int
@@ -431,7 +431,7 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 		return -1;
 	int ret = softrdma_fault_plan_read();
 	if (ret == 0)
-		ret = softrdma_io_start();
+		ret = softrdma_threads_start();
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
@@ -442,7 +442,7 @@ softrdma_rdma_listen(struct rdma_cm_id *rdma_id, int backlog)
 		id->io_user = true;
 	softrdma_cm_unlock();
 	if (ret)
-		softrdma_io_stop();
+		softrdma_threads_stop();
 	return softrdma_cm_result(ret);
 }
 
@@ -454,7 +454,7 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_connect"))
 		return -1;
-	int ret = softrdma_io_start();
+	int ret = softrdma_threads_start();
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
@@ -470,7 +470,7 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		softrdma_external_qp_drop(id);
 	softrdma_cm_unlock();
 	if (ret) {
-		softrdma_io_stop();
+		softrdma_threads_stop();
 		return softrdma_cm_result(ret);
 	}
 	return softrdma_id_finish_call(id, cancel_before);
@@ -483,7 +483,8 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_accept"))
 		return -1;
-	int ret = softrdma_io_start(); /* the listener may stop using the thread before the connection does */
+	int ret =
+		softrdma_threads_start(); /* the listener may stop using the thread before the connection does */
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
@@ -498,7 +499,7 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	id->io_user = true;
 	softrdma_cm_unlock();
 	if (!taken)
-		softrdma_io_stop();
+		softrdma_threads_stop();
 	return ret ? softrdma_cm_result(ret) : softrdma_id_finish_call(id, cancel_before);
 }
 

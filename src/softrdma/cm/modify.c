@@ -19,7 +19,7 @@
 #include "softrdma/base/missing.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/io.h"
+#include "softrdma/engine/threads.h"
 #include "softrdma/samehost/shm_path.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/post.h"
@@ -304,7 +304,7 @@ static int
 modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct softrdma_qp_connect *qpc = qp->by_hand;
-	int ret = softrdma_io_start();
+	int ret = softrdma_threads_start();
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&qp->qp.mutex); /* one transition at a time */
@@ -320,7 +320,7 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		softrdma_shm_path_wait(); /* a local peer may still be using a right that is withheld now */
 	pthread_mutex_unlock(&qp->qp.mutex);
 	if (had || !needs)
-		softrdma_io_stop();
+		softrdma_threads_stop();
 	return ret;
 }
 
@@ -484,7 +484,7 @@ softrdma_ibv_destroy_qp(struct ibv_qp *ibv_qp)
 	softrdma_qp_delete(qp);
 	if (qpc) {
 		if (qpc->io_user)
-			softrdma_io_stop();
+			softrdma_threads_stop();
 		softrdma_gid_put_qp_num(qp_num);
 		free(qpc);
 	}

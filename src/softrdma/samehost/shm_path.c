@@ -16,9 +16,9 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/core/link.h"
-#include "softrdma/samehost/shm_path.h"
 #include "softrdma/samehost/local_peer.h"
 #include "softrdma/samehost/registry.h"
+#include "softrdma/samehost/shm_path.h"
 
 /* nanoseconds between two checks of a peer that accesses memory being deregistered */
 #define LOOK_NS 20000

@@ -16,7 +16,7 @@
 #include "softrdma/bounds.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/core/recv_queue.h"
-#include "softrdma/engine/io.h"
+#include "softrdma/engine/revoke.h"
 #include "softrdma/faults/fault_plan.h"
 #include "softrdma/samehost/registry.h"
 #include "softrdma/verbs/completion.h"
@@ -302,7 +302,7 @@ softrdma_ibv_dereg_mr(struct ibv_mr *ibv_mr)
 	struct softrdma_mr *mr = (struct softrdma_mr *)ibv_mr;
 	softrdma_mr_remove(mr);
 	softrdma_registry_hide(mr);
-	softrdma_io_revoke(mr);
+	softrdma_revoke(mr);
 	softrdma_mr_wait_for_flushes(mr);
 	softrdma_registry_forget(mr);
 	softrdma_mr_delete(mr);

@@ -40,12 +40,12 @@
 #include "failing.h"
 #include "softrdma/base/source.h"
 #include "softrdma/cm/cm.h"
-#include "softrdma/wire/crc.h"
-#include "softrdma/verbs/device.h"
 #include "softrdma/cm/handshake.h"
 #include "softrdma/engine/connection.h"
-#include "softrdma/engine/io.h"
+#include "softrdma/engine/threads.h"
+#include "softrdma/verbs/device.h"
 #include "softrdma/verbs/qp.h"
+#include "softrdma/wire/crc.h"
 
 #define PATIENCE_MS 20000
 #define MEM_SIZE ((size_t)65536)

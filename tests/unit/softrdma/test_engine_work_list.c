@@ -11,7 +11,7 @@
 
 #include "raw_peer.h"
 
-/* the number of system calls for one connection before the others get their turn, as in io.c */
+/* the number of system calls for one connection before the others get their turn, as in threads.c */
 #define TX_TURNS 16
 
 /* The turn ends before the socket has taken anything, so the write is left to the progress thread. */

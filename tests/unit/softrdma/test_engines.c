@@ -260,9 +260,9 @@ count_of(const struct softrdma_engine *engine, const struct peer *peers, unsigne
 static void
 expect_threads(int count)
 {
-	assert_int_equal(softrdma_io_start(), 0);
+	assert_int_equal(softrdma_threads_start(), 0);
 	assert_int_equal(count_threads(), 1 + count);
-	softrdma_io_stop();
+	softrdma_threads_stop();
 	assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 }
 
@@ -338,10 +338,10 @@ test_names(void **state)
 	(void)state;
 	static const char *const names[] = { "softrdma", "softrdma-2", "softrdma-3", "softrdma-8" };
 	set_threads(SOFTRDMA_THREADS_MAX);
-	assert_int_equal(softrdma_io_start(), 0);
+	assert_int_equal(softrdma_threads_start(), 0);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_int_equal(count_threads_named(names[i]), 1);
-	softrdma_io_stop();
+	softrdma_threads_stop();
 }
 
 /* the device works with those that can be started, and logs that once */
@@ -360,7 +360,7 @@ test_some_cannot_be_started(void **state)
 		struct peer peers[4];
 		log_clear();
 		fail_call(FAIL_MINE, calls[i].call, calls[i].skip, 1, EAGAIN);
-		assert_int_equal(softrdma_io_start(), 0);
+		assert_int_equal(softrdma_threads_start(), 0);
 		assert_int_equal(fail_nothing(), 1);
 		assert_int_equal(count_settle(count_threads, 1 + 2, PATIENCE_MS), 1 + 2);
 		assert_string_equal(log_text,
@@ -374,7 +374,7 @@ test_some_cannot_be_started(void **state)
 			peer_fini(&peers[j]);
 		}
 		listener_fini(&l);
-		softrdma_io_stop();
+		softrdma_threads_stop();
 		assert_int_equal(count_fds(), fds);
 	}
 }

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "softrdma/engine/threads.h"
 #include "softrdma/samehost/registry.h"
-#include "softrdma/engine/io.h"
 
 /* registrations with keys that a test chooses; 0: the usual ones */
 static uint32_t next_key, key_step;
@@ -83,9 +83,9 @@ test_off(void **state)
 			setenv("SOFTRDMA_SAME_HOST", settings[i], 1);
 		else
 			unsetenv("SOFTRDMA_SAME_HOST");
-		assert_int_equal(softrdma_io_start(), 0);
+		assert_int_equal(softrdma_threads_start(), 0);
 		assert_null(softrdma_registry_take_slot(the_pd));
-		softrdma_io_stop();
+		softrdma_threads_stop();
 	}
 }
 
@@ -129,7 +129,7 @@ test_does_not_open(void **state)
 
 	/* the device works without a registry, and opens one at the next start */
 	fail_call(FAIL_MINE, "pthread_create", 0, 1, EAGAIN);
-	assert_int_equal(softrdma_io_start(), EAGAIN);
+	assert_int_equal(softrdma_threads_start(), EAGAIN);
 	assert_null(softrdma_registry_take_slot(the_pd));
 }
 
@@ -163,7 +163,7 @@ test_regions(void **state)
 	(void)state;
 	struct ibv_mr *before = new_mr();
 	setenv("SOFTRDMA_SAME_HOST", "1", 1);
-	assert_int_equal(softrdma_io_start(), 0);
+	assert_int_equal(softrdma_threads_start(), 0);
 	struct softrdma_registry *registry = look();
 	wait_until(softrdma_registry_is_held(&registry->alive));
 	struct ibv_mr *after = new_mr();
@@ -190,12 +190,12 @@ test_regions(void **state)
 
 	/* a region outlives the registry, and is shown in the next one */
 	look_away(registry);
-	softrdma_io_stop();
-	assert_int_equal(softrdma_io_start(), 0);
+	softrdma_threads_stop();
+	assert_int_equal(softrdma_threads_start(), 0);
 	registry = look();
 	assert_non_null(find(registry, after->rkey));
 	look_away(registry);
-	softrdma_io_stop();
+	softrdma_threads_stop();
 	assert_int_equal(softrdma_ibv_dereg_mr(after), 0);
 }
 

@@ -351,8 +351,8 @@ static char folder[] = "stats-XXXXXX";
 static void
 use_device(void)
 {
-	assert_int_equal(softrdma_io_start(), 0);
-	softrdma_io_stop();
+	assert_int_equal(softrdma_threads_start(), 0);
+	softrdma_threads_stop();
 }
 
 static void
@@ -438,12 +438,12 @@ test_written_again(void **state)
 	snprintf(path, sizeof(path), "%s/again.prom", folder);
 	setenv("SOFTRDMA_STATS_FILE", path, 1);
 	setenv("SOFTRDMA_STATS_SECONDS", "1", 1);
-	assert_int_equal(softrdma_io_start(), 0);
+	assert_int_equal(softrdma_threads_start(), 0);
 	for (int i = 0; i < 2; i++) {
 		wait_until(access(path, F_OK) == 0);
 		assert_int_equal(unlink(path), 0);
 	}
-	softrdma_io_stop();
+	softrdma_threads_stop();
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -486,11 +486,11 @@ test_no_file(void **state)
 	/* the disk is full: nothing is left */
 	snprintf(path, sizeof(path), "%s/full.prom", folder);
 	setenv("SOFTRDMA_STATS_FILE", path, 1);
-	assert_int_equal(softrdma_io_start(), 0);
+	assert_int_equal(softrdma_threads_start(), 0);
 	wait_until(access(path, F_OK) == 0);
 	assert_int_equal(unlink(path), 0);
 	fail_call(FAIL_THEIRS, "write", 0, FAIL_FOR_EVER, ENOSPC);
-	softrdma_io_stop();
+	softrdma_threads_stop();
 	assert_true(fail_nothing() > 0);
 	assert_int_equal(count_files(), 0);
 	log_clear();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* io.c -- starts and ends the threads that serve the sockets of the process, and the registry */
+/* threads.c -- starts and ends the threads that serve the sockets of the process, and the registry */
 
 #include <assert.h>
 #include <pthread.h>
@@ -11,13 +11,13 @@
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
-#include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/stats_file.h"
+#include "softrdma/engine/threads.h"
 #include "softrdma/engine/workers.h"
-#include "softrdma/samehost/shm_path.h"
 #include "softrdma/samehost/registry.h"
+#include "softrdma/samehost/shm_path.h"
 
 /* taken before all others but poll_lock (cq.h), which the program may hold */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +90,7 @@ stop(void)
 }
 
 int
-softrdma_io_start(void)
+softrdma_threads_start(void)
 {
 	pthread_mutex_lock(&users_lock);
 	int ret = users == 0 ? start() : 0;
@@ -101,29 +101,11 @@ softrdma_io_start(void)
 }
 
 void
-softrdma_io_stop(void)
+softrdma_threads_stop(void)
 {
 	pthread_mutex_lock(&users_lock);
 	assert(users > 0);
 	if (--users == 0)
 		stop();
 	pthread_mutex_unlock(&users_lock);
-}
-
-static void
-revoke_from(struct softrdma_connection *conn, const void *arg)
-{
-	if (conn->link.qp == NULL)
-		return;
-	if (softrdma_link_revoke(&conn->link, arg))
-		softrdma_connection_stream_ended(conn);
-	else
-		softrdma_connection_send(&conn->link);
-}
-
-void
-softrdma_io_revoke(const struct softrdma_mr *mr)
-{
-	softrdma_links_for_each(revoke_from, mr);
-	softrdma_shm_path_wait();
 }

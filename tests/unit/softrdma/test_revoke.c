@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_io_deregistered_memory.c -- memory is deregistered in the middle of a message, and the rest of the
+ * test_revoke.c -- memory is deregistered in the middle of a message, and the rest of the
  * message must no longer reach it
  */
 

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * test_io.c -- sockets, the progress thread, pollers and deadlines
+ * test_threads.c -- sockets, the progress thread, pollers and deadlines
  *
  * One side is the device, the other one the device as well, or a plain socket that speaks the protocol.
  */
@@ -10,14 +10,14 @@
 #include "connected.h"
 
 #include "softrdma/base/env.h"
-#include "softrdma/engine/workers.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/io.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/pending_sockets.h"
 #include "softrdma/engine/reader.h"
+#include "softrdma/engine/threads.h"
+#include "softrdma/engine/workers.h"
 
 #include <dirent.h>
 #include <linux/sockios.h>
@@ -54,12 +54,12 @@ test_starts_and_stops(void **state)
 	(void)state;
 	int fds = count_fds();
 	for (int i = 0; i < 30; i++) {
-		assert_int_equal(softrdma_io_start(), 0);
-		assert_int_equal(softrdma_io_start(), 0);
+		assert_int_equal(softrdma_threads_start(), 0);
+		assert_int_equal(softrdma_threads_start(), 0);
 		assert_int_equal(count_threads(), 2);
-		softrdma_io_stop();
+		softrdma_threads_stop();
 		assert_int_equal(count_threads(), 2); /* another object still needs it */
-		softrdma_io_stop();
+		softrdma_threads_stop();
 		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 		assert_int_equal(count_fds(), fds);
 	}
@@ -75,12 +75,12 @@ test_does_not_start(void **state)
 		/* there are two epoll instances; the first one needs two descriptors */
 		const char *call = calls[i / 2];
 		fail_call(FAIL_MINE, call, strncmp(call, "epoll_", 6) == 0 ? i % 2 : 0, 1, EMFILE);
-		assert_int_equal(softrdma_io_start(), EMFILE);
+		assert_int_equal(softrdma_threads_start(), EMFILE);
 		assert_int_equal(count_fds(), fds);
 	}
 	fail_nothing();
-	assert_int_equal(softrdma_io_start(), 0);
-	softrdma_io_stop();
+	assert_int_equal(softrdma_threads_start(), 0);
+	softrdma_threads_stop();
 }
 
 /* signals belong to the application, and the programs that it starts inherit no descriptors */
@@ -1541,7 +1541,7 @@ static void
 file_region_init(struct file_region *r)
 {
 	struct statfs fs;
-	strcpy(r->path, "test_io.XXXXXX");
+	strcpy(r->path, "test_threads.XXXXXX");
 	r->fd = mkstemp(r->path);
 	assert_true(r->fd >= 0);
 	assert_int_equal(fstatfs(r->fd, &fs), 0);
@@ -1736,7 +1736,7 @@ test_flood_of_flushes(void **state)
 {
 	(void)state;
 	struct raw_peer p, other;
-	const int fd = memfd_create("test_io", MFD_CLOEXEC);
+	const int fd = memfd_create("test_threads", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	uint8_t *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(mem, MAP_FAILED);
