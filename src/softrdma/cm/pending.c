@@ -39,7 +39,7 @@ struct softrdma_listener {
 	struct softrdma_credentials *credentials;
 	void *owner;
 	unsigned account;
-	bool try_again; /* true if connections are left that accept(2) could not take: the ticker tries again */
+	bool try_again; /* true if connections are left that accept(2) could not take: the next beat tries again */
 	struct softrdma_listener *next, *prev;
 };
 static_assert(offsetof(struct softrdma_listener, watched) == 0,
@@ -130,7 +130,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	if (all)
 		all->prev = pending;
 	all = pending;
-	softrdma_engine_add_ticker(tick);
+	softrdma_engine_at_beat(tick);
 	return pending;
 }
 
@@ -606,7 +606,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	if (listeners)
 		listeners->prev = listener;
 	listeners = listener;
-	softrdma_engine_add_ticker(tick);
+	softrdma_engine_at_beat(tick);
 	*listener_ptr = listener;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* engine.c -- one progress thread (progress engine): events, turns, tickers and beats */
+/* engine.c -- one progress thread (progress engine): events, turns and beats */
 
 #include <assert.h>
 #include <errno.h>
@@ -184,16 +184,16 @@ do_queued_work(struct softrdma_engine *engine, unsigned most)
 /* --- time --- */
 
 void
-softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns))
+softrdma_engine_at_beat(void (*tick)(uint64_t now_ns))
 {
 	struct softrdma_engine *engine = softrdma_engine_first();
 	int at = 0;
 	pthread_mutex_lock(&engine->lock);
-	while (engine->tickers[at] && engine->tickers[at] != tick) {
+	while (engine->beat_calls[at] && engine->beat_calls[at] != tick) {
 		at++;
-		assert(at < SOFTRDMA_TICKERS_MAX);
+		assert(at < SOFTRDMA_BEAT_CALLS_MAX);
 	}
-	engine->tickers[at] = tick;
+	engine->beat_calls[at] = tick;
 	pthread_mutex_unlock(&engine->lock);
 }
 
@@ -260,11 +260,11 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 	struct schedule *schedule)
 {
 	int timed[SOFTRDMA_BEATS];
-	void (*tickers[SOFTRDMA_TICKERS_MAX])(uint64_t now_ns);
+	void (*beat_calls[SOFTRDMA_BEAT_CALLS_MAX])(uint64_t now_ns);
 	pthread_mutex_lock(&engine->lock);
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
 		timed[beat] = engine->timed[beat];
-	memcpy(tickers, engine->tickers, sizeof(tickers));
+	memcpy(beat_calls, engine->beat_calls, sizeof(beat_calls));
 	uint64_t alarm_ns = engine->alarm_ns;
 	pthread_mutex_unlock(&engine->lock);
 
@@ -280,9 +280,9 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
 		softrdma_spin_is_busy(schedule->spin);
 		call_beats(engine, beat, now_ns);
-		for (int i = 0; beat == SOFTRDMA_BEAT_DEADLINES && i < SOFTRDMA_TICKERS_MAX && tickers[i];
-			i++)
-			tickers[i](now_ns);
+		for (int i = 0;
+			beat == SOFTRDMA_BEAT_DEADLINES && i < SOFTRDMA_BEAT_CALLS_MAX && beat_calls[i]; i++)
+			beat_calls[i](now_ns);
 	}
 	if (alarm_ns && now_ns >= alarm_ns) {
 		ring_alarm(engine, calls, now_ns);

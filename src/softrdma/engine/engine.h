@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * engine.h -- the progress threads: events, turns, tickers and beats
+ * engine.h -- the progress threads: events, turns and beats
  *
  * An engine is a progress thread (the field's progress engine) with what it needs: an epoll, a list of turns, beats, a
  * lock. It serves sockets of the process, so that remote access needs no help of the application. It knows only its
@@ -17,7 +17,7 @@
  * After work the thread polls for a while before it sleeps, above all the one connection that had input lately.
  *
  * Connections are spread over the engines, which share nothing while they serve: one connection is always served by the
- * same engine. What the process has once belongs to the first: pending sockets and listeners, the tickers of the
+ * same engine. What the process has once belongs to the first: pending sockets and listeners, the calls at a beat of the
  * connection manager, the alarm of injected faults, the registry. The registry's lock must be held by one thread for all
  * of the process's life with the device.
  */
@@ -95,7 +95,7 @@ bool softrdma_engine_has_queued(const struct softrdma_engine *engine);
  * Adds a function that is called at the beat of deadlines of the first engine, after earlier ones. Adding it again changes
  * nothing.
  */
-void softrdma_engine_add_ticker(void (*tick)(uint64_t now_ns));
+void softrdma_engine_at_beat(void (*tick)(uint64_t now_ns));
 /*
  * The object needs the beat from here on, or no longer: its engine calls its beat() then, from the next beat on. Nothing
  * changes if that was so before. Under a lock of the object that join() and forget() are called under too.

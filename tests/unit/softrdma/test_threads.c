@@ -804,7 +804,7 @@ static void
 hold_thread(void)
 {
 	pthread_mutex_lock(&tick_gate);
-	softrdma_engine_add_ticker(tick_through_gate);
+	softrdma_engine_at_beat(tick_through_gate);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
@@ -1972,7 +1972,7 @@ test_polled_busily(void **state)
 	struct raw_peer p, other;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
-	softrdma_engine_add_ticker(tick_through_gate);
+	softrdma_engine_at_beat(tick_through_gate);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	clock_stop();
 	raw_expect_alive(&p);

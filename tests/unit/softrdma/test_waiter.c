@@ -34,7 +34,7 @@ static void
 shut_gate(void)
 {
 	pthread_mutex_lock(&gate);
-	softrdma_engine_add_ticker(wait_at_gate);
+	softrdma_engine_at_beat(wait_at_gate);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }
