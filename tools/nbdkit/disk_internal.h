@@ -3,7 +3,7 @@
 
 /*
  * disk_internal.h -- what the files of the disk share: disk.c has the requests, operations.c what is under way
- * on the connection, link.c the thread that makes the connection
+ * on the connection, connecting.c the thread that makes the connection
  *
  * One lock guards all of it. Operations are posted with the lock held, so their order on the connection is the
  * order of the journal. The keeper's device executes them in that order.
@@ -172,7 +172,7 @@ bool ops_take(struct disk *d);
 /* the operations that are left are lost: the connection has been deleted */
 void ops_lost(struct disk *d);
 
-/* --- link.c --- */
+/* --- connecting.c --- */
 
 /* connects for the first time; the thread does not run yet */
 bool link_connect_first(struct disk *d, const struct disk_facts *facts, char why[static WHY_MAX]);

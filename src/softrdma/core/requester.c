@@ -297,7 +297,7 @@ softrdma_requester_wants_to_send(const struct softrdma_requester *req)
 {
 	if (req->resync_due)
 		return true;
-	if (req->waiting || req->held || req->failed || req->tx == req->head)
+	if (req->waiting || req->paused || req->failed || req->tx == req->head)
 		return false;
 	return may_leave(req, send_at(req, req->tx));
 }

@@ -82,7 +82,7 @@ struct softrdma_requester {
 	uint32_t refusals;  /* number of times that it was not ready */
 	bool rewound;       /* the request at tx was sent before the RNR: a NAK for it may still arrive */
 	bool resync_due;
-	bool held;    /* nothing is transmitted: an injected fault comes next, or the oldest request is being
+	bool paused;  /* nothing is transmitted: an injected fault comes next, or the oldest request is being
 			 completed locally */
 	bool failed;  /* the queue pair is in error: everything is flushed */
 	bool overrun; /* the completion queue is overrun: the owner puts the queue pair in error */

@@ -74,8 +74,9 @@ struct softrdma_responder {
 	uint32_t expected;  /* the request that comes next, or is being received */
 	uint32_t responded; /* all requests before this one have their responses */
 	bool ack_due;    /* true if the requests since then have an acknowledgement that must not come late */
-	bool unanswered; /* true if a message for which no program waits had no reply yet ... */
-	unsigned answers;     /* ... and how many had one in a row, up to SOFTRDMA_ACK_LATER_FROM */
+	bool unanswered; /* true if the last message that no program waits for had no reply yet */
+	unsigned
+		answers; /* number of such messages in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
@@ -88,7 +89,7 @@ struct softrdma_responder {
 	uint64_t received;
 
 	/* the FLUSH in progress; it may go on after the queue pair has failed */
-	struct softrdma_mr *flush_mr; /* held; NULL: none */
+	struct softrdma_mr *flush_mr; /* with a reference; NULL: none */
 	uint64_t flush_addr, flush_len;
 	bool flush_to_read; /* not a FLUSH: a READ whose response leaves when its region is durable */
 	struct softrdma_response read_after_flush;

@@ -474,12 +474,12 @@ softrdma_one_engine_join(struct softrdma_engine *engine)
 	pthread_join(engine->thread, NULL);
 }
 
-/* what has more to do than one turn is dropped: when the engines start again, it may get another one */
+/* gives each queued object one turn; an object that has more to do may get another turn when the engines start again */
 void
 softrdma_one_engine_drain(struct softrdma_engine *engine)
 {
 	do_queued_work(engine, UINT_MAX);
-	end_busy_polling(engine); /* the turns were this thread's, which polls nothing */
+	end_busy_polling(engine); /* this thread has made the turns, and polls nothing */
 	pthread_mutex_lock(&engine->lock);
 	engine->running = false;
 	pthread_mutex_unlock(&engine->lock);

@@ -101,7 +101,7 @@ void softrdma_engine_at_beat(void (*tick)(uint64_t now_ns));
  * changes if that was so before. Under a lock of the object that join() and forget() are called under too.
  */
 void softrdma_engine_needs_beat(struct softrdma_watched *watched, enum softrdma_beat beat, bool needs);
-/* change things more (or fewer, if negative) need the beat of this engine. Any lock but the engine's. */
+/* adds to the number of things that need the beat of this engine; a negative change takes away. Any lock but the engine's. */
 void softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, int change);
 
 /* the alarm goes off at this time, or earlier if it was set so. Any lock but the engine's. */

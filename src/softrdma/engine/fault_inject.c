@@ -136,8 +136,8 @@ strike_request(struct softrdma_connection *conn)
 	const bool ends = end->told && sent >= end->value;
 	const bool fails =
 		!ends && req->tx != req->head && strikes(inject, SOFTRDMA_FAULT_WC_ERROR, sent + 1);
-	req->held = ends || fails;
-	if (!req->held || responded != sent)
+	req->paused = ends || fails;
+	if (!req->paused || responded != sent)
 		return;
 	if (ends) {
 		SOFTRDMA_LOG(NOTICE,

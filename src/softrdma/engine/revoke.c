@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* revoke.c -- a region that is deregistered: no connection touches it any more */
+/* revoke.c -- takes a region that is deregistered away from all connections */
 
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/links.h"

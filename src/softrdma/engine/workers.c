@@ -20,21 +20,22 @@ struct jobs {
 };
 
 /* those that wait for a worker, and those of the one address that has all the workers that it may have */
-static struct jobs queue, held;
+static struct jobs queue, deferred;
 static void (*job)(struct softrdma_connection *conn);
 static pthread_t threads[SOFTRDMA_FLUSH_THREADS_MAX];
 static struct softrdma_connection *at_work[SOFTRDMA_FLUSH_THREADS_MAX]; /* NULL: the thread has none */
 static unsigned thread_count, idle_count, queued;
 static bool stopping;
 
-static_assert(2 * SOFTRDMA_FLUSH_THREADS_OF_ADDRESS > SOFTRDMA_FLUSH_THREADS_MAX, "held is one address's");
+static_assert(2 * SOFTRDMA_FLUSH_THREADS_OF_ADDRESS > SOFTRDMA_FLUSH_THREADS_MAX,
+	"deferred is one address's");
 
 static void
 after_fork(void)
 {
 	softrdma_fork_keep(queue.first);
-	softrdma_fork_keep(held.first);
-	queue = held = (struct jobs){ NULL, NULL };
+	softrdma_fork_keep(deferred.first);
+	queue = deferred = (struct jobs){ NULL, NULL };
 	memset(at_work, 0, sizeof(at_work));
 	thread_count = idle_count = queued = 0;
 	stopping = false;
@@ -73,18 +74,18 @@ may_have_worker(const struct softrdma_connection *conn)
 	return count < SOFTRDMA_FLUSH_THREADS_OF_ADDRESS;
 }
 
-/* NULL: no job may be done now. Held ones came first; the worker that makes room for one takes it. */
+/* NULL: no job may be done now. Deferred ones came first; the worker that makes room for one takes it. */
 static struct softrdma_connection *
 take_job(void)
 {
-	if (held.first && may_have_worker(held.first))
-		return take_first(&held);
+	if (deferred.first && may_have_worker(deferred.first))
+		return take_first(&deferred);
 	while (queue.first) {
 		struct softrdma_connection *conn = take_first(&queue);
 		queued--;
 		if (may_have_worker(conn))
 			return conn;
-		append(&held, conn);
+		append(&deferred, conn);
 	}
 	return NULL;
 }
@@ -139,7 +140,7 @@ softrdma_workers_submit(struct softrdma_connection *conn, void (*work)(struct so
 	if (ret == 0) {
 		softrdma_link_get(&conn->link);
 		job = work;
-		append(may ? &queue : &held, conn);
+		append(may ? &queue : &deferred, conn);
 		queued += may;
 		pthread_cond_signal(&cond);
 	}
@@ -151,7 +152,7 @@ bool
 softrdma_workers_are_short(void)
 {
 	pthread_mutex_lock(&jobs_lock);
-	bool are_short = queued > idle_count || held.first;
+	bool are_short = queued > idle_count || deferred.first;
 	pthread_mutex_unlock(&jobs_lock);
 	return are_short;
 }

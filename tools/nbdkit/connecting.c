@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* link.c -- makes the connection to the keeper, and makes it again after it was lost */
+/* connecting.c -- makes the connection to the keeper, and makes it again after it was lost */
 
 #include <assert.h>
 #include <errno.h>
