@@ -67,14 +67,19 @@ struct raw_peer {
 	uint32_t seq; /* the sequence number of its next request */
 };
 
-/* from 127.0.0.<host> */
+/* from 127.0.0.<host>; rnr_retry: what the peer asks for */
 static inline void
-raw_peer_init_from(struct raw_peer *p, unsigned host)
+raw_peer_init_as(struct raw_peer *p, unsigned host, uint8_t rnr_retry)
 {
 	uint8_t buf[BUF_MAX];
+	struct softrdma_handshake hs;
 	listener_init(&p->l);
 	p->fd = raw_connect_from(&p->l.addr, host);
-	raw_send(p->fd, buf, raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, ""));
+	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+	hs.rnr_retry = rnr_retry;
+	softrdma_handshake_encode(&hs, buf);
+	raw_send(p->fd, buf, len);
 	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->id);
 	p->link = softrdma_qp_of(p->id->qp)->link;
@@ -86,6 +91,12 @@ raw_peer_init_from(struct raw_peer *p, unsigned host)
 	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
 	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 	p->seq = 100;
+}
+
+static inline void
+raw_peer_init_from(struct raw_peer *p, unsigned host)
+{
+	raw_peer_init_as(p, host, 7);
 }
 
 static inline void

@@ -121,9 +121,8 @@ test_receiver_not_ready(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
-	pair_init(&p);
+	pair_init_as(&p, qp_attr(), 1);
 	struct softrdma_link *link = softrdma_qp_of(p.active->qp)->link;
-	softrdma_connection_of(link)->rnr_retry = 1;
 	struct ibv_recv_wr recv_wr = { .wr_id = 10 }, *bad;
 	post_send(p.active->qp, 1);
 	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
@@ -140,9 +139,8 @@ test_receiver_not_ready(void **state)
 	pair_fini(&p);
 
 	/* if it is destroyed while it waits, the timer is removed too */
-	pair_init(&p);
+	pair_init_as(&p, qp_attr(), 0);
 	link = softrdma_qp_of(p.active->qp)->link;
-	softrdma_connection_of(link)->rnr_retry = 0;
 	post_send(p.active->qp, 3);
 	wait_until(locked(link, softrdma_connection_of(link)->rnr_timer.when_ns != 0));
 	pair_fini(&p);
@@ -154,8 +152,7 @@ test_gone_while_not_ready(void **state)
 {
 	(void)state;
 	struct raw_peer p;
-	raw_peer_init(&p);
-	softrdma_connection_of(p.link)->rnr_retry = 0;
+	raw_peer_init_as(&p, 1, 0);
 	post_send(p.id->qp, 1);
 	raw_expect_message(p.fd);
 	raw_frame(p.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_RNR, .seq = p.link->seq });

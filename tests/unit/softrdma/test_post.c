@@ -258,8 +258,9 @@ test_signals_all(void **state)
 {
 	(void)state;
 	struct pair_of_ids p;
-	pair_init(&p);
-	softrdma_qp_of(p.active->qp)->sq_sig_all = true;
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	attr.sq_sig_all = 1;
+	pair_init_as(&p, attr, 7);
 	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_RDMA_WRITE }, *bad;
 	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
 	assert_int_equal(next_wc().wr_id, 5);
