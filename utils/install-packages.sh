@@ -49,8 +49,8 @@ deep_packages+=(meson)
 # to link a program with all that libcrypto.pc of Debian 13 names for static libraries; libssl-dev does not bring it
 deep_packages+=(libzstd-dev)
 
-# to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14)
-analysis_packages=(clang-format clang-tidy codespell cppcheck gcovr shellcheck valgrind yamllint)
+# to look at the sources and at the running tests: clang-format and clang-tidy of Debian 12 (version 14), and clang-query
+analysis_packages=(clang-format clang-tidy clang-tools codespell cppcheck gcovr shellcheck valgrind yamllint)
 
 # to build for arm64 and run the tests by an emulator, and what is unpacked for that from Debian's arm64
 # (utils/arm64-sysroot)

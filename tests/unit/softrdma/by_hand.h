@@ -12,9 +12,9 @@
 #define TEST_SOFTRDMA_BY_HAND_H
 
 #include "connected.h"
+#include "softrdma/cm/qp_connect.h"
 #include "softrdma/verbs/gid.h"
 #include "softrdma/wire/cm_msg.h"
-#include "softrdma/cm/qp_connect.h"
 
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define RTR_MASK \

@@ -334,17 +334,10 @@ qp_attr(void)
 }
 
 static inline void
-give_qp_depth(struct rdma_cm_id *id, uint32_t depth)
-{
-	struct ibv_qp_init_attr_ex attr = qp_attr();
-	attr.cap.max_send_wr = depth;
-	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
-}
-
-static inline void
 give_qp(struct rdma_cm_id *id)
 {
-	give_qp_depth(id, qp_attr().cap.max_send_wr);
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	assert_int_equal(softrdma_rdma_create_qp_ex(id, &attr), 0);
 }
 
 /* destroys the id, and its queue pair if it has one */
@@ -415,17 +408,16 @@ struct pair_of_ids {
 	struct rdma_cm_id *active, *passive;
 };
 
-/* connects both sides by a listener that is there; depth: of the active side's send queue */
+/* connects both sides by a listener that is there; attr: of the active side's queue pair; rnr_retry: of both */
 static inline void
-pair_connect(struct pair_of_ids *p, uint32_t depth)
+pair_connect_as(struct pair_of_ids *p, struct ibv_qp_init_attr_ex attr, uint8_t rnr_retry)
 {
-	static const struct rdma_conn_param param = { .responder_resources = 4,
+	struct rdma_conn_param given = { .responder_resources = 4,
 		.initiator_depth = 4,
-		.rnr_retry_count = 7 };
-	struct rdma_conn_param given = param;
+		.rnr_retry_count = rnr_retry };
 	p->channel = new_channel();
 	p->active = new_resolved(p->channel, &p->listener.addr);
-	give_qp_depth(p->active, depth);
+	assert_int_equal(softrdma_rdma_create_qp_ex(p->active, &attr), 0);
 	assert_int_equal(softrdma_rdma_connect(p->active, &given), 0);
 	p->passive = expect_event(p->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->passive);
@@ -434,12 +426,29 @@ pair_connect(struct pair_of_ids *p, uint32_t depth)
 	expect_event(p->listener.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
+/* depth: of the active side's send queue */
 static inline void
-pair_init_depth(struct pair_of_ids *p, uint32_t depth)
+pair_connect(struct pair_of_ids *p, uint32_t depth)
+{
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	attr.cap.max_send_wr = depth;
+	pair_connect_as(p, attr, 7);
+}
+
+static inline void
+pair_init_as(struct pair_of_ids *p, struct ibv_qp_init_attr_ex attr, uint8_t rnr_retry)
 {
 	memset(p, 0, sizeof(*p));
 	listener_init(&p->listener);
-	pair_connect(p, depth);
+	pair_connect_as(p, attr, rnr_retry);
+}
+
+static inline void
+pair_init_depth(struct pair_of_ids *p, uint32_t depth)
+{
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	attr.cap.max_send_wr = depth;
+	pair_init_as(p, attr, 7);
 }
 
 static inline void

@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 #include "pattern.h"
-#include "softrdma/engine/connection.h"
-#include "softrdma/verbs/device.h"
 #include "softrdma/core/link.h"
 #include "softrdma/core/recv_queue.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/verbs/device.h"
 
 #define ALL_RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \

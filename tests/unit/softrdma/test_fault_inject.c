@@ -15,9 +15,9 @@
 
 #include "extended.h"
 #include "pattern.h"
-#include "softrdma/faults/fault_plan.h"
-#include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/fault_inject.h"
+#include "softrdma/faults/fault_plan.h"
 
 #define VARIABLE "SOFTRDMA_FAULTS"
 #define UNTOUCHED 0xee

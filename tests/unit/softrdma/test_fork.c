@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 
 #include "failing.h"
-#include "softrdma/cm/cm.h"
 #include "softrdma/base/fork.h"
+#include "softrdma/cm/cm.h"
 
 #define DESCRIPTORS 256 /* more than any test opens */
 #define CHILD_S 30

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "softrdma/samehost/registry.h"
 #include "softrdma/samehost/local_peer.h"
+#include "softrdma/samehost/registry.h"
 
 #define PIECE ((size_t)4096)
 /* more than one block of a mapping, and not a whole number of blocks */

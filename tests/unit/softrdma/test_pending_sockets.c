@@ -282,6 +282,17 @@ test_open_fails(void **state)
 	close(epoll_fd);
 }
 
+/* while there is no thread the object cannot be in use, so it is released at once */
+static void
+test_forgotten_without_thread(void **state)
+{
+	(void)state;
+	struct pending_socket pending = { .watched = { .put = release } };
+	softrdma_pending_sockets_forget(0, &pending.watched);
+	assert_true(pending.released);
+	assert_int_equal(softrdma_pending_sockets_watch(0, &pending.watched), EBADF);
+}
+
 int
 main(void)
 {
@@ -293,6 +304,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_pause, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pause_fails, setup, teardown),
 		cmocka_unit_test(test_open_fails),
+		cmocka_unit_test(test_forgotten_without_thread),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1031,21 +1031,6 @@ test_threads(void **state)
 /* parts of the implementation */
 
 static void
-test_dax(void **state)
-{
-	(void)state;
-	static char mem[100000];
-	if (!has_dax())
-		skip();
-	assert_int_equal(softrdma_dax_init("a file"), 0);
-	assert_int_equal(softrdma_dax_init("a file"), 0);
-	memset(mem, 1, sizeof(mem));
-	softrdma_dax_flush(mem + 3, sizeof(mem) - 5);
-	softrdma_dax_flush(mem, 1);
-	assert_int_equal(mem[50000], 1);
-}
-
-static void
 test_delete_null(void **state)
 {
 	(void)state;
@@ -1173,7 +1158,6 @@ main(void)
 
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_dax),
 		cmocka_unit_test(test_delete_null),
 		cmocka_unit_test(test_anonymous),
 		cmocka_unit_test(test_sysv),

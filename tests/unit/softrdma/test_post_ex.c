@@ -323,12 +323,13 @@ test_flags(void **state)
 	(void)state;
 	static const unsigned int flags[] = { 0, IBV_SEND_SIGNALED, IBV_SEND_FENCE, IBV_SEND_SOLICITED,
 		IBV_SEND_INLINE, IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED };
-	struct pair_of_ids p;
-	pair_init(&p);
-	struct ibv_qp_ex *ex = ex_of(p.active);
-	struct softrdma_requester *req = &softrdma_qp_of(p.active->qp)->link->requester;
 	for (int all = 0; all < 2; all++) {
-		softrdma_qp_of(p.active->qp)->sq_sig_all = all;
+		struct pair_of_ids p;
+		struct ibv_qp_init_attr_ex attr = qp_attr();
+		attr.sq_sig_all = all;
+		pair_init_as(&p, attr, 7);
+		struct ibv_qp_ex *ex = ex_of(p.active);
+		struct softrdma_requester *req = &softrdma_qp_of(p.active->qp)->link->requester;
 		for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 			ibv_wr_start(ex);
 			set_id(ex, 77, flags[i]);
@@ -345,8 +346,8 @@ test_flags(void **state)
 			assert_false(send->has_imm);
 			ibv_wr_abort(ex);
 		}
+		pair_fini(&p);
 	}
-	pair_fini(&p);
 }
 
 /* --- errors --- */

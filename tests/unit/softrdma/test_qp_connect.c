@@ -193,44 +193,7 @@ test_incoming_in_init(void **state)
 	hands_fini(&h);
 }
 
-/* several listeners, opened and closed in any order */
-static void
-test_doors(void **state)
-{
-	(void)state;
-	for (int round = 0; round < 2; round++) {
-		struct hands four, six;
-		hands_init(&six, AF_INET6);
-		hands_meet(&six);
-		hands_init(&four, AF_INET);
-		hands_meet(&four);
-		expect_write(four.a);
-		expect_write(six.b);
-		hands_fini(round ? &four : &six);
-		expect_write(round ? six.a : four.a);
-		hands_fini(round ? &six : &four);
-	}
-}
-
 /* --- a peer that does not exist --- */
-
-/* listeners of several addresses are open at once, and are closed one by one */
-static void
-test_several_doors(void **state)
-{
-	(void)state;
-	static const int families[] = { AF_INET6, AF_INET, AF_INET6, AF_INET };
-	struct ibv_qp *qps[4];
-	for (int i = 0; i < 4; i++) {
-		const union ibv_gid gid = the_gid(families[i]);
-		qps[i] = new_qp();
-		to_init(qps[i]);
-		to_rtr(qps[i], &gid, 0x123456, 1);
-		expect_state(qps[i], IBV_QPS_RTR);
-	}
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(softrdma_ibv_destroy_qp(qps[i]), 0);
-}
 
 static void
 test_absence_bounds(void **state)
@@ -1276,8 +1239,6 @@ main(void)
 		device_test(test_both_call),
 		device_test(test_to_itself),
 		device_test(test_incoming_in_init),
-		device_test(test_doors),
-		device_test(test_several_doors),
 		device_test(test_absence_bounds),
 		device_test(test_peer_ends),
 		device_test(test_absent),

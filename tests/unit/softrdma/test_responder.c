@@ -1030,9 +1030,9 @@ static void
 test_read_that_flushes(void **state)
 {
 	(void)state;
+	setenv("SOFTRDMA_READ_FLUSHES", "1", 1); /* asked for when a region is registered */
 	for (int error = 0; error < 2; error++) {
 		struct fixture *f = new_fixture(ALL_RIGHTS);
-		f->side.mr->read_flushes = true;
 		struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, 0);
 		frame.addr += 8;
 		frame.arg = 16;
@@ -1063,15 +1063,16 @@ test_read_that_flushes(void **state)
 	for (uint32_t i = 0; i < f->resp->rd_atom_max; i++) {
 		struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, i);
 		frame.arg = 8;
-		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
+		assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_FLUSH);
+		softrdma_responder_flushed(f->resp, 0);
 	}
-	f->side.mr->read_flushes = true;
 	struct softrdma_frame frame = request(f, SOFTRDMA_OP_READ, f->resp->rd_atom_max);
 	frame.arg = 8;
 	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_DISCARD);
 	assert_true(softrdma_responder_has_failed(f->resp));
 	assert_int_equal(f->side.mr->flushes, 0);
 	free_fixture(f);
+	unsetenv("SOFTRDMA_READ_FLUSHES");
 }
 
 static void

@@ -15,8 +15,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "softrdma/bounds.h"
 #include "softrdma/base/source.h"
+#include "softrdma/bounds.h"
 
 #define MEMORY_NS ((uint64_t)SOFTRDMA_OFFENDER_MEMORY_MS * 1000000u)
 

@@ -16,11 +16,11 @@
 
 #include "certificates.h"
 #include "pattern.h"
+#include "softrdma/engine/connection.h"
+#include "softrdma/engine/reader.h"
 #include "softrdma/wire/credentials.h"
 #include "softrdma/wire/stream.h"
 #include "softrdma/wire/tls.h"
-#include "softrdma/engine/connection.h"
-#include "softrdma/engine/reader.h"
 
 /* --- allocations of OpenSSL that fail --- */
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
+#include "softrdma/wire/crc.h"
 #include "softrdma/wire/wire.h"
 
 #define FIRST SOFTRDMA_FRAME_FIRST

@@ -9,8 +9,8 @@
 
 #include <semaphore.h>
 
-#include "softrdma/engine/workers.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/workers.h"
 
 #define JOBS 12
 
