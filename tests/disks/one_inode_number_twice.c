@@ -30,13 +30,16 @@
 static struct medium medium;
 static struct lending lendings[2];
 
+/* from: NULL, or the subvolume that this one is a snapshot of */
 static void
-make_subvolume(const char *name)
+make_subvolume(const char *name, const char *from)
 {
-	char command[2 * MEDIUM_PATH_LEN], path[MEDIUM_PATH_LEN];
+	char command[3 * MEDIUM_PATH_LEN], path[MEDIUM_PATH_LEN], from_path[MEDIUM_PATH_LEN] = "";
+	if (from)
+		medium_path(&medium, from, from_path);
 	snprintf(command, sizeof(command),
-		"unset LD_PRELOAD; PATH=$PATH:/sbin:/usr/sbin btrfs subvolume create %s >/dev/null",
-		medium_path(&medium, name, path));
+		"unset LD_PRELOAD; PATH=$PATH:/sbin:/usr/sbin btrfs subvolume %s %s %s >/dev/null",
+		from ? "snapshot" : "create", from_path, medium_path(&medium, name, path));
 	assert_int_equal(system(command), 0);
 }
 
@@ -53,15 +56,13 @@ new_file(const char *subvolume, ino_t *inode)
 	return fd;
 }
 
+/* the files of two subvolumes; the second file loses its content */
 static void
-test_two_files(void **state)
+check_two_files(const char *const subvolumes[2])
 {
-	(void)state;
 	ino_t inodes[2];
-	make_subvolume("one");
-	make_subvolume("two");
 	for (int i = 0; i < 2; i++) {
-		lending_begin(&lendings[i], new_file(i == 0 ? "one" : "two", &inodes[i]));
+		lending_begin(&lendings[i], new_file(subvolumes[i], &inodes[i]));
 		assert_int_equal(lending_lend(&lendings[i]), 0);
 		assert_true(lending_is_persistent(&lendings[i]));
 		assert_int_equal(lending_write(&lendings[i], (char)('1' + i)), IBV_WC_SUCCESS);
@@ -74,6 +75,26 @@ test_two_files(void **state)
 	assert_int_equal(lending_flush(&lendings[0]), IBV_WC_SUCCESS);
 	for (int i = 0; i < 2; i++)
 		lending_end(&lendings[i]);
+}
+
+static void
+test_two_files(void **state)
+{
+	(void)state;
+	static const char *const subvolumes[] = { "one", "two" };
+	make_subvolume("one", NULL);
+	make_subvolume("two", NULL);
+	check_two_files(subvolumes);
+}
+
+/* a file and its copy in a snapshot have the same time of birth too */
+static void
+test_snapshot(void **state)
+{
+	(void)state;
+	static const char *const subvolumes[] = { "one", "snapshot" };
+	make_subvolume("snapshot", "one");
+	check_two_files(subvolumes);
 }
 
 /* the path of the mapped file now leads to the other one, which has the same numbers */
@@ -111,6 +132,7 @@ main(void)
 		return MEDIUM_SKIPPED;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_files),
+		cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_mounted_over),
 	};
 	int failures = cmocka_run_group_tests(tests, NULL, NULL);
