@@ -3,6 +3,7 @@
 
 /* stats_file.c -- the statistics of the process as a text file, for node_exporter's textfile collector */
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,22 +41,26 @@ struct row {
 	uint64_t refused[SOFTRDMA_REFUSALS];
 };
 
-static const char *const operation_names[SOFTRDMA_STATS_OPERATIONS] = {
+static const char *const operation_names[] = {
 	[SOFTRDMA_STATS_SEND] = "send",
 	[SOFTRDMA_STATS_WRITE] = "write",
 	[SOFTRDMA_STATS_READ] = "read",
 	[SOFTRDMA_STATS_ATOMIC] = "atomic",
 	[SOFTRDMA_STATS_FLUSH] = "flush",
 };
+static_assert(sizeof(operation_names) / sizeof(operation_names[0]) == SOFTRDMA_STATS_OPERATIONS,
+	"each kind of operation has its name");
 
-static const char *const nak_names[SOFTRDMA_STATS_REFUSALS] = {
+static const char *const nak_names[] = {
 	[SOFTRDMA_STATS_INVALID] = "invalid",
 	[SOFTRDMA_STATS_ACCESS] = "access",
 	[SOFTRDMA_STATS_OPERATION] = "operation",
 	[SOFTRDMA_STATS_GONE] = "gone",
 };
+static_assert(sizeof(nak_names) / sizeof(nak_names[0]) == SOFTRDMA_STATS_REFUSALS,
+	"each reason has its name");
 
-static const char *const refusal_names[SOFTRDMA_REFUSALS] = {
+static const char *const refusal_names[] = {
 	[SOFTRDMA_REFUSED_BY_APPLICATION] = "application",
 	[SOFTRDMA_REFUSED_BUSY] = "busy",
 	[SOFTRDMA_REFUSED_CLOSED] = "closed",
@@ -67,6 +72,8 @@ static const char *const refusal_names[SOFTRDMA_REFUSALS] = {
 	[SOFTRDMA_REFUSED_SILENT] = "silent",
 	[SOFTRDMA_REFUSED_SHUT_OUT] = "shut_out",
 };
+static_assert(sizeof(refusal_names) / sizeof(refusal_names[0]) == SOFTRDMA_REFUSALS,
+	"each reason has its name");
 
 /* a text as the value of a label: what is no printable ASCII, or has a meaning in the format, becomes '_' */
 static void

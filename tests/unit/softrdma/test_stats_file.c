@@ -26,6 +26,7 @@ text_of_stats(void)
 	assert_non_null(out);
 	softrdma_stats_print(out);
 	assert_int_equal(fclose(out), 0);
+	assert_null(strstr(text, "(null)")); /* each kind and each reason has its name */
 	return text;
 }
 
