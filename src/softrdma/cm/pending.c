@@ -194,21 +194,25 @@ softrdma_pending_is_shut_out(const struct softrdma_pending *pending)
 	return true;
 }
 
+/* no default: the compiler names a reason that is missing */
 static enum softrdma_refusal
 refusal_of(enum softrdma_reject_reason reason)
 {
 	switch (reason) {
+	case SOFTRDMA_REJECT_CONSUMER:
+		return SOFTRDMA_REFUSED_BY_APPLICATION;
 	case SOFTRDMA_REJECT_BUSY:
 		return SOFTRDMA_REFUSED_BUSY;
 	case SOFTRDMA_REJECT_NO_LISTENER:
 		return SOFTRDMA_REFUSED_CLOSED;
 	case SOFTRDMA_REJECT_VERSION:
 		return SOFTRDMA_REFUSED_VERSION;
+	case SOFTRDMA_REJECT_PLAIN:
+		return SOFTRDMA_REFUSED_PLAIN;
 	case SOFTRDMA_REJECT_DAMAGED:
 		return SOFTRDMA_REFUSED_DAMAGED;
-	default:
-		return SOFTRDMA_REFUSED_BY_APPLICATION;
 	}
+	abort();
 }
 
 void
@@ -441,8 +445,9 @@ is_welcome(unsigned account, int fd, const struct sockaddr *addr, const struct s
 }
 
 static void
-drop(int error)
+drop(unsigned account, int error)
 {
+	softrdma_account_refuse(account, SOFTRDMA_REFUSED_BUSY);
 	/* message(given-up) */
 	SOFTRDMA_LOG_FEW(&turned_away, ERROR, "an incoming connection is dropped: %s", strerror(error));
 }
@@ -456,11 +461,11 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 		return;
 	struct softrdma_pending *pending = softrdma_pending_new(listener->kind, fd, &ret);
 	if (pending == NULL) {
-		drop(ret);
+		drop(listener->account, ret);
 		return;
 	}
 	if (!softrdma_incoming_add(&pending->incoming, &source)) {
-		drop(ENOMEM);
+		drop(listener->account, ENOMEM);
 		softrdma_pending_end(pending);
 		return;
 	}
@@ -470,7 +475,7 @@ take_socket(struct softrdma_listener *listener, int fd, const struct sockaddr *a
 	struct softrdma_credentials *credentials = listener->credentials;
 	ret = credentials ? softrdma_credentials_start_tls(credentials, fd, false, &pending->tls) : 0;
 	if (ret) {
-		drop(ret);
+		drop(listener->account, ret);
 		softrdma_pending_end(pending);
 		return;
 	}

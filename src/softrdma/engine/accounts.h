@@ -25,7 +25,7 @@
 /* why a listener has refused a connection */
 enum softrdma_refusal {
 	SOFTRDMA_REFUSED_BY_APPLICATION,
-	SOFTRDMA_REFUSED_BUSY,           /* too many requests are pending */
+	SOFTRDMA_REFUSED_BUSY,           /* too many requests are pending, or no memory for one */
 	SOFTRDMA_REFUSED_CLOSED,         /* the listener was closed meanwhile */
 	SOFTRDMA_REFUSED_VERSION,        /* another version of the protocol */
 	SOFTRDMA_REFUSED_DAMAGED,        /* the request was damaged on its way */

@@ -41,6 +41,7 @@
 #include "softrdma/base/source.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/handshake.h"
+#include "softrdma/engine/accounts.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/threads.h"
 #include "softrdma/verbs/device.h"
@@ -371,6 +372,15 @@ listener_fini(struct listener *l)
 {
 	destroy(l->id);
 	softrdma_rdma_destroy_event_channel(l->channel);
+}
+
+/* how many the device has refused in the name of the listener's address */
+static inline uint64_t
+count_refused(const struct listener *l, enum softrdma_refusal why)
+{
+	struct softrdma_account account;
+	softrdma_account_get(softrdma_account_of((const struct sockaddr *)&l->addr), &account);
+	return account.refused[why];
 }
 
 /* an id with a resolved address and a queue pair, not connected yet */

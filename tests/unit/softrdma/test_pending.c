@@ -555,7 +555,7 @@ test_accept_fails(void **state)
 	listener_fini(&l);
 }
 
-/* no memory or no kernel memory for an incoming connection, at each step */
+/* no memory or no kernel memory for an incoming connection, at each step; all are counted */
 static void
 test_request_without_resources(void **state)
 {
@@ -564,6 +564,7 @@ test_request_without_resources(void **state)
 	listener_init(&l);
 	uint8_t buf[BUF_MAX];
 	size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	const uint64_t before = count_refused(&l, SOFTRDMA_REFUSED_BUSY);
 	for (unsigned skip = 0; skip < 4; skip++) {
 		log_clear();
 		fail_call(FAIL_THEIRS, "calloc", skip, 1, ENOMEM);
@@ -577,6 +578,7 @@ test_request_without_resources(void **state)
 			wait_for_log("no memory for a connection request: rejected");
 		}
 		assert_int_equal(fail_nothing(), 1);
+		assert_int_equal(count_refused(&l, SOFTRDMA_REFUSED_BUSY), before + skip + 1);
 		close(fd);
 	}
 	fail_call(FAIL_THEIRS, "epoll_ctl", 0, 1, ENOSPC);
@@ -585,6 +587,7 @@ test_request_without_resources(void **state)
 	close(fd);
 	wait_for_log("an incoming connection is dropped: No space left on device");
 	fail_nothing();
+	assert_int_equal(count_refused(&l, SOFTRDMA_REFUSED_BUSY), before + 5);
 	expect_no_event(l.channel);
 
 	/* the log lines appear even if the peer's name cannot be found */

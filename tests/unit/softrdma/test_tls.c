@@ -1782,6 +1782,7 @@ test_without_memory(void **state)
 	struct listener l;
 	node();
 	listener_init(&l);
+	const uint64_t before = count_refused(&l, SOFTRDMA_REFUSED_BUSY);
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_id *id = new_active(channel, &l.addr);
 	no_memory_in = "BIO_new";
@@ -1793,6 +1794,8 @@ test_without_memory(void **state)
 	close(fd);
 	no_memory_in = NULL;
 	wait_for_log("an incoming connection is dropped: Cannot allocate memory");
+	/* the listener has dropped the connection of the id, too, which came before */
+	assert_int_equal(count_refused(&l, SOFTRDMA_REFUSED_BUSY), before + 2);
 	expect_no_event(l.channel);
 	softrdma_rdma_destroy_event_channel(channel);
 	listener_fini(&l);
