@@ -11,6 +11,7 @@
 #include "fuzz.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
+#include "softrdma/wire/wire.h"
 
 /* The address sanitizer keeps freed memory from being used again. A larger quarantine only costs time. */
 const char *__asan_default_options(void);
@@ -67,11 +68,13 @@ put_sum(uint8_t *at, const uint8_t *bytes, size_t len)
 void
 fuzz_put_sums(uint8_t *message, size_t len)
 {
-	if (len < 32)
+	const size_t size = SOFTRDMA_HANDSHAKE_SIZE;
+
+	if (len < size)
 		return;
-	if (len - 32 >= message[7])
-		put_sum(message + 24, message + 32, message[7]);
-	put_sum(message + 28, message, 28);
+	if (len - size >= message[7])
+		put_sum(message + size - 8, message + size, message[7]);
+	put_sum(message + size - 4, message, size - 4);
 }
 
 static uint64_t

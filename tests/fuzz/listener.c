@@ -137,8 +137,8 @@ check_request(struct rpma_conn_req *req, const uint8_t *bytes, size_t len)
 	struct rpma_conn_private_data pdata = { NULL, 0 };
 
 	FUZZ_CHECK(rpma_conn_req_get_private_data(req, &pdata) == 0);
-	FUZZ_CHECK(len >= 32 && pdata.len <= bytes[7]);
-	FUZZ_CHECK(pdata.len == 0 || memcmp(pdata.ptr, bytes + 32, pdata.len) == 0);
+	FUZZ_CHECK(len >= SOFTRDMA_HANDSHAKE_SIZE && pdata.len <= bytes[7]);
+	FUZZ_CHECK(pdata.len == 0 || memcmp(pdata.ptr, bytes + SOFTRDMA_HANDSHAKE_SIZE, pdata.len) == 0);
 }
 
 /* accepts the request; whatever the client's stream holds, the connection must end when the stream does */
@@ -191,9 +191,10 @@ is_request(const uint8_t *bytes, size_t len)
 {
 	struct softrdma_handshake hs;
 
-	return len >= 32 && softrdma_handshake_decode(bytes, &hs) == SOFTRDMA_HANDSHAKE_OK &&
-		hs.type == SOFTRDMA_HANDSHAKE_CONNECT && len - 32 >= hs.private_len &&
-		softrdma_crc32c(0, bytes + 32, hs.private_len) == hs.private_crc;
+	return len >= SOFTRDMA_HANDSHAKE_SIZE &&
+		softrdma_handshake_decode(bytes, &hs) == SOFTRDMA_HANDSHAKE_OK &&
+		hs.type == SOFTRDMA_HANDSHAKE_CONNECT && len - SOFTRDMA_HANDSHAKE_SIZE >= hs.private_len &&
+		softrdma_crc32c(0, bytes + SOFTRDMA_HANDSHAKE_SIZE, hs.private_len) == hs.private_crc;
 }
 
 static void

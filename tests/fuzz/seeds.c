@@ -490,7 +490,7 @@ streams_to_the_requester(void)
 	post(POST_WRITE, 1, 40);
 	post(POST_SEND, 1, 50);
 	u8(STEP_SEND);
-	u16(32 + 40);
+	u16(SOFTRDMA_FRAME_SIZE + 40);
 	event(EVENT_CLOSE);
 	send_all();
 	stream("closed-between-requests");
