@@ -159,7 +159,7 @@ handshakes(void)
 		hello(bytes, type, 0);
 		seed("handshake", names[type - 1], bytes, SOFTRDMA_HANDSHAKE_SIZE);
 	}
-	bytes[4] = 3;
+	bytes[4] = SOFTRDMA_WIRE_VERSION + 1;
 	seed("handshake", "version", bytes, SOFTRDMA_HANDSHAKE_SIZE);
 
 	for (uint8_t how = 0; how < 4; how++) {
