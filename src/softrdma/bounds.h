@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* bounds.h -- all limits of the software device, each with its reason */
+/*
+ * bounds.h -- limits of the software device, each with its reason
+ *
+ * What peers and programs can use up, and what more than one file, test or document knows. A number by which one file shares
+ * out its own work (how often it looks, how many it takes in a turn) stands at the head of that file.
+ */
 
 #ifndef SOFTRDMA_BOUNDS_H
 #define SOFTRDMA_BOUNDS_H

@@ -4,9 +4,10 @@
 /*
  * raw.h -- a hand-written implementation of the software device's protocol, after doc/softrdma-protocol.md
  *
- * It uses none of the product's code, because an attacker would not either. Sockets are plain TCP, bound to
- * an address of the loopback network, so that one machine can act as many. If the environment asks for TLS,
- * established connections have credentials and use TLS (raw_tls.h); strangers have none.
+ * It uses none of the product's code, because an attacker would not either. So raw.h and raw.c have the numbers
+ * of the protocol once more, also its version: if the device changes one by mistake, the attacks fail. Sockets are
+ * plain TCP, bound to an address of the loopback network, so that one machine can act as many. If the environment asks
+ * for TLS, established connections have credentials and use TLS (raw_tls.h); strangers have none.
  */
 
 #ifndef RAW_H
