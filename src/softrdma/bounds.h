@@ -117,7 +117,10 @@
 /* the same while the peer may be making a large range durable, and further requests wait after that */
 #define SOFTRDMA_FLUSH_TIMEOUT_MS 900000
 
-/* the thread that polls a completion queue serves its queue pairs, if it has at most this many */
+/*
+ * The thread that polls a completion queue serves its queue pairs, if it has at most this many: each poll that finds nothing
+ * makes a system call for each of them.
+ */
 #define SOFTRDMA_POLLED_LINKS_MAX 4
 
 /* how long a call that polls may sleep, in ns, if threads that compute want its processor: less than a time slice takes */

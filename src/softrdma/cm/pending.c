@@ -199,20 +199,19 @@ static enum softrdma_refusal
 refusal_of(enum softrdma_reject_reason reason)
 {
 	switch (reason) {
-	case SOFTRDMA_REJECT_CONSUMER:
-		return SOFTRDMA_REFUSED_BY_APPLICATION;
 	case SOFTRDMA_REJECT_BUSY:
 		return SOFTRDMA_REFUSED_BUSY;
 	case SOFTRDMA_REJECT_NO_LISTENER:
 		return SOFTRDMA_REFUSED_CLOSED;
 	case SOFTRDMA_REJECT_VERSION:
 		return SOFTRDMA_REFUSED_VERSION;
-	case SOFTRDMA_REJECT_PLAIN:
-		return SOFTRDMA_REFUSED_PLAIN;
 	case SOFTRDMA_REJECT_DAMAGED:
 		return SOFTRDMA_REFUSED_DAMAGED;
+	case SOFTRDMA_REJECT_PLAIN: /* turn_away_plain() counts it by itself */
+	case SOFTRDMA_REJECT_CONSUMER:
+		break;
 	}
-	abort();
+	return SOFTRDMA_REFUSED_BY_APPLICATION;
 }
 
 void
