@@ -373,7 +373,7 @@ build_arm64()
 		-DBUILD_EXAMPLES=OFF -DBUILD_BENCHMARKS=OFF -DBUILD_DOC=OFF
 }
 
-# What qemu-aarch64 7.2 cannot run: it has no robust mutexes and no process_vm_readv() (copy, direct, local_peer, registry);
+# What qemu-aarch64 7.2 cannot run: it has no robust mutexes and no process_vm_readv() (copy, shm_path, local_peer, registry);
 # it answers madvise() itself (advise, copy); a SIGBUS that a handler leaves by a jump is a failed assertion of its own
 # (memory, responder), and so are threads that a forked child begins (fork, stats_file); a read into memory that has gone fails
 # in another way (connection); it makes /proc/self/maps itself, also where the test has left no descriptor for that
@@ -381,7 +381,7 @@ build_arm64()
 # still at times, in one of several runs, and why is not known.
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
 # same-host path, one form of them is enough for what depends on the processor, with a short one over TLS.
-not_for_emulator='softrdma-test_(advise|connection|copy|direct|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
+not_for_emulator='softrdma-test_(advise|connection|copy|shm_path|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
 not_for_emulator+='|registry|responder|stats_file)$'
 not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls)$'
 
@@ -408,9 +408,9 @@ run_arm64()
 # asked for, and changes the exit status of a child (engine, stats_file); closes a descriptor beyond the limit that accept() was
 # given (pending); reports a read into memory that has gone (connection), and the msync of memory that has gone or allows no
 # access (flush_worker, persist, persist_description, persist_file, persist_msync); looks in forked children for what only
-# the stacks of the parent's threads refer to (direct, fork); drops empty variables (log-empty); and does not come to an end
+# the stacks of the parent's threads refer to (fork, shm_path); drops empty variables (log-empty); and does not come to an end
 # where a thread is stuck in a write (log-debug).
-not_for_valgrind='softrdma-test_(connection|copy|direct|engine|flush_worker|fork|memory|pending|persist|persist_description'
+not_for_valgrind='softrdma-test_(connection|copy|shm_path|engine|flush_worker|fork|memory|pending|persist|persist_description'
 not_for_valgrind+='|persist_file|persist_msync|responder|stats_file)$|log-(empty|debug)$'
 
 # Looks at the test's own process, not at its children: they end in the middle of things. valgrind runs one thread at a time;
