@@ -16,49 +16,61 @@
 #define RAW_SEQ 100u
 
 struct raw_peer {
-	struct listener listener;
+	struct listener l;
 	struct rdma_cm_id *id; /* the device's side */
 	struct softrdma_link *link;
-	uint32_t seq; /* the first sequence number of the device's requests */
-	int fd;       /* the test's side */
+	int fd;              /* the test's side */
+	uint32_t seq;        /* the sequence number of its next request */
+	uint32_t device_seq; /* that of the device's first request */
 };
 
+/* from 127.0.0.<host>; rnr_retry: what the peer asks for */
 static inline void
-raw_peer_init(struct raw_peer *p, uint8_t rnr_retry)
+raw_peer_init_as(struct raw_peer *p, unsigned host, uint8_t rnr_retry)
 {
 	uint8_t buf[BUF_MAX];
-	struct softrdma_handshake hs = {
-		.version = SOFTRDMA_WIRE_VERSION,
-		.type = SOFTRDMA_HANDSHAKE_CONNECT,
-		.responder_resources = 4,
-		.initiator_depth = 4,
-		.rnr_retry = rnr_retry,
-		.qp_num = 0x1234,
-		.seq = RAW_SEQ,
-	};
-	struct rdma_conn_param param = { .responder_resources = 4, .initiator_depth = 4 };
-
-	listener_init(&p->listener);
-	p->fd = raw_connect(&p->listener.addr);
+	struct softrdma_handshake hs;
+	listener_init(&p->l);
+	p->fd = raw_connect_from(&p->l.addr, host);
+	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
+	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
+	hs.rnr_retry = rnr_retry;
 	softrdma_handshake_encode(&hs, buf);
-	raw_send(p->fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
-	p->id = expect_event(p->listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	raw_send(p->fd, buf, len);
+	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	give_qp(p->id);
-	p->link = softrdma_id_of(p->id)->link;
+	p->link = softrdma_qp_of(p->id->qp)->link;
+	struct rdma_conn_param param = { .responder_resources = 4,
+		.initiator_depth = 4,
+		.rnr_retry_count = 7 };
 	assert_int_equal(softrdma_rdma_accept(p->id, &param), 0);
 	raw_recv(p->fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
 	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
-	p->seq = hs.seq;
+	p->device_seq = hs.seq;
 	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
-	expect_event(p->listener.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	p->seq = RAW_SEQ;
+}
+
+static inline void
+raw_peer_init_from(struct raw_peer *p, unsigned host)
+{
+	raw_peer_init_as(p, host, 7);
+}
+
+static inline void
+raw_peer_init(struct raw_peer *p)
+{
+	raw_peer_init_from(p, 1);
 }
 
 static inline void
 raw_peer_fini(struct raw_peer *p)
 {
-	destroy(p->id);
+	if (p->id)
+		destroy(p->id);
 	close(p->fd);
-	listener_fini(&p->listener);
+	listener_fini(&p->l);
 }
 
 /* reads the next frame of the device, and skips its payload */

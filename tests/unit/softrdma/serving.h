@@ -11,7 +11,7 @@
 #ifndef TEST_SOFTRDMA_SERVING_H
 #define TEST_SOFTRDMA_SERVING_H
 
-#include "connected.h"
+#include "raw_peer.h"
 #include "softrdma/engine/engine.h"
 
 /* --- writes of the device --- */
@@ -57,62 +57,7 @@ expect_wc(uint64_t wr_id, enum ibv_wc_status status)
 	assert_int_equal(wc.status, status);
 }
 
-/* --- a plain socket as the peer --- */
-
-struct raw_peer {
-	struct listener l;
-	struct rdma_cm_id *id;
-	struct softrdma_link *link;
-	int fd;
-	uint32_t seq; /* the sequence number of its next request */
-};
-
-/* from 127.0.0.<host>; rnr_retry: what the peer asks for */
-static inline void
-raw_peer_init_as(struct raw_peer *p, unsigned host, uint8_t rnr_retry)
-{
-	uint8_t buf[BUF_MAX];
-	struct softrdma_handshake hs;
-	listener_init(&p->l);
-	p->fd = raw_connect_from(&p->l.addr, host);
-	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_CONNECT, "");
-	assert_int_equal(softrdma_handshake_decode(buf, &hs), SOFTRDMA_HANDSHAKE_OK);
-	hs.rnr_retry = rnr_retry;
-	softrdma_handshake_encode(&hs, buf);
-	raw_send(p->fd, buf, len);
-	p->id = expect_event(p->l.channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	give_qp(p->id);
-	p->link = softrdma_qp_of(p->id->qp)->link;
-	struct rdma_conn_param param = { .responder_resources = 4,
-		.initiator_depth = 4,
-		.rnr_retry_count = 7 };
-	assert_int_equal(softrdma_rdma_accept(p->id, &param), 0);
-	raw_recv(p->fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
-	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_READY });
-	expect_event(p->l.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
-	p->seq = 100;
-}
-
-static inline void
-raw_peer_init_from(struct raw_peer *p, unsigned host)
-{
-	raw_peer_init_as(p, host, 7);
-}
-
-static inline void
-raw_peer_init(struct raw_peer *p)
-{
-	raw_peer_init_from(p, 1);
-}
-
-static inline void
-raw_peer_fini(struct raw_peer *p)
-{
-	if (p->id)
-		destroy(p->id);
-	close(p->fd);
-	listener_fini(&p->l);
-}
+/* --- frames of a plain socket --- */
 
 /* waits for a frame without payload */
 static inline void

@@ -29,8 +29,8 @@ test_end_in_the_same_event(void **state)
 	(void)state;
 	const struct softrdma_frame nothing = { .opcode = SOFTRDMA_OP_READ, .seq = RAW_SEQ };
 	struct raw_peer peer, other;
-	raw_peer_init(&peer, 7);
-	raw_peer_init(&other, 7);
+	raw_peer_init(&peer);
+	raw_peer_init(&other);
 
 	/* the progress thread blocks on the other connection's lock while both arrive */
 	lock_at_once(&other.link->lock);
@@ -41,7 +41,7 @@ test_end_in_the_same_event(void **state)
 	wait_until(tcp_state(softrdma_connection_of(peer.link)->fd) == TCP_CLOSE_WAIT);
 	pthread_mutex_unlock(&other.link->lock);
 
-	expect_event(peer.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(peer.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	raw_peer_fini(&other);
 	raw_peer_fini(&peer);
 }

@@ -28,7 +28,7 @@ test_patience_behind_a_flush(void **state)
 {
 	(void)state;
 	struct raw_peer peer;
-	raw_peer_init(&peer, 7);
+	raw_peer_init(&peer);
 	const int fd = softrdma_connection_of(peer.link)->fd;
 
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 1, 100);
@@ -40,12 +40,12 @@ test_patience_behind_a_flush(void **state)
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_FLUSH_TIMEOUT_MS);
 
 	/* after all responses the timeout is the usual one again */
-	raw_frame(peer.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = peer.seq + 2 });
+	raw_frame(peer.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = peer.device_seq + 2 });
 	for (uint64_t wr_id = 1; wr_id <= 3; wr_id++)
 		assert_int_equal(next_wc().wr_id, wr_id);
 	raw_peer_post(&peer, IBV_WR_RDMA_WRITE, 4, 100);
 	assert_int_equal(user_timeout_ms(fd), SOFTRDMA_PEER_TIMEOUT_MS);
-	raw_frame(peer.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = peer.seq + 3 });
+	raw_frame(peer.fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = peer.device_seq + 3 });
 	assert_int_equal(next_wc().wr_id, 4);
 	raw_peer_fini(&peer);
 }

@@ -22,16 +22,16 @@ test_receive_comes_while_the_socket_is_full(void **state)
 {
 	(void)state;
 	struct raw_peer peer;
-	raw_peer_init(&peer, 0);
+	raw_peer_init_as(&peer, 1, 0);
 
 	raw_peer_post(&peer, IBV_WR_SEND, 1, 100);
 	assert_int_equal(raw_next_frame(&peer).opcode, SOFTRDMA_OP_SEND);
-	answer(&peer, SOFTRDMA_OP_RNR, peer.seq);
+	answer(&peer, SOFTRDMA_OP_RNR, peer.device_seq);
 	wait_until(locked(peer.link, peer.link->requester.waiting));
 	assert_true(locked(peer.link, softrdma_connection_of(peer.link)->rnr_timer.when_ns != 0));
 
 	fail_call(FAIL_THEIRS, "sendmsg", 0, FAIL_FOR_EVER, EAGAIN);
-	answer(&peer, SOFTRDMA_OP_RNR_READY, peer.seq);
+	answer(&peer, SOFTRDMA_OP_RNR_READY, peer.device_seq);
 	wait_until(has_failed(1));
 	assert_true(locked(peer.link, softrdma_connection_of(peer.link)->rnr_timer.when_ns == 0));
 	clock_forward_ms(60000);
@@ -40,9 +40,9 @@ test_receive_comes_while_the_socket_is_full(void **state)
 	/* the delayed request is sent together with the next one, and both succeed */
 	raw_peer_post(&peer, IBV_WR_SEND, 2, 100);
 	assert_int_equal(raw_next_frame(&peer).opcode, SOFTRDMA_OP_RESYNC);
-	assert_int_equal(raw_next_frame(&peer).seq, peer.seq);
-	assert_int_equal(raw_next_frame(&peer).seq, peer.seq + 1);
-	answer(&peer, SOFTRDMA_OP_ACK, peer.seq + 1);
+	assert_int_equal(raw_next_frame(&peer).seq, peer.device_seq);
+	assert_int_equal(raw_next_frame(&peer).seq, peer.device_seq + 1);
+	answer(&peer, SOFTRDMA_OP_ACK, peer.device_seq + 1);
 	for (uint64_t wr_id = 1; wr_id <= 2; wr_id++) {
 		struct ibv_wc wc = next_wc();
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -29,7 +29,8 @@ arrives(struct raw_peer *p, unsigned writes)
 {
 	for (unsigned i = 0; i < writes; i++)
 		assert_int_equal(raw_next_frame(p).opcode, SOFTRDMA_OP_WRITE);
-	raw_frame(p->fd, &(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p->seq + writes - 1 });
+	raw_frame(p->fd,
+		&(struct softrdma_frame){ .opcode = SOFTRDMA_OP_ACK, .seq = p->device_seq + writes - 1 });
 	for (unsigned i = 0; i < writes; i++)
 		assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
 }
@@ -40,10 +41,10 @@ test_queued_again(void **state)
 	(void)state;
 	const struct softrdma_frame nothing = { .opcode = SOFTRDMA_OP_READ, .seq = RAW_SEQ };
 	struct raw_peer first, second, third, other;
-	raw_peer_init(&first, 7);
-	raw_peer_init(&second, 7);
-	raw_peer_init(&third, 7);
-	raw_peer_init(&other, 7);
+	raw_peer_init(&first);
+	raw_peer_init(&second);
+	raw_peer_init(&third);
+	raw_peer_init(&other);
 
 	/* the progress thread blocks on another connection's lock while the first two are queued */
 	lock_at_once(&other.link->lock);

@@ -17,7 +17,7 @@ test_rest_of_a_message(void **state)
 	static uint8_t memory[2 * HALF];
 	static uint8_t bytes[HALF];
 	struct raw_peer peer;
-	raw_peer_init(&peer, 7);
+	raw_peer_init(&peer);
 	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, memory, sizeof(memory),
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	assert_non_null(mr);
@@ -42,7 +42,7 @@ test_rest_of_a_message(void **state)
 	 */
 	send(peer.fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
 	shutdown(peer.fd, SHUT_WR);
-	expect_event(peer.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(peer.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	for (size_t i = HALF; i < sizeof(memory); i++)
 		assert_int_equal(memory[i], 0);
 	raw_peer_fini(&peer);
