@@ -405,7 +405,7 @@ take_event(struct rpma_conn *conn, enum rpma_conn_event *event_ptr)
 	if (rdma->get_cm_event(conn->event_channel, &cm_event)) {
 		if (errno == EAGAIN || errno == EINTR || errno == ENODATA)
 			return RPMA_E_NO_EVENT;
-		/* message(system, waiting): waiting for an event -> See above. */
+		/* message(system, waiting): waiting for an event -> The system's text says why. */
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "rdma_get_cm_event()");
 	}
 

@@ -27,7 +27,7 @@ watch(const struct connect_timer *timer, int fd)
 	struct epoll_event event = { .events = EPOLLIN };
 	/*
 	 * message(system, time-to-connect): a limit on the time to connect
-	 * (rpma_conn_cfg_set_connect_timeout(3)) -> See above.
+	 * (rpma_conn_cfg_set_connect_timeout(3)) -> The system's text says why.
 	 */
 	if (epoll_ctl(timer->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		return RPMAI_FAIL_ERRNO(RPMA_E_PROVIDER, errno, NULL, "epoll_ctl()");

@@ -66,7 +66,7 @@ rpmai_peer_new(const struct rdma_api *rdma, struct ibv_context *ctx, struct rpma
 	errno = 0;
 	struct ibv_pd *pd = rdma->alloc_pd(ctx);
 	if (pd == NULL) {
-		/* message(system, domain): a peer is made or deleted -> See above. */
+		/* message(system, domain): a peer is made or deleted -> The system's text says why. */
 		if (errno == 0)
 			ret = RPMAI_FAIL(RPMA_E_UNKNOWN, "ibv_alloc_pd() failed without a reason");
 		else

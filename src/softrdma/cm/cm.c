@@ -483,8 +483,8 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	struct softrdma_id *id = softrdma_id_of(rdma_id);
 	if (softrdma_id_is_inherited(rdma_id, "rdma_accept"))
 		return -1;
-	int ret =
-		softrdma_threads_start(); /* the listener may stop using the thread before the connection does */
+	/* the listener may stop using the threads before the connection does */
+	int ret = softrdma_threads_start();
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();

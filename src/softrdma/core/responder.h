@@ -73,10 +73,10 @@ struct softrdma_responder {
 
 	uint32_t expected;  /* the request that comes next, or is being received */
 	uint32_t responded; /* all requests before this one have their responses */
-	bool ack_due;    /* true if the requests since then have an acknowledgement that must not come late */
-	bool unanswered; /* true if the last message that no program waits for had no reply yet */
-	unsigned
-		answers; /* number of such messages in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
+	bool ack_due; /* true if the requests since then have an acknowledgement that must not come late */
+	/* of messages for which no program waits */
+	bool unanswered;      /* true if the last one had no reply yet */
+	unsigned answers;     /* number of them in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */

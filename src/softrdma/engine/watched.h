@@ -28,8 +28,10 @@ struct softrdma_turn {
 /* an object's place among those that need a beat; beats.c only */
 struct softrdma_on_beat {
 	struct softrdma_watched *next, *prev;
-	/* the life of the engines in which the object was listed (a fork begins another life); 0: the object is not listed.
-	 * The object's lock guards this member too. */
+	/*
+	 * The life of the engines in which the object was listed (a fork begins another life); 0: the object is not
+	 * listed. The object's lock guards this member too.
+	 */
 	unsigned listed_in;
 	uint64_t called_ns; /* the last beat at which it was called, or that had begun when it was listed */
 };
