@@ -14,10 +14,15 @@
 #define STANDARD_KEPT 100   /* where they are meanwhile */
 #define STANDARD_LOOKS 5000 /* a millisecond apart, before a descriptor counts as one that stays */
 
+static FILE *standard_stderr; /* stderr meanwhile is another stream, so that what fails is said */
+
 static inline void
 standard_close(void)
 {
 	fflush(NULL);
+	standard_stderr = stderr;
+	stderr = fdopen(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STANDARD_KEPT + STANDARD_FDS), "w");
+	setvbuf(stderr, NULL, _IONBF, 0);
 	for (int fd = 0; fd < STANDARD_FDS; fd++) {
 		dup3(fd, STANDARD_KEPT + fd, O_CLOEXEC);
 		close(fd);
@@ -50,6 +55,11 @@ standard_open(void)
 			continue; /* they are open */
 		dup2(STANDARD_KEPT + fd, fd);
 		close(STANDARD_KEPT + fd);
+	}
+	if (standard_stderr) {
+		fclose(stderr);
+		stderr = standard_stderr;
+		standard_stderr = NULL;
 	}
 }
 
