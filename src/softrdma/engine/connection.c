@@ -46,23 +46,17 @@ connection_of_watched(struct softrdma_watched *watched)
 		offsetof(struct softrdma_connection, watched));
 }
 
-static int
-epoll_of(const struct softrdma_connection *conn)
-{
-	return softrdma_engine_epoll(softrdma_engine_of(&conn->watched));
-}
-
 /* --- receiving --- */
 
 int
 softrdma_connection_watch_again(struct softrdma_connection *conn)
 {
-	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &conn->watched };
+	uint32_t events = EPOLLET;
 	if (conn->reader == SOFTRDMA_READER_ENGINE)
-		ev.events |= EPOLLIN | EPOLLRDHUP;
+		events |= EPOLLIN | EPOLLRDHUP;
 	if (conn->reader != SOFTRDMA_READER_POLLER && conn->wants_space)
-		ev.events |= EPOLLOUT;
-	return epoll_ctl(epoll_of(conn), EPOLL_CTL_MOD, conn->fd, &ev);
+		events |= EPOLLOUT;
+	return softrdma_engine_watch_again(&conn->watched, conn->fd, events);
 }
 
 /*
@@ -598,9 +592,8 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
 	softrdma_link_get(link);
 	softrdma_engine_join(&conn->watched);
-	struct epoll_event ev = { .events = SOFTRDMA_WATCHED_EVENTS, .data.ptr = &conn->watched };
-	if (epoll_ctl(epoll_of(conn), EPOLL_CTL_ADD, fd, &ev) != 0) {
-		ret = errno;
+	ret = softrdma_engine_watch(&conn->watched, fd, SOFTRDMA_WATCHED_EVENTS);
+	if (ret) {
 		softrdma_engine_part(&conn->watched);
 		conn->fd = -1;
 		drop_stream(conn);
@@ -649,7 +642,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	/* close() does not end the connection while a waiter polls the socket */
 	if (conn->reader == SOFTRDMA_READER_BORROWER)
 		shutdown(fd, SHUT_RDWR);
-	epoll_ctl(epoll_of(conn), EPOLL_CTL_DEL, fd, NULL);
+	softrdma_engine_unwatch(&conn->watched, fd);
 	softrdma_engine_part(&conn->watched);
 	softrdma_engine_retire(&conn->watched);
 	softrdma_fork_close(fd);

@@ -32,10 +32,31 @@ static const unsigned beat_ms[SOFTRDMA_BEATS] = {
 	[SOFTRDMA_BEAT_DEADLINES] = 20,
 };
 
-int
-softrdma_engine_epoll(const struct softrdma_engine *engine)
+/* --- what the engine waits for --- */
+
+static int
+control(struct softrdma_watched *watched, int op, int fd, uint32_t events)
 {
-	return engine->epoll_fd;
+	struct epoll_event ev = { .events = events, .data.ptr = watched };
+	return epoll_ctl(softrdma_engine_of(watched)->epoll_fd, op, fd, &ev) == 0 ? 0 : errno;
+}
+
+int
+softrdma_engine_watch(struct softrdma_watched *watched, int fd, uint32_t events)
+{
+	return control(watched, EPOLL_CTL_ADD, fd, events);
+}
+
+int
+softrdma_engine_watch_again(struct softrdma_watched *watched, int fd, uint32_t events)
+{
+	return control(watched, EPOLL_CTL_MOD, fd, events);
+}
+
+void
+softrdma_engine_unwatch(struct softrdma_watched *watched, int fd)
+{
+	control(watched, EPOLL_CTL_DEL, fd, 0);
 }
 
 void

@@ -75,8 +75,14 @@ void softrdma_engine_part(const struct softrdma_watched *watched);
  * beats that it needs.
  */
 void softrdma_engine_forget(struct softrdma_watched *watched);
-/* the epoll of all objects that the engine serves */
-int softrdma_engine_epoll(const struct softrdma_engine *engine);
+/*
+ * What the engine of the object waits for at the descriptor: a mask of EPOLL* (epoll_ctl(2)). watch_again() changes it, and
+ * lets the kernel report once more what is there already. The object has joined, or is one that the first engine serves.
+ * 0 or an errno value. Any thread, any lock.
+ */
+int softrdma_engine_watch(struct softrdma_watched *watched, int fd, uint32_t events);
+int softrdma_engine_watch_again(struct softrdma_watched *watched, int fd, uint32_t events);
+void softrdma_engine_unwatch(struct softrdma_watched *watched, int fd);
 /* how long a thread looks for more work before it sleeps, in ns */
 uint64_t softrdma_engine_spin_ns(void);
 

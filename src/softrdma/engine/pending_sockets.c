@@ -18,7 +18,6 @@
 
 static struct pending_sockets {
 	struct softrdma_watched watched; /* all of them, as one */
-	int epoll_of_all;
 	int epoll_fd;
 
 	uint64_t look;  /* at all connections, and once at pending sockets */
@@ -38,8 +37,8 @@ SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 static bool
 may_come(bool may)
 {
-	struct epoll_event ev = { .events = may ? EPOLLIN : 0, .data.ptr = &pending_sockets.watched };
-	return epoll_ctl(pending_sockets.epoll_of_all, EPOLL_CTL_MOD, pending_sockets.epoll_fd, &ev) == 0;
+	const uint32_t events = may ? EPOLLIN : 0;
+	return softrdma_engine_watch_again(&pending_sockets.watched, pending_sockets.epoll_fd, events) == 0;
 }
 
 static bool
@@ -84,18 +83,16 @@ handle(struct softrdma_watched *watched, uint32_t events_of_all)
 }
 
 int
-softrdma_pending_sockets_open(int epoll_of_all)
+softrdma_pending_sockets_open(void)
 {
-	pending_sockets = (struct pending_sockets){ .watched.handle = handle, .epoll_of_all = epoll_of_all };
+	pending_sockets = (struct pending_sockets){ .watched.handle = handle };
 	pending_sockets.epoll_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	if (pending_sockets.epoll_fd < 0)
 		return errno;
 	/* level-triggered: it is ready as long as one of them is */
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &pending_sockets.watched };
-	if (epoll_ctl(epoll_of_all, EPOLL_CTL_ADD, pending_sockets.epoll_fd, &ev) == 0)
-		return 0;
-	int ret = errno;
-	softrdma_pending_sockets_close();
+	int ret = softrdma_engine_watch(&pending_sockets.watched, pending_sockets.epoll_fd, EPOLLIN);
+	if (ret)
+		softrdma_pending_sockets_close();
 	return ret;
 }
 

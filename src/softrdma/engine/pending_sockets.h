@@ -23,8 +23,8 @@
 
 #include "softrdma/engine/watched.h"
 
-/* adds all pending sockets as one entry to the epoll of all; 0 or an errno value */
-int softrdma_pending_sockets_open(int epoll_of_all);
+/* the first engine watches all pending sockets as one; 0 or an errno value */
+int softrdma_pending_sockets_open(void);
 void softrdma_pending_sockets_close(void);
 
 /*

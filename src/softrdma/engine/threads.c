@@ -45,7 +45,7 @@ start(void)
 	int ret = softrdma_engine_open();
 	if (ret)
 		return ret;
-	ret = softrdma_pending_sockets_open(softrdma_engine_epoll(softrdma_engine_first()));
+	ret = softrdma_pending_sockets_open();
 	if (ret)
 		goto err_close_engine;
 	softrdma_registry_open();

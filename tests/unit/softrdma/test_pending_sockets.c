@@ -53,6 +53,31 @@ __wrap_softrdma_engine_ask_others(void)
 	asked++;
 }
 
+/* the epoll of the first engine */
+static int epoll_of_all;
+
+static int
+control(struct softrdma_watched *watched, int op, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = watched };
+	return epoll_ctl(epoll_of_all, op, fd, &ev) == 0 ? 0 : errno;
+}
+
+int __wrap_softrdma_engine_watch(struct softrdma_watched *watched, int fd, uint32_t events);
+int __wrap_softrdma_engine_watch_again(struct softrdma_watched *watched, int fd, uint32_t events);
+
+int
+__wrap_softrdma_engine_watch(struct softrdma_watched *watched, int fd, uint32_t events)
+{
+	return control(watched, EPOLL_CTL_ADD, fd, events);
+}
+
+int
+__wrap_softrdma_engine_watch_again(struct softrdma_watched *watched, int fd, uint32_t events)
+{
+	return control(watched, EPOLL_CTL_MOD, fd, events);
+}
+
 struct pending_socket {
 	struct softrdma_watched watched;
 	int fd;
@@ -61,7 +86,6 @@ struct pending_socket {
 	bool released;
 };
 
-static int epoll_of_all;
 static struct pending_socket all[COUNT];
 
 static void
@@ -115,7 +139,7 @@ setup(void **state)
 	others_have_looked = true;
 	asked = 0;
 	epoll_of_all = epoll_create1(EPOLL_CLOEXEC);
-	assert_int_equal(softrdma_pending_sockets_open(epoll_of_all), 0);
+	assert_int_equal(softrdma_pending_sockets_open(), 0);
 	for (int i = 0; i < COUNT; i++) {
 		all[i] = (struct pending_socket){
 			.watched = { .handle = take_time, .put = release },
@@ -271,15 +295,15 @@ test_open_fails(void **state)
 {
 	(void)state;
 	static const char *const calls[] = { "epoll_create1", "epoll_ctl" };
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	epoll_of_all = epoll_create1(EPOLL_CLOEXEC);
 	int fds = count_fds();
 	for (int i = 0; i < 2; i++) {
 		fail_call(FAIL_MINE, calls[i], 0, 1, ENFILE);
-		assert_int_equal(softrdma_pending_sockets_open(epoll_fd), ENFILE);
+		assert_int_equal(softrdma_pending_sockets_open(), ENFILE);
 		assert_int_equal(fail_nothing(), 1);
 		assert_int_equal(count_fds(), fds);
 	}
-	close(epoll_fd);
+	close(epoll_of_all);
 }
 
 /* while there is no thread the object cannot be in use, so it is released at once */
