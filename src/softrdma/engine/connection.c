@@ -150,8 +150,7 @@ static void
 tell_why(const struct softrdma_connection *conn)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	const struct softrdma_stream *stream = conn->stream;
-	const char *why = stream && stream->ops->why ? stream->ops->why(stream) : "";
+	const char *why = conn->stream->ops->why(conn->stream);
 	/*
 	 * message(tls): an established connection; the text is OpenSSL's -> If the peer was killed,
 	 * nothing. *decryption failed or bad record mac*: the stream was changed on its way.
@@ -203,15 +202,14 @@ static bool
 receive_once(struct softrdma_connection *conn, bool *progress)
 {
 	struct softrdma_link *link = &conn->link;
-	if (conn->stream && conn->stream->ops->look)
+	if (conn->stream->ops->look)
 		return receive_good(conn, progress);
 	struct iovec iov[SOFTRDMA_SGE_MAX + 1];
 	int count = softrdma_link_rx_iov(link, iov);
 	if (count == 0)
 		return false;
 	size_t wanted = iov_length(iov, count);
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-	ssize_t n = softrdma_stream_recvmsg(conn->fd, conn->stream, &msg);
+	ssize_t n = conn->stream->ops->recv(conn->stream, iov, (size_t)count);
 	if (n > 0) {
 		*progress = true;
 		bool alive = softrdma_connection_after_receive(conn, softrdma_link_rx_done(link, (size_t)n));
@@ -310,12 +308,26 @@ static ssize_t
 send_batch(struct softrdma_connection *conn)
 {
 	SOFTRDMA_NO_CANCEL;
-	struct softrdma_link *link = &conn->link;
-	struct softrdma_tx *tx = &link->tx;
-	if (conn->stream)
+	struct softrdma_tx *tx = &conn->link.tx;
+	struct softrdma_stream *stream = conn->stream;
+	if (softrdma_stream_copies(stream))
 		return send_sealed(conn);
-	struct msghdr msg = { .msg_iov = tx->iov + tx->first, .msg_iovlen = tx->count - tx->first };
-	return softrdma_stream_sendmsg(conn->fd, &msg);
+	return stream->ops->send(stream, tx->iov + tx->first, tx->count - tx->first);
+}
+
+/* sends what the stream had no room for before */
+static bool
+flush_stream(struct softrdma_connection *conn)
+{
+	SOFTRDMA_NO_CANCEL;
+	return conn->stream->ops->flush(conn->stream);
+}
+
+static bool
+end_stream(struct softrdma_connection *conn)
+{
+	SOFTRDMA_NO_CANCEL;
+	return conn->stream->ops->end(conn->stream);
 }
 
 /* sends what the stream had no room for before, and then the end of the stream if it is due */
@@ -323,15 +335,10 @@ static void
 send_rest(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	if (conn->stream) {
-		SOFTRDMA_NO_CANCEL;
-		if (!conn->stream->ops->flush(conn->stream))
-			softrdma_link_break(link); /* a record is lost that counted as sent */
-	}
-	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count) {
-		SOFTRDMA_NO_CANCEL;
-		conn->fin_sent = softrdma_stream_end(conn->fd, conn->stream);
-	}
+	if (softrdma_stream_copies(conn->stream) && !flush_stream(conn))
+		softrdma_link_break(link); /* a record is lost that counted as sent */
+	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
+		conn->fin_sent = end_stream(conn);
 	if (softrdma_stream_wants_space(conn->stream))
 		wait_for_space(conn);
 }
@@ -359,7 +366,7 @@ softrdma_connection_send(struct softrdma_link *link)
 	softrdma_deadline_limit_end(conn);
 	softrdma_deadline_limit_absence(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
-	int batches = conn->stream ? TX_SEALED_BATCHES : TX_BATCHES;
+	int batches = conn->stream && softrdma_stream_copies(conn->stream) ? TX_SEALED_BATCHES : TX_BATCHES;
 	while (conn->fd >= 0 && fill_batch(conn)) {
 		update_patience(conn);
 		/* counts whole batches: one may leave in many records */
@@ -559,7 +566,7 @@ drop_stream(struct softrdma_connection *conn)
 	conn->stream = NULL;
 }
 
-/* sets the stream that both sides have agreed on: TLS, records or plain; 0 or an errno value */
+/* sets the stream that both sides have agreed on; 0 or an errno value */
 static int
 take_stream(struct softrdma_connection *conn, int fd, struct softrdma_tls *tls, bool records)
 {
@@ -569,8 +576,10 @@ take_stream(struct softrdma_connection *conn, int fd, struct softrdma_tls *tls, 
 		conn->stream = softrdma_tls_stream(tls);
 	else if (records)
 		ret = softrdma_records_new(fd, &conn->stream);
+	else
+		conn->stream = softrdma_plain_init(&conn->plain, fd);
 	conn->encrypted = tls != NULL;
-	link->by_copy = conn->stream != NULL;
+	link->by_copy = ret == 0 && softrdma_stream_copies(conn->stream);
 	return ret;
 }
 

@@ -19,10 +19,10 @@
 #include "softrdma/base/source.h"
 #include "softrdma/core/link.h"
 #include "softrdma/engine/watched.h"
+#include "softrdma/wire/plain.h"
 #include "softrdma/wire/tls.h"
 
 struct softrdma_fault_inject;
-struct softrdma_stream;
 
 /* which thread reads the socket of a connection; set by reader.c only */
 enum softrdma_reader {
@@ -44,7 +44,8 @@ struct softrdma_connection {
 	struct softrdma_fault_inject *fault_inject; /* NULL: no faults are injected */
 
 	int fd;                         /* -1: no socket */
-	struct softrdma_stream *stream; /* NULL: plain */
+	struct softrdma_stream *stream; /* of the socket; NULL without one */
+	struct softrdma_plain plain;    /* that stream, if it is neither TLS nor records */
 	bool encrypted;                 /* true if the stream is TLS */
 	union softrdma_address peer;    /* the peer's address; of no family if it is unknown */
 	bool offence_noted;             /* true if the peer's access violation is counted */

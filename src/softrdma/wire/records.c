@@ -224,7 +224,17 @@ static bool
 end(struct softrdma_stream *stream)
 {
 	flush(stream);
-	return !wants_space(stream);
+	if (wants_space(stream))
+		return false;
+	shutdown(of(stream)->fd, SHUT_WR);
+	return true;
+}
+
+static const char *
+why(const struct softrdma_stream *stream)
+{
+	(void)stream;
+	return ""; /* the error of look() tells it */
 }
 
 static void delete (struct softrdma_stream *stream)
@@ -236,15 +246,16 @@ int
 softrdma_records_new(int fd, struct softrdma_stream **stream)
 {
 	static const struct softrdma_stream_ops ops = {
-		.record_size = SOFTRDMA_RECORD_SENT,
 		.look = look,
 		.take = take,
 		.has_input = has_input,
+		.record_size = SOFTRDMA_RECORD_SENT,
 		.record = record,
 		.seal = seal,
 		.flush = flush,
 		.wants_space = wants_space,
 		.end = end,
+		.why = why,
 		.delete = delete,
 	};
 	/* calloc leaves the pages of the buffers unallocated until their first use */

@@ -4,9 +4,8 @@
 /*
  * stream.h -- the byte stream of a connection: the one place where its socket is read and written
  *
- * The stream is plain or encrypted with TLS; that of a link can also consist of records with checksums
- * (records.h). All calls are non-blocking and return what the system calls of the same names return. They are
- * inline, so a plain stream costs one system call and the look at a pointer.
+ * The stream of a link is plain TCP (plain.h), TLS (tls.h), or records with check sums (records.h). All calls are
+ * non-blocking and return what the system calls of the same names return. The caller holds the lock of the link.
  */
 
 #ifndef SOFTRDMA_STREAM_H
@@ -18,18 +17,21 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "softrdma/wire/tls.h"
 
-/* --- the stream of a link: operations of tls_openssl.c and records.c; a plain stream has none --- */
+/* --- the stream of a link --- */
 
 struct softrdma_stream;
 
+/* NULL where it says so; the caller goes by that, and not by the kind of the stream */
 struct softrdma_stream_ops {
-	size_t record_size;
-	/* as recv(2); after EINTR call it again at once. NULL: the stream has look and take instead. */
-	ssize_t (*recv)(struct softrdma_stream *stream, void *buf, size_t len);
+	/*
+	 * As recvmsg(2); after EINTR call it again at once. The caller gives a stream that has record one iovec only,
+	 * which is the device's own memory: the application's may be unmapped meanwhile. NULL: the stream has look and
+	 * take instead.
+	 */
+	ssize_t (*recv)(struct softrdma_stream *stream, struct iovec *iov, size_t count);
 	/*
 	 * The same without copying: look gives the bytes that are there, and take consumes len of them. The
 	 * next look gives the rest again.
@@ -38,20 +40,23 @@ struct softrdma_stream_ops {
 	void (*take)(struct softrdma_stream *stream, size_t len);
 	/* true if there may be input that the socket does not report */
 	bool (*has_input)(const struct softrdma_stream *stream);
+	/* as sendmsg(2). NULL: the stream has record and seal instead. */
+	ssize_t (*send)(struct softrdma_stream *stream, struct iovec *iov, size_t count);
 	/*
 	 * Output is gathered in records. record gives room for record_size bytes, or NULL with errno: EAGAIN
 	 * if the previous record has not left. seal sends the len bytes that the caller has put there. They
 	 * count as sent; what the socket has no room for leaves by flush.
 	 */
+	size_t record_size;
 	uint8_t *(*record)(struct softrdma_stream *stream);
 	void (*seal)(struct softrdma_stream *stream, size_t len);
 	/* sends the rest, as far as the socket has room; false: nothing can be sent from now on */
 	bool (*flush)(struct softrdma_stream *stream);
 	/* true if there is something to do as soon as the socket has room */
 	bool (*wants_space)(const struct softrdma_stream *stream);
-	/* sends what must precede the end of the output; false: call again when the socket has room */
+	/* sends what must precede the end of the output, and that; false: call again when the socket has room */
 	bool (*end)(struct softrdma_stream *stream);
-	/* what went wrong, for a log line; an empty string if the stream just ended. The member may be NULL. */
+	/* what went wrong, for a log line; an empty string if the stream just ended */
 	const char *(*why)(const struct softrdma_stream *stream);
 	void (*delete)(struct softrdma_stream *stream);
 };
@@ -60,29 +65,7 @@ struct softrdma_stream {
 	const struct softrdma_stream_ops *ops;
 };
 
-/*
- * One iovec goes by recv(), which costs less than recvmsg(). A stream that is not plain (not NULL) fills one
- * iovec only, which must be the device's own memory: the application's may be unmapped meanwhile.
- */
-static inline ssize_t
-softrdma_stream_recvmsg(int fd, struct softrdma_stream *stream, struct msghdr *msg)
-{
-	if (stream)
-		return stream->ops->recv(stream, msg->msg_iov->iov_base, msg->msg_iov->iov_len);
-	if (msg->msg_iovlen == 1)
-		return recv(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, MSG_DONTWAIT);
-	return recvmsg(fd, msg, MSG_DONTWAIT);
-}
-
-/* for a plain stream only; the caller gathers the output of others in records */
-static inline ssize_t
-softrdma_stream_sendmsg(int fd, const struct msghdr *msg)
-{
-	if (msg->msg_iovlen == 1)
-		return send(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
+/* a connection without a socket has no stream */
 static inline bool
 softrdma_stream_has_input(const struct softrdma_stream *stream)
 {
@@ -95,14 +78,11 @@ softrdma_stream_wants_space(const struct softrdma_stream *stream)
 	return stream && stream->ops->wants_space(stream);
 }
 
-/* ends the output; false: call again when the socket has room */
+/* true if payload is copied on its way: it must not change while it is encrypted or summed */
 static inline bool
-softrdma_stream_end(int fd, struct softrdma_stream *stream)
+softrdma_stream_copies(const struct softrdma_stream *stream)
 {
-	if (stream && !stream->ops->end(stream))
-		return false;
-	shutdown(fd, SHUT_WR);
-	return true;
+	return stream->ops->record != NULL;
 }
 
 /* --- plain (NULL) or TLS: for handshakes, and beneath the streams above --- */

@@ -88,6 +88,8 @@ ssize_t softrdma_tls_send(struct softrdma_tls *tls, const void *buf, size_t len)
 
 /* the same object as the stream of a link, which then deletes it */
 struct softrdma_stream *softrdma_tls_stream(struct softrdma_tls *tls);
+/* the socket, which the caller of softrdma_tls_new() owns */
+int softrdma_tls_fd(const struct softrdma_tls *tls);
 
 /* announces the end of this side's output; false: call again when the socket has room */
 bool softrdma_tls_end(struct softrdma_tls *tls);

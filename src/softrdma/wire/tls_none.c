@@ -152,6 +152,13 @@ softrdma_tls_end(struct softrdma_tls *tls)
 	abort();
 }
 
+int
+softrdma_tls_fd(const struct softrdma_tls *tls)
+{
+	(void)tls;
+	abort();
+}
+
 struct softrdma_stream *
 softrdma_tls_stream(struct softrdma_tls *tls)
 {

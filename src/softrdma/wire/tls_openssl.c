@@ -668,6 +668,12 @@ softrdma_tls_end(struct softrdma_tls *tls)
 	return !tls->end_wants_space;
 }
 
+int
+softrdma_tls_fd(const struct softrdma_tls *tls)
+{
+	return tls->fd;
+}
+
 struct softrdma_stream *
 softrdma_tls_stream(struct softrdma_tls *tls)
 {

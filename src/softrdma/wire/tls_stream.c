@@ -3,6 +3,7 @@
 
 /* tls_stream.c -- TLS as the stream of a link */
 
+#include <assert.h>
 #include <errno.h>
 
 #include "softrdma/wire/tls.h"
@@ -15,10 +16,12 @@ of(struct softrdma_stream *stream)
 }
 
 static ssize_t
-stream_recv(struct softrdma_stream *stream, void *buf, size_t len)
+stream_recv(struct softrdma_stream *stream, struct iovec *iov, size_t count)
 {
 	struct softrdma_tls *tls = of(stream);
-	ssize_t n = softrdma_tls_recv(tls, buf, len);
+	assert(count == 1);
+	(void)count;
+	ssize_t n = softrdma_tls_recv(tls, iov->iov_base, iov->iov_len);
 	if (n < 0 && errno == EAGAIN && softrdma_tls_is_unread(tls))
 		errno = EINTR; /* no event will report what is left */
 	return n;
@@ -57,7 +60,10 @@ stream_wants_space(const struct softrdma_stream *stream)
 static bool
 stream_end(struct softrdma_stream *stream)
 {
-	return softrdma_tls_end(of(stream));
+	if (!softrdma_tls_end(of(stream)))
+		return false;
+	shutdown(softrdma_tls_fd(of(stream)), SHUT_WR);
+	return true;
 }
 
 static const char *
@@ -73,9 +79,9 @@ stream_delete(struct softrdma_stream *stream)
 }
 
 const struct softrdma_stream_ops softrdma_tls_stream_ops = {
-	.record_size = SOFTRDMA_TLS_RECORD,
 	.recv = stream_recv,
 	.has_input = stream_has_input,
+	.record_size = SOFTRDMA_TLS_RECORD,
 	.record = stream_record,
 	.seal = stream_seal,
 	.flush = stream_flush,

@@ -176,6 +176,14 @@ expect_passes(struct end *from, struct end *to, size_t len)
 	expect_nothing_more(to);
 }
 
+/* false: it could not be announced yet */
+static bool
+end_output(struct softrdma_tls *tls)
+{
+	struct softrdma_stream *stream = softrdma_tls_stream(tls);
+	return stream->ops->end(stream);
+}
+
 static void
 expect_end(struct end *end, ssize_t result)
 {
@@ -204,10 +212,10 @@ test_trusted(void **state)
 	ends_agree(&e);
 	expect_both_ways(&e);
 	/* one side has ended, the other may still send */
-	assert_true(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
+	assert_true(end_output(e.active.tls));
 	expect_end(&e.passive, 0);
 	expect_passes(&e.passive, &e.active, 100);
-	assert_true(softrdma_stream_end(e.passive.fd, softrdma_tls_stream(e.passive.tls)));
+	assert_true(end_output(e.passive.tls));
 	expect_end(&e.active, 0);
 	assert_string_equal(softrdma_tls_why(e.active.tls), "");
 	ends_fini(&e);
@@ -453,7 +461,7 @@ test_full_socket(void **state)
 	assert_int_equal(errno, EAGAIN);
 	assert_true(softrdma_tls_wants_space(e.active.tls));
 	assert_true(softrdma_stream_wants_space(softrdma_tls_stream(e.active.tls)));
-	assert_false(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
+	assert_false(end_output(e.active.tls));
 	assert_int_equal(softrdma_tls_send(e.active.tls, bytes, 1), -1);
 	assert_int_equal(errno, EAGAIN);
 	while (got < sent) {
@@ -476,10 +484,10 @@ test_full_socket(void **state)
 	softrdma_tls_flush(e.active.tls);
 	assert_int_equal(softrdma_tls_recv(e.passive.tls, bytes, sizeof(bytes)), 1);
 	fail_call(FAIL_MINE, "send", 0, 1, EAGAIN);
-	assert_false(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
+	assert_false(end_output(e.active.tls));
 	fail_nothing();
 	assert_true(softrdma_tls_wants_space(e.active.tls));
-	assert_true(softrdma_stream_end(e.active.fd, softrdma_tls_stream(e.active.tls)));
+	assert_true(end_output(e.active.tls));
 	assert_false(softrdma_tls_wants_space(e.active.tls));
 	expect_end(&e.passive, 0);
 	ends_fini(&e);
@@ -637,7 +645,7 @@ test_changes_of_key(void **state)
 	other_updates_keys(&other, SOFTRDMA_TLS_IDLE_RECORDS);
 	/* the caller must read the stream again at once, because the socket does not report the rest */
 	struct softrdma_stream *stream = softrdma_tls_stream(passive.tls);
-	assert_int_equal(stream->ops->recv(stream, bytes, sizeof(bytes)), -1);
+	assert_int_equal(stream->ops->recv(stream, &(struct iovec){ bytes, sizeof(bytes) }, 1), -1);
 	assert_int_equal(errno, EINTR);
 	assert_int_equal(receive_all(&passive, &got, &calls), -1);
 	assert_int_equal(errno, EAGAIN);
@@ -1251,7 +1259,7 @@ expect_part(struct half *h)
 static void
 end_of_peer(struct half *h)
 {
-	assert_true(softrdma_stream_end(h->peer.fd, softrdma_tls_stream(h->peer.tls)));
+	assert_true(end_output(h->peer.tls));
 	expect_event(h->channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
