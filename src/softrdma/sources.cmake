@@ -49,8 +49,11 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/threads.c
 	softrdma/engine/links.c
 	softrdma/engine/pending_sockets.c
+	softrdma/engine/offender.c
 	softrdma/engine/reader.c
+	softrdma/engine/receive.c
 	softrdma/engine/revoke.c
+	softrdma/engine/send.c
 	softrdma/engine/stats_file.c
 	softrdma/engine/timer.c
 	softrdma/engine/waiter.c

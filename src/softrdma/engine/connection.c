@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* connection.c -- the socket of a link: receives for it, sends for it, and sets its deadlines */
+/* connection.c -- the socket of a link: from the time when the link gets it until it is closed */
 
 #include <assert.h>
-#include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -15,29 +13,20 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/base/source.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
-#include "softrdma/engine/flush_worker.h"
-#include "softrdma/engine/gather.h"
+#include "softrdma/engine/offender.h"
 #include "softrdma/engine/reader.h"
+#include "softrdma/engine/receive.h"
+#include "softrdma/engine/send.h"
 #include "softrdma/samehost/shm_path.h"
 #include "softrdma/wire/records.h"
 #include "softrdma/wire/stream.h"
 #include "usdt.h"
-
-/* batches that one connection sends before others get their turn; fewer if they are copied, and encrypted or summed */
-#define TX_BATCHES 16
-#define TX_SEALED_BATCHES 8
-
-/* min_rnr_timer 0, which the connection manager sets, stands for 655.36 ms (IBTA vol. 1, table 45) */
-#define RNR_TIMER_NS 655360000u
-#define RNR_RETRY_FOR_EVER 7
 
 static struct softrdma_connection *
 connection_of_watched(struct softrdma_watched *watched)
@@ -46,7 +35,7 @@ connection_of_watched(struct softrdma_watched *watched)
 		offsetof(struct softrdma_connection, watched));
 }
 
-/* --- receiving --- */
+/* --- what its progress thread waits for, and does --- */
 
 int
 softrdma_connection_watch_again(struct softrdma_connection *conn)
@@ -59,403 +48,12 @@ softrdma_connection_watch_again(struct softrdma_connection *conn)
 	return softrdma_engine_watch_again(&conn->watched, conn->fd, events);
 }
 
-/*
- * Counts a remote access violation against the peer's address, and logs it. A peer that guesses keys may end the
- * connection together with its request: that counts all the same.
- */
-static void
-note_offender(struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	if (!conn->link.responder.access_violation || conn->offence_noted)
-		return;
-	conn->offence_noted = true;
-	char host[NI_MAXHOST] = "an unknown address";
-	getnameinfo(&conn->peer.any, softrdma_address_length(&conn->peer.any), host, sizeof(host), NULL, 0,
-		NI_NUMERICHOST);
-	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
-	unsigned times = softrdma_source_add_violation(&source, softrdma_now_ns());
-	/*
-	 * message(connected): at the owner of the memory: an operation of that address was refused -> A
-	 * program error there, or an attack. The memory was not registered for the operation, was
-	 * deregistered, or belongs to another peer than the connection's. The other side's operation
-	 * completes with *remote access error*.
-	 */
-	SOFTRDMA_LOG_FEW(&limit, WARNING,
-		"%s has reached for memory that it may not have (wrong key, range or right): connection closed, "
-		"number %u from there",
-		host, times);
-}
-
 void
 softrdma_connection_stream_ended(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
 	softrdma_link_lost(link);
 	softrdma_connection_detach(link);
-}
-
-static void
-protocol_broken(struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	/* message(breaks-protocol) */
-	SOFTRDMA_LOG_FEW(&limit, ERROR, "a peer sent %s: connection closed", conn->link.breach);
-	softrdma_connection_stream_ended(conn);
-}
-
-/* the record and all that came after it are discarded */
-static void
-record_damaged(struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	atomic_fetch_add(&conn->crc_errors, 1);
-	/*
-	 * message(connected): the check sum of data is wrong; nothing of it was stored -> Connect again,
-	 * and look for the faulty part: `ethtool -S` counts errors of a card.
-	 */
-	SOFTRDMA_LOG_FEW(&limit, ERROR,
-		"what a peer has sent was damaged on its way (CRC32C): connection closed; look for a faulty "
-		"network card, cable, switch or memory");
-	SOFTRDMA_COUNT(&conn->link.responder.counters, crc_errors, 1);
-	softrdma_connection_stream_ended(conn);
-}
-
-bool
-softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok)
-{
-	struct softrdma_link *link = &conn->link;
-	while (ok && softrdma_responder_is_flushing(&link->responder) && !conn->flush_running) {
-		softrdma_flush_start(conn);
-		if (!softrdma_responder_is_flushing(&link->responder))
-			ok = softrdma_link_rx_go_on(link);
-	}
-	note_offender(conn);
-	if (!ok)
-		protocol_broken(conn);
-	return ok;
-}
-
-static size_t
-iov_length(const struct iovec *iov, int count)
-{
-	size_t len = 0;
-	for (int i = 0; i < count; i++)
-		len += iov[i].iov_len;
-	return len;
-}
-
-/* writes to the log why TLS has failed; a stream that just ends needs no line */
-static void
-tell_why(const struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	const char *why = conn->stream->ops->why(conn->stream);
-	/*
-	 * message(tls): an established connection; the text is OpenSSL's -> If the peer was killed,
-	 * nothing. *decryption failed or bad record mac*: the stream was changed on its way.
-	 */
-	if (*why)
-		SOFTRDMA_LOG_FEW(&limit, WARNING, "a connection over TLS has failed, and is closed: %s", why);
-}
-
-/* handles a receive without bytes; true: try again at once. False: there is no input now, or the stream is over. */
-static bool
-nothing_received(struct softrdma_connection *conn, ssize_t n)
-{
-	const int error = n < 0 ? errno : 0;
-	if (error == EAGAIN || error == EINTR)
-		return error == EINTR;
-	if (error == EBADMSG) {
-		record_damaged(conn);
-	} else if (error == EPROTO) {
-		protocol_broken(conn);
-	} else {
-		tell_why(conn);
-		softrdma_connection_stream_ended(conn);
-	}
-	return false;
-}
-
-/* as receive_once(), for records: the link copies bytes that the stream has checked */
-static bool
-receive_good(struct softrdma_connection *conn, bool *progress)
-{
-	struct softrdma_link *link = &conn->link;
-	struct softrdma_stream *stream = conn->stream;
-	const uint8_t *bytes;
-	if (softrdma_responder_is_flushing(&link->responder))
-		return false;
-	ssize_t n = stream->ops->look(stream, &bytes);
-	if (n <= 0)
-		return nothing_received(conn, n);
-	*progress = true;
-	ssize_t used = softrdma_link_rx_take(link, bytes, (size_t)n);
-	if (used >= 0)
-		stream->ops->take(stream, (size_t)used);
-	return softrdma_connection_after_receive(conn, used >= 0) &&
-		(conn->hung_up || stream->ops->has_input(stream));
-}
-
-/* receives once; a plain stream puts payload straight into registered memory (zero-copy). True if more may be there. */
-static bool
-receive_once(struct softrdma_connection *conn, bool *progress)
-{
-	struct softrdma_link *link = &conn->link;
-	if (conn->stream->ops->look)
-		return receive_good(conn, progress);
-	struct iovec iov[SOFTRDMA_SGE_MAX + 1];
-	int count = softrdma_link_rx_iov(link, iov);
-	if (count == 0)
-		return false;
-	size_t wanted = iov_length(iov, count);
-	ssize_t n = conn->stream->ops->recv(conn->stream, iov, (size_t)count);
-	if (n > 0) {
-		*progress = true;
-		bool alive = softrdma_connection_after_receive(conn, softrdma_link_rx_done(link, (size_t)n));
-		/*
-		 * A short read has emptied the socket, unless the stream holds more, or memory was not there, which
-		 * the next read tells. Of what follows, only the end of the stream may come without an edge.
-		 */
-		return alive &&
-			((size_t)n == wanted || conn->hung_up || softrdma_stream_has_input(conn->stream) ||
-				softrdma_link_rx_may_fault(link));
-	}
-	if (n < 0 && errno == EFAULT) {
-		softrdma_link_rx_fault(link);
-		return link->rx.state == SOFTRDMA_RX_DISCARDING;
-	}
-	return nothing_received(conn, n);
-}
-
-/* --- sending --- */
-
-static void
-update_rnr_timer(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	bool had = softrdma_deadline_is_set(&conn->rnr_timer);
-	bool waits = link->requester.waiting && conn->rnr_retry < RNR_RETRY_FOR_EVER;
-	if (waits == had && (!waits || conn->rnr_refusals == link->requester.refusals))
-		return;
-	conn->rnr_refusals = link->requester.refusals;
-	if (waits)
-		softrdma_deadline_set(conn, &conn->rnr_timer,
-			(conn->rnr_retry + 1u) * (uint64_t)RNR_TIMER_NS);
-	else
-		softrdma_deadline_clear(conn, &conn->rnr_timer);
-}
-
-/*
- * A peer does not read while it makes memory durable. If more has been sent after the FLUSH than buffers take, its
- * window closes. That is no sign of death.
- */
-static void
-update_patience(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	bool patient = link->requester.behind_flush;
-	if (patient == conn->patient)
-		return;
-	conn->patient = patient;
-	const unsigned timeout_ms = patient ? SOFTRDMA_FLUSH_TIMEOUT_MS : SOFTRDMA_PEER_TIMEOUT_MS;
-	setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-}
-
-/* the socket is full (back-pressure): an edge of epoll reports the room, or a poller finds it */
-static void
-wait_for_space(struct softrdma_connection *conn)
-{
-	if (conn->wants_space)
-		return;
-	conn->wants_space = true;
-	if (conn->reader != SOFTRDMA_READER_POLLER)
-		softrdma_connection_watch_again(conn);
-}
-
-bool
-softrdma_connection_is_full(const struct softrdma_connection *conn)
-{
-	const struct softrdma_link *link = &conn->link;
-	return link->tx.first != link->tx.count || softrdma_stream_wants_space(conn->stream);
-}
-
-static bool
-fill_batch(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	return conn->fault_inject ? softrdma_fault_inject_fill(conn) : softrdma_link_tx_fill(link);
-}
-
-/* sends a record from a copy: bytes must not change while they are encrypted or summed, and missing memory must not fault */
-static ssize_t
-send_sealed(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	struct softrdma_stream *stream = conn->stream;
-	uint8_t *record = stream->ops->record(stream);
-	if (record == NULL)
-		return -1;
-	ssize_t len = softrdma_link_tx_copy(link, record, stream->ops->record_size);
-	if (len < 0)
-		errno = EFAULT;
-	else
-		stream->ops->seal(stream, (size_t)len);
-	return len;
-}
-
-static ssize_t
-send_batch(struct softrdma_connection *conn)
-{
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_tx *tx = &conn->link.tx;
-	struct softrdma_stream *stream = conn->stream;
-	if (softrdma_stream_copies(stream))
-		return send_sealed(conn);
-	return stream->ops->send(stream, tx->iov + tx->first, tx->count - tx->first);
-}
-
-/* sends what the stream had no room for before */
-static bool
-flush_stream(struct softrdma_connection *conn)
-{
-	SOFTRDMA_NO_CANCEL;
-	return conn->stream->ops->flush(conn->stream);
-}
-
-static bool
-end_stream(struct softrdma_connection *conn)
-{
-	SOFTRDMA_NO_CANCEL;
-	return conn->stream->ops->end(conn->stream);
-}
-
-/* sends what the stream had no room for before, and then the end of the stream if it is due */
-static void
-send_rest(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	if (softrdma_stream_copies(conn->stream) && !flush_stream(conn))
-		softrdma_link_break(link); /* a record is lost that counted as sent */
-	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
-		conn->fin_sent = end_stream(conn);
-	if (softrdma_stream_wants_space(conn->stream))
-		wait_for_space(conn);
-}
-
-/* completes requests locally, in the memory of a peer on the same host; the rest follows in another turn */
-static void
-complete_locally(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	bool more = softrdma_shm_path_run(link);
-	link->requester.paused = more;
-	if (link->requester.overrun && !link->failed)
-		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
-	else if (more)
-		softrdma_engine_queue(&conn->watched);
-}
-
-void
-softrdma_connection_send(struct softrdma_link *link)
-{
-	struct softrdma_connection *conn = softrdma_connection_of(link);
-	softrdma_gather_ends(conn);
-	if (link->shm_path)
-		complete_locally(conn);
-	softrdma_deadline_limit_end(conn);
-	softrdma_deadline_limit_absence(conn);
-	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
-	int batches = conn->stream && softrdma_stream_copies(conn->stream) ? TX_SEALED_BATCHES : TX_BATCHES;
-	while (conn->fd >= 0 && fill_batch(conn)) {
-		update_patience(conn);
-		/* counts whole batches: one may leave in many records */
-		if (link->tx.first == 0 && batches-- == 0) {
-			softrdma_engine_queue(&conn->watched);
-			return;
-		}
-		ssize_t n = send_batch(conn);
-		if (n >= 0) {
-			softrdma_link_tx_done(link, (size_t)n);
-		} else if (errno == EAGAIN) {
-			wait_for_space(conn);
-			return;
-		} else if (errno == EFAULT) {
-			softrdma_link_tx_fault(link);
-			softrdma_connection_stream_ended(conn);
-		} else if (errno != EINTR) {
-			softrdma_link_break(link);
-		}
-	}
-	if (conn->fd >= 0)
-		send_rest(conn);
-	softrdma_deadline_limit_ack(conn);
-	update_rnr_timer(conn);
-}
-
-/* --- serving --- */
-
-/*
- * A wrong key costs its connection, so an address would have as many guesses as connections. This look leaves it the
- * limit. A guess is not known before it is answered, so honest peers at that address lose theirs as well.
- */
-void
-softrdma_connection_shut_out(struct softrdma_connection *conn)
-{
-	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	struct softrdma_link *link = &conn->link;
-	const unsigned shut_outs = softrdma_source_shut_outs();
-	if (conn->shut_outs == shut_outs)
-		return;
-	conn->shut_outs = shut_outs;
-	/* the NAK of its own wrong key must leave, and close_offender() ends it after that */
-	if (link->state != SOFTRDMA_LINK_UP || link->responder.access_violation)
-		return;
-	const struct softrdma_source source = softrdma_source_of(&conn->peer.any);
-	if (!softrdma_source_is_shut_out(&source, softrdma_now_ns()))
-		return;
-	char name[SOFTRDMA_NAME_SIZE];
-	/* message(not-heard) */
-	SOFTRDMA_LOG_FEW(&limit, WARNING,
-		"%s is no longer heard: too many wrong keys from there, on other connections: connection closed",
-		softrdma_address_name(&conn->peer.any, name, sizeof(name)));
-	softrdma_link_close(link);
-	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
-}
-
-/*
- * Closes the connection after a remote access violation, unless it has ended already. One wrong key, range or right is
- * enough, because the peer may be guessing. It still gets the NAK.
- */
-static void
-close_offender(struct softrdma_connection *conn)
-{
-	struct softrdma_link *link = &conn->link;
-	if (!link->responder.access_violation || link->state != SOFTRDMA_LINK_UP)
-		return;
-	softrdma_link_close_after_violation(link);
-	softrdma_connection_deadline(link, SOFTRDMA_PEER_TIMEOUT_MS);
-}
-
-/* receives in bounded time; true if more may be there */
-static bool
-receive(struct softrdma_connection *conn, bool *progress)
-{
-	struct softrdma_link *link = &conn->link;
-	bool more = conn->fd >= 0;
-	const uint32_t frames = link->frames_received;
-	conn->flushed_in_turn = 0;
-	softrdma_connection_shut_out(conn);
-	for (int turn = 0; more && turn < SOFTRDMA_RX_TURNS; turn++) {
-		more = receive_once(conn, progress);
-		const uint32_t served = link->frames_received - frames;
-		/* bounds frames too: those without payload cost time and no bytes. Work of other connections may wait unseen. */
-		if (served >= SOFTRDMA_RX_FRAMES_MAX ||
-			(served >= SOFTRDMA_RX_FRAMES &&
-				softrdma_engine_has_queued(softrdma_engine_of(&conn->watched))))
-			break;
-	}
-	return more;
 }
 
 /* what is left for the progress thread; a poller comes again, or returns the socket */
@@ -470,11 +68,18 @@ bool
 softrdma_connection_serve(struct softrdma_connection *conn)
 {
 	bool progress = false;
-	const bool more = receive(conn, &progress);
-	close_offender(conn);
-	softrdma_connection_send(&conn->link);
+	const bool more = softrdma_receive(conn, &progress);
+	softrdma_offender_close(conn);
+	softrdma_send(conn);
 	leave_the_rest(conn, more);
 	return progress;
+}
+
+void
+softrdma_connection_flushed(struct softrdma_connection *conn)
+{
+	if (softrdma_receive_behind_flush(conn))
+		softrdma_connection_serve(conn);
 }
 
 void
@@ -483,7 +88,13 @@ softrdma_connection_collect(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	bool progress = false;
 	if (link->state == SOFTRDMA_LINK_UP && link->requester.tail != link->requester.tx)
-		leave_the_rest(conn, receive(conn, &progress));
+		leave_the_rest(conn, softrdma_receive(conn, &progress));
+}
+
+void
+softrdma_connection_send(struct softrdma_link *link)
+{
+	softrdma_send(softrdma_connection_of(link));
 }
 
 /* true if a poller has served it since the last call: the poller will probably get the next input, too */

@@ -2,7 +2,7 @@
 /* Copyright the librpma authors */
 
 /*
- * connection.h -- the socket of a link: receives for it, sends for it, and sets its deadlines
+ * connection.h -- the socket of a link: from the time when the link gets it until it is closed
  *
  * A connection is a link (link.h) with what its socket needs. Each link of the device is one:
  * softrdma_connection_of() finds it. The caller holds the link's lock unless stated otherwise.
@@ -130,19 +130,12 @@ void softrdma_connection_receive_posted(struct softrdma_link *link);
 
 /* --- for the other files of the engine --- */
 
-/*
- * Ends the connection if its peer's address has used too many wrong keys, on other connections. Each thread calls it
- * before it handles input.
- */
-void softrdma_connection_shut_out(struct softrdma_connection *conn);
 /* receives and sends in bounded time; true if something was received */
 bool softrdma_connection_serve(struct softrdma_connection *conn);
-/* after each receive: starts a flush that is due; ok is false if the peer broke the protocol. False: the stream is over. */
-bool softrdma_connection_after_receive(struct softrdma_connection *conn, bool ok);
+/* a FLUSH has been made: the same, from what came with it on */
+void softrdma_connection_flushed(struct softrdma_connection *conn);
 /* sets what the progress thread waits for at the socket; the kernel reports again what is there already */
 int softrdma_connection_watch_again(struct softrdma_connection *conn);
-/* true if something waits for room in the socket */
-bool softrdma_connection_is_full(const struct softrdma_connection *conn);
 /* the stream has ended: so does the connection */
 void softrdma_connection_stream_ended(struct softrdma_connection *conn);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* deadlines.h -- the deadlines of a connection, and what happens when one has passed; connection.c sets them */
+/* deadlines.h -- the deadlines of a connection, and what happens when one has passed; connection.c and send.c set them */
 
 #ifndef SOFTRDMA_DEADLINES_H
 #define SOFTRDMA_DEADLINES_H

@@ -103,9 +103,7 @@ make_flush(struct softrdma_connection *conn)
 	if (link->qp) {
 		if (error)
 			softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
-		softrdma_connection_shut_out(conn); /* requests that came with the FLUSH are in the stage */
-		if (conn->fd >= 0 && softrdma_connection_after_receive(conn, softrdma_link_rx_go_on(link)))
-			softrdma_connection_serve(conn);
+		softrdma_connection_flushed(conn);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/engine/reader.h"
+#include "softrdma/engine/send.h"
 #include "softrdma/wire/stream.h"
 
 /* number of polls in a row without success after which a poller owns a socket (busy polling) */
@@ -110,7 +111,7 @@ take_socket_back(struct softrdma_connection *conn)
 {
 	set_reader(conn, SOFTRDMA_READER_ENGINE);
 	set_checked(conn, false);
-	conn->wants_space = softrdma_connection_is_full(conn);
+	conn->wants_space = softrdma_send_is_full(conn);
 	if (conn->fd >= 0)
 		softrdma_connection_watch_again(conn);
 }
@@ -120,7 +121,7 @@ softrdma_reader_borrow_locked(struct softrdma_connection *conn)
 {
 	if (conn->fd < 0 || conn->reader != SOFTRDMA_READER_ENGINE)
 		return false;
-	conn->wants_space = softrdma_connection_is_full(conn);
+	conn->wants_space = softrdma_send_is_full(conn);
 	return give_socket(conn, SOFTRDMA_READER_BORROWER);
 }
 
@@ -309,7 +310,7 @@ softrdma_reader_keep(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	pthread_mutex_lock(&link->lock);
 	/* what waits already must not wait for a beat; so must no poller that has done so before */
-	const bool waits = softrdma_connection_is_full(conn) || softrdma_stream_has_input(conn->stream);
+	const bool waits = softrdma_send_is_full(conn) || softrdma_stream_has_input(conn->stream);
 	const uint64_t now_ns = softrdma_now_ns();
 	if (conn->fd < 0 || waits || now_ns < conn->own_again_ns) {
 		softrdma_reader_return_locked(conn);

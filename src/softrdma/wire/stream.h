@@ -24,7 +24,7 @@
 
 struct softrdma_stream;
 
-/* NULL where it says so; the caller goes by that, and not by the kind of the stream */
+/* Some may be NULL. The caller goes by that, and not by the kind of the stream. */
 struct softrdma_stream_ops {
 	/*
 	 * As recvmsg(2); after EINTR call it again at once. The caller gives a stream that has record one iovec only,
