@@ -35,7 +35,7 @@ budget()
 	'tests: clang, thread'*) seconds=360 ;;
 	'tests: arm64') seconds=450 ;;
 	valgrind*) seconds=300 ;;
-	'sources: tidy-product') seconds=600 ;;
+	'sources: tidy-product' | 'sources: tidy-recent') seconds=600 ;;
 	sources:*) seconds=120 ;;
 	coverage) seconds=600 ;;
 	torture:*) seconds=360 ;;
@@ -252,9 +252,9 @@ rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # rest what is a script, or is with the thread sanitizer too.
 not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
 first_sanitized=(-L '^(unit|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
-	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$")
+	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$|^unit-threads-4-")
 rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|disks|conformance)$' -LE '^(torture|large)$'
-	-E "$not_sanitized|^conformance-(one-process|tls|threads-4)\$|^preload-original\$|^integration/kills\$|^tools/(wireshark|bench-run|perf-network)\$")
+	-E "$not_sanitized|^conformance-(one-process|tls|threads-4)\$|^preload-original\$|^integration/kills\$|^tools/(wireshark|bench-run|perf-network|perf-local)\$")
 
 # what a build has, beside the library and the device
 some_parts='-DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_BENCHMARKS=OFF'
@@ -376,13 +376,14 @@ build_arm64()
 # What qemu-aarch64 7.2 cannot run: it has no robust mutexes and no process_vm_readv() (copy, shm_path, local_peer, registry);
 # it answers madvise() itself (advise, copy); a SIGBUS that a handler leaves by a jump is a failed assertion of its own
 # (memory, responder), and so are threads that a forked child begins (fork, stats_file); a read into memory that has gone fails
-# in another way (connection); it makes /proc/self/maps itself, also where the test has left no descriptor for that
+# in another way (receive, send); it makes /proc/self/maps itself, also where the test has left no descriptor for that
 # (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). On a busy machine flush_worker stands
 # still at times, in one of several runs, and why is not known.
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
-# same-host path, one form of them is enough for what depends on the processor, with a short one over TLS.
-not_for_emulator='softrdma-test_(advise|connection|copy|shm_path|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
-not_for_emulator+='|registry|responder|stats_file)$'
+# same-host path, one form of them is enough for what depends on the processor, with a short one over TLS; and so it is with
+# several progress threads.
+not_for_emulator='softrdma-test_(advise|copy|shm_path|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
+not_for_emulator+='|receive|registry|responder|send|stats_file)$|^unit-threads-4-'
 not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls)$'
 
 tests_arm64()
@@ -406,12 +407,12 @@ run_arm64()
 # What valgrind 3.19 cannot run, each of which the address sanitizer looks at: it answers rt_sigprocmask() itself, so the
 # kernel is never asked if memory is there (copy, memory, responder: SIGBUS); keeps another mask of signals than the thread has
 # asked for, and changes the exit status of a child (engine, stats_file); closes a descriptor beyond the limit that accept() was
-# given (pending); reports a read into memory that has gone (connection), and the msync of memory that has gone or allows no
+# given (pending); reports a read into memory that has gone (receive, send), and the msync of memory that has gone or allows no
 # access (flush_worker, persist, persist_description, persist_file, persist_msync); looks in forked children for what only
 # the stacks of the parent's threads refer to (fork, shm_path); drops empty variables (log-empty); and does not come to an end
-# where a thread is stuck in a write (log-debug).
-not_for_valgrind='softrdma-test_(connection|copy|shm_path|engine|flush_worker|fork|memory|pending|persist|persist_description'
-not_for_valgrind+='|persist_file|persist_msync|responder|stats_file)$|log-(empty|debug)$'
+# where a thread is stuck in a write (log-debug). It runs one thread at a time, so several progress threads show nothing more.
+not_for_valgrind='^unit-threads-4-|softrdma-test_(copy|shm_path|engine|flush_worker|fork|memory|pending|persist|persist_description'
+not_for_valgrind+='|persist_file|persist_msync|receive|responder|send|stats_file)$|log-(empty|debug)$'
 
 # Looks at the test's own process, not at its children: they end in the middle of things. valgrind runs one thread at a time;
 # without its fair scheduling, a thread that never sleeps can keep the others from running for minutes.
