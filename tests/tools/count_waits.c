@@ -3,19 +3,19 @@
 
 /*
  * count_waits.c -- preloaded into rpma-perf: counts the calls in which a program waits for completions, and writes
- * them into the file COUNT_WAITS when the program ends: "cq_wait N cq_wait_timed N poll N"
+ * them into the file COUNT_WAITS when the program ends: "cq_wait N cq_wait_timed N epoll N"
  */
 
 #include <librpma.h>
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
-static atomic_ulong cq_waits, timed_waits, polls;
+static atomic_ulong cq_waits, timed_waits, epoll_waits;
 
 static void *
 real(const char *name)
@@ -26,7 +26,7 @@ real(const char *name)
 	return symbol;
 }
 
-/* true in the threads of rpma-perf that wait for completions; other threads poll other descriptors */
+/* true in the threads of rpma-perf that wait for completions; other threads wait for other descriptors */
 static bool
 is_counted(void)
 {
@@ -61,14 +61,13 @@ is_program(const void *address)
 	return dladdr(address, &info) && strstr(info.dli_fname, "librpma.so") == NULL;
 }
 
-/* rpma-perf polls descriptors by this call, since poll() counts in milliseconds */
 int
-ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const sigset_t *ss)
+epoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
 {
-	int (*call)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
-	*(void **)&call = real("ppoll");
-	atomic_fetch_add(&polls, is_counted() && is_program(__builtin_return_address(0)));
-	return call(fds, nfds, timeout, ss);
+	int (*call)(int, struct epoll_event *, int, int);
+	*(void **)&call = real("epoll_wait");
+	atomic_fetch_add(&epoll_waits, is_counted() && is_program(__builtin_return_address(0)));
+	return call(epfd, events, maxevents, timeout);
 }
 
 __attribute__((destructor)) static void
@@ -78,6 +77,6 @@ report(void)
 	FILE *file = path ? fopen(path, "we") : NULL;
 	if (file == NULL)
 		return;
-	fprintf(file, "cq_wait %lu cq_wait_timed %lu poll %lu\n", cq_waits, timed_waits, polls);
+	fprintf(file, "cq_wait %lu cq_wait_timed %lu epoll %lu\n", cq_waits, timed_waits, epoll_waits);
 	fclose(file);
 }

@@ -48,48 +48,48 @@ run --op write,send
 for side in server client; do
 	made $side cq_wait 0 0
 	made $side cq_wait_timed 0 0
-	made $side poll 0 0
+	made $side epoll 0 0
 done
 
 run --op write --wait
 made client cq_wait $some $most
 made client cq_wait_timed 0 $few
-made client poll 0 0
+made client epoll 0 0
 made server cq_wait 0 0
-made server poll 0 0
+made server epoll 0 0
 
 run --op write --wait fd
 made client cq_wait $some $most
 made client cq_wait_timed 0 0
-made client poll $some $most
+made client epoll $some $most
 
 # the target's thread is in the call all the time, and no message comes
 run --op write --target-waits cq_wait
 made client cq_wait 0 0
 made server cq_wait 1 4
 made server cq_wait_timed 0 0
-made server poll 0 0
+made server epoll 0 0
 run --op write --target-waits fd
 made server cq_wait 0 0
 made server cq_wait_timed 0 0
-made server poll 1 $few
+made server epoll 1 $few
 run --op write --target-waits poll
 made server cq_wait 0 0
-made server poll 0 0
+made server epoll 0 0
 
 # messages wake it
 run --op send --target-waits cq_wait
 made server cq_wait $some $most
 made server cq_wait_timed 0 0
-made server poll 0 0
+made server epoll 0 0
 run --op send --target-waits fd
 made server cq_wait $some $most
 made server cq_wait_timed 0 0
-made server poll $some $most
+made server epoll $some $most
 
 # a thread with two connections cannot wait for one of them only
 run --op send --wait cq_wait --target-waits cq_wait --connections 2
 for side in server client; do
-	made $side poll $some $most
+	made $side epoll $some $most
 	made $side cq_wait_timed 0 0
 done

@@ -42,7 +42,7 @@ enum op {
 enum way {
 	WAY_POLL,    /* polls the completion queue */
 	WAY_CQ_WAIT, /* sleeps in rpma_cq_wait */
-	WAY_FD,      /* an event loop: poll(2) on the queue's descriptor, then rpma_cq_wait */
+	WAY_FD,      /* an event loop: epoll_wait(2) on the queues' descriptors, then rpma_cq_wait */
 	WAY_PAUSE,   /* no thread waits: only at the target, and only if it gets no messages */
 	WAY_COUNT,
 };
@@ -77,6 +77,13 @@ load_flush_parse(const char *name, enum rpma_flush_type *type)
 {
 	*type = strcmp(name, "persistent") == 0 ? RPMA_FLUSH_TYPE_PERSISTENT : RPMA_FLUSH_TYPE_VISIBILITY;
 	return strcmp(name, load_flush_name(*type)) == 0;
+}
+
+/* the number of connections of a thread: first, and every threads-th after it */
+static inline uint32_t
+load_thread_share(const struct load *load, uint32_t first)
+{
+	return (load->connections - first + load->threads - 1) / load->threads;
 }
 
 /* bytes from one slot of the target to the next */

@@ -22,6 +22,7 @@
 #include "waits.h"
 
 #define AT_ONCE 16
+#define LOOKS_MAX 8         /* an event loop looks at another connection then, so that a busy one keeps none waiting */
 #define REST_LOOK_NS 200000 /* interval at which the rest of the messages is looked for */
 #define REST_TIMEOUT_S 10   /* time for messages in flight after the client has finished */
 
@@ -181,6 +182,30 @@ receive(struct receiver *self)
 	}
 }
 
+/* the same, of an event loop: it looks only at the connections that are ready, and at each until nothing is left */
+static void
+receive_in_loop(struct receiver *self)
+{
+	struct receivers *all = self->all;
+	struct waits *waits = &self->waits;
+	while (!atomic_load_explicit(&all->is_over, memory_order_relaxed)) {
+		bool is_left = false;
+		for (uint32_t i = 0; i < waits->ready_count; i++) {
+			enum look look = LOOK_PROGRESS;
+			waits_take(waits, i);
+			for (int looks = 0; look == LOOK_PROGRESS && looks < LOOKS_MAX; looks++)
+				look = collect(all, self->first + waits->ready[i] * all->count);
+			if (look == LOOK_FAILED)
+				return;
+			is_left |= look == LOOK_PROGRESS;
+		}
+		if (is_left)
+			waits_all_ready(waits);
+		else
+			waits_for_any(waits, WAITS_NO_LIMIT);
+	}
+}
+
 static void *
 receiver_main(void *arg)
 {
@@ -189,13 +214,16 @@ receiver_main(void *arg)
 	const struct load *load = &all->target->load;
 	char why[WHY_MAX];
 	(void)pthread_setname_np(pthread_self(), "perf-receiver");
-	if (!waits_open(&self->waits, load->target_waits, load->connections, why)) {
+	bool good =
+		waits_open(&self->waits, load->target_waits, load_thread_share(load, self->first), why);
+	for (uint32_t i = self->first; good && i < load->connections; i += all->count)
+		good = waits_add(&self->waits, all->target->conns[i].cq, all->target->conns[i].cq_fd, why);
+	if (!good)
 		tell_failure(all, why);
-		return NULL;
-	}
-	for (uint32_t i = self->first; i < load->connections; i += all->count)
-		waits_add(&self->waits, all->target->conns[i].cq, all->target->conns[i].cq_fd);
-	receive(self);
+	else if (self->waits.is_loop)
+		receive_in_loop(self);
+	else
+		receive(self);
 	waits_close(&self->waits);
 	return NULL;
 }

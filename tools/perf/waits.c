@@ -4,9 +4,12 @@
 /* waits.c -- the ways in which a thread waits for completions */
 
 #include <assert.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cpu.h"
 #include "waits.h"
@@ -40,29 +43,72 @@ way_parse(const char *name)
 bool
 waits_open(struct waits *waits, enum way way, uint32_t capacity, char why[static WHY_MAX])
 {
-	*waits = (struct waits){ .way = way };
+	*waits = (struct waits){ .way = way, .epoll_fd = -1 };
+	waits->is_loop = way == WAY_FD || (way == WAY_CQ_WAIT && capacity > 1);
 	waits->cqs = calloc(capacity, sizeof(struct rpma_cq *));
-	waits->pfds = calloc(capacity, sizeof(*waits->pfds));
-	if (waits->cqs && waits->pfds)
-		return true;
-	waits_close(waits);
-	return why_say(why, "out of memory");
+	waits->events = calloc(capacity, sizeof(*waits->events));
+	waits->ready = calloc(capacity, sizeof(*waits->ready));
+	bool good = waits->cqs && waits->events && waits->ready ? true : why_say(why, "out of memory");
+	if (good && waits->is_loop) {
+		waits->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		good = waits->epoll_fd >= 0 ? true : why_say(why, "epoll_create1: %m");
+	}
+	if (!good)
+		waits_close(waits);
+	return good;
 }
 
-void
-waits_add(struct waits *waits, struct rpma_cq *cq, int fd)
+bool
+waits_add(struct waits *waits, struct rpma_cq *cq, int fd, char why[static WHY_MAX])
 {
-	waits->cqs[waits->count] = cq;
-	waits->pfds[waits->count] = (struct pollfd){ .fd = fd, .events = POLLIN };
-	waits->count++;
+	const uint32_t number = waits->count++;
+	waits->cqs[number] = cq;
+	waits->ready[number] = number;
+	waits->ready_count = waits->count;
+	if (!waits->is_loop)
+		return true;
+	/* as event loops do, which sleep in one place only */
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return why_say(why, "O_NONBLOCK: %m");
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = number };
+	if (epoll_ctl(waits->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return why_say(why, "epoll_ctl: %m");
+	return true;
 }
 
 void
 waits_close(struct waits *waits)
 {
 	free(waits->cqs);
-	free(waits->pfds);
-	*waits = (struct waits){ 0 };
+	free(waits->events);
+	free(waits->ready);
+	if (waits->epoll_fd >= 0)
+		close(waits->epoll_fd);
+	*waits = (struct waits){ .epoll_fd = -1 };
+}
+
+void
+waits_all_ready(struct waits *waits)
+{
+	for (uint32_t i = 0; i < waits->count; i++)
+		waits->ready[i] = i;
+	waits->ready_count = waits->count;
+	waits->has_events = false;
+}
+
+void
+waits_take(const struct waits *waits, uint32_t i)
+{
+	if (waits->has_events)
+		(void)rpma_cq_wait(waits->cqs[waits->ready[i]]);
+}
+
+void
+waits_take_all(const struct waits *waits)
+{
+	for (uint32_t i = 0; i < waits->ready_count; i++)
+		waits_take(waits, i);
 }
 
 /* the time until then, but at most until the thread has to look around */
@@ -74,34 +120,41 @@ timeout_until(uint64_t until_ns)
 	return (struct timespec){ .tv_nsec = (long)(left < LOOK_NS ? left : LOOK_NS) };
 }
 
-/* sleeps until a queue has an event, and takes it; no other thread takes events, so taking does not sleep */
+/* sleeps until descriptors are readable */
 static void
-poll_descriptors(struct waits *waits, uint64_t until_ns)
+wait_in_epoll(struct waits *waits, uint64_t until_ns)
 {
-	const struct timespec timeout = timeout_until(until_ns);
-	if (ppoll(waits->pfds, waits->count, &timeout, NULL) <= 0)
-		return;
-	for (uint32_t i = 0; i < waits->count; i++)
-		if (waits->pfds[i].revents)
-			(void)rpma_cq_wait(waits->cqs[i]);
+	int timeout_ms = LOOK_MS;
+	if (until_ns != WAITS_NO_LIMIT) { /* epoll_wait counts in milliseconds, which is more than an operation takes */
+		const struct timespec timeout = timeout_until(until_ns);
+		struct pollfd pfd = { .fd = waits->epoll_fd, .events = POLLIN };
+		(void)ppoll(&pfd, 1, &timeout, NULL);
+		timeout_ms = 0;
+	}
+	int got = epoll_wait(waits->epoll_fd, waits->events, (int)waits->count, timeout_ms);
+	waits->ready_count = got > 0 ? (uint32_t)got : 0;
+	waits->has_events = true;
+	for (uint32_t i = 0; i < waits->ready_count; i++)
+		waits->ready[i] = waits->events[i].data.u32;
 }
 
 void
 waits_for_any(struct waits *waits, uint64_t until_ns)
 {
-	if (waits->way == WAY_CQ_WAIT && waits->count == 1)
+	if (waits->is_loop)
+		wait_in_epoll(waits, until_ns);
+	else if (waits->way == WAY_CQ_WAIT)
 		(void)rpma_cq_wait(waits->cqs[0]);
-	else if (waits->way == WAY_CQ_WAIT || waits->way == WAY_FD)
-		poll_descriptors(waits, until_ns);
 }
 
 void
 waits_briefly(struct waits *waits)
 {
-	if (waits->way == WAY_CQ_WAIT && waits->count == 1)
+	if (waits->way == WAY_CQ_WAIT && !waits->is_loop)
 		(void)rpma_cq_wait_timed(waits->cqs[0], LOOK_MS);
 	else
 		waits_for_any(waits, WAITS_NO_LIMIT);
+	waits_take_all(waits);
 }
 
 void

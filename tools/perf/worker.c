@@ -11,6 +11,7 @@
 #include "worker.h"
 
 #define AT_ONCE 32         /* most completions per poll */
+#define LOOKS_MAX 8        /* an event loop looks at another connection then, so that a busy one keeps none waiting */
 #define DRAIN_TIMEOUT_S 30 /* time for operations in flight after the last post */
 
 /* ---- one connection ---- */
@@ -218,6 +219,7 @@ begin_measuring(struct worker *worker)
 	worker->begin_ns = now_ns();
 	worker->end_ns = worker->begin_ns;
 	begin_pace(worker, worker->begin_ns);
+	waits_all_ready(&worker->waits); /* nothing is in flight */
 	atomic_fetch_add(&worker->run->entered, 1);
 }
 
@@ -257,6 +259,50 @@ turn(struct worker *worker, bool *is_over, char why[static WHY_MAX])
 	return true;
 }
 
+/*
+ * An event loop is told that a connection may have completions: it collects until none is left, and posts what it can.
+ * *is_left: it has looked often enough, and there may be more.
+ */
+static bool
+serve(struct worker *worker, struct lane *lane, bool *is_left, char why[static WHY_MAX])
+{
+	bool progress = true;
+	for (int looks = 0; progress && looks < LOOKS_MAX; looks++) {
+		progress = false;
+		bool is_posted = false; /* what is posted completes later, and then there is an event */
+		if (!collect(worker, lane, &progress, why) || !fill(lane, &is_posted, why))
+			return false;
+	}
+	*is_left |= progress;
+	return true;
+}
+
+/* the same as turn(), of an event loop: it looks only at the connections that are ready */
+static bool
+loop_turn(struct worker *worker, bool *is_over, char why[static WHY_MAX])
+{
+	const struct initiator *initiator = worker->run->initiator;
+	struct waits *waits = &worker->waits;
+	bool is_left = false;
+	for (uint32_t i = 0; i < waits->ready_count; i++) {
+		waits_take(waits, i);
+		uint32_t index = worker->first + waits->ready[i] * initiator->load.threads;
+		if (!serve(worker, &initiator->lanes[index], &is_left, why))
+			return false;
+	}
+	atomic_store_explicit(&worker->shown_ops, worker->ops, memory_order_relaxed);
+	waits->ready_count = 0;
+	*is_over = is_limit_reached(worker);
+	if (!is_left && !*is_over)
+		rest(worker);
+	/* operations come due on connections that have no completion */
+	if (is_left || initiator->load.rate > 0) {
+		waits_take_all(waits);
+		waits_all_ready(waits);
+	}
+	return true;
+}
+
 static bool
 work(struct worker *worker, char why[static WHY_MAX])
 {
@@ -274,7 +320,7 @@ work(struct worker *worker, char why[static WHY_MAX])
 				return true;
 		}
 		/* at least once in each phase, so that a measurement is never empty */
-		if (!turn(worker, &is_over, why))
+		if (!(worker->waits.is_loop ? loop_turn : turn)(worker, &is_over, why))
 			return false;
 	}
 	return true;
@@ -291,9 +337,9 @@ worker_main(void *arg)
 	if (load->rate > 0)
 		(void)prctl(PR_SET_TIMERSLACK, 1);
 	begin_pace(worker, now_ns());
-	bool good = waits_open(&worker->waits, load->wait, load->connections, why);
+	bool good = waits_open(&worker->waits, load->wait, load_thread_share(load, worker->first), why);
 	for (struct lane *lane = next_lane(worker, NULL); good && lane; lane = next_lane(worker, lane))
-		waits_add(&worker->waits, lane->cq, lane->cq_fd);
+		good = waits_add(&worker->waits, lane->cq, lane->cq_fd, why);
 	if (!good || !work(worker, why))
 		run_abort(worker->run, why);
 	waits_close(&worker->waits);
