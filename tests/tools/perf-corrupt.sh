@@ -20,6 +20,10 @@ for op in write read send write-with-imm atomic-write cas write+flush write_flus
 	expect 0 "" env LD_PRELOAD="$corrupt" "$perf" local --op $op --count 100 --depth 8 --json
 done
 
+# an event loop that serves several connections finds them too
+expect 3 "WRONG DATA" env LD_PRELOAD="$corrupt" "$perf" local --op ping-pong --clients 3 --wait fd --count 100 --verify --json
+is '.results[0].wrong > 0'
+
 # both directions of a ping-pong: only one side is corrupt, or none
 # ping_pong <status of the client> <preloaded by the server> <preloaded by the client>
 ping_pong()

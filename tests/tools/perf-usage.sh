@@ -40,6 +40,18 @@ wrong "--signal-every 5 is more than --depth 4" local --depth 4 --signal-every 5
 wrong "no room for a batch" local --depth 10 --batch 4 --signal-every 10
 wrong "--signal-every 5 is more than --depth 4" local --depth 4 --signal-every 5 --op ping-pong,write
 wrong "--threads 2 is more than --connections 1" local --threads 2
+wrong "--clients takes a number from 1 to 4096" local --clients 0 --wait fd
+wrong "--clients takes a number from 1 to 4096" local --clients 4097 --wait fd
+wrong "--clients takes a number from 1 to 4096" local --clients many --wait fd
+wrong "give --wait fd as well" local --clients 3
+wrong "give --wait fd as well" local --clients 3 --wait
+wrong "give --wait fd as well" local --clients 3 --wait poll
+wrong "--clients and --connections exclude each other" local --clients 3 --wait fd --connections 3
+wrong "leave --threads out" local --wait fd --threads 1 --clients 3
+wrong "give --target-waits fd or pause" local --clients 3 --wait fd --op ping-pong --target-waits poll
+wrong "give --target-waits fd or pause" local --clients 3 --wait fd --target-waits cq_wait
+wrong "--clients is an option of the client, or of local" server 127.0.0.1 --clients 3
+wrong "needs a value" local --clients
 wrong "--pieces takes" local --pieces 65
 wrong "exclude each other" local --pieces 2 --inline 64
 wrong "--inline does not apply to read" local --op write,read --inline 64

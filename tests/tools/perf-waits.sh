@@ -87,6 +87,19 @@ made server cq_wait $some $most
 made server cq_wait_timed 0 0
 made server epoll $some $most
 
+# one event loop on each side serves all clients
+run --op ping-pong --clients 3 --wait fd
+for side in server client; do
+	made $side epoll $some $most
+	made $side cq_wait $some $most
+	made $side cq_wait_timed 0 0
+done
+# the program of the target of writes is asleep
+run --op write --clients 3 --wait fd
+made client epoll $some $most
+made server cq_wait 0 0
+made server epoll 0 0
+
 # a thread with two connections cannot wait for one of them only
 run --op send --wait cq_wait --target-waits cq_wait --connections 2
 for side in server client; do

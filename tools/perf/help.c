@@ -25,6 +25,7 @@ static const char help[] =
 	"  --batch N            posted with RPMA_F_MORE and rung together (1)\n"
 	"  --signal-every N     only every Nth operation asks for a completion (1)\n"
 	"  --connections N      (1)\n"
+	"  --clients N          connections that one event loop serves, on each side: with --wait fd\n"
 	"  --threads N          that share the connections (1)\n"
 	"  --inline N           operations of up to N bytes are posted inline (0: none)\n"
 	"  --pieces N           of local memory, in each write or read (1)\n"

@@ -104,6 +104,12 @@ take_connections(struct options *o, const char *text, char why[static WHY_MAX])
 }
 
 static bool
+take_clients(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("clients", text, 1, LOAD_CONNECTIONS_MAX, &o->load.connections, why);
+}
+
+static bool
 take_threads(struct options *o, const char *text, char why[static WHY_MAX])
 {
 	return take_u32("threads", text, 1, LOAD_THREADS_MAX, &o->load.threads, why);
@@ -300,6 +306,7 @@ static const struct option_kind {
 	{ "batch", VALUE_NEEDED, OF_INITIATOR, take_batch },
 	{ "signal-every", VALUE_NEEDED, OF_INITIATOR, take_signal_every },
 	{ "connections", VALUE_NEEDED, OF_INITIATOR, take_connections },
+	{ "clients", VALUE_NEEDED, OF_INITIATOR, take_clients },
 	{ "threads", VALUE_NEEDED, OF_INITIATOR, take_threads },
 	{ "inline", VALUE_NEEDED, OF_INITIATOR, take_inline },
 	{ "pieces", VALUE_NEEDED, OF_INITIATOR, take_pieces },
@@ -443,6 +450,34 @@ check_mode(const struct options *o, const bool given[static KINDS], char why[sta
 	return true;
 }
 
+static bool
+is_given(const bool given[static KINDS], const char *name)
+{
+	size_t i = 0;
+	while (strcmp(kinds[i].name, name) != 0)
+		i++;
+	return given[i];
+}
+
+/* clients are connections that one event loop serves, on each side */
+static bool
+check_clients(const struct options *o, const bool given[static KINDS], char why[static WHY_MAX])
+{
+	const struct load *load = &o->load;
+	if (!is_given(given, "clients"))
+		return true;
+	if (is_given(given, "connections"))
+		return why_say(why, "--clients and --connections exclude each other: give one of them");
+	if (is_given(given, "threads"))
+		return why_say(why, "--clients are served by one thread: leave --threads out");
+	if (load->wait != WAY_FD)
+		return why_say(why, "--clients are served by an event loop: give --wait fd as well");
+	if (o->is_target_way_given && load->target_waits != WAY_FD && load->target_waits != WAY_PAUSE)
+		return why_say(why,
+			"--clients: the target's program is an event loop or asleep: give --target-waits fd or pause");
+	return true;
+}
+
 /*
  * The next word if it names a way of waiting, else NULL: then it may be a mode, an address or an option, as after
  * the --wait that had no value.
@@ -569,5 +604,6 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 		return false;
 	if (o->mode == MODE_HELP)
 		return true;
-	return check_mode(o, given, why) && (o->mode == MODE_SERVER || check_together(o, why));
+	return check_mode(o, given, why) &&
+		(o->mode == MODE_SERVER || (check_clients(o, given, why) && check_together(o, why)));
 }
