@@ -7,7 +7,7 @@
 #
 # figure_<name> prints one number; its unit is in the table of benchmarks/run. A latency is up to three numbers in
 # microseconds: the mean of whole round trips, the median, and what 99 % do not exceed. The table names the second and
-# third by <name>.p50 and <name>.p99. Throughput is in 10^6 bytes of payload per second. A failure is reported on standard
+# third by <name>.p50 and <name>.p99. That of a service has its rate in place of the mean. Throughput is in 10^6 bytes of payload per second. A failure is reported on standard
 # error and by the status. The sourcing script sets $build, $addr, $directory and $seconds, the time in seconds that one
 # program measures.
 
@@ -147,6 +147,44 @@ figure_rate_1000()
 	)
 }
 
+# service <clients> <rpma-perf option...>: one event loop on each side, one operation in flight for each client
+service()
+{
+	(
+		many_descriptors
+		ours '[.ops_per_s, .latency_us.p50, .latency_us.p99] | map(select(. != null)) | join(" ")' \
+			--wait fd --clients "$@"
+	)
+}
+
+# an answer says that its message has arrived, so a send of eight asks for its completion
+service_messages() { service "$1" --op ping-pong --signal-every 8 "${@:2}"; }
+figure_service_messages_1() { service_messages 1; }
+figure_service_messages_8() { service_messages 8; }
+figure_service_messages_64() { service_messages 64; }
+figure_service_messages_512() { service_messages 512; }
+figure_service_writes_1() { service 1; }
+figure_service_writes_8() { service 8; }
+figure_service_writes_64() { service 64; }
+figure_service_writes_512() { service 512; }
+
+# calls_of <round trips of each client>: the system calls of both sides of a service with 64 clients
+calls_of()
+{
+	(
+		around=(perf stat -x "," -o "$build/calls" -e raw_syscalls:sys_enter)
+		service_messages 64 --warm-up 0 --count "$1" >"$build/calls.service"
+	) && awk -F, '$3 == "raw_syscalls:sys_enter" && $1 ~ /^[0-9]+$/ { print $1; found = 1 } END { exit !found }' "$build/calls"
+}
+
+# calls for a round trip; those that make and end the connections are in both numbers
+figure_service_calls()
+{
+	local few many
+	few=$(calls_of 200) && many=$(calls_of 1200) &&
+		awk -v few="$few" -v many="$many" 'BEGIN { print (many - few) / (1000 * 64) }'
+}
+
 figure_idle_cpu() { limited "$programs/bench-connections" 1 2 | cut -d' ' -f3; }
 
 # as many connections as the project has a goal for, or as many as descriptors allow: each takes three in a process
@@ -195,6 +233,18 @@ figure_tcp_poll() { tcp poll; }
 figure_busy_tcp_spin() { beside_load tcp spin; }
 figure_busy_tcp_block() { beside_load tcp block; }
 figure_busy_tcp_poll() { beside_load tcp poll; }
+# tcp_service <clients>: the same shape as service
+tcp_service()
+{
+	(
+		many_descriptors
+		limited "$programs/bench-tcp-pingpong" --clients "$1" 64 "$seconds"
+	)
+}
+figure_tcp_service_1() { tcp_service 1; }
+figure_tcp_service_8() { tcp_service 8; }
+figure_tcp_service_64() { tcp_service 64; }
+figure_tcp_service_512() { tcp_service 512; }
 figure_msync() { limited "$programs/bench-msync" "$directory" 4096 "$seconds"; }
 figure_process_vm() { limited "$programs/bench-process-vm" 64 "$seconds" | cut -d' ' -f1; }
 figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds" | cut -d' ' -f2; }

@@ -64,7 +64,8 @@ packaging_packages=(debhelper dpkg-dev file libsystemd-dev lintian mmdebstrap nb
 lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
 
 # for benchmarks/run: what reads the JSON of rpma-perf, what its figures are compared with, programs of verbs that it
-# measures, and what binds programs to a processor and to their parent
+# measures, and what binds programs to a processor and to their parent. One row needs perf as well, whose package is another
+# in each distribution, and whose use the kernel may forbid.
 benchmark_packages=(jq iperf3 libfabric-bin ucx-utils perftest util-linux)
 
 # for tests/others: suites of others, and what builds those that Debian has only as source
