@@ -41,6 +41,10 @@ clients --op write,send,ping-pong --depth 8 --batch 2 --signal-every 4 --warm-up
 clients --op write,ping-pong --rate 500 --count 50
 is 'all(.results[]; .ops == 150 and .load.rate == 500)'
 
+# a program that computes keeps all of its clients waiting, and answers each: no round trip takes less
+clients --op ping-pong --count 20 --warm-up 0 --compute 2000
+is '.results[0] | .ops == 60 and .latency_us.p50 >= 2000 and .seconds >= 60 * 0.002'
+
 # one connection is the least
 expect 0 "" "$perf" local --op ping-pong,write --clients 1 --wait fd --count 100 --json
 is 'all(.results[]; .ops == 100 and .load.connections == 1)'

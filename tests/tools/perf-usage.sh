@@ -82,6 +82,10 @@ wrong "--warm-up takes" local --warm-up -1
 wrong "--count takes" local --count 0
 wrong "--device takes" local --device nonsense
 wrong "--memory takes" local --memory ""
+wrong "--compute takes a number from 0 to 100000" local --compute 100001
+wrong "--compute takes a number from 0 to 100000" local --compute -1
+wrong "--compute takes a number from 0 to 100000" local --compute 1ms
+wrong "--compute is an option of the server, or of local" client 127.0.0.1 --compute 100
 wrong "--port takes" client 127.0.0.1 --port 65536
 wrong "--port is an option of server and client" local --port 1
 wrong "--once is an option of the server" client 127.0.0.1 --once

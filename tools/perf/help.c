@@ -47,6 +47,7 @@ static const char help[] =
 	"  --overwrite          WHERE may exist; its content is lost\n"
 	"  --direct-write       declare direct write to persistent memory (see rpma_peer_cfg_set_direct_write_to_pmem)\n"
 	"  --max-memory SIZE    of all clients together; more is refused (1g)\n"
+	"  --compute US         microseconds that the target's program computes for each message (0)\n"
 	"\n"
 	"Connections:\n"
 	"  --port N             of the control connection (7471; 0 at the server: one that is free)\n"

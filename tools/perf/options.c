@@ -17,6 +17,7 @@
 #define SECONDS_MAX 1e6
 #define RATE_MIN 0.001
 #define RATE_MAX 1e9 /* times are counted in nanoseconds */
+#define COMPUTE_US_MAX 100000 /* the thread that ends a step waits for one that computes */
 
 /* the modes that have an option */
 enum { OF_SERVER = 1 << MODE_SERVER, OF_CLIENT = 1 << MODE_CLIENT, OF_LOCAL = 1 << MODE_LOCAL };
@@ -240,6 +241,12 @@ take_direct_write(struct options *o, const char *text, char why[static WHY_MAX])
 }
 
 static bool
+take_compute(struct options *o, const char *text, char why[static WHY_MAX])
+{
+	return take_u32("compute", text, 0, COMPUTE_US_MAX, &o->compute_us, why);
+}
+
+static bool
 take_once(struct options *o, const char *text, char why[static WHY_MAX])
 {
 	(void)text;
@@ -298,6 +305,7 @@ static const struct option_kind {
 	{ "overwrite", VALUE_NONE, OF_TARGET, take_overwrite },
 	{ "direct-write", VALUE_NONE, OF_TARGET, take_direct_write },
 	{ "max-memory", VALUE_NEEDED, OF_TARGET, take_max_memory },
+	{ "compute", VALUE_NEEDED, OF_TARGET, take_compute },
 	{ "once", VALUE_NONE, OF_SERVER, take_once },
 	{ "op", VALUE_NEEDED, OF_INITIATOR, take_op },
 	{ "size", VALUE_NEEDED, OF_INITIATOR, take_size },

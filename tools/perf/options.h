@@ -29,6 +29,7 @@ struct options {
 	bool direct_write;
 	bool once; /* true if the server ends after its first client */
 	uint64_t max_memory;
+	uint32_t compute_us; /* time that its program computes for each message */
 
 	/* of the initiator */
 	struct load load;         /* everything except op and size */

@@ -98,6 +98,15 @@ check(struct receivers *all, uint32_t index, uint64_t sequence, const struct ibv
 	tell_wrong(all, sentence);
 }
 
+/* keeps the processor busy, as a program does that has work to do for each message */
+static void
+compute(uint64_t ns)
+{
+	const uint64_t until_ns = now_ns() + ns;
+	while (now_ns() < until_ns)
+		;
+}
+
 /* takes one message, and posts the next receive unless the answer comes first; returns an RPMA_E_* value */
 static int
 take(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
@@ -107,6 +116,8 @@ take(struct receivers *all, uint32_t index, const struct ibv_wc *wc)
 	uint64_t sequence = atomic_load_explicit(&conn->received, memory_order_relaxed);
 	if (target->load.verify)
 		check(all, index, sequence, wc);
+	if (target->compute_ns)
+		compute(target->compute_ns);
 	int ret = 0;
 	if (!op_kinds[target->load.op].is_answered)
 		ret = target_receive(target, index, sequence + op_receives(&target->load));

@@ -310,6 +310,7 @@ serve_step(struct session *session, struct control_message *msg, char why[static
 	bool good =
 		target_open(&target, &load, session->server->peer, options->memory, options->overwrite, why);
 	if (good) {
+		target.compute_ns = (uint64_t)options->compute_us * 1000;
 		good = accept_connections(session, &target, msg, why) && measure(session, &target, msg, why);
 		target_close(&target);
 	}

@@ -39,6 +39,7 @@ struct target {
 	struct rpma_mr_local *mr;
 	struct target_conn *conns; /* load.connections elements */
 	uint32_t connected;
+	uint64_t compute_ns; /* time that its program computes for each message */
 	char first_wrong[CONTROL_TEXT_MAX];
 };
 
