@@ -291,18 +291,26 @@ against()
 	return 1
 }
 
-# two_clients <progress threads of the server>: operations per second of two client processes together
-two_clients()
+# serve <option of the server...>: starts a server of rpma-perf; sets port, and out, a folder for the time of the figure
+serve()
 {
-	local port='' tries client clients=()
-	out=$(mktemp -d) # not local: it is removed when the function is left
-	SOFTRDMA_THREADS=$1 "$perf" server "$addr" --device soft --port 0 >"$out/server" &
+	local tries
+	port=''
+	out=$(mktemp -d)
+	"$perf" server "$addr" --device soft --port 0 "$@" >"$out/server" &
 	server=$!
 	trap 'stop_server; rm -rf "$out"' EXIT # this runs in a subshell: that of the figure
 	for ((tries = 0; tries < 50 && ${#port} == 0; tries++)); do
 		sleep 0.1
 		port=$(sed -n 's/^listening on .* port \([0-9]*\),.*/\1/p' "$out/server")
 	done
+}
+
+# two_clients <progress threads of the server>: operations per second of two client processes together
+two_clients()
+{
+	local client clients=()
+	SOFTRDMA_THREADS=$1 serve
 	for client in 1 2; do
 		limited "$perf" client "$addr" --device soft --port "$port" --connections 4 --depth 16 --batch 16 \
 			--duration "$seconds" --json >"$out/client$client" &
@@ -310,6 +318,23 @@ two_clients()
 	done
 	wait "${clients[0]}" && wait "${clients[1]}" && jq -es 'map(.results[0].ops_per_s) | add' "$out"/client?
 }
+
+# beside_service <rpma-perf option...>: the latency of one client's operations while the server answers eight others, and
+# computes 100 us for each message; a second is the warm-up, in which the device learns how the program behaves
+beside_service()
+{
+	local service status=0
+	serve --compute 100
+	limited "$perf" client "$addr" --device soft --port "$port" --op ping-pong --signal-every 8 --clients 8 --wait fd \
+		--duration "$((${seconds%.*} + 3))" --json >"$out/service" &
+	service=$!
+	limited "$perf" client "$addr" --device soft --port "$port" --wait fd --warm-up 1 --duration "$seconds" --json "$@" |
+		jq -er ".results[0] | $latency" || status=$?
+	wait "$service" && return "$status"
+}
+
+figure_beside_service_read() { beside_service --op read; }
+figure_beside_service_write() { beside_service --op write; }
 
 figure_rate_threads_1() { two_clients 1; }
 figure_rate_threads_2() { two_clients 2; }

@@ -23,7 +23,7 @@ expect 2 "5 rounds at least" "$run" --write --rounds 4
 expect 2 "all rows" "$run" --write --only write
 expect 2 "" "$run" --rounds many
 expect 0 "" "$run" --list
-for name in write wait connections idle instructions 'event loop' services service-64 service-calls 'busy machine'; do
+for name in write wait connections idle instructions 'event loop' services service-64 service-calls service-mixed 'busy machine'; do
 	grep -q "^$name  " "$work/out" || fail "--list has no $name"
 done
 expect 2 "no row \"event\"" "$run" --only event
@@ -112,12 +112,16 @@ for round in "1 40 100" "2 90 100" "3 150 200" "4 - 1000" "5 80 -"; do
 	[[ $ours == - ]] || rounds service_messages_64 "$ours 1000 $((ours * 30))"
 	[[ $bare == - ]] || rounds tcp_service_64 "$bare 500 $((bare * 10))"
 done
+rounds beside_service_read "100 90 450"
+rounds beside_service_write "100 90 600"
 rounds service_calls 4.2 5.5 4.9
 rounds service_messages_8 100
 expect 0 "" "$run" --rounds 0 --only services
 has '| 85.0 /s, p99 2550 us | 150 /s, p99 1500 us (bare TCP, the same shape) | 0.75 | >= 0.7 | yes |'
 has '| 2550 us | 1500 us (bare TCP, the same shape, 99 %) | 2.25 | <= 1.5 | **no** |'
 has '| 100 /s | bare TCP, the same shape | - | >= 0.75 | not measured |'
+has '| 450 us | - | - | <= 500 us | yes |'
+has '| 64 B write of another client there, 99 % | 600 us | - | - | - | - |'
 has '| 4.90 calls | - | - | <= 5 calls | yes |'
 # a round of their own for each: no ratio
 printf 'round 8\ntcp_service_8 100\n' >>"$data"
