@@ -10,8 +10,9 @@
 #include "op.h"
 #include "worker.h"
 
-#define AT_ONCE 32         /* most completions per poll */
-#define LOOKS_MAX 8        /* an event loop looks at another connection then, so that a busy one keeps none waiting */
+#define AT_ONCE 32 /* most completions per poll */
+#define LOOKS_MAX \
+	8 /* an event loop looks at another connection then, so that a busy one keeps none waiting */
 #define DRAIN_TIMEOUT_S 30 /* time for operations in flight after the last post */
 
 /* ---- one connection ---- */
