@@ -380,11 +380,11 @@ build_arm64()
 # (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). On a busy machine flush_worker stands
 # still at times, in one of several runs, and why is not known.
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
-# same-host path, one form of them is enough for what depends on the processor, with a short one over TLS; and so it is with
-# several progress threads.
+# same-host path, one form of them is enough for what depends on the processor: TLS and several progress threads have their
+# unit tests, but for those with threads-4 in their names.
 not_for_emulator='softrdma-test_(advise|copy|shm_path|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
 not_for_emulator+='|receive|registry|responder|send|stats_file)$|^unit-threads-4-'
-not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls)$'
+not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls|tls-psk)$'
 
 tests_arm64()
 {
