@@ -35,7 +35,8 @@
 
 #define BYTES_MAX (1 << 20)
 #define CLIENTS_MAX 4096
-#define CLIENTS_BYTES_MAX 4096 /* of a message: a socket has room for it, so no send waits for the other loop */
+/* of a message: a socket has room for it, so no send waits for the other loop */
+#define CLIENTS_BYTES_MAX 4096
 
 /* how both sides wait for bytes */
 enum way { WAY_SPIN, WAY_BLOCK, WAY_POLL, WAY_COUNT };

@@ -16,7 +16,7 @@
 #define DEFAULT_PORT "7471"
 #define SECONDS_MAX 1e6
 #define RATE_MIN 0.001
-#define RATE_MAX 1e9 /* times are counted in nanoseconds */
+#define RATE_MAX 1e9          /* times are counted in nanoseconds */
 #define COMPUTE_US_MAX 100000 /* the thread that ends a step waits for one that computes */
 
 /* the modes that have an option */

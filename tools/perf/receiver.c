@@ -22,7 +22,8 @@
 #include "waits.h"
 
 #define AT_ONCE 16
-#define LOOKS_MAX 8         /* an event loop looks at another connection then, so that a busy one keeps none waiting */
+#define LOOKS_MAX \
+	8 /* an event loop looks at another connection then, so that a busy one keeps none waiting */
 #define REST_LOOK_NS 200000 /* interval at which the rest of the messages is looked for */
 #define REST_TIMEOUT_S 10   /* time for messages in flight after the client has finished */
 
@@ -225,8 +226,7 @@ receiver_main(void *arg)
 	const struct load *load = &all->target->load;
 	char why[WHY_MAX];
 	(void)pthread_setname_np(pthread_self(), "perf-receiver");
-	bool good =
-		waits_open(&self->waits, load->target_waits, load_thread_share(load, self->first), why);
+	bool good = waits_open(&self->waits, load->target_waits, load_thread_share(load, self->first), why);
 	for (uint32_t i = self->first; good && i < load->connections; i += all->count)
 		good = waits_add(&self->waits, all->target->conns[i].cq, all->target->conns[i].cq_fd, why);
 	if (!good)
