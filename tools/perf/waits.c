@@ -125,8 +125,8 @@ static void
 wait_in_epoll(struct waits *waits, uint64_t until_ns)
 {
 	int timeout_ms = LOOK_MS;
-	if (until_ns !=
-		WAITS_NO_LIMIT) { /* epoll_wait counts in milliseconds, which is more than an operation takes */
+	/* epoll_wait counts in milliseconds, which is more than an operation takes */
+	if (until_ns != WAITS_NO_LIMIT) {
 		const struct timespec timeout = timeout_until(until_ns);
 		struct pollfd pfd = { .fd = waits->epoll_fd, .events = POLLIN };
 		(void)ppoll(&pfd, 1, &timeout, NULL);
