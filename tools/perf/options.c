@@ -486,6 +486,17 @@ check_clients(const struct options *o, const bool given[static KINDS], char why[
 	return true;
 }
 
+/* what was given, as a whole */
+static bool
+check(const struct options *o, const bool *given, char why[static WHY_MAX])
+{
+	if (o->mode == MODE_HELP)
+		return true;
+	if (!check_mode(o, given, why))
+		return false;
+	return o->mode == MODE_SERVER || (check_clients(o, given, why) && check_together(o, why));
+}
+
 /*
  * The next word if it names a way of waiting, else NULL: then it may be a mode, an address or an option, as after
  * the --wait that had no value.
@@ -608,10 +619,5 @@ options_parse(struct options *o, int argc, char *argv[], char why[static WHY_MAX
 		if (!kinds[value].take(o, optarg, why))
 			return false;
 	}
-	if (!take_words(o, argc, argv, why))
-		return false;
-	if (o->mode == MODE_HELP)
-		return true;
-	return check_mode(o, given, why) &&
-		(o->mode == MODE_SERVER || (check_clients(o, given, why) && check_together(o, why)));
+	return take_words(o, argc, argv, why) && check(o, given, why);
 }
