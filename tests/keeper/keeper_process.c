@@ -27,6 +27,7 @@
 #include "keeper_process.h"
 
 #define START_MS 20000
+#define LINE_MS 20000 /* until what has happened is in the log */
 #define START_TRIES 5
 #define LEND_MAX 256
 
@@ -60,6 +61,18 @@ keeper_process_logged(const struct keeper_process *k, const char *text)
 	if (log)
 		fclose(log);
 	return found;
+}
+
+void
+keeper_process_await_line(const struct keeper_process *k, const char *text)
+{
+	const int64_t end = now_ms() + LINE_MS;
+
+	while (!keeper_process_logged(k, text)) {
+		if (now_ms() >= end)
+			fail_msg("the keeper does not log \"%s\"", text);
+		(void)usleep(1000);
+	}
 }
 
 /* every msync() of this process fails, which is how a medium shows that it has failed */

@@ -45,5 +45,7 @@ void keeper_process_fini(struct keeper_process *k);
 const char *keeper_process_path(const struct keeper_process *k, const char *file);
 /* true if a line of its log contains the text */
 int keeper_process_logged(const struct keeper_process *k, const char *text);
+/* waits for that: a client may have its answer before the line is written */
+void keeper_process_await_line(const struct keeper_process *k, const char *text);
 
 #endif /* TEST_KEEPER_PROCESS_H */

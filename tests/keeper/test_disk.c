@@ -573,19 +573,6 @@ failed_range(void **state)
 	fails_for_ever("an operation failed");
 }
 
-/* waits until a line of the keeper's log has the text */
-static void
-await_line(const char *text)
-{
-	const int64_t end = now_ms() + TIMEOUT_MS;
-
-	while (!keeper_process_logged(&keeper, text)) {
-		if (now_ms() >= end)
-			fail_msg("the keeper does not log \"%s\"", text);
-		(void)usleep(1000);
-	}
-}
-
 /* a medium that has failed stays failed when the keeper starts again, until the operator clears that */
 static void
 failed_medium(void **state)
@@ -599,7 +586,7 @@ failed_medium(void **state)
 	if (keeper_process_logged(&keeper, "no seccomp"))
 		skip();
 	case_refuses(&config, "cannot be made durable");
-	await_line("its medium has failed");
+	keeper_process_await_line(&keeper, "its medium has failed");
 	case_refuses(&config, "the medium of the memory has failed");
 	assert_int_equal(keeper_process_end(&keeper, SIGKILL), 128 + SIGKILL);
 
@@ -733,7 +720,7 @@ takeover_by_a_client_that_has_gone(void **state)
 		for (size_t i = 0; i < 3; i++)
 			assert_int_equal(rpma_conn_delete(&conns[i]), 0);
 		assert_int_equal(kill(keeper.pid, SIGCONT), 0);
-		await_line("may resume");
+		keeper_process_await_line(&keeper, "may resume");
 		has(seed + round, 0, SIZE);
 		writes(seed, 0, BLOCK, true);
 	}

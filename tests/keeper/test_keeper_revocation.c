@@ -72,7 +72,7 @@ failing_revocation(void **state)
 
 	makes_file(trigger);
 	case_refuses(&taking, "could not be revoked");
-	assert_true(keeper_process_logged(&keeper, "may not be revoked"));
+	keeper_process_await_line(&keeper, "may not be revoked");
 	/* it stays so, also when the call would succeed again */
 	assert_int_equal(unlink(trigger), 0);
 	case_refuses(&taking, "could not be revoked");
@@ -115,7 +115,7 @@ failing_record(void **state)
 
 	makes_file(trigger);
 	case_refuses(&taking, "the keeper failed to lend the memory");
-	assert_true(keeper_process_logged(&keeper, "the new writer cannot be recorded"));
+	keeper_process_await_line(&keeper, "the new writer cannot be recorded");
 	assert_true(disk_write(disk, buf, BLOCK, BLOCK, true));
 	assert_int_equal(unlink(trigger), 0);
 	/* the record may have named the other client meanwhile */
