@@ -617,7 +617,8 @@ fresh_machine()
 # use to a fresh machine, which would compile all tests again.
 upgrade_headers()
 {
-	apt-get -qq update && apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends linux-libc-dev libssl-dev </dev/null >/dev/null ||
+	apt-get -qq update && apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends linux-libc-dev libssl-dev \
+		</dev/null >/dev/null ||
 		echo 'then a fresh machine compiles more'
 }
 

@@ -22,8 +22,6 @@
 #include "waits.h"
 
 #define AT_ONCE 16
-#define LOOKS_MAX \
-	8 /* an event loop looks at another connection then, so that a busy one keeps none waiting */
 #define REST_LOOK_NS 200000 /* interval at which the rest of the messages is looked for */
 #define REST_TIMEOUT_S 10   /* time for messages in flight after the client has finished */
 
@@ -205,7 +203,7 @@ receive_in_loop(struct receiver *self)
 		for (uint32_t i = 0; i < waits->ready_count; i++) {
 			enum look look = LOOK_PROGRESS;
 			waits_take(waits, i);
-			for (int looks = 0; look == LOOK_PROGRESS && looks < LOOKS_MAX; looks++)
+			for (int looks = 0; look == LOOK_PROGRESS && looks < WAITS_LOOKS_MAX; looks++)
 				look = collect(all, self->first + waits->ready[i] * all->count);
 			if (look == LOOK_FAILED)
 				return;

@@ -42,6 +42,9 @@ bool waits_open(struct waits *waits, enum way way, uint32_t capacity, char why[s
 bool waits_add(struct waits *waits, struct rpma_cq *cq, int fd, char why[static WHY_MAX]);
 void waits_close(struct waits *waits);
 
+/* of an event loop: it looks at another queue after this many looks at one, so that a busy one keeps none waiting */
+#define WAITS_LOOKS_MAX 8
+
 /* of an event loop: it has to look at all queues */
 void waits_all_ready(struct waits *waits);
 /* of an event loop: takes the event of ready queue number i; then the completions are collected until none is left */

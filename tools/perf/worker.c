@@ -10,9 +10,7 @@
 #include "op.h"
 #include "worker.h"
 
-#define AT_ONCE 32 /* most completions per poll */
-#define LOOKS_MAX \
-	8 /* an event loop looks at another connection then, so that a busy one keeps none waiting */
+#define AT_ONCE 32         /* most completions per poll */
 #define DRAIN_TIMEOUT_S 30 /* time for operations in flight after the last post */
 
 /* ---- one connection ---- */
@@ -268,7 +266,7 @@ static bool
 serve(struct worker *worker, struct lane *lane, bool *is_left, char why[static WHY_MAX])
 {
 	bool progress = true;
-	for (int looks = 0; progress && looks < LOOKS_MAX; looks++) {
+	for (int looks = 0; progress && looks < WAITS_LOOKS_MAX; looks++) {
 		progress = false;
 		bool is_posted = false; /* what is posted completes later, and then there is an event */
 		if (!collect(worker, lane, &progress, why) || !fill(lane, &is_posted, why))

@@ -68,7 +68,8 @@ static void
 tell_why(const struct softrdma_connection *conn)
 {
 	static struct softrdma_log_limit limit = SOFTRDMA_LOG_LIMIT;
-	const char *why = conn->stream->ops->why(conn->stream);
+	const struct softrdma_stream *stream = conn->stream;
+	const char *why = stream->ops->why ? stream->ops->why(stream) : "";
 	/*
 	 * message(tls): an established connection; the text is OpenSSL's -> If the peer was killed,
 	 * nothing. *decryption failed or bad record mac*: the stream was changed on its way.

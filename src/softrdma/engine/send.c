@@ -105,7 +105,7 @@ send_batch(struct softrdma_connection *conn)
 	SOFTRDMA_NO_CANCEL;
 	struct softrdma_tx *tx = &conn->link.tx;
 	struct softrdma_stream *stream = conn->stream;
-	if (softrdma_stream_copies(stream))
+	if (conn->link.by_copy)
 		return send_sealed(conn);
 	return stream->ops->send(stream, tx->iov + tx->first, tx->count - tx->first);
 }
@@ -130,7 +130,7 @@ static void
 send_rest(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	if (softrdma_stream_copies(conn->stream) && !flush_stream(conn))
+	if (link->by_copy && !flush_stream(conn))
 		softrdma_link_break(link); /* a record is lost that counted as sent */
 	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
 		conn->fin_sent = end_stream(conn);
@@ -161,7 +161,7 @@ softrdma_send(struct softrdma_connection *conn)
 	softrdma_deadline_limit_end(conn);
 	softrdma_deadline_limit_absence(conn);
 	update_rnr_timer(conn); /* here too: a full socket must not keep a timer that is not needed */
-	int batches = conn->stream && softrdma_stream_copies(conn->stream) ? TX_SEALED_BATCHES : TX_BATCHES;
+	int batches = link->by_copy ? TX_SEALED_BATCHES : TX_BATCHES;
 	while (conn->fd >= 0 && fill_batch(conn)) {
 		update_patience(conn);
 		/* counts whole batches: one may leave in many records */

@@ -48,13 +48,6 @@ plain_has_input(const struct softrdma_stream *stream)
 }
 
 static bool
-plain_flush(struct softrdma_stream *stream)
-{
-	(void)stream;
-	return true;
-}
-
-static bool
 plain_wants_space(const struct softrdma_stream *stream)
 {
 	(void)stream;
@@ -66,13 +59,6 @@ plain_end(struct softrdma_stream *stream)
 {
 	shutdown(of(stream)->fd, SHUT_WR);
 	return true;
-}
-
-static const char *
-plain_why(const struct softrdma_stream *stream)
-{
-	(void)stream;
-	return "";
 }
 
 static void
@@ -88,10 +74,8 @@ softrdma_plain_init(struct softrdma_plain *plain, int fd)
 		.recv = plain_recv,
 		.has_input = plain_has_input,
 		.send = plain_send,
-		.flush = plain_flush,
 		.wants_space = plain_wants_space,
 		.end = plain_end,
-		.why = plain_why,
 		.delete = plain_delete,
 	};
 	*plain = (struct softrdma_plain){ .stream.ops = &ops, .fd = fd };

@@ -230,13 +230,6 @@ end(struct softrdma_stream *stream)
 	return true;
 }
 
-static const char *
-why(const struct softrdma_stream *stream)
-{
-	(void)stream;
-	return ""; /* the error of look() tells it */
-}
-
 static void delete (struct softrdma_stream *stream)
 {
 	free(of(stream));
@@ -255,7 +248,6 @@ softrdma_records_new(int fd, struct softrdma_stream **stream)
 		.flush = flush,
 		.wants_space = wants_space,
 		.end = end,
-		.why = why,
 		.delete = delete,
 	};
 	/* calloc leaves the pages of the buffers unallocated until their first use */

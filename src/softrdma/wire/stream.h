@@ -24,7 +24,7 @@
 
 struct softrdma_stream;
 
-/* Some may be NULL. The caller goes by that, and not by the kind of the stream. */
+/* Some may be NULL, as each says. The caller goes by that, and not by the kind of the stream. */
 struct softrdma_stream_ops {
 	/*
 	 * As recvmsg(2); after EINTR call it again at once. The caller gives a stream that has record one iovec only,
@@ -40,7 +40,7 @@ struct softrdma_stream_ops {
 	void (*take)(struct softrdma_stream *stream, size_t len);
 	/* true if there may be input that the socket does not report */
 	bool (*has_input)(const struct softrdma_stream *stream);
-	/* as sendmsg(2). NULL: the stream has record and seal instead. */
+	/* as sendmsg(2). NULL: the stream has record, seal and flush instead. */
 	ssize_t (*send)(struct softrdma_stream *stream, struct iovec *iov, size_t count);
 	/*
 	 * Output is gathered in records. record gives room for record_size bytes, or NULL with errno: EAGAIN
@@ -56,7 +56,7 @@ struct softrdma_stream_ops {
 	bool (*wants_space)(const struct softrdma_stream *stream);
 	/* sends what must precede the end of the output, and that; false: call again when the socket has room */
 	bool (*end)(struct softrdma_stream *stream);
-	/* what went wrong, for a log line; an empty string if the stream just ended */
+	/* what went wrong, for a log line; an empty string if the stream just ended. May be NULL. */
 	const char *(*why)(const struct softrdma_stream *stream);
 	void (*delete)(struct softrdma_stream *stream);
 };

@@ -73,7 +73,7 @@ test_pieces(void **state)
 	/* the socket reports all that is there, and nothing is kept back */
 	assert_false(softrdma_stream_has_input(to));
 	assert_false(softrdma_stream_wants_space(from));
-	assert_true(from->ops->flush(from));
+	assert_null(from->ops->flush);
 	close_ends(&e);
 }
 
@@ -113,7 +113,7 @@ test_end(void **state)
 	assert_int_equal(errno, EPIPE);
 	assert_int_equal(send_pieces(e.stream[0], one, two), -1);
 	assert_int_equal(errno, EPIPE);
-	assert_string_equal(e.stream[0]->ops->why(e.stream[0]), "");
+	assert_null(e.stream[0]->ops->why);
 	close_ends(&e);
 }
 

@@ -87,11 +87,7 @@ test_memory_gone_when_receiving(void **state)
 	 */
 	wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
-	for (size_t sent = 0; sent < size;) {
-		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
-		assert_true(n > 0);
-		sent += (size_t)n;
-	}
+	raw_send(p.fd, payload, size);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 100);
 	expect_state(p.id->qp, IBV_QPS_ERR);
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);

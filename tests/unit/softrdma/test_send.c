@@ -46,11 +46,7 @@ test_memory_gone_when_reading(void **state)
 			.seq = p.link->seq });
 	wait_until(locked(p.link, p.link->rx.state == SOFTRDMA_RX_PLACING));
 	static uint8_t payload[SOFTRDMA_SEGMENT_MAX];
-	for (size_t sent = 0; sent < size;) {
-		ssize_t n = send(p.fd, payload + sent, size - sent, MSG_NOSIGNAL);
-		assert_true(n > 0);
-		sent += (size_t)n;
-	}
+	raw_send(p.fd, payload, size);
 	expect_wc(1, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
 	munmap(mem, size);
