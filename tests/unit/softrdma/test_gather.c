@@ -58,6 +58,8 @@ test_waits_not_for_long(void **state)
 	pair_init(&p);
 	struct softrdma_connection *conn = connection_of(p.active);
 	pthread_mutex_t *peer = &connection_of(p.passive)->link.lock;
+	/* a late turn for what came with the connection's beginning would send the requests */
+	await_sleep_of_other_threads();
 	pthread_mutex_lock(peer);
 	clock_stop();
 	post_writes(p.active, SOFTRDMA_GATHER_FROM + 1);
@@ -92,6 +94,8 @@ test_goes_on_after_a_short_wait(void **state)
 	pair_init(&p);
 	struct softrdma_connection *conn = connection_of(p.active);
 	pthread_mutex_t *peer = &connection_of(p.passive)->link.lock;
+	/* a late turn for what came with the connection's beginning would send the requests */
+	await_sleep_of_other_threads();
 	pthread_mutex_lock(peer);
 	clock_stop();
 	for (int i = 0; i < 3; i++) {
