@@ -246,15 +246,16 @@ of_the_rest='large|slow|deep|integration|disks|surface|mistakes'
 first=(-L '^(unit|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
 rest=(-L "^($of_the_rest)\$" -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
-# forms of the scenarios those that are plain and over TLS; records and another process's memory are in the rest, and several
-# progress threads are with the thread sanitizer.
+# forms of the scenarios those that are plain and over TLS, and in the rest those in records; several progress threads are
+# with the thread sanitizer, and copies from another process's memory have their unit tests.
 # Left out are programs of the original, which are not instrumented, those that are killed, which report nothing, and of the
-# rest what is a script, or is with the thread sanitizer too.
-not_sanitized='conformance-(two-processes|ipv6-.*|same-host-1|tls-psk)$'
+# rest what is a script, what is with the thread sanitizer too, and of the disks and logs what takes longest: it runs the same
+# code as their other tests do, with other faults.
+not_sanitized='conformance-(two-processes|ipv6-.*|same-host-.|tls-psk)$'
 first_sanitized=(-L '^(unit|fuzz|simulation|conformance)$' -LE "^(torture|$of_the_rest)\$"
-	-E "$not_sanitized|^conformance-(crc|closed-.*|same-host-2|threads-4)\$|^unit-threads-4-")
+	-E "$not_sanitized|^conformance-(crc|closed-.*|threads-4)\$|^unit-threads-4-")
 rest_sanitized=(-L '^(surface|preload|tools|mistakes|slow|integration|disks|conformance)$' -LE '^(torture|large)$'
-	-E "$not_sanitized|^conformance-(one-process|tls|threads-4)\$|^preload-original\$|^integration/kills\$|^tools/(wireshark|bench-run|perf-network|perf-local)\$")
+	-E "$not_sanitized|^conformance-(one-process|tls|threads-4)\$|^preload-original\$|^integration/(kills|replicated_log)\$|^keeper/disk\$|^tools/(wireshark|bench-run|perf-network|perf-local)\$")
 
 # what a build has, beside the library and the device
 some_parts='-DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF -DBUILD_BENCHMARKS=OFF'
@@ -377,13 +378,14 @@ build_arm64()
 # it answers madvise() itself (advise, copy); a SIGBUS that a handler leaves by a jump is a failed assertion of its own
 # (memory, responder), and so are threads that a forked child begins (fork, stats_file); a read into memory that has gone fails
 # in another way (receive, send); it makes /proc/self/maps itself, also where the test has left no descriptor for that
-# (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). On a busy machine flush_worker stands
-# still at times, in one of several runs, and why is not known.
+# (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). What takes longest has
+# nothing that depends on the processor but what others try too (link). On a busy machine flush_worker stands still at times,
+# in one of several runs, and why is not known.
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
 # same-host path, one form of them is enough for what depends on the processor: TLS and several progress threads have their
 # unit tests, but for those with threads-4 in their names.
-not_for_emulator='softrdma-test_(advise|copy|shm_path|flush_worker|fork|local_peer|memory|persist|persist_dax|persist_find'
-not_for_emulator+='|receive|registry|responder|send|stats_file)$|^unit-threads-4-'
+not_for_emulator='softrdma-test_(advise|copy|shm_path|flush_worker|fork|link|local_peer|memory|persist|persist_dax'
+not_for_emulator+='|persist_find|receive|registry|responder|send|stats_file)$|^unit-threads-4-'
 not_for_emulator+='|^conformance-(one-process|ipv6-.*|same-host-.|crc|closed-.*|threads-4|tls|tls-psk)$'
 
 tests_arm64()
@@ -450,9 +452,11 @@ torture()
 	cd build/tests/tests/torture && ./torture "$@"
 }
 
+findings_of_torture='^(seed [0-9]|[0-9]+ runs of )'
+
 run_torture()
 {
-	measured torture '^(seed [0-9]|[0-9]+ runs of )' torture "$@"
+	measured torture "$findings_of_torture" torture "$@"
 }
 
 # run_torture_sample <calls of each scenario>
@@ -510,9 +514,11 @@ run_log_simulation()
 	cd build/tests/tests/simulation/log && ./log-simulation --seeds 100000 --resume log-simulation.state
 }
 
+findings_of_cut_streams='^(seed [0-9]|[0-9]+ runs, )'
+
 run_cuts()
 {
-	measured cuts '^(seed [0-9]|[0-9]+ runs, )' torture --cut "$@"
+	measured cuts "$findings_of_cut_streams" torture --cut "$@"
 }
 
 run_cuts_sample()
@@ -596,9 +602,11 @@ run_fuzz_sample()
 	stage 'fuzzing: the stream' run_fuzz --seconds 20 stream
 }
 
+findings_of_mutation='^(seed|seeded defects:|mutants:|survived:|cannot be tried:) '
+
 run_mutation()
 {
-	measured mutation '^(seed|seeded defects:|mutants:|survived:|cannot be tried:) ' tests/mutation/run "$@"
+	measured mutation "$findings_of_mutation" tests/mutation/run "$@"
 }
 
 # what takes little time of the suites of others
