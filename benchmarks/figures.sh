@@ -8,8 +8,8 @@
 # figure_<name> prints one number; its unit is in the table of benchmarks/run. A latency is up to three numbers in
 # microseconds: the mean of whole round trips, the median, and what 99 % do not exceed. The table names the second and
 # third by <name>.p50 and <name>.p99. That of a service has its rate in place of the mean. Throughput is in 10^6 bytes of
-# payload per second. A failure is reported on standard error and by the status. The sourcing script sets $build, $addr, $directory and $seconds, the time in seconds that one
-# program measures.
+# payload per second. A failure is reported on standard error and by the status. The sourcing script sets $build, $addr,
+# $directory and $seconds, the time in seconds that one program measures.
 
 perf=$build/tools/rpma-perf
 programs=$build/benchmarks

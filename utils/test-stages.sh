@@ -378,9 +378,9 @@ build_arm64()
 # it answers madvise() itself (advise, copy); a SIGBUS that a handler leaves by a jump is a failed assertion of its own
 # (memory, responder), and so are threads that a forked child begins (fork, stats_file); a read into memory that has gone fails
 # in another way (receive, send); it makes /proc/self/maps itself, also where the test has left no descriptor for that
-# (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). What takes longest has
-# nothing that depends on the processor but what others try too (link). On a busy machine flush_worker stands still at times,
-# in one of several runs, and why is not known.
+# (persist_find); DC CVAP of libpmem2 is an illegal instruction (persist, persist_dax). What takes longest has nothing that
+# depends on the processor but what others try too (link). On a busy machine flush_worker stands still at times, in one of
+# several runs, and why is not known.
 # Its /proc/self/maps may lack what another thread maps meanwhile, so the scenarios do not run in one process. Without the
 # same-host path, one form of them is enough for what depends on the processor: TLS and several progress threads have their
 # unit tests, but for those with threads-4 in their names.
@@ -521,9 +521,14 @@ run_cuts()
 	measured cuts "$findings_of_cut_streams" torture --cut "$@"
 }
 
+cuts_sample()
+{
+	run_cuts --seconds 20
+}
+
 run_cuts_sample()
 {
-	stage 'cut streams: a sample' run_cuts --seconds 20
+	stage 'cut streams: a sample' cuts_sample
 }
 
 # with a key, so that the handshake is short
