@@ -6,6 +6,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/high_fd.c
 	softrdma/base/missing.c
 	softrdma/base/notify.c
+	softrdma/base/readable.c
 	softrdma/base/sockaddr.c
 	softrdma/base/source.c
 	softrdma/base/spin.c
@@ -48,6 +49,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/gather.c
 	softrdma/engine/threads.c
 	softrdma/engine/links.c
+	softrdma/engine/pace.c
 	softrdma/engine/pending_sockets.c
 	softrdma/engine/offender.c
 	softrdma/engine/reader.c
