@@ -118,8 +118,8 @@
 #define SOFTRDMA_FLUSH_TIMEOUT_MS 900000
 
 /*
- * The thread that polls a completion queue serves its queue pairs, if it has at most this many: each poll that finds nothing
- * makes a system call for each of them.
+ * The thread that polls a completion queue asks each connection for input, if there are at most this many: each poll that
+ * finds nothing makes a system call for each of them. With more, it asks the epoll of their lead, while that is on.
  */
 #define SOFTRDMA_POLLED_LINKS_MAX 4
 

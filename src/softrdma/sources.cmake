@@ -48,6 +48,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/flush_worker.c
 	softrdma/engine/gather.c
 	softrdma/engine/threads.c
+	softrdma/engine/lead.c
 	softrdma/engine/links.c
 	softrdma/engine/pace.c
 	softrdma/engine/pending_sockets.c

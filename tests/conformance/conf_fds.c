@@ -143,6 +143,20 @@ loop_wait(struct loop *l, int timeout_ms)
 
 #define ROUNDS 100
 
+/* an event without a completion is allowed, for what the device has received */
+static void
+drain(struct role *r)
+{
+	struct ibv_wc wc;
+	int ret = 0;
+	for (int i = 0; i < ROUNDS && ret == 0; i++) {
+		ret = rpma_cq_wait(r->cq);
+		CHECK(ret == 0 || ret == RPMA_E_NO_COMPLETION);
+		CHECK_RET(rpma_cq_get_wc(r->cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+	}
+	CHECK_EQ(ret, RPMA_E_NO_COMPLETION);
+}
+
 /* each round: one message, one readiness, then quiet */
 static void
 loop_messages(struct role *r, struct loop *l)
@@ -161,8 +175,23 @@ loop_messages(struct role *r, struct loop *l)
 		CHECK_OK(rpma_cq_wait(r->cq));
 		CHECK_OK(rpma_cq_get_wc(r->cq, 1, &wc, NULL));
 		CHECK_EQ(wc.wr_id, i);
-		CHECK_RET(rpma_cq_wait(r->cq), RPMA_E_NO_COMPLETION);
+		drain(r);
 	}
+}
+
+/* bytes that bring no completion may make the queue's descriptor readable: the wait finds nothing then, and ends that */
+static void
+loop_event(struct role *r, struct loop *l)
+{
+	int fd = loop_wait(l, WAIT_MS);
+	for (int i = 0; i < ROUNDS && fd == cq_fd(r->cq); i++) {
+		struct ibv_wc wc;
+		const int ret = rpma_cq_wait(r->cq);
+		CHECK(ret == 0 || ret == RPMA_E_NO_COMPLETION);
+		CHECK_RET(rpma_cq_get_wc(r->cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+		fd = loop_wait(l, WAIT_MS);
+	}
+	CHECK_EQ(fd, event_fd(r->conn));
 }
 
 static void
@@ -190,7 +219,7 @@ epoll_target(struct role *r)
 	loop_add(&l, cq_fd(r->cq));
 	loop_messages(r, &l);
 	ctl_put(r, "disconnect");
-	CHECK_EQ(loop_wait(&l, WAIT_MS), event_fd(r->conn));
+	loop_event(r, &l);
 	CHECK_OK(rpma_conn_next_event(r->conn, &event));
 	CHECK_EQ(event, RPMA_CONN_CLOSED);
 	close(l.epfd);

@@ -35,6 +35,8 @@ struct disk {
 static struct {
 	struct disk_plan plan;
 	struct disk disks[DISK_MACHINES];
+	unsigned syncs; /* that run */
+	uint64_t synced_ns;
 } all;
 
 /* makes a file in memory that looks like one on a disk: see the wraps below */
@@ -62,6 +64,8 @@ void
 disk_begin(void)
 {
 	memset(&all.plan, 0, sizeof(all.plan));
+	all.syncs = 0;
+	all.synced_ns = 0;
 	for (unsigned i = 0; i < DISK_MACHINES; i++) {
 		struct disk *disk = &all.disks[i];
 
@@ -88,6 +92,12 @@ const uint8_t *
 disk_durable(unsigned machine)
 {
 	return all.disks[machine].durable;
+}
+
+uint64_t
+disk_synced_ns(void)
+{
+	return all.syncs ? sim.now_ns : all.synced_ns;
 }
 
 bool
@@ -158,8 +168,11 @@ sync_disk(struct disk *disk, size_t start, size_t len)
 	}
 	take_dirty(disk, start / LINE, end / LINE, &wb);
 	SIM_TRACE("msync of %zu bytes at %zu begins", len, start);
+	all.syncs++;
 	if (all.plan.delay_ns)
 		fiber_sleep_ns(sim_delay_ns(all.plan.delay_ns));
+	all.syncs--;
+	all.synced_ns = sim.now_ns;
 	bool fails = disk->dead || sim_chance(all.plan.error);
 	SIM_TRACE("msync %s", fails ? "fails" : "is through");
 	if (!disk->dead)

@@ -40,6 +40,9 @@ void disk_cut_power(unsigned machine);
 /* the content after the machine is switched on again */
 const uint8_t *disk_durable(unsigned machine);
 
+/* when the last call of msync() ended; now, while one runs */
+uint64_t disk_synced_ns(void);
+
 /* true if msync() has failed or the file has been too short */
 bool disk_has_failed(unsigned machine);
 

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -110,6 +111,25 @@ __wrap_read(int number, void *buf, size_t len)
 	return sizeof(value);
 }
 
+/* --- time of processors --- */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+/* threads compute now and then; all are fibers of one thread here */
+int
+__wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	static uint64_t used_ns;
+
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return __real_clock_gettime(clock, ts);
+	used_ns += sim_chance(100) ? 100 * SIM_MS : 1000;
+	ts->tv_sec = (time_t)(used_ns / SIM_S);
+	ts->tv_nsec = (long)(used_ns % SIM_S);
+	return 0;
+}
+
 /* --- waiting --- */
 
 int __wrap_epoll_create1(int flags);
@@ -125,59 +145,158 @@ __wrap_epoll_create1(int flags)
 	return fds_number(fds_open(KIND_EPOLL));
 }
 
+/* what an epoll watches; an epoll may itself be watched, and a descriptor by several */
+static struct watch {
+	int epoll, fd; /* numbers; 0: none */
+	uint32_t mask;
+	void *data;
+	uint64_t place; /* in the epoll's list of what may be ready, the lowest first; 0: it is not there */
+} watches[4 * FDS_MAX];
+
+static uint64_t last_place;
+
+static struct watch *
+find_watch(int epoll, int fd)
+{
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		if (watches[i].epoll == epoll && watches[i].fd == fd)
+			return &watches[i];
+	}
+	return NULL;
+}
+
+/* the number by which it is watched */
+static int
+original(int epoll)
+{
+	const struct fd *fd = fds_get(epoll);
+
+	return fd->copy_of ? fd->copy_of : epoll;
+}
+
+void
+fds_reset(void)
+{
+	memset(fds, 0, sizeof(fds));
+	memset(watches, 0, sizeof(watches));
+	last_place = 0;
+}
+
+static void
+enter_list(struct watch *watch)
+{
+	if (watch->place == 0)
+		watch->place = ++last_place;
+}
+
+int
+fds_copy_epoll(int number)
+{
+	struct fd *fd = fds_open(KIND_EPOLL);
+
+	fd->copy_of = original(number);
+	return fds_number(fd);
+}
+
+void
+fds_wake(struct fd *fd)
+{
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		if (watches[i].fd == fds_number(fd))
+			enter_list(&watches[i]);
+	}
+	fiber_wake(fds);
+}
+
+void
+fds_close(struct fd *fd)
+{
+	const int number = fds_number(fd);
+
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		if (watches[i].fd == number || watches[i].epoll == number)
+			watches[i] = (struct watch){ 0 };
+	}
+	fd->kind = KIND_NONE;
+}
+
 int
 __wrap_epoll_ctl(int number, int op, int other, struct epoll_event *ev)
 {
-	struct fd *fd = fds_get(other);
+	const struct fd *fd = fds_get(other);
+	struct watch *watch = find_watch(original(number), other);
 
-	(void)fds_get(number);
-	fd->epoll = number;
-	fd->watched = op != EPOLL_CTL_DEL;
-	if (!fd->watched)
+	if (op == EPOLL_CTL_ADD) {
+		SIM_CHECK(watch == NULL, "an epoll gets a descriptor twice");
+		watch = find_watch(0, 0);
+		SIM_CHECK(watch, "too many descriptors in epolls");
+	}
+	SIM_CHECK(watch, "an epoll does not have the descriptor");
+	if (op == EPOLL_CTL_DEL) {
+		*watch = (struct watch){ 0 };
 		return 0;
-	fd->mask = ev->events;
-	fd->data = ev->data.ptr;
+	}
+	/* in the list, it keeps its place */
+	*watch = (struct watch){ original(number), other, ev->events, ev->data.ptr, watch->place };
 	/* an event that is there already is reported again */
-	if (fds_events(fd) & (fd->mask | EPOLLERR | EPOLLHUP))
-		fds_wake(fd);
+	if (fds_events(fd) & (watch->mask | EPOLLERR | EPOLLHUP)) {
+		enter_list(watch);
+		fiber_wake(fds);
+	}
 	return 0;
 }
 
 /* the events that an epoll reports of this descriptor now */
 static uint32_t
-news_of(const struct fd *fd, int epoll)
+news_of(const struct watch *watch)
 {
-	if (fd->kind == KIND_NONE || !fd->watched || fd->epoll != epoll ||
-		(!fd->news && (fd->mask & EPOLLET)))
-		return 0;
-	return fds_events(fd) & (fd->mask | EPOLLERR | EPOLLHUP);
+	return watch->place ? fds_events(fds_get(watch->fd)) & (watch->mask | EPOLLERR | EPOLLHUP) : 0;
 }
 
 bool
 fds_has_report(const struct fd *epoll)
 {
-	const int number = fds_number(epoll);
+	const int number = original(fds_number(epoll));
 
-	for (unsigned i = 0; i < FDS_MAX; i++)
-		if (news_of(&fds[i], number))
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++)
+		if (watches[i].epoll == number && news_of(&watches[i]))
 			return true;
 	return false;
 }
 
-static int
-report(int epoll, struct epoll_event *events, int max)
+/* the first one in the list of this epoll, up to the end; or NULL */
+static struct watch *
+first_in_list(int epoll, uint64_t end)
 {
-	int count = 0;
-	uint32_t first = sim_below(FDS_MAX);
+	struct watch *first = NULL;
 
-	for (uint32_t i = 0; i < FDS_MAX && count < max; i++) {
-		struct fd *fd = &fds[(first + i) % FDS_MAX];
-		uint32_t now = news_of(fd, epoll);
-		if (fd->epoll == epoll)
-			fd->news = false;
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		struct watch *watch = &watches[i];
+		if (watch->epoll == epoll && watch->place && watch->place <= end) {
+			first = watch;
+			end = watch->place;
+		}
+	}
+	return first;
+}
+
+/* as the kernel: what is reported leaves the list, and goes to its end again unless it is edge-triggered */
+static int
+report(int number, struct epoll_event *events, int max)
+{
+	const int epoll = original(number);
+	const uint64_t end = last_place;
+	struct watch *watch;
+	int count = 0;
+
+	while (count < max && (watch = first_in_list(epoll, end)) != NULL) {
+		const uint32_t now = news_of(watch);
+		watch->place = 0;
 		if (now == 0)
 			continue;
-		events[count++] = (struct epoll_event){ .events = now, .data.ptr = fd->data };
+		events[count++] = (struct epoll_event){ .events = now, .data.ptr = watch->data };
+		if (!(watch->mask & EPOLLET))
+			enter_list(watch);
 	}
 	return count;
 }
@@ -189,10 +308,14 @@ __wrap_epoll_wait(int number, struct epoll_event *events, int max, int timeout_m
 	int count;
 
 	(void)fds_get(number);
-	if (fds_is_interrupted())
+	/* a signal interrupts only a sleep */
+	if (timeout_ms != 0 && fds_is_interrupted())
 		return -1;
 	if (timeout_ms == 0)
 		fiber_yield();
+	/* some kernels find nothing while another thread looks, but not if they may sleep */
+	if (timeout_ms == 0 && sim_chance(20))
+		return 0;
 	/* one at a time, or all: both are allowed */
 	if (sim_chance(300))
 		max = 1;
@@ -227,8 +350,8 @@ __wrap_poll(struct pollfd *pfds, nfds_t count, int timeout_ms)
 	const uint64_t end_ns = sim.now_ns + sim_delay_ns(POLL_NS_MAX);
 	int ready;
 
-	(void)timeout_ms;
-	while ((ready = look(pfds, count)) == 0) {
+	fiber_yield();
+	while ((ready = look(pfds, count)) == 0 && timeout_ms != 0) {
 		if (!fiber_wait(fds, end_ns)) {
 			errno = EINTR;
 			return -1;

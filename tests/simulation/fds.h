@@ -11,7 +11,7 @@
 
 /* above all real descriptors */
 #define FD_FIRST (1 << 20)
-#define FDS_MAX 16
+#define FDS_MAX 32
 
 enum kind {
 	KIND_NONE,
@@ -22,21 +22,17 @@ enum kind {
 
 struct fd {
 	enum kind kind;
+	int flags; /* KIND_EVENT: of eventfd(2); otherwise those of fcntl(2) */
 	/* KIND_EVENT */
 	uint64_t count;
-	int flags;
 	/* KIND_SOCKET */
 	unsigned side;
 	int error; /* reported after everything that has arrived is read */
 	bool read_shut;
 	bool wants_room; /* a send has found no room */
 	unsigned timeout_ms;
-	/* watched by an epoll; an epoll may itself be watched */
-	bool watched;
-	int epoll;
-	bool news; /* an edge since the last report */
-	uint32_t mask;
-	void *data;
+	/* KIND_EPOLL */
+	int copy_of; /* the number of another one, whose copy it is; 0: none */
 };
 
 /* a fiber that waits for one of them waits for all (fiber_wait), and checks its own when it is woken */
@@ -52,8 +48,14 @@ unsigned fds_count(void);
 uint32_t fds_events(const struct fd *fd);
 /* true if this epoll has something to report */
 bool fds_has_report(const struct fd *epoll);
-/* an edge: wakes the waiters and marks it for its epoll */
+/* an edge: wakes the waiters and marks it for its epolls */
 void fds_wake(struct fd *fd);
+/* none is open */
+void fds_reset(void);
+/* a descriptor is closed: no epoll watches it any longer */
+void fds_close(struct fd *fd);
+/* another descriptor of the same epoll */
+int fds_copy_epoll(int number);
 
 /* true if a signal interrupts this call; then errno is set */
 bool fds_is_interrupted(void);

@@ -52,7 +52,7 @@ void fiber_wake(const void *what);
  * Zeroed memory of the running fiber: for what the code under test keeps in thread-local variables. If
  * fibers_switched is set, it is called with that memory before a fiber runs.
  */
-#define FIBER_OWN_SIZE 128
+#define FIBER_OWN_SIZE 152
 void *fiber_own(void);
 extern void (*fibers_switched)(void *own);
 

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "fiber.h"
 #include "fds.h"
 #include "net.h"
@@ -32,6 +33,12 @@
 
 /* the keep-alive time of a connection on which nothing comes back, if no other timeout was set */
 #define SILENCE_MS 10000
+
+/*
+ * bytes are received within this time, unless a flush holds them up. If the application leads and does something else, the
+ * device notices that after 6 ms, or after 200 ms if the application looks at another lead.
+ */
+#define UNREAD_NS_MAX (300 * SIM_MS)
 
 /* one direction; positions count bytes of the stream */
 struct pipe {
@@ -50,6 +57,7 @@ struct pipe {
 	uint32_t record_left;
 	uint64_t damage_at; /* SIM_NEVER: no damage */
 	uint64_t next_ns;   /* when the next piece arrives */
+	uint64_t unread_ns; /* when the oldest byte arrived that has not been read */
 	uint64_t cut_at;
 	enum net_cut cut_how;
 };
@@ -78,7 +86,7 @@ net_begin(const struct net_plan *plan)
 {
 	assert(plan->room <= ROOM_MAX);
 	net.plan = *plan;
-	memset(fds, 0, sizeof(fds));
+	fds_reset();
 	for (unsigned side = 0; side < NET_SIDES; side++) {
 		struct pipe *pipe = &net.pipes[side];
 
@@ -149,13 +157,6 @@ fds_events(const struct fd *fd)
 	if (room_of(pipe_out(fd)) > 0 || fd->error)
 		events |= EPOLLOUT;
 	return events;
-}
-
-void
-fds_wake(struct fd *fd)
-{
-	fd->news = true;
-	fiber_wake(fds);
 }
 
 static void
@@ -292,6 +293,8 @@ arrive(unsigned side)
 		piece = backlog;
 	if (!net.cut && pipe->arrived + piece >= pipe->cut_at)
 		piece = pipe->cut_at - pipe->arrived;
+	if (pipe->arrived == pipe->read)
+		pipe->unread_ns = sim.now_ns;
 	pipe->arrived += piece;
 	SIM_TRACE("%" PRIu64 " bytes arrive at %u", piece, 1 - side);
 	if (!net.cut && pipe->arrived == pipe->cut_at) {
@@ -450,6 +453,18 @@ damage(struct pipe *pipe, uint64_t position, uint8_t *bytes, uint64_t len)
 	net.cut = true;
 }
 
+static void
+check_wait(struct pipe *pipe)
+{
+	uint64_t since_ns = pipe->unread_ns;
+
+	if (since_ns < disk_synced_ns())
+		since_ns = disk_synced_ns();
+	SIM_CHECK(sim.now_ns - since_ns < UNREAD_NS_MAX,
+		"bytes have waited to be received for %" PRIu64 " ms", (sim.now_ns - since_ns) / SIM_MS);
+	pipe->unread_ns = sim.now_ns;
+}
+
 ssize_t __wrap_sendmsg(int number, const struct msghdr *msg, int flags);
 ssize_t __wrap_recvmsg(int number, struct msghdr *msg, int flags);
 
@@ -516,6 +531,8 @@ __wrap_recvmsg(int number, struct msghdr *msg, int flags)
 		return -1;
 	if (fd->read_shut)
 		return 0;
+	if (pipe->read < pipe->arrived)
+		check_wait(pipe);
 	for (size_t i = 0; i < msg->msg_iovlen && pipe->read < pipe->arrived; i++) {
 		uint8_t *to = msg->msg_iov[i].iov_base;
 		uint64_t n = msg->msg_iov[i].iov_len;
@@ -622,7 +639,7 @@ __wrap_close(int number)
 	struct fd *fd = fds_get(number);
 	if (fd->kind == KIND_SOCKET)
 		close_socket(fd);
-	fd->kind = KIND_NONE;
+	fds_close(fd);
 	return 0;
 }
 
@@ -655,5 +672,18 @@ __wrap_fcntl(int number, int command, ...)
 	va_start(ap, command);
 	void *arg = va_arg(ap, void *);
 	va_end(ap);
-	return number < FD_FIRST ? __real_fcntl(number, command, arg) : 0;
+	if (number < FD_FIRST)
+		return __real_fcntl(number, command, arg);
+	struct fd *fd = fds_get(number);
+	switch (command) {
+	case F_DUPFD_CLOEXEC:
+		return fds_copy_epoll(number);
+	case F_GETFL:
+		return fd->flags;
+	case F_SETFL:
+		fd->flags = (int)(intptr_t)arg;
+		return 0;
+	default:
+		return 0;
+	}
 }

@@ -372,7 +372,9 @@ may_be_first(const struct side *side, unsigned i, enum ibv_wc_status status)
 	case IBV_WC_REM_INV_REQ_ERR:
 		return op->verdict == status || is_too_long(side, op);
 	case IBV_WC_REM_OP_ERR:
-		return (op->kind == OP_FLUSH_PERSISTENT && disk_has_failed(side->other->number)) ||
+		/* a cut may end one direction alone: then the other side does not make the flush, and its refusal comes */
+		return (op->kind == OP_FLUSH_PERSISTENT &&
+			       (disk_has_failed(side->other->number) || net_is_cut())) ||
 			(is_send(op) && recv && recv->bad) || may_miss_memory(side, op);
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_LEN_ERR:

@@ -4,10 +4,14 @@
 /* side.c -- one of the two applications: its memory, its requests, and their results */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
+#include "fds.h"
 #include "fiber.h"
 #include "net.h"
 #include "oracle.h"
@@ -16,6 +20,8 @@
 #include "sim.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/lead.h"
+#include "softrdma/engine/reader.h"
 #include "softrdma/engine/threads.h"
 #include "softrdma/verbs/device.h"
 #include "world.h"
@@ -28,6 +34,12 @@
 
 /* longer than any flush, stall or timer; a longer wait counts as endless */
 #define PATIENCE_S 2000
+
+/* events and polls after which a lead begins */
+#define DENSE_EVENTS 9
+#define DENSE_POLLS 64
+/* a dense application does not sleep so soon after something has happened */
+#define DENSE_NS SIM_MS
 
 #define ALL_RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -199,6 +211,8 @@ side_open(struct side *side)
 	}
 	if (side->plan.collecting == COLLECT_WAIT)
 		MAKE(side->channel, softrdma_ibv_create_comp_channel(context));
+	if (side->channel && side->plan.event_loop)
+		fcntl(side->channel->fd, F_SETFL, O_NONBLOCK);
 	MAKE(side->send_cq, new_cq(side));
 	if (side->plan.two_cqs)
 		MAKE(side->recv_cq, new_cq(side));
@@ -268,6 +282,19 @@ give_back(struct side *side)
 		"a protection domain is still in use");
 }
 
+bool __real_softrdma_reader_hand_over(struct softrdma_connection *conn, struct softrdma_lead *lead);
+bool __wrap_softrdma_reader_hand_over(struct softrdma_connection *conn, struct softrdma_lead *lead);
+
+bool
+__wrap_softrdma_reader_hand_over(struct softrdma_connection *conn, struct softrdma_lead *lead)
+{
+	const bool ret = __real_softrdma_reader_hand_over(conn, lead);
+
+	if (ret)
+		SIM_TRACE("%s: the application leads", ((const struct side *)conn->link.ops_arg)->name);
+	return ret;
+}
+
 /* --- completions --- */
 
 /* takes the completions that are there, up to a few, with or without the device's work */
@@ -306,10 +333,31 @@ check_armed(const struct side *side, struct ibv_cq *ibv_cq)
 		side->name);
 }
 
+/* the descriptor tells what the application would find, unless another thread is about to change that */
+static void
+check_descriptor(const struct side *side)
+{
+	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(side->channel);
+
+	if (pthread_mutex_trylock(&channel->lead.lock) != 0)
+		return;
+	if (pthread_mutex_trylock(&channel->lock) == 0) {
+		const bool readable = fds_events(fds_get(side->channel->fd)) & EPOLLIN;
+		const bool has_event = channel->first != NULL;
+		pthread_mutex_unlock(&channel->lock);
+		SIM_CHECK(readable || !has_event, "%s: an event waits, and the descriptor does not tell",
+			side->name);
+		SIM_CHECK(!readable || has_event || softrdma_lead_is_on(&channel->lead),
+			"%s: the descriptor is readable without an event", side->name);
+	}
+	pthread_mutex_unlock(&channel->lead.lock);
+}
+
 /* arms the queues, polls once more, and waits */
 static void
 wait_for_event(struct side *side)
 {
+	struct pollfd pfd = { .fd = side->channel->fd, .events = POLLIN };
 	struct ibv_cq *cq;
 	void *context;
 
@@ -318,11 +366,18 @@ wait_for_event(struct side *side)
 		ibv_req_notify_cq(side->recv_cq, 0);
 	if (collect(side) > 0)
 		return;
-	if (softrdma_ibv_get_cq_event(side->channel, &cq, &context) == 0) {
+	check_descriptor(side);
+	if (side->plan.event_loop && poll(&pfd, 1, -1) < 0) {
+		SIM_CHECK(errno == EINTR, "waiting for a descriptor fails: %s", strerror(errno));
+	} else if (softrdma_ibv_get_cq_event(side->channel, &cq, &context) == 0) {
 		softrdma_ibv_ack_cq_events(cq, 1);
 		return;
+	} else {
+		SIM_CHECK(!side->plan.event_loop,
+			"the descriptor was readable, and the call found no event: %s", strerror(errno));
+		SIM_CHECK(errno == EINTR, "waiting for an event fails: %s", strerror(errno));
 	}
-	SIM_CHECK(errno == EINTR, "waiting for an event fails: %s", strerror(errno));
+	check_descriptor(side);
 	check_armed(side, side->send_cq);
 	check_armed(side, side->recv_cq);
 }
@@ -332,11 +387,23 @@ collect_or_wait(struct side *side)
 {
 	if (collect(side) > 0)
 		return;
-	if (side->channel && side->qp && sim_chance(700))
+	const uint64_t idle_ns = sim.now_ns - side->progress_ns;
+	if (side->channel && side->qp && sim_chance(side->plan.dense ? 990 : 700))
 		wait_for_event(side);
+	else if (side->plan.dense && idle_ns < DENSE_NS)
+		fiber_yield();
 	else /* waits grow longer while nothing happens */
-		fiber_sleep_ns(sim_delay_ns(sim_chance(100) ? SIM_S : side->plan.pause_ns) +
-			(sim.now_ns - side->progress_ns) / 32);
+		fiber_sleep_ns(sim_delay_ns(sim_chance(100) ? SIM_S : side->plan.pause_ns) + idle_ns / 32);
+}
+
+/* a dense application has had earlier events, or none for long */
+static void
+begin_densely(struct side *side)
+{
+	for (unsigned i = 0; side->channel && i < DENSE_EVENTS; i++)
+		softrdma_lead_took_event(softrdma_cq_of(side->send_cq)->lead);
+	for (unsigned i = 0; side->plan.collecting == COLLECT_POLL && i < DENSE_POLLS; i++)
+		softrdma_lead_poll(softrdma_cq_of(side->send_cq)->lead);
 }
 
 /* --- the end --- */
@@ -465,6 +532,8 @@ side_run(void *arg)
 {
 	struct side *side = arg;
 
+	if (side->plan.dense)
+		begin_densely(side);
 	work(side);
 	if (side->qp && !side->closing && !sim_chance(100))
 		disconnect(side);

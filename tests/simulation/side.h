@@ -126,6 +126,8 @@ struct side_plan {
 	bool destroys;     /* destroys its queue pair instead */
 	bool deregisters;
 	uint64_t pause_ns; /* between two actions */
+	bool dense;        /* waits and polls densely, as it has done before: its lead begins */
+	bool event_loop;   /* waits for the channel's descriptor itself, which is non-blocking */
 };
 
 struct side {

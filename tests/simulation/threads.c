@@ -8,11 +8,13 @@
 #include "fiber.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/core/cq.h"
+#include "softrdma/engine/pace.h"
 #include "threads.h"
 
 struct own {
 	struct softrdma_comp_channel *served;
 	struct softrdma_spin spin;
+	struct softrdma_pace pace;
 };
 
 _Static_assert(sizeof(struct own) <= FIBER_OWN_SIZE, "a fiber has room for it");
@@ -28,6 +30,7 @@ __wrap_softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 }
 
 struct softrdma_spin *__wrap_softrdma_spin_mine(void);
+struct softrdma_pace *__wrap_softrdma_pace_mine(void);
 bool __wrap_softrdma_spin_give_way(struct softrdma_spin *spin);
 void __wrap_softrdma_spin_let_run(struct softrdma_spin *spin);
 
@@ -35,6 +38,12 @@ struct softrdma_spin *
 __wrap_softrdma_spin_mine(void)
 {
 	return &((struct own *)fiber_own())->spin;
+}
+
+struct softrdma_pace *
+__wrap_softrdma_pace_mine(void)
+{
+	return &((struct own *)fiber_own())->pace;
 }
 
 bool

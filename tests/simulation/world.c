@@ -21,6 +21,8 @@
 /* in a thousand seeds, those without trouble, in which everything must succeed */
 #define CALM 350
 #define TROUBLE 180
+/* those in which the applications and the network are quick, so that the applications lead */
+#define DENSE 400
 
 struct side world_sides[SIDES];
 
@@ -85,7 +87,7 @@ world_init(void)
 /* --- plans --- */
 
 static void
-plan_side(struct side_plan *side, bool calm)
+plan_side(struct side_plan *side, bool calm, bool dense)
 {
 	*side = (struct side_plan){
 		.ops = sim_below(OPS_MAX + 1),
@@ -100,7 +102,11 @@ plan_side(struct side_plan *side, bool calm)
 		.rnr_retry = 7,
 		.big = sim_chance(25) ? 2 : 0,
 		.pause_ns = (uint64_t)1 << (10 + sim_below(20)),
+		.dense = dense,
+		.event_loop = sim_chance(400),
 	};
+	if (dense)
+		side->ops = OPS_MAX;
 	if (calm)
 		return;
 	side->bad = sim_chance(side->big ? 500 : TROUBLE) ? 150 : 0;
@@ -125,7 +131,7 @@ plan_receivers(struct side_plan sides[static SIDES])
 }
 
 static void
-plan_net(bool calm, bool big)
+plan_net(bool calm, bool big, bool dense)
 {
 	struct net_plan net = {
 		.room = 1u << (6 + sim_below(11)),
@@ -141,6 +147,10 @@ plan_net(bool calm, bool big)
 		net.piece_max = 1u << 16;
 		net.delay_ns = 20 * SIM_US;
 	}
+	if (dense) {
+		net.delay_ns = (uint64_t)1 << (10 + sim_below(6));
+		net.stall = 0;
+	}
 	net_begin(&net);
 	if (!calm && sim_chance(TROUBLE))
 		net_cut_behind(sim_below(NET_SIDES), sim_below(sim_chance(500) ? 200 : 20000),
@@ -152,16 +162,16 @@ plan_net(bool calm, bool big)
 static void
 make_plan(struct side_plan sides[static SIDES])
 {
-	const bool calm = sim_chance(CALM);
+	const bool calm = sim_chance(CALM), dense = sim_chance(DENSE);
 
 	memset(&plan, 0, sizeof(plan));
 	memset(&troubles, 0, sizeof(troubles));
 	for (unsigned i = 0; i < SIDES; i++)
-		plan_side(&sides[i], calm);
+		plan_side(&sides[i], calm, dense);
 	if (!calm)
 		plan_receivers(sides);
 	plan.records = sim_chance(400);
-	plan_net(calm, sides[0].big > 0 || sides[1].big > 0);
+	plan_net(calm, sides[0].big > 0 || sides[1].big > 0, dense);
 	plan.no_memory = sim_chance(300) ? 100 : 0;
 	plan.disk.delay_ns = sim_chance(200) ? 0 : (uint64_t)1 << (10 + sim_below(20));
 	if (sim_chance(40)) /* longer than TCP waits for a peer that does not read */

@@ -130,7 +130,7 @@ softrdma_pending_new(const struct softrdma_pending_kind *kind, int fd, int *erro
 	if (all)
 		all->prev = pending;
 	all = pending;
-	softrdma_engine_at_beat(tick);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, tick);
 	return pending;
 }
 
@@ -610,7 +610,7 @@ softrdma_listener_new(const struct softrdma_pending_kind *kind, int fd,
 	if (listeners)
 		listeners->prev = listener;
 	listeners = listener;
-	softrdma_engine_at_beat(tick);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, tick);
 	*listener_ptr = listener;
 	return 0;
 }

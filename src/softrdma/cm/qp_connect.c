@@ -236,7 +236,7 @@ plan_attempt(struct softrdma_qp_connect *qpc, unsigned ms)
 {
 	pauses += (unsigned)((ms != 0) - softrdma_timer_is_set(&qpc->next_attempt));
 	softrdma_timer_set_ms(&qpc->next_attempt, ms);
-	softrdma_engine_at_beat(look_at_pauses);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, look_at_pauses);
 }
 
 /* tries again later: the peer may not be as far as this side, and requests have a deadline of their own */

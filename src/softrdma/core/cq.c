@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "softrdma/base/env.h"
-#include "softrdma/base/notify.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/link.h"
@@ -45,6 +44,17 @@ unlink_from_channel(struct softrdma_comp_channel *channel, struct softrdma_cq *c
 		channel->last = before;
 }
 
+/* The descriptor tells whether events wait. The channel's lock is held. */
+static void
+tell(struct softrdma_comp_channel *channel, bool wait)
+{
+	/* also before it tells again, which is an edge then */
+	if (channel->told)
+		softrdma_readable_clear(&channel->readable, channel->lead.link_count);
+	/* if the application has closed the descriptor, the event stays in the list */
+	channel->told = wait && softrdma_readable_raise(&channel->readable);
+}
+
 static void
 raise_event(struct softrdma_cq *cq)
 {
@@ -54,13 +64,11 @@ raise_event(struct softrdma_cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (cq->events++ == 0)
 		enqueue_on_channel(channel, cq);
-	const bool tell = channel != served_channel;
-	if (tell)
-		softrdma_notify_raise(channel->channel.fd);
-	else
-		channel->untold++;
+	const bool tells = channel != served_channel;
+	if (tells)
+		tell(channel, true);
 	pthread_mutex_unlock(&channel->lock);
-	if (tell)
+	if (tells)
 		softrdma_spin_has_woken(softrdma_spin_mine());
 }
 
@@ -70,16 +78,22 @@ softrdma_comp_channel_serve(struct softrdma_comp_channel *channel)
 	served_channel = channel;
 }
 
-/* takes one event off the descriptor's count, and adds those that were left out of it. The channel's lock is held. */
+/* an event was taken off the list, or left it. The channel's lock is held. */
 static void
-take_from_descriptor(struct softrdma_comp_channel *channel)
+tell_what_is_left(struct softrdma_comp_channel *channel)
 {
-	if (channel->untold == 0) {
-		softrdma_notify_take(channel->channel.fd);
-		return;
-	}
-	while (--channel->untold > 0)
-		softrdma_notify_raise(channel->channel.fd);
+	const bool left = channel->first != NULL;
+	if (left || channel->told)
+		tell(channel, left);
+}
+
+void
+softrdma_comp_channel_tell_again(struct softrdma_comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (channel->told)
+		channel->told = softrdma_readable_raise(&channel->readable);
+	pthread_mutex_unlock(&channel->lock);
 }
 
 struct softrdma_cq *
@@ -92,7 +106,7 @@ softrdma_comp_channel_take(struct softrdma_comp_channel *channel)
 		cq->events_taken++;
 		if (--cq->events > 0)
 			enqueue_on_channel(channel, cq); /* after the other queues, so that none starves */
-		take_from_descriptor(channel);
+		tell_what_is_left(channel);
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;
@@ -107,36 +121,14 @@ softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
 	return has;
 }
 
-/* appends the queue's connections to the *count that are in links; false: too many, or the queue's list is locked */
-static bool
-add_links(struct softrdma_cq *cq, struct softrdma_link **links, unsigned *count, unsigned max)
+void
+softrdma_comp_channel_owe(struct softrdma_comp_channel *channel)
 {
-	/* not waited for: a thread that holds this lock may raise an event, and then takes the channel's lock */
-	if (pthread_mutex_trylock(&cq->links_lock) != 0)
-		return false;
-	bool fit = cq->link_count <= max - *count;
-	for (unsigned i = 0; fit && i < cq->link_count; i++) {
-		softrdma_link_get(cq->links[i]);
-		links[(*count)++] = cq->links[i];
-	}
-	pthread_mutex_unlock(&cq->links_lock);
-	return fit;
-}
-
-unsigned
-softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links, unsigned max)
-{
-	unsigned count = 0;
-	bool all = true;
-	/* no queue is freed while the channel's lock is held: it leaves the channel first */
 	pthread_mutex_lock(&channel->lock);
-	for (struct softrdma_cq *cq = channel->members; cq && all; cq = cq->next_member)
-		all = add_links(cq, links, &count, max);
+	struct softrdma_cq *cq = channel->first ? NULL : channel->members;
+	if (cq && cq->events++ == 0)
+		enqueue_on_channel(channel, cq);
 	pthread_mutex_unlock(&channel->lock);
-
-	while (!all && count > 0)
-		softrdma_link_put(links[--count]);
-	return count;
 }
 
 void
@@ -160,8 +152,8 @@ softrdma_cq_leave_channel(struct softrdma_cq *cq)
 	*member = cq->next_member;
 	if (cq->events > 0)
 		unlink_from_channel(channel, cq);
-	for (; cq->events > 0; cq->events--)
-		take_from_descriptor(channel);
+	cq->events = 0;
+	tell_what_is_left(channel);
 	unsigned taken = cq->events_taken;
 	pthread_mutex_unlock(&channel->lock);
 
@@ -268,36 +260,77 @@ softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only)
 
 /* --- connections --- */
 
-int
-softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link)
+void
+softrdma_lead_init(struct softrdma_lead *lead, struct softrdma_comp_channel *channel)
+{
+	*lead = (struct softrdma_lead){ .channel = channel, .epoll_fd = -1 };
+	pthread_mutex_init(&lead->lock, NULL);
+}
+
+void
+softrdma_lead_fini(struct softrdma_lead *lead)
+{
+	pthread_mutex_destroy(&lead->lock);
+	free(lead->links);
+}
+
+/* 0 or ENOMEM */
+static int
+enter(struct softrdma_lead *lead, struct softrdma_link *link)
 {
 	int ret = 0;
-	pthread_mutex_lock(&cq->links_lock);
-	if (cq->link_count == cq->link_capacity) {
-		unsigned capacity = cq->link_capacity ? 2 * cq->link_capacity : 4;
-		struct softrdma_link **links = realloc(cq->links, capacity * sizeof(*links));
+	pthread_mutex_lock(&lead->lock);
+	if (lead->link_count == lead->link_capacity) {
+		unsigned capacity = lead->link_capacity ? 2 * lead->link_capacity : 4;
+		struct softrdma_link **links = realloc(lead->links, capacity * sizeof(*links));
 		if (links) {
-			cq->links = links;
-			cq->link_capacity = capacity;
+			lead->links = links;
+			lead->link_capacity = capacity;
 		} else {
 			ret = ENOMEM;
 		}
 	}
 	if (ret == 0)
-		cq->links[cq->link_count++] = link;
-	pthread_mutex_unlock(&cq->links_lock);
+		lead->links[lead->link_count++] = link;
+	pthread_mutex_unlock(&lead->lock);
 	return ret;
 }
 
-void
-softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link)
+static void
+leave(struct softrdma_lead *lead, struct softrdma_link *link)
 {
-	pthread_mutex_lock(&cq->links_lock);
+	pthread_mutex_lock(&lead->lock);
 	unsigned at = 0;
-	while (cq->links[at] != link) {
+	while (lead->links[at] != link) {
 		at++;
-		assert(at < cq->link_count);
+		assert(at < lead->link_count);
 	}
-	cq->links[at] = cq->links[--cq->link_count];
-	pthread_mutex_unlock(&cq->links_lock);
+	lead->links[at] = lead->links[--lead->link_count];
+	pthread_mutex_unlock(&lead->lock);
+}
+
+int
+softrdma_cq_attach(struct softrdma_cq *send_cq, struct softrdma_cq *recv_cq, struct softrdma_link *link)
+{
+	int ret = enter(send_cq->lead, link);
+	if (ret == 0 && recv_cq->lead != send_cq->lead) {
+		ret = enter(recv_cq->lead, link);
+		if (ret)
+			leave(send_cq->lead, link);
+	}
+	if (ret)
+		return ret;
+	atomic_fetch_add(&send_cq->connections, 1);
+	atomic_fetch_add(&recv_cq->connections, 1);
+	return 0;
+}
+
+void
+softrdma_cq_detach(struct softrdma_cq *send_cq, struct softrdma_cq *recv_cq, struct softrdma_link *link)
+{
+	leave(send_cq->lead, link);
+	if (recv_cq->lead != send_cq->lead)
+		leave(recv_cq->lead, link);
+	atomic_fetch_sub(&send_cq->connections, 1);
+	atomic_fetch_sub(&recv_cq->connections, 1);
 }

@@ -15,9 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/base/readable.h"
 #include "softrdma/softrdma.h"
 
 struct softrdma_link;
+struct softrdma_comp_channel;
 
 enum softrdma_armed {
 	SOFTRDMA_NOT_ARMED,
@@ -25,12 +27,42 @@ enum softrdma_armed {
 	SOFTRDMA_ARMED_ANY,
 };
 
+/*
+ * The connections that complete in the queues of one channel, or in one queue without a channel, and whether the threads
+ * of the program that wait there, or poll there, lead: then those read the sockets. engine/lead.h tells the rest.
+ */
+struct softrdma_lead {
+	struct softrdma_comp_channel *channel; /* NULL: of a queue without one */
+
+	/* a thread that serves the connections holds the lock */
+	pthread_mutex_t lock;
+	struct softrdma_link **links;
+	atomic_uint link_count; /* peeked at without the lock */
+	unsigned link_capacity;
+
+	/* lead.c only; guarded by the lock, unless stated otherwise */
+	atomic_bool on;                   /* changed under the lock */
+	int epoll_fd;                     /* while it is on: the channel's, by a descriptor of our own */
+	struct softrdma_lead *next, **at; /* in the list of those that are on; guarded by its lock */
+	atomic_uint idle_polls;           /* in a row that found nothing; no lock */
+	atomic_bool owes; /* bytes that came made the descriptor readable, and gave no event; no lock */
+	atomic_uint
+		looks; /* how often a thread has looked at it, and which one was the last; written under the lock */
+	atomic_uint looker;
+	unsigned looks_seen; /* that number at the last look at all leads ... */
+	bool is_left; /* ... and no thread has looked since the one before; guarded by the list's lock */
+	uint64_t again_ns,
+		pause_ns; /* it is not on before this time, because input had to wait; for how long */
+};
+
 struct softrdma_comp_channel {
 	struct ibv_comp_channel channel;
+	struct softrdma_readable readable;
 	pthread_mutex_t lock;
 	struct softrdma_cq *first, *last; /* queues that have events for the application */
 	struct softrdma_cq *members;      /* all its queues */
-	unsigned untold; /* number of events not counted by the descriptor: a waiter is about to take one */
+	bool told;                        /* the descriptor is readable because of events */
+	struct softrdma_lead lead;
 };
 
 struct softrdma_cq {
@@ -67,12 +99,9 @@ struct softrdma_cq {
 	struct softrdma_cq *next; /* in the channel's list while events > 0 */
 	struct softrdma_cq *next_member;
 
-	/* connections that complete here; a thread that polls the queue holds the lock while it serves them */
-	pthread_mutex_t links_lock;
-	struct softrdma_link **links;
-	unsigned link_count, link_capacity;
-	/* true if a poller may own the sockets of some of them; no lock, a hint for a thread that arms the queue */
-	atomic_bool has_owned;
+	atomic_uint connections;       /* that complete here; no lock */
+	struct softrdma_lead own_lead; /* of a queue without a channel */
+	struct softrdma_lead *lead;    /* that one, or the channel's */
 };
 
 static inline struct softrdma_comp_channel *
@@ -113,15 +142,25 @@ void softrdma_cq_join_channel(struct softrdma_cq *cq, struct softrdma_comp_chann
  */
 void softrdma_cq_leave_channel(struct softrdma_cq *cq);
 
-/* attach(): the connection's requests complete here from now on; 0 or ENOMEM. detach(): they no longer do. */
-int softrdma_cq_attach(struct softrdma_cq *cq, struct softrdma_link *link);
-void softrdma_cq_detach(struct softrdma_cq *cq, struct softrdma_link *link);
+/*
+ * attach(): the connection's requests complete in these queues from now on, which may be one; 0 or ENOMEM. detach(): they
+ * no longer do. No lock held.
+ */
+int softrdma_cq_attach(struct softrdma_cq *send_cq, struct softrdma_cq *recv_cq, struct softrdma_link *link);
+void softrdma_cq_detach(struct softrdma_cq *send_cq, struct softrdma_cq *recv_cq, struct softrdma_link *link);
+
+/* an empty one, of the channel or of a queue without one */
+void softrdma_lead_init(struct softrdma_lead *lead, struct softrdma_comp_channel *channel);
+void softrdma_lead_fini(struct softrdma_lead *lead);
 
 /*
  * From now on the calling thread raises events of this channel for itself. It takes one of them next, so they need not
- * go through the descriptor; those that it leaves are written to the descriptor then. NULL ends this.
+ * go through the descriptor; if it leaves any, the descriptor becomes readable then. NULL ends this.
  */
 void softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
+
+/* the epoll of the channel has reported that it is readable, so that it no longer is. Any lock but the channel's. */
+void softrdma_comp_channel_tell_again(struct softrdma_comp_channel *channel);
 
 /* true if the channel has an event for the application. No lock held. */
 bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);
@@ -130,10 +169,9 @@ bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);
 struct softrdma_cq *softrdma_comp_channel_take(struct softrdma_comp_channel *channel);
 
 /*
- * Gives at most max connections that complete in queues of the channel, each with a reference for the caller. The
- * result is their number; 0 if there are more, or if another thread uses one of these queues. No lock held.
+ * Raises an event without a completion, for a program that has found the descriptor readable, unless the channel has one.
+ * The queue stays armed. No lock held.
  */
-unsigned softrdma_comp_channel_links(struct softrdma_comp_channel *channel, struct softrdma_link **links,
-	unsigned max);
+void softrdma_comp_channel_owe(struct softrdma_comp_channel *channel);
 
 #endif /* SOFTRDMA_CQ_H */

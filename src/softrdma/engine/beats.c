@@ -26,10 +26,10 @@ softrdma_engine_timed(struct softrdma_engine *engine, enum softrdma_beat beat, i
 	if (change == 0)
 		return;
 	pthread_mutex_lock(&engine->lock);
-	const bool is_first = count(engine, beat, change);
-	pthread_mutex_unlock(&engine->lock);
-	if (is_first)
+	/* under the lock: a lead may go on while the engine begins or ends, and with it the descriptor */
+	if (count(engine, beat, change) && engine->running)
 		softrdma_one_engine_wake(engine);
+	pthread_mutex_unlock(&engine->lock);
 }
 
 /* --- the list of an engine and a beat --- */

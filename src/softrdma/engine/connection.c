@@ -19,8 +19,8 @@
 #include "softrdma/engine/deadlines.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
+#include "softrdma/engine/lead.h"
 #include "softrdma/engine/offender.h"
-#include "softrdma/engine/reader.h"
 #include "softrdma/engine/receive.h"
 #include "softrdma/engine/send.h"
 #include "softrdma/samehost/shm_path.h"
@@ -43,7 +43,7 @@ softrdma_connection_watch_again(struct softrdma_connection *conn)
 	uint32_t events = EPOLLET;
 	if (conn->reader == SOFTRDMA_READER_ENGINE)
 		events |= EPOLLIN | EPOLLRDHUP;
-	if (conn->reader != SOFTRDMA_READER_POLLER && conn->wants_space)
+	if (conn->wants_space)
 		events |= EPOLLOUT;
 	return softrdma_engine_watch_again(&conn->watched, conn->fd, events);
 }
@@ -56,11 +56,12 @@ softrdma_connection_stream_ended(struct softrdma_connection *conn)
 	softrdma_connection_detach(link);
 }
 
-/* what is left for the progress thread; a poller comes again, or returns the socket */
+/* what is left for the progress thread; the epoll of a lead reports what is left in the socket, but not what the stream holds */
 static void
 leave_the_rest(struct softrdma_connection *conn, bool more)
 {
-	if (conn->fd >= 0 && more && conn->reader != SOFTRDMA_READER_POLLER)
+	if (conn->fd >= 0 && more &&
+		(conn->reader != SOFTRDMA_READER_LEAD || softrdma_stream_has_input(conn->stream)))
 		softrdma_engine_queue(&conn->watched);
 }
 
@@ -116,6 +117,19 @@ is_left_alone(struct softrdma_connection *conn)
 	return conn->fd >= 0 && conn->reader == SOFTRDMA_READER_ENGINE && !posted;
 }
 
+/*
+ * True if a lead reads the socket, which was reported for room or before the lead had it: then the turn only sends. What the
+ * stream holds no epoll reports.
+ */
+static bool
+leaves_input(struct softrdma_connection *conn)
+{
+	if (conn->reader != SOFTRDMA_READER_LEAD || softrdma_stream_has_input(conn->stream))
+		return false;
+	softrdma_send(conn);
+	return true;
+}
+
 /* one turn of the progress thread. The link's lock is not held. */
 static struct softrdma_turn
 take_turn(struct softrdma_watched *watched, uint32_t events)
@@ -125,8 +139,9 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 	pthread_mutex_lock(&conn->link.lock);
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		conn->hung_up = true;
-	turn.progress = conn->fd >= 0 && softrdma_connection_serve(conn);
-	conn->idle_polls = turn.progress ? 0 : conn->idle_polls; /* the poller would have had to be quicker */
+	turn.progress = conn->fd >= 0 && !leaves_input(conn) && softrdma_connection_serve(conn);
+	if (turn.progress)
+		softrdma_lead_received(conn);
 	/* no input follows a FLUSH before it is made; its worker, or a poller, may be waiting for this processor */
 	turn.may_follow = !is_polled(conn) && !conn->flush_running;
 	turn.alone = is_left_alone(conn) && turn.may_follow;
@@ -150,10 +165,8 @@ static void
 beat(struct softrdma_watched *watched, enum softrdma_beat beat, uint64_t now_ns)
 {
 	struct softrdma_connection *conn = connection_of_watched(watched);
-	if (beat == SOFTRDMA_BEAT_POLLERS)
-		softrdma_reader_check(conn, now_ns);
-	else
-		softrdma_deadlines_check(conn, now_ns);
+	(void)beat; /* connections have that of deadlines only */
+	softrdma_deadlines_check(conn, now_ns);
 }
 
 /* --- the socket --- */
@@ -251,7 +264,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	softrdma_deadline_clear(conn, &conn->ack_timer);
 	if (conn->fd < 0)
 		return;
-	softrdma_reader_leave(conn);
+	softrdma_lead_lose(conn);
 	softrdma_shm_path_end(link);
 	int fd = conn->fd;
 	SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
@@ -259,13 +272,21 @@ softrdma_connection_detach(struct softrdma_link *link)
 	conn->fd = -1;
 	drop_stream(conn);
 	link->tx.first = link->tx.count = 0;
-	/* close() does not end the connection while a waiter polls the socket */
-	if (conn->reader == SOFTRDMA_READER_BORROWER)
+	/* close() does not end the connection while a worker polls the socket */
+	if (conn->reader == SOFTRDMA_READER_WORKER)
 		shutdown(fd, SHUT_RDWR);
 	softrdma_engine_unwatch(&conn->watched, fd);
 	softrdma_engine_part(&conn->watched);
 	softrdma_engine_retire(&conn->watched);
 	softrdma_fork_close(fd);
+}
+
+void
+softrdma_connection_stop_leading(struct softrdma_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	softrdma_lead_lose(softrdma_connection_of(link));
+	pthread_mutex_unlock(&link->lock);
 }
 
 void

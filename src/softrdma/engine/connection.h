@@ -26,10 +26,10 @@ struct softrdma_fault_inject;
 
 /* which thread reads the socket of a connection; set by reader.c only */
 enum softrdma_reader {
-	SOFTRDMA_READER_ENGINE,   /* the progress thread: epoll reports input */
-	SOFTRDMA_READER_POLLER,   /* a poller owns the socket (busy polling): epoll reports nothing */
-	SOFTRDMA_READER_BORROWER, /* a waiter or a worker: epoll reports room, for which the sender waits */
-	SOFTRDMA_READER_ABSENT, /* a waiter between two waits, which will borrow it again: as for a borrower */
+	SOFTRDMA_READER_ENGINE, /* the progress thread: epoll reports input */
+	/* the engine's epoll reports only room, for which the sender waits */
+	SOFTRDMA_READER_LEAD,   /* the threads that wait or poll at its channel (lead.h) */
+	SOFTRDMA_READER_WORKER, /* a flush worker */
 };
 
 /* a time at which something ends that the connection waits for (deadlines.c) */
@@ -57,15 +57,11 @@ struct softrdma_connection {
 
 	/* the socket's reader (reader.c) */
 	enum softrdma_reader reader;
-	bool wants_space;       /* true if room in a full socket is waited for (back-pressure) */
-	unsigned polls;         /* how often a poller has served it, or a waiter has left it ... */
-	unsigned polls_seen;    /* ... when the progress thread last looked whether that has stopped */
-	unsigned polls_handled; /* ... when the progress thread last served it */
+	bool wants_space;             /* true if room in a full socket is waited for (back-pressure) */
+	struct softrdma_lead *led_by; /* NULL: none */
+	unsigned polls;               /* how often a thread of the program has served it ... */
+	unsigned polls_handled;       /* ... when the progress thread last served it */
 	uint32_t posts_handled; /* the requester's head then: shows whether requests were posted since */
-	unsigned idle_polls;    /* polls without success in a row, while nothing came */
-	uint64_t own_again_ns;  /* before this time no poller owns it: the last one has let bytes wait ... */
-	uint64_t own_pause_ns;  /* ... for how long; 0: none has */
-	uint64_t kept_ns;       /* when a waiter left it, or polled since */
 
 	/* requests that wait in the ring for others (gather.c) */
 	uint64_t gathers_since_ns; /* since when; 0: none do */
@@ -134,6 +130,8 @@ void softrdma_connection_receive_posted(struct softrdma_link *link);
 bool softrdma_connection_serve(struct softrdma_connection *conn);
 /* a FLUSH has been made: the same, from what came with it on */
 void softrdma_connection_flushed(struct softrdma_connection *conn);
+/* the queue pair is about to leave its queues: no thread of the program reads the socket. No lock. */
+void softrdma_connection_stop_leading(struct softrdma_link *link);
 /* sets what the progress thread waits for at the socket; the kernel reports again what is there already */
 int softrdma_connection_watch_again(struct softrdma_connection *conn);
 /* the stream has ended: so does the connection */

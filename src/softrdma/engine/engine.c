@@ -28,7 +28,7 @@
 #define EVENTS_MAX 64
 
 static const unsigned beat_ms[SOFTRDMA_BEATS] = {
-	[SOFTRDMA_BEAT_POLLERS] = 2,
+	[SOFTRDMA_BEAT_LEADS] = 2,
 	[SOFTRDMA_BEAT_DEADLINES] = 20,
 };
 
@@ -205,16 +205,16 @@ do_queued_work(struct softrdma_engine *engine, unsigned most)
 /* --- time --- */
 
 void
-softrdma_engine_at_beat(void (*tick)(uint64_t now_ns))
+softrdma_engine_at_beat(enum softrdma_beat beat, void (*tick)(uint64_t now_ns))
 {
 	struct softrdma_engine *engine = softrdma_engine_first();
 	int at = 0;
 	pthread_mutex_lock(&engine->lock);
-	while (engine->beat_calls[at] && engine->beat_calls[at] != tick) {
+	while (engine->beat_calls[beat][at] && engine->beat_calls[beat][at] != tick) {
 		at++;
 		assert(at < SOFTRDMA_BEAT_CALLS_MAX);
 	}
-	engine->beat_calls[at] = tick;
+	engine->beat_calls[beat][at] = tick;
 	pthread_mutex_unlock(&engine->lock);
 }
 
@@ -281,7 +281,7 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 	struct schedule *schedule)
 {
 	int timed[SOFTRDMA_BEATS];
-	void (*beat_calls[SOFTRDMA_BEAT_CALLS_MAX])(uint64_t now_ns);
+	void (*beat_calls[SOFTRDMA_BEATS][SOFTRDMA_BEAT_CALLS_MAX])(uint64_t now_ns);
 	pthread_mutex_lock(&engine->lock);
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
 		timed[beat] = engine->timed[beat];
@@ -301,9 +301,8 @@ do_timed_work(struct softrdma_engine *engine, const struct softrdma_engine_calls
 		schedule->beat_ns[beat] = now_ns + beat_ms[beat] * (uint64_t)SOFTRDMA_NS_PER_MS;
 		softrdma_spin_is_busy(schedule->spin);
 		call_beats(engine, beat, now_ns);
-		for (int i = 0;
-			beat == SOFTRDMA_BEAT_DEADLINES && i < SOFTRDMA_BEAT_CALLS_MAX && beat_calls[i]; i++)
-			beat_calls[i](now_ns);
+		for (int i = 0; i < SOFTRDMA_BEAT_CALLS_MAX && beat_calls[beat][i]; i++)
+			beat_calls[beat][i](now_ns);
 	}
 	if (alarm_ns && now_ns >= alarm_ns) {
 		ring_alarm(engine, calls, now_ns);
@@ -440,6 +439,14 @@ run_thread(void *arg)
 
 /* --- its life --- */
 
+static void
+set_running(struct softrdma_engine *engine, bool running)
+{
+	pthread_mutex_lock(&engine->lock);
+	engine->running = running;
+	pthread_mutex_unlock(&engine->lock);
+}
+
 int
 softrdma_one_engine_open(struct softrdma_engine *engine)
 {
@@ -465,7 +472,7 @@ softrdma_one_engine_run(struct softrdma_engine *engine, const char *name,
 	engine->connections = engine->look_asked = engine->look_ended = engine->look_events = 0;
 	for (int beat = 0; beat < SOFTRDMA_BEATS; beat++)
 		engine->on_beat[beat].begun_ns = 0;
-	engine->running = true;
+	set_running(engine, true);
 	engine->stopping = false;
 	ret = softrdma_thread_create(&engine->thread, name, run_thread, engine);
 	if (ret)
@@ -473,7 +480,7 @@ softrdma_one_engine_run(struct softrdma_engine *engine, const char *name,
 	return 0;
 
 err_not_running:
-	engine->running = false;
+	set_running(engine, false);
 err_close_wake:
 	softrdma_fork_close(engine->wake_fd);
 	engine->wake_fd = -1;
@@ -501,9 +508,7 @@ softrdma_one_engine_drain(struct softrdma_engine *engine)
 {
 	do_queued_work(engine, UINT_MAX);
 	end_busy_polling(engine); /* this thread has made the turns, and polls nothing */
-	pthread_mutex_lock(&engine->lock);
-	engine->running = false;
-	pthread_mutex_unlock(&engine->lock);
+	set_running(engine, false);
 	while (softrdma_engine_has_queued(engine)) {
 		struct softrdma_watched *watched = take_work(engine);
 		watched->put(watched);

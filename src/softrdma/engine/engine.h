@@ -97,11 +97,8 @@ void softrdma_engine_queue(struct softrdma_watched *watched);
 /* true if an object of the engine has more to do than one turn. Any thread, any lock. */
 bool softrdma_engine_has_queued(const struct softrdma_engine *engine);
 
-/*
- * Adds a function that is called at the beat of deadlines of the first engine, after earlier ones. Adding it again changes
- * nothing.
- */
-void softrdma_engine_at_beat(void (*tick)(uint64_t now_ns));
+/* Adds a function that is called at the beat of the first engine, after earlier ones. Adding it again changes nothing. */
+void softrdma_engine_at_beat(enum softrdma_beat beat, void (*tick)(uint64_t now_ns));
 /*
  * The object needs the beat from here on, or no longer: its engine calls its beat() then, from the next beat on. Nothing
  * changes if that was so before. Under a lock of the object that join() and forget() are called under too.

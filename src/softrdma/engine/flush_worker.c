@@ -143,7 +143,7 @@ flush_on_worker(struct softrdma_connection *conn)
 	conn->has_worker = true;
 	do {
 		make_flush(conn);
-		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_borrow_locked(conn));
+		kept = kept || (softrdma_engine_spin_ns() && softrdma_reader_borrow(conn));
 		if (kept) {
 			softrdma_spin_input(spin, LOOK_SPINS * softrdma_engine_spin_ns());
 			look_for_flush(conn, spin);
@@ -152,7 +152,7 @@ flush_on_worker(struct softrdma_connection *conn)
 	softrdma_spin_end(spin);
 	conn->has_worker = false;
 	if (kept)
-		softrdma_reader_return_locked(conn);
+		softrdma_reader_return(conn);
 	if (conn->flush_running) /* flushes of other connections come first. Cannot fail: there is a thread, this one. */
 		softrdma_workers_submit(conn, flush_on_worker);
 	pthread_mutex_unlock(&link->lock);

@@ -11,7 +11,10 @@
 #include "softrdma/core/pd.h"
 #include "softrdma/engine/accounts.h"
 #include "softrdma/engine/connection.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/lead.h"
 #include "softrdma/engine/links.h"
+#include "softrdma/samehost/shm_path.h"
 
 /* lists by which a queue pair is found: with 10,000 of them each has ten */
 #define QP_NUM_LISTS 1024
@@ -167,4 +170,23 @@ softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const vo
 		conn = next;
 	}
 	pthread_mutex_unlock(&links_lock);
+}
+
+/*
+ * A queue pair may outlive its id, and so the engines: then only the thread that destroys it still uses its link. When
+ * engines start again, there may be fewer of them. So the first one has what the connection waits for.
+ */
+static void
+engines_end(struct softrdma_connection *conn, const void *arg)
+{
+	(void)arg;
+	softrdma_shm_path_end(&conn->link);
+	softrdma_engine_forget(&conn->watched);
+}
+
+void
+softrdma_links_end(void)
+{
+	softrdma_lead_end_all();
+	softrdma_links_for_each(engines_end, NULL);
 }

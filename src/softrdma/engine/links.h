@@ -31,4 +31,7 @@ bool softrdma_links_have_qp_num(uint32_t qp_num);
 void softrdma_links_for_each(void (*visit)(struct softrdma_connection *conn, const void *arg),
 	const void *arg);
 
+/* the engines have halted: no connection waits for them any longer. No lock held. */
+void softrdma_links_end(void);
+
 #endif /* SOFTRDMA_LINKS_H */

@@ -39,8 +39,8 @@ struct softrdma_engine {
 		struct softrdma_watched *first, *last; /* the objects among them; referenced */
 		uint64_t begun_ns;                     /* when the last beat began */
 	} on_beat[SOFTRDMA_BEATS];
-	void (*beat_calls[SOFTRDMA_BEAT_CALLS_MAX])(uint64_t now_ns); /* at the beat of deadlines */
-	uint64_t alarm_ns;                                            /* the earliest one; 0: none */
+	void (*beat_calls[SOFTRDMA_BEATS][SOFTRDMA_BEAT_CALLS_MAX])(uint64_t now_ns);
+	uint64_t alarm_ns; /* the earliest one; 0: none */
 
 	/* looks that pending sockets wait for: the last one that was asked for, and the last one that has ended; no lock */
 	atomic_uint look_asked, look_ended;

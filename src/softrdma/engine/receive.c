@@ -105,10 +105,11 @@ receive_good(struct softrdma_connection *conn, bool *progress)
 	const uint8_t *bytes;
 	if (softrdma_responder_is_flushing(&link->responder))
 		return false;
+	stream->came = false;
 	ssize_t n = stream->ops->look(stream, &bytes);
+	*progress |= n > 0 || stream->came;
 	if (n <= 0)
 		return nothing_received(conn, n);
-	*progress = true;
 	ssize_t used = softrdma_link_rx_take(link, bytes, (size_t)n);
 	if (used >= 0)
 		stream->ops->take(stream, (size_t)used);

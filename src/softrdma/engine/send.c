@@ -57,15 +57,14 @@ update_patience(struct softrdma_connection *conn)
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
-/* the socket is full (back-pressure): an edge of epoll reports the room, or a poller finds it */
+/* the socket is full (back-pressure): an edge of epoll reports the room */
 static void
 wait_for_space(struct softrdma_connection *conn)
 {
 	if (conn->wants_space)
 		return;
 	conn->wants_space = true;
-	if (conn->reader != SOFTRDMA_READER_POLLER)
-		softrdma_connection_watch_again(conn);
+	softrdma_connection_watch_again(conn);
 }
 
 bool

@@ -8,7 +8,6 @@
 
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/engine/connection.h"
 #include "softrdma/engine/engine.h"
 #include "softrdma/engine/fault_inject.h"
 #include "softrdma/engine/links.h"
@@ -17,7 +16,6 @@
 #include "softrdma/engine/threads.h"
 #include "softrdma/engine/workers.h"
 #include "softrdma/samehost/registry.h"
-#include "softrdma/samehost/shm_path.h"
 
 /* taken before all others but poll_lock (cq.h), which the program may hold */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -63,25 +61,13 @@ err_close_engine:
 	return ret;
 }
 
-/*
- * A queue pair may outlive its id, and so the engines: then only the thread that destroys it still uses its link. When
- * engines start again, there may be fewer of them. So the first one has what the connection waits for.
- */
-static void
-engines_end(struct softrdma_connection *conn, const void *arg)
-{
-	(void)arg;
-	softrdma_shm_path_end(&conn->link);
-	softrdma_engine_forget(&conn->watched);
-}
-
 static void
 stop(void)
 {
 	softrdma_engine_halt();
 	softrdma_workers_stop();
 	softrdma_engine_drain();
-	softrdma_links_for_each(engines_end, NULL);
+	softrdma_links_end();
 	softrdma_stats_file_stop();
 	softrdma_registry_close();
 	softrdma_copy_close();

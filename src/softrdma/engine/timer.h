@@ -17,7 +17,7 @@
 
 /* the beats of a progress thread */
 enum softrdma_beat {
-	SOFTRDMA_BEAT_POLLERS,   /* every 2 ms: checks whether pollers that own sockets have stopped */
+	SOFTRDMA_BEAT_LEADS,     /* every 2 ms: checks whether threads of the program still lead */
 	SOFTRDMA_BEAT_DEADLINES, /* every 20 ms: checks timers, and makes the calls of one_engine.h */
 	SOFTRDMA_BEATS,
 };

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* waiter.c -- a thread that waits for a completion (CQE) serves its connections itself, and borrows their sockets */
+/* waiter.c -- a thread that waits for an event of a completion channel; while the channel's lead is on, it serves its connections */
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 
 #include "softrdma/base/cancel.h"
+#include "softrdma/base/env.h"
 #include "softrdma/base/notify.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/engine/engine.h"
-#include "softrdma/engine/reader.h"
+#include "softrdma/engine/lead.h"
+#include "softrdma/engine/pace.h"
 #include "softrdma/engine/waiter.h"
-
-/* if a channel has more connections, borrowing and returning their sockets would cost more than a thread switch */
-#define LINKS_MAX 4
 
 /* looks between two at the signals of the application, which are held meanwhile so that none is lost */
 #define LOOKS_PER_SIGNAL 64
-/* one that finds input counts for this many, because to serve it takes longer */
-#define LOOKS_OF_INPUT 16
-
-#define CHANNEL_AT 0
-#define LINKS_AT 1
 
 struct waiter {
 	struct softrdma_comp_channel *channel;
@@ -31,69 +25,7 @@ struct waiter {
 	bool has_input;             /* true if it has received something */
 	sigset_t signals;           /* that the application blocks */
 	int cancel_state;           /* of the application */
-	struct softrdma_link *links[LINKS_MAX];
-	unsigned count;
-	struct pollfd pfds[LINKS_AT + LINKS_MAX]; /* fd is -1 for a link whose socket is not borrowed */
 };
-
-/* true if it has borrowed a socket */
-static bool
-borrow_links(struct waiter *waiter)
-{
-	bool any = false;
-	waiter->pfds[CHANNEL_AT] = (struct pollfd){ .fd = waiter->channel->channel.fd, .events = POLLIN };
-	waiter->count = softrdma_comp_channel_links(waiter->channel, waiter->links, LINKS_MAX);
-	for (unsigned i = 0; i < waiter->count; i++) {
-		int fd = softrdma_reader_borrow(waiter->links[i]);
-		any |= fd >= 0;
-		waiter->pfds[LINKS_AT + i] = (struct pollfd){ .fd = fd, .events = POLLIN | POLLRDHUP };
-	}
-	return any;
-}
-
-/* gives the socket back, or keeps it for the next wait, which is expected soon */
-static void
-return_link(struct waiter *waiter, unsigned i, bool keeps)
-{
-	if (waiter->pfds[LINKS_AT + i].fd < 0)
-		return;
-	waiter->pfds[LINKS_AT + i].fd = -1;
-	if (keeps)
-		softrdma_reader_keep(waiter->links[i]);
-	else
-		softrdma_reader_return(waiter->links[i]);
-}
-
-static void
-return_links(struct waiter *waiter, bool keeps)
-{
-	for (unsigned i = 0; i < waiter->count; i++) {
-		return_link(waiter, i, keeps);
-		softrdma_link_put(waiter->links[i]);
-	}
-}
-
-/*
- * A socket may be readable although nothing can be received: a FLUSH runs, or the stream has ended. It would keep the
- * waiter busy, so it goes back to the progress thread, which waits for edges. True if something came.
- */
-static bool
-serve_links(struct waiter *waiter)
-{
-	bool progress = false;
-	softrdma_comp_channel_serve(waiter->channel);
-	for (unsigned i = 0; i < waiter->count; i++) {
-		const struct pollfd *pfd = &waiter->pfds[LINKS_AT + i];
-		if (pfd->fd < 0 || !pfd->revents)
-			continue;
-		if (softrdma_reader_serve_borrowed(waiter->links[i], pfd->revents))
-			progress = true;
-		else
-			return_link(waiter, i, false);
-	}
-	softrdma_comp_channel_serve(NULL);
-	return progress;
-}
 
 static void
 note_input(struct waiter *waiter)
@@ -102,54 +34,38 @@ note_input(struct waiter *waiter)
 	waiter->has_input = true;
 }
 
-/* looks once at all borrowed sockets, without asking the kernel which of them has input; true if something came */
-static bool
-look_at_links(struct waiter *waiter)
-{
-	bool progress = false;
-	softrdma_comp_channel_serve(waiter->channel);
-	for (unsigned i = 0; i < waiter->count; i++) {
-		if (waiter->pfds[LINKS_AT + i].fd >= 0)
-			progress |= softrdma_reader_serve_borrowed(waiter->links[i], 0);
-	}
-	softrdma_comp_channel_serve(NULL);
-	return progress;
-}
-
 /* the thread is cancelled while it waits */
 static void
 give_up(void *arg)
 {
-	struct waiter *waiter = arg;
-	return_links(waiter, false);
+	const struct waiter *waiter = arg;
 	pthread_sigmask(SIG_SETMASK, &waiter->signals, NULL);
 }
 
 /* as ppoll(2): the one place where the application's signals come, and where the thread can be cancelled */
 static int
-wait_in_kernel(struct waiter *waiter, struct pollfd *pfds, unsigned count, const struct timespec *limit)
+wait_in_kernel(struct waiter *waiter, struct pollfd *pfd, const struct timespec *limit)
 {
 	int ready;
 	pthread_cleanup_push(give_up, waiter);
 	softrdma_cancel_back(&waiter->cancel_state);
-	ready = ppoll(pfds, count, limit, &waiter->signals);
+	ready = ppoll(pfd, pfd != NULL, limit, &waiter->signals);
 	softrdma_cancel_off();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
-/* waits for the channel or a borrowed socket; 0 or an errno value */
+/* Waits for the descriptor. If bytes have made it readable, receives them. 0 or an errno value. */
 static int
 wait_for_input(struct waiter *waiter)
 {
-	for (unsigned i = 0; i < waiter->count; i++) {
-		if (waiter->pfds[LINKS_AT + i].fd >= 0)
-			softrdma_reader_sleeps(waiter->links[i]);
-	}
-	int ready = wait_in_kernel(waiter, waiter->pfds, LINKS_AT + waiter->count, NULL);
-	if (ready < 0)
+	struct pollfd pfd = { .fd = waiter->channel->channel.fd, .events = POLLIN };
+	if (wait_in_kernel(waiter, &pfd, NULL) < 0)
 		return errno;
-	if (ready > 0 && !waiter->pfds[CHANNEL_AT].revents && serve_links(waiter))
+	struct softrdma_lead *lead = &waiter->channel->lead;
+	if (!softrdma_lead_is_on(lead) || softrdma_comp_channel_has_event(waiter->channel))
+		return 0;
+	if (softrdma_lead_look_at_reported(lead))
 		note_input(waiter);
 	return 0;
 }
@@ -159,13 +75,16 @@ static int
 let_signals_in(struct waiter *waiter)
 {
 	static const struct timespec no_time;
-	return wait_in_kernel(waiter, NULL, 0, &no_time) < 0 ? errno : 0;
+	return wait_in_kernel(waiter, NULL, &no_time) < 0 ? errno : 0;
 }
 
 /* waits until the channel has an event: looks for input while that pays (busy polling), and sleeps after that */
 static int
 wait_for_event(struct waiter *waiter)
 {
+	struct softrdma_lead *lead = &waiter->channel->lead;
+	const uint64_t begun_ns = softrdma_spin_is_on(waiter->spin) ? softrdma_now_ns() : 0;
+	uint64_t sleeps_ns = 0;
 	unsigned looks = 0;
 	int ret = 0;
 	while (ret == 0 && !softrdma_comp_channel_has_event(waiter->channel)) {
@@ -173,14 +92,17 @@ wait_for_event(struct waiter *waiter)
 			looks = 0;
 			ret = let_signals_in(waiter);
 		} else if (!softrdma_spin_is_on(waiter->spin)) {
+			if (begun_ns && sleeps_ns == 0)
+				sleeps_ns = softrdma_now_ns();
 			ret = wait_for_input(waiter);
-		} else if (look_at_links(waiter)) {
-			looks += LOOKS_OF_INPUT;
+		} else if (softrdma_lead_look(lead)) {
 			note_input(waiter);
 		} else if (softrdma_spin_goes_on(waiter->spin)) {
 			softrdma_spin_give_way(waiter->spin);
 		}
 	}
+	if (begun_ns)
+		softrdma_pace_mine()->spun_ns += (sleeps_ns ? sleeps_ns : softrdma_now_ns()) - begun_ns;
 	/* another thread has raised the event */
 	if (ret == 0 && !waiter->has_input)
 		note_input(waiter);
@@ -212,12 +134,11 @@ softrdma_waiter_wait(struct softrdma_comp_channel *channel, int cancel_state)
 		.cancel_state = cancel_state,
 	};
 	hold_signals(&waiter);
-	if (borrow_links(&waiter))
+	if (softrdma_lead_is_on(&channel->lead))
 		softrdma_spin_begin(waiter.spin, softrdma_engine_spin_ns());
 	else
 		softrdma_spin_end(waiter.spin); /* the progress thread needs the processor to serve them */
 	ret = wait_for_event(&waiter);
-	return_links(&waiter, ret == 0 && softrdma_spin_is_on(waiter.spin));
 	pthread_sigmask(SIG_SETMASK, &waiter.signals, NULL);
 	return ret;
 }

@@ -2,10 +2,9 @@
 /* Copyright the librpma authors */
 
 /*
- * waiter.h -- a thread that waits for a completion serves its connections itself
+ * waiter.h -- a thread that waits for a completion serves its connections itself while their lead is on (lead.h)
  *
- * It borrows their sockets for that time. So the bytes that it waits for wake it directly, and not the progress thread
- * first.
+ * So the bytes that it waits for wake it directly, and not the progress thread first.
  */
 
 #ifndef SOFTRDMA_WAITER_H

@@ -10,10 +10,9 @@
 
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/base/notify.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/bounds.h"
-#include "softrdma/engine/reader.h"
+#include "softrdma/engine/lead.h"
 #include "softrdma/engine/waiter.h"
 #include "softrdma/verbs/completion.h"
 #include "softrdma/verbs/device.h"
@@ -27,12 +26,15 @@ softrdma_ibv_create_comp_channel(struct ibv_context *context)
 	if (channel == NULL)
 		return NULL;
 	channel->channel.context = context;
-	channel->channel.fd = softrdma_notify_open();
-	if (channel->channel.fd < 0) {
+	int ret = softrdma_readable_open(&channel->readable);
+	if (ret) {
 		free(channel);
+		errno = ret;
 		return NULL;
 	}
+	channel->channel.fd = channel->readable.fd;
 	pthread_mutex_init(&channel->lock, NULL);
+	softrdma_lead_init(&channel->lead, channel);
 	return &channel->channel;
 }
 
@@ -49,7 +51,9 @@ softrdma_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv_channel)
 	if (busy)
 		return EBUSY;
 
-	close(channel->channel.fd);
+	softrdma_lead_end(&channel->lead);
+	softrdma_lead_fini(&channel->lead);
+	softrdma_readable_close(&channel->readable);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 	return 0;
@@ -66,13 +70,15 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 		return -1;
 	}
 	while ((cq = softrdma_comp_channel_take(channel)) == NULL) {
-		softrdma_reader_about_to_wait();
+		if (softrdma_lead_collect(&channel->lead))
+			continue;
 		int ret = softrdma_waiter_wait(channel, cancel_before);
 		if (ret) {
 			errno = ret;
 			return -1;
 		}
 	}
+	softrdma_lead_took_event(&channel->lead);
 	*cq_ptr = &cq->cq;
 	*cq_context = cq->cq.cq_context;
 	return 0;
@@ -119,7 +125,8 @@ softrdma_ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	pthread_mutex_init(&cq->cq.mutex, NULL);
 	pthread_cond_init(&cq->cq.cond, NULL);
 	pthread_mutex_init(&cq->lock, NULL);
-	pthread_mutex_init(&cq->links_lock, NULL);
+	softrdma_lead_init(&cq->own_lead, NULL);
+	cq->lead = channel ? &softrdma_comp_channel_of(channel)->lead : &cq->own_lead;
 	pthread_mutex_init(&cq->poll_lock, NULL);
 	if (channel)
 		softrdma_cq_join_channel(cq, softrdma_comp_channel_of(channel));
@@ -139,10 +146,7 @@ softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	if (softrdma_is_inherited(ibv_cq->context))
 		return softrdma_fork_refuse("ibv_destroy_cq");
-	pthread_mutex_lock(&cq->links_lock);
-	int busy = cq->link_count != 0;
-	pthread_mutex_unlock(&cq->links_lock);
-	if (busy)
+	if (cq->connections > 0)
 		return EBUSY;
 
 	if (cq->cq.channel)
@@ -150,11 +154,11 @@ softrdma_ibv_destroy_cq(struct ibv_cq *ibv_cq)
 	if (cq->domain)
 		atomic_fetch_sub(&cq->domain->users, 1);
 	pthread_mutex_destroy(&cq->poll_lock);
-	pthread_mutex_destroy(&cq->links_lock);
+	softrdma_lead_end(&cq->own_lead);
+	softrdma_lead_fini(&cq->own_lead);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_cond_destroy(&cq->cq.cond);
 	pthread_mutex_destroy(&cq->cq.mutex);
-	free(cq->links);
 	free(cq->ring);
 	free(cq);
 	return 0;
@@ -165,16 +169,17 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0) {
-		/* empty: the poller serves the connections itself, which saves a thread switch */
-		softrdma_reader_poll(cq);
+		/* arm, poll once more, wait: many queues of an event loop do that in turn, which is no spin */
+		const bool waits_next = atomic_load_explicit(&cq->armed_anew, memory_order_relaxed);
+		if (waits_next)
+			atomic_store_explicit(&cq->armed_anew, false, memory_order_relaxed);
+		/* The poller serves the connections itself, which saves a thread switch; what it waits for next may report them. */
+		if (!waits_next || !softrdma_lead_is_on(cq->lead))
+			softrdma_lead_poll(cq->lead);
 		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
 			!atomic_load_explicit(&cq->overrun, memory_order_relaxed)) {
-			/* arm, poll once more, wait: many queues of an event loop do that in turn, which is no spin */
-			const bool waits_next = atomic_load_explicit(&cq->armed_anew, memory_order_relaxed);
-			if (waits_next)
-				atomic_store_explicit(&cq->armed_anew, false, memory_order_relaxed);
-			else if (!softrdma_spin_give_way(softrdma_spin_mine()))
-				softrdma_reader_nap(cq);
+			if (!waits_next && !softrdma_spin_give_way(softrdma_spin_mine()))
+				softrdma_lead_nap(cq->lead);
 			return 0;
 		}
 	}
@@ -187,6 +192,5 @@ softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	softrdma_cq_arm(cq, solicited_only);
 	atomic_store_explicit(&cq->armed_anew, true, memory_order_relaxed);
-	softrdma_reader_stop_polling(cq);
 	return 0;
 }

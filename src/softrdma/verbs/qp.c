@@ -156,20 +156,13 @@ add_link(struct softrdma_qp *qp, struct softrdma_link **link_ptr)
 	int ret = init_link(qp, link);
 	if (ret)
 		goto err_put_link;
-	ret = softrdma_cq_attach(send_cq, link);
+	ret = softrdma_cq_attach(send_cq, recv_cq, link);
 	if (ret)
 		goto err_put_link;
-	if (recv_cq != send_cq) {
-		ret = softrdma_cq_attach(recv_cq, link);
-		if (ret)
-			goto err_detach_send_cq;
-	}
 	softrdma_links_add(link);
 	*link_ptr = link;
 	return 0;
 
-err_detach_send_cq:
-	softrdma_cq_detach(send_cq, link);
 err_put_link:
 	softrdma_link_put(link);
 	return ret;
@@ -201,9 +194,8 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	softrdma_shm_path_wait();
 
 	softrdma_links_remove(link);
-	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), link);
-	if (qp->qp.recv_cq != qp->qp.send_cq)
-		softrdma_cq_detach(softrdma_cq_of(qp->qp.recv_cq), link);
+	softrdma_connection_stop_leading(link);
+	softrdma_cq_detach(softrdma_cq_of(qp->qp.send_cq), softrdma_cq_of(qp->qp.recv_cq), link);
 }
 
 struct softrdma_qp *

@@ -119,8 +119,10 @@ receive(struct softrdma_records *records)
 	records->in_end = there;
 	const size_t room = sizeof(records->in) - there;
 	ssize_t n = recv(records->fd, records->in + there, room, MSG_DONTWAIT);
-	if (n > 0)
+	if (n > 0) {
 		records->in_end += (uint32_t)n;
+		records->stream.came = true;
+	}
 	records->drained = n < 0 ? errno == EAGAIN : (size_t)n < room;
 	return n;
 }

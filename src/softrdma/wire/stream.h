@@ -63,6 +63,7 @@ struct softrdma_stream_ops {
 
 struct softrdma_stream {
 	const struct softrdma_stream_ops *ops;
+	bool came; /* look has taken bytes from the socket, also if they make no record yet; the caller clears it */
 };
 
 /* a connection without a socket has no stream */

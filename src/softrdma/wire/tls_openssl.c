@@ -154,8 +154,10 @@ read_socket(BIO *bio, char *buf, int len)
 	ssize_t n = tls->heard ? 1 : look_at_first_byte(tls);
 	if (n >= 0)
 		n = softrdma_stream_recv(tls->fd, NULL, buf, at_most(tls->may_read, (size_t)len));
-	if (n > 0)
+	if (n > 0) {
 		tls->may_read -= (size_t)n;
+		tls->stream.came = true;
+	}
 	tls->dry = n < 0 && errno == EAGAIN;
 	if (tls->dry)
 		BIO_set_retry_read(bio);

@@ -156,13 +156,6 @@ log_has(const char *text)
 		value_; \
 	})
 
-/* true if the progress thread looks at each beat whether the reader of the socket has stopped. The link's lock is held. */
-static inline bool
-is_checked(const struct softrdma_connection *conn)
-{
-	return conn->watched.on_beat[SOFTRDMA_BEAT_POLLERS].listed_in != 0;
-}
-
 /* --- common setup --- */
 
 static struct ibv_pd *the_pd;

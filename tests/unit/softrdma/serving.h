@@ -132,7 +132,7 @@ static inline void
 hold_thread(void)
 {
 	pthread_mutex_lock(&tick_gate);
-	softrdma_engine_at_beat(tick_through_gate);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, tick_through_gate);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	wait_until(at_gate);
 }

@@ -15,7 +15,7 @@
 
 #define OBJECTS 4
 #define BEAT SOFTRDMA_BEAT_DEADLINES
-#define OTHER_BEAT SOFTRDMA_BEAT_POLLERS
+#define OTHER_BEAT SOFTRDMA_BEAT_LEADS
 
 static struct object {
 	struct softrdma_watched watched;

@@ -183,12 +183,12 @@ test_links_keep_it_busy(void **state)
 	struct softrdma_link *links[9];
 	for (int i = 0; i < 9; i++) {
 		links[i] = softrdma_connection_new();
-		assert_int_equal(softrdma_cq_attach(cq, links[i]), 0);
+		assert_int_equal(softrdma_cq_attach(cq, cq, links[i]), 0);
 	}
 	static const int order[] = { 3, 8, 0, 1, 2, 7, 4, 6, 5 };
 	for (int i = 0; i < 9; i++) {
 		assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), EBUSY);
-		softrdma_cq_detach(cq, links[order[i]]);
+		softrdma_cq_detach(cq, cq, links[order[i]]);
 		softrdma_link_put(links[order[i]]);
 	}
 	assert_int_equal(softrdma_ibv_destroy_cq(&cq->cq), 0);

@@ -260,7 +260,7 @@ test_polled_busily(void **state)
 	struct raw_peer p, other;
 	raw_peer_init(&p);
 	raw_peer_init(&other);
-	softrdma_engine_at_beat(tick_through_gate);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, tick_through_gate);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_DEADLINES, 1);
 	clock_stop();
 	raw_expect_alive(&p);
@@ -279,9 +279,12 @@ test_polled_busily(void **state)
 	assert_false(is_polled_busily());
 
 	make_busy(&p);
-	assert_true(softrdma_reader_borrow(p.link) >= 0); /* the borrower of the socket polls it itself */
+	/* a worker that has borrowed the socket polls it itself */
+	assert_true(locked(p.link, softrdma_reader_borrow(softrdma_connection_of(p.link))));
 	assert_false(is_polled_busily());
-	softrdma_reader_return(p.link);
+	pthread_mutex_lock(&p.link->lock);
+	softrdma_reader_return(softrdma_connection_of(p.link));
+	pthread_mutex_unlock(&p.link->lock);
 
 	make_busy(&p);
 	clock_forward_ms(1001); /* it sleeps, and is woken */

@@ -640,26 +640,25 @@ test_beats_before_an_engine(void **state)
 }
 
 static bool
-polled_until_owned(const struct peer *peer)
+polled_until_led(const struct peer *peer)
 {
 	struct ibv_wc wc;
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
-	return locked(&peer->conn->link, peer->conn->reader) == SOFTRDMA_READER_POLLER;
+	return locked(&peer->conn->link, peer->conn->reader) == SOFTRDMA_READER_LEAD;
 }
 
 /* another thread may hold the lock of the connection for a while, and then the poller leaves it out */
 static void
-poll_until_owned(const struct peer *peer)
+poll_until_led(const struct peer *peer)
 {
-	wait_until(polled_until_owned(peer));
-	assert_true(locked(&peer->conn->link, is_checked(peer->conn)));
+	wait_until(polled_until_led(peer));
 }
 
 static bool
 is_with_its_engine(struct softrdma_connection *conn)
 {
-	return locked(&conn->link, conn->reader == SOFTRDMA_READER_ENGINE && !is_checked(conn));
+	return locked(&conn->link, conn->reader) == SOFTRDMA_READER_ENGINE;
 }
 
 /* the engine of a connection takes its socket back from a poller that has stopped, whichever engine it is */
@@ -675,8 +674,8 @@ test_pollers(void **state)
 		peer_init(&peers[i], &l);
 	assert_ptr_not_equal(engine_of(&peers[0]), engine_of(&peers[1]));
 	clock_stop(); /* no beat comes */
-	poll_until_owned(&peers[0]);
-	poll_until_owned(&peers[1]);
+	poll_until_led(&peers[0]);
+	poll_until_led(&peers[1]);
 	clock_go_on();
 	for (int i = 0; i < 2; i++) {
 		wait_until(is_with_its_engine(peers[i].conn));
@@ -686,30 +685,15 @@ test_pollers(void **state)
 	listener_fini(&l);
 }
 
-/* no thread reads the socket of the connection until the next beat */
-static void
-leave_socket(const struct peer *peer, enum softrdma_reader reader)
-{
-	struct softrdma_link *link = &peer->conn->link;
-	if (reader == SOFTRDMA_READER_POLLER) {
-		poll_until_owned(peer);
-		return;
-	}
-	assert_true(softrdma_reader_borrow(link) >= 0);
-	softrdma_reader_keep(link);
-	assert_int_equal(locked(link, peer->conn->reader), SOFTRDMA_READER_ABSENT);
-}
-
 /*
  * A queue pair outlives its id, and so the engines. When the device starts again with fewer of them, the first one looks at
- * the deadline of the connection, and whether its reader has stopped.
+ * the deadline of the connection. The lead that it was in has ended with the engines.
  */
 static void
 test_connection_outlives_its_engine(void **state)
 {
 	(void)state;
-	static const enum softrdma_reader readers[] = { SOFTRDMA_READER_POLLER, SOFTRDMA_READER_ABSENT };
-	for (size_t way = 0; way < sizeof(readers) / sizeof(readers[0]); way++) {
+	for (int led = 0; led < 2; led++) {
 		struct listener l;
 		struct peer peers[2];
 		struct ibv_qp *qps[2];
@@ -722,13 +706,14 @@ test_connection_outlives_its_engine(void **state)
 		struct softrdma_connection *conn = peers[1].conn;
 		assert_ptr_not_equal(engine_of(&peers[1]), softrdma_engine_first());
 		clock_stop();
-		leave_socket(&peers[1], readers[way]);
+		if (led)
+			poll_until_led(&peers[1]);
 		for (int i = 0; i < 2; i++)
 			assert_int_equal(softrdma_rdma_destroy_id(peers[i].id), 0);
 		listener_fini(&l);
 		assert_int_equal(count_settle(count_threads, 1, PATIENCE_MS), 1);
 		assert_ptr_equal(engine_of(&peers[1]), softrdma_engine_first());
-		assert_true(conn->fd >= 0 && is_checked(conn));
+		assert_true(conn->fd >= 0 && is_with_its_engine(conn));
 		clock_go_on();
 
 		set_threads(1);

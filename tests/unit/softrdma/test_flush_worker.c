@@ -302,7 +302,7 @@ test_worker_stays(void **state)
 	raw_peer_init(&other);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_WORKER));
 	assert_int_equal(count_threads(), 3);
 	raw_write(&p, r.mem, r.mr->rkey, 4);
 	raw_send(p.fd, "data", 4);
@@ -313,10 +313,11 @@ test_worker_stays(void **state)
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 103);
 	assert_memory_equal(r.mem, "data", 4);
 	assert_int_equal(count_threads(), 3);
-	assert_int_equal(softrdma_reader_borrow(p.link), -1); /* a worker has it */
+	assert_false(
+		locked(p.link, softrdma_reader_borrow(softrdma_connection_of(p.link)))); /* a worker has it */
 	raw_expect_alive(&other);
 
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_WORKER));
 	clock_forward_ms(1001);
 	for (int i = 0; i < 2; i++) {
 		raw_expect_alive(&p);
@@ -325,19 +326,19 @@ test_worker_stays(void **state)
 	/* when the time is over, the progress thread has the socket again */
 	clock_forward_ms(3000);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
-	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_BORROWER));
+	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_WORKER));
 	raw_expect_alive(&p);
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 107);
 	/* no flush came in the longer time, so the next one is the shorter */
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_WORKER));
 	clock_forward_ms(1001);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 108);
 
 	/* the worker sees the end of the stream */
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_WORKER));
 	shutdown(p.fd, SHUT_WR);
 	expect_event(p.l.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
@@ -347,9 +348,9 @@ test_worker_stays(void **state)
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
-/* a poller keeps the connection that it owns */
+/* a lead keeps the socket that it has got meanwhile */
 static void
-test_worker_leaves_the_socket_to_a_poller(void **state)
+test_worker_leaves_the_socket_to_a_lead(void **state)
 {
 	(void)state;
 	struct file_region r;
@@ -359,11 +360,11 @@ test_worker_leaves_the_socket_to_a_poller(void **state)
 	fail_call(FAIL_ANY, "msync", 0, 1, FAIL_WAIT);
 	raw_flush(&p, &r);
 	wait_until(has_failed(1));
-	locked(p.link, softrdma_connection_of(p.link)->reader = SOFTRDMA_READER_POLLER);
+	locked(p.link, softrdma_connection_of(p.link)->reader = SOFTRDMA_READER_LEAD);
 	fail_nothing();
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
 	wait_until(!locked(p.link, softrdma_connection_of(p.link)->has_worker));
-	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_BORROWER));
+	assert_true(locked(p.link, softrdma_connection_of(p.link)->reader != SOFTRDMA_READER_WORKER));
 	locked(p.link, softrdma_connection_of(p.link)->reader = SOFTRDMA_READER_ENGINE);
 	raw_expect_alive(&p);
 	raw_peer_fini(&p);
@@ -406,7 +407,7 @@ test_worker_goes_where_it_is_needed(void **state)
 	/* the worker stays for the next flush of its connection, unless another connection needs it */
 	raw_flush(&p, &r);
 	raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100);
-	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_BORROWER));
+	wait_until(locked(p.link, softrdma_connection_of(p.link)->reader == SOFTRDMA_READER_WORKER));
 	raw_flush(&other, &r);
 	raw_expect_frame(other.fd, SOFTRDMA_OP_ACK, 0, 100);
 	assert_false(locked(p.link, softrdma_connection_of(p.link)->has_worker));
@@ -581,7 +582,7 @@ main(void)
 		device_test(test_flush_fails),
 		one_thread_test(test_flood_of_flushes),
 		one_thread_test(test_worker_stays),
-		device_test(test_worker_leaves_the_socket_to_a_poller),
+		device_test(test_worker_leaves_the_socket_to_a_lead),
 		device_test(test_worker_goes_where_it_is_needed),
 		device_test(test_gone_during_flush),
 		device_test(test_left_before_its_flushes),

@@ -78,7 +78,7 @@ test_wakes_the_thread(void **state)
 {
 	(void)state;
 	assert_int_equal(softrdma_threads_start(), 0);
-	softrdma_engine_at_beat(tick);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_DEADLINES, tick);
 	await_sleep_of_other_threads();
 	softrdma_timer_set_ms(&the_timer, 60000);
 	wait_until(ticks >= 2);

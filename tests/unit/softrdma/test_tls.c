@@ -985,9 +985,7 @@ test_rest_of_a_record(void **state)
 	struct pair_of_ids p;
 	struct softrdma_link *link = write_not_taken(&p, 78, EAGAIN);
 	assert_int_not_equal(fail_nothing(), 0);
-	assert_true(locked(link,
-		softrdma_connection_of(link)->wants_space ||
-			softrdma_connection_of(link)->reader == SOFTRDMA_READER_POLLER));
+	assert_true(locked(link, softrdma_connection_of(link)->wants_space));
 	expect_wc(78, IBV_WC_SUCCESS);
 	assert_memory_equal(the_mem + 64, "a record", 8);
 	pair_fini(&p);
@@ -1358,8 +1356,10 @@ test_end_without_room(void **state)
 	half_init(&h, true);
 	struct softrdma_link *link = softrdma_qp_of(h.id->qp)->link;
 	/* the socket was borrowed once: from then on the link waits for room only when it needs some */
-	wait_until(softrdma_reader_borrow(link) >= 0);
-	softrdma_reader_return(link);
+	wait_until(locked(link, softrdma_reader_borrow(softrdma_connection_of(link))));
+	pthread_mutex_lock(&link->lock);
+	softrdma_reader_return(softrdma_connection_of(link));
+	pthread_mutex_unlock(&link->lock);
 	fail_call(FAIL_MINE, "send", 1, 1, EAGAIN); /* after DISCONNECT */
 	assert_int_equal(softrdma_rdma_disconnect(h.id), 0);
 	assert_int_equal(fail_nothing(), 1);

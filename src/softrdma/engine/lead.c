@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* lead.c -- whether the threads of the program read the sockets of a channel, or the progress threads do */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "softrdma/base/cancel.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
+#include "softrdma/base/pause.h"
+#include "softrdma/bounds.h"
+#include "softrdma/engine/engine.h"
+#include "softrdma/engine/lead.h"
+#include "softrdma/engine/pace.h"
+#include "softrdma/engine/reader.h"
+
+/* traffic is dense if a thread takes this number of events, each within this time of the one before */
+#define DENSE_EVENTS 8
+#define DENSE_NS SOFTRDMA_NS_PER_MS
+/* or if a poller has found nothing this many times in a row, while nothing came */
+#define IDLE_POLLS 64
+
+/* how long a lead that has let input wait stays off; twice as long each time that it happens again soon */
+#define PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
+#define PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
+
+/* checks of the progress thread, 2 ms apart: without a look of a thread, and between two for leads that were forgotten */
+#define CHECKS_ASLEEP 3
+#define CHECKS_OF_ALL 50
+
+#define EVENTS_MAX 64
+
+/* those that are on */
+static pthread_mutex_t leads_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct softrdma_lead *leads;
+
+/* The thread has looked at any lead since the last check. By number of thread; each cache line is seldom written. */
+static atomic_bool looked[SOFTRDMA_PACE_THREADS];
+
+/* the progress thread's own: checks since the last look at all leads, and of each thread without a look */
+static unsigned checks, asleep[SOFTRDMA_PACE_THREADS];
+
+static void
+after_fork(void)
+{
+	leads = NULL;
+	leads_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
+
+/* --- going on and off; the lead's lock is held --- */
+
+static void check_all(uint64_t now_ns);
+
+static void
+enter_list(struct softrdma_lead *lead)
+{
+	pthread_mutex_lock(&leads_lock);
+	lead->at = &leads;
+	lead->next = leads;
+	if (lead->next)
+		lead->next->at = &lead->next;
+	lead->is_left = false;
+	leads = lead;
+	pthread_mutex_unlock(&leads_lock);
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_LEADS, check_all);
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_LEADS, 1);
+}
+
+/* the list's lock is held */
+static void
+leave_list(struct softrdma_lead *lead)
+{
+	*lead->at = lead->next;
+	if (lead->next)
+		lead->next->at = lead->at;
+	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_LEADS, -1);
+}
+
+/* that of the channel by another number: the application may close its own, or give it to another file */
+static int
+open_epoll(const struct softrdma_lead *lead)
+{
+	if (lead->channel == NULL)
+		return softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
+	return softrdma_fork_owned(fcntl(lead->channel->readable.fd, F_DUPFD_CLOEXEC, 3));
+}
+
+static void
+note_look(struct softrdma_lead *lead)
+{
+	const unsigned thread = softrdma_pace_thread(softrdma_pace_mine());
+	if (!atomic_load_explicit(&looked[thread], memory_order_relaxed))
+		atomic_store_explicit(&looked[thread], true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&lead->looks, 1, memory_order_relaxed);
+	/* after the thread's own mark, which mark_left() looks at next */
+	atomic_store_explicit(&lead->looker, thread, memory_order_release);
+}
+
+/* without a descriptor it stays off, which is slower */
+static void
+go_on(struct softrdma_lead *lead, uint64_t now_ns)
+{
+	if (now_ns < lead->again_ns)
+		return;
+	lead->epoll_fd = open_epoll(lead);
+	if (lead->epoll_fd < 0)
+		return;
+	note_look(lead);
+	atomic_store(&lead->on, true);
+	enter_list(lead);
+}
+
+/* it has left the list */
+static void
+go_off(struct softrdma_lead *lead)
+{
+	atomic_store(&lead->on, false);
+	/* the program may find the descriptor readable for bytes that progress threads receive from here on */
+	atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+	/* a progress thread that has seen it on holds the lock of a link, and is waited for */
+	for (unsigned i = 0; i < lead->link_count; i++) {
+		pthread_mutex_lock(&lead->links[i]->lock);
+		softrdma_reader_give_back(softrdma_connection_of(lead->links[i]), lead);
+		pthread_mutex_unlock(&lead->links[i]->lock);
+	}
+	softrdma_fork_close(lead->epoll_fd);
+	lead->epoll_fd = -1;
+	atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
+}
+
+/* input has waited for a thread that computes, or that has gone elsewhere */
+static void
+pause_lead(struct softrdma_lead *lead, uint64_t now_ns)
+{
+	const bool again = now_ns < lead->again_ns + PAUSE_MAX_NS;
+	lead->pause_ns = softrdma_pause_next(again ? lead->pause_ns : 0, PAUSE_MIN_NS, PAUSE_MAX_NS);
+	lead->again_ns = now_ns + lead->pause_ns;
+}
+
+/* --- connections --- */
+
+/*
+ * The one that may have its socket. Pollers of queues without a channel look at all their connections, so of two different
+ * leads either may. NULL: none.
+ */
+static struct softrdma_lead *
+lead_of(const struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	struct softrdma_lead *sends = link->requester.cq->lead, *receives = link->responder.cq->lead;
+	if (sends == receives)
+		return sends;
+	if (sends->channel || receives->channel || sends->link_count > SOFTRDMA_POLLED_LINKS_MAX ||
+		receives->link_count > SOFTRDMA_POLLED_LINKS_MAX)
+		return NULL;
+	return softrdma_lead_is_on(sends) ? sends : receives;
+}
+
+/* under the link's lock */
+static void
+hand_over(struct softrdma_connection *conn)
+{
+	/* a queue pair that has gone has left its leads, or is about to */
+	struct softrdma_lead *lead = conn->link.qp ? lead_of(conn) : NULL;
+	/* in this order: go_off() takes the link's lock after it has changed the flag */
+	if (lead == NULL || !atomic_load(&lead->on) || conn->flush_running)
+		return;
+	/* for what the stream holds already, which no epoll reports, the connection waits in the list of turns */
+	softrdma_reader_hand_over(conn, lead);
+}
+
+/* the progress thread is quicker than those who poll */
+static void
+polls_are_rare(struct softrdma_lead *lead)
+{
+	if (atomic_load_explicit(&lead->idle_polls, memory_order_relaxed))
+		atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
+}
+
+void
+softrdma_lead_received(struct softrdma_connection *conn)
+{
+	const struct softrdma_link *link = &conn->link;
+	if (conn->led_by)
+		atomic_store_explicit(&conn->led_by->owes, true, memory_order_relaxed);
+	if (link->qp) {
+		polls_are_rare(link->requester.cq->lead);
+		polls_are_rare(link->responder.cq->lead);
+		hand_over(conn);
+	}
+}
+
+/* --- looks --- */
+
+/* a socket may be readable although nothing can be received: a FLUSH runs. An epoll would report it again and again. */
+static bool
+serve(struct softrdma_lead *lead, struct softrdma_link *link, uint32_t events, bool waits)
+{
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	bool progress = false;
+	if (waits)
+		pthread_mutex_lock(&link->lock);
+	else if (pthread_mutex_trylock(&link->lock) != 0)
+		return false; /* another thread serves it */
+	if (conn->fd >= 0) {
+		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			conn->hung_up = true;
+		conn->polls++;
+		/* also of a stream that has ended the program was told */
+		progress = softrdma_connection_serve(conn) || conn->fd < 0;
+		const bool in_vain = events && !progress;
+		if (in_vain)
+			atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+		if (in_vain || conn->flush_running)
+			softrdma_reader_give_back(conn, lead);
+		else if (lead->epoll_fd >= 0)
+			hand_over(conn);
+	}
+	pthread_mutex_unlock(&link->lock);
+	return progress;
+}
+
+/* as epoll_wait(2), for sockets that have input; the lead is on */
+static int
+report(struct softrdma_lead *lead, struct epoll_event events[EVENTS_MAX])
+{
+	const int count = epoll_wait(lead->epoll_fd, events, EVENTS_MAX, 0);
+	int sockets = 0;
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.ptr)
+			events[sockets++] = events[i];
+	}
+	if (sockets < count) /* the report has taken the channel's own entry out */
+		softrdma_comp_channel_tell_again(lead->channel);
+	return sockets;
+}
+
+static bool
+serve_reported(struct softrdma_lead *lead)
+{
+	struct epoll_event events[EVENTS_MAX];
+	bool progress = false;
+	const int count = report(lead, events);
+	for (int i = 0; i < count; i++)
+		progress |= serve(lead, events[i].data.ptr, events[i].events, true);
+	return progress;
+}
+
+static bool
+serve_all(struct softrdma_lead *lead, bool waits)
+{
+	bool progress = false;
+	for (unsigned i = 0; i < lead->link_count; i++)
+		progress |= serve(lead, lead->links[i], 0, waits);
+	return progress;
+}
+
+/*
+ * Before it goes off: a program may have found the descriptor readable for what is received here, so the channel has an event
+ * for it, or owes one. True if there was anything.
+ */
+static bool
+serve_last(struct softrdma_lead *lead)
+{
+	const bool progress = serve_reported(lead);
+	if (progress)
+		atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+	return progress;
+}
+
+static void
+stop(struct softrdma_lead *lead)
+{
+	serve_last(lead);
+	pthread_mutex_lock(&leads_lock);
+	leave_list(lead);
+	pthread_mutex_unlock(&leads_lock);
+	go_off(lead);
+}
+
+/* The lead's lock is held. The descriptor may be readable for bytes of a link that another thread holds: then waits is true. */
+static bool
+look(struct softrdma_lead *lead, bool waits)
+{
+	bool progress = false;
+	note_look(lead);
+	if (lead->link_count <= SOFTRDMA_POLLED_LINKS_MAX)
+		progress = serve_all(lead, waits);
+	else if (softrdma_lead_is_on(lead))
+		progress = serve_reported(lead);
+	return progress;
+}
+
+/* the caller, which has the lead's lock, takes an event next */
+static bool
+look_and_unlock(struct softrdma_lead *lead, bool waits)
+{
+	softrdma_comp_channel_serve(lead->channel);
+	const bool progress = look(lead, waits);
+	softrdma_comp_channel_serve(NULL);
+	pthread_mutex_unlock(&lead->lock);
+	return progress;
+}
+
+bool
+softrdma_lead_look(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	/* another thread may serve it */
+	return pthread_mutex_trylock(&lead->lock) == 0 && look_and_unlock(lead, false);
+}
+
+bool
+softrdma_lead_look_at_reported(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	pthread_mutex_lock(&lead->lock);
+	note_look(lead);
+	softrdma_comp_channel_serve(lead->channel);
+	const bool progress = softrdma_lead_is_on(lead) && serve_reported(lead);
+	softrdma_comp_channel_serve(NULL);
+	pthread_mutex_unlock(&lead->lock);
+	return progress;
+}
+
+/* --- pollers --- */
+
+/* true if nothing has come for long; polls do not count while the progress thread receives something */
+static bool
+polls_in_vain(struct softrdma_lead *lead, bool progress)
+{
+	if (progress) {
+		atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
+		return false;
+	}
+	return (atomic_fetch_add_explicit(&lead->idle_polls, 1, memory_order_relaxed) + 1) % IDLE_POLLS == 0;
+}
+
+bool
+softrdma_lead_poll(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (pthread_mutex_trylock(&lead->lock) != 0)
+		return false;
+	const bool progress = look(lead, false);
+	if (softrdma_lead_is_on(lead)) {
+		if (progress)
+			atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+	} else if (polls_in_vain(lead, progress) && lead->link_count > 0) {
+		go_on(lead, softrdma_now_ns());
+	}
+	pthread_mutex_unlock(&lead->lock);
+	return progress;
+}
+
+void
+softrdma_lead_nap(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	static const struct timespec limit = { .tv_nsec = SOFTRDMA_NAP_NS };
+	struct pollfd pfds[SOFTRDMA_POLLED_LINKS_MAX];
+	nfds_t count = 0;
+	/* held meanwhile, so that no connection is freed; a socket that is closed and opened anew only ends the sleep */
+	if (pthread_mutex_trylock(&lead->lock) != 0)
+		return;
+	if (lead->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
+		for (; count < lead->link_count; count++) {
+			pthread_mutex_lock(&lead->links[count]->lock);
+			const int fd = softrdma_connection_of(lead->links[count])->fd;
+			pthread_mutex_unlock(&lead->links[count]->lock);
+			pfds[count] = (struct pollfd){ .fd = fd, .events = POLLIN };
+		}
+	} else if (softrdma_lead_is_on(lead)) {
+		pfds[count++] = (struct pollfd){ .fd = lead->epoll_fd, .events = POLLIN };
+	}
+	if (count > 0)
+		ppoll(pfds, count, &limit, NULL);
+	pthread_mutex_unlock(&lead->lock);
+}
+
+/* --- threads that wait --- */
+
+bool
+softrdma_lead_collect(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	bool came = false;
+	if (softrdma_lead_is_on(lead)) {
+		pthread_mutex_lock(&lead->lock);
+		came = look_and_unlock(lead, true);
+	}
+	came |= atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed);
+	if (came)
+		softrdma_comp_channel_owe(lead->channel);
+	/* a connection that ends completes requests, and nothing comes */
+	return came || softrdma_comp_channel_has_event(lead->channel);
+}
+
+void
+softrdma_lead_took_event(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	const uint64_t now_ns = softrdma_now_ns();
+	const bool is_on = softrdma_lead_is_on(lead);
+	struct softrdma_pace *pace = softrdma_pace_mine();
+	const bool is_late = softrdma_pace_computes(pace, now_ns);
+	if (atomic_load_explicit(&lead->owes, memory_order_relaxed))
+		atomic_store_explicit(&lead->owes, false, memory_order_relaxed);
+	pace->dense = now_ns - pace->event_ns < DENSE_NS ? pace->dense + 1 : 0;
+	pace->event_ns = now_ns;
+	if (is_on ? !is_late : is_late || pace->dense < DENSE_EVENTS)
+		return;
+	if (pthread_mutex_trylock(&lead->lock) != 0)
+		return;
+	if (!is_late && !softrdma_lead_is_on(lead)) {
+		go_on(lead, now_ns);
+	} else if (is_late && softrdma_lead_is_on(lead)) {
+		stop(lead);
+		pause_lead(lead, now_ns);
+	}
+	pthread_mutex_unlock(&lead->lock);
+}
+
+/* the channel, or the queue, has lost its connections; or no engine runs, so that no connection has a socket */
+void
+softrdma_lead_end(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	pthread_mutex_lock(&lead->lock);
+	if (softrdma_lead_is_on(lead))
+		stop(lead);
+	pthread_mutex_unlock(&lead->lock);
+}
+
+/* --- connections --- */
+
+void
+softrdma_lead_lose(struct softrdma_connection *conn)
+{
+	if (conn->led_by)
+		softrdma_reader_give_back(conn, conn->led_by);
+}
+
+/* --- the progress thread looks after them --- */
+
+/* The list's lock is held. Leaves out leads that a thread serves. Gives one that is left, off the list, with its lock; NULL: none. */
+static struct softrdma_lead *
+take_left(void)
+{
+	for (struct softrdma_lead *lead = leads; lead; lead = lead->next) {
+		if (!lead->is_left || pthread_mutex_trylock(&lead->lock) != 0)
+			continue;
+		leave_list(lead);
+		return lead;
+	}
+	return NULL;
+}
+
+/* The thread that looked last has not looked at any lead for long; or no thread has looked at this one between two calls for all. */
+static void
+mark_left(struct softrdma_lead *lead, bool all)
+{
+	const unsigned looks = atomic_load_explicit(&lead->looks, memory_order_relaxed);
+	const unsigned looker = atomic_load_explicit(&lead->looker, memory_order_acquire);
+	const bool is_asleep = asleep[looker] >= CHECKS_ASLEEP &&
+		!atomic_load_explicit(&looked[looker], memory_order_relaxed);
+	lead->is_left = is_asleep || (all && looks == lead->looks_seen);
+	if (all)
+		lead->looks_seen = looks;
+}
+
+/* true if a thread has just become one that has not looked for long */
+static bool
+some_fall_asleep(void)
+{
+	bool some = false;
+	for (unsigned i = 0; i < SOFTRDMA_PACE_THREADS; i++) {
+		if (atomic_exchange_explicit(&looked[i], false, memory_order_relaxed))
+			asleep[i] = 0;
+		else
+			some |= ++asleep[i] == CHECKS_ASLEEP;
+	}
+	return some;
+}
+
+/* every 2 ms while leads are on; on the first progress thread */
+static void
+check_all(uint64_t now_ns)
+{
+	const bool all = ++checks >= CHECKS_OF_ALL;
+	if (!some_fall_asleep() && !all)
+		return;
+	if (all)
+		checks = 0;
+	struct softrdma_lead *lead;
+	pthread_mutex_lock(&leads_lock);
+	for (lead = leads; lead; lead = lead->next)
+		mark_left(lead, all);
+	while ((lead = take_left()) != NULL) {
+		pthread_mutex_unlock(&leads_lock); /* what is served may take long */
+		if (serve_last(lead))
+			pause_lead(lead, now_ns);
+		go_off(lead);
+		pthread_mutex_unlock(&lead->lock);
+		pthread_mutex_lock(&leads_lock);
+	}
+	pthread_mutex_unlock(&leads_lock);
+}
+
+void
+softrdma_lead_end_all(void)
+{
+	pthread_mutex_lock(&leads_lock);
+	while (leads) {
+		for (struct softrdma_lead *lead = leads; lead; lead = lead->next)
+			lead->is_left = true;
+		struct softrdma_lead *lead = take_left();
+		pthread_mutex_unlock(&leads_lock);
+		if (lead) {
+			go_off(lead);
+			pthread_mutex_unlock(&lead->lock);
+		} else {
+			sched_yield(); /* threads of the program serve all that are left, and their turns are short */
+		}
+		pthread_mutex_lock(&leads_lock);
+	}
+	pthread_mutex_unlock(&leads_lock);
+	checks = 0;
+	for (unsigned i = 0; i < SOFTRDMA_PACE_THREADS; i++) {
+		asleep[i] = 0;
+		atomic_store_explicit(&looked[i], false, memory_order_relaxed);
+	}
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/*
+ * test_lead.c -- whether the threads of the program read the sockets of a channel, or the progress threads do
+ *
+ * Both sides of each connection complete in one queue, unless a test says otherwise.
+ */
+
+#include "waiting.h"
+
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include "count.h"
+#include "softrdma/base/env.h"
+#include "softrdma/base/spin.h"
+#include "softrdma/engine/reader.h"
+
+/* the beats at which the progress thread looks at leads, until the lead is off */
+static void
+beats_until_off(void)
+{
+	int64_t end = now_ms() + PATIENCE_MS;
+	while (softrdma_lead_is_on(the_lead()) && left_ms(end) > 0) {
+		clock_forward_ms(2);
+		poll(NULL, 0, 5); /* longer than the beat */
+	}
+	assert_false(softrdma_lead_is_on(the_lead()));
+}
+
+/* --- threads that wait --- */
+
+/* the waiting thread does all the work: the progress thread is held */
+static void
+test_needs_no_other_thread(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	memset(the_mem, 0x17, 64);
+	memset(the_mem + MEM_SIZE / 2, 0, 64);
+	shut_gate();
+	for (uint64_t i = 1; i <= 3; i++) {
+		write_and_wait(&p, i);
+		/* no event is left that was taken */
+		assert_false(softrdma_comp_channel_has_event((struct softrdma_comp_channel *)channel));
+	}
+	assert_memory_equal(the_mem, the_mem + MEM_SIZE / 2, 8);
+	open_gate();
+	clock_go_on();
+
+	/* without a waiting thread, the progress thread serves the connections again */
+	the_mem[0]++;
+	post_write(p.active->qp, the_mr, 64, 4);
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1);
+	expect_wc(event_cq, 4);
+	assert_int_equal(the_mem[MEM_SIZE / 2], the_mem[0]);
+	wait_until(reader_of(p.active) == SOFTRDMA_READER_ENGINE);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* traffic that is not dense does not lead */
+static void
+test_sparse(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	clock_stop();
+	for (uint64_t i = 0; i < 30; i++) {
+		write_and_wait(&p, i);
+		clock_forward_ms(2);
+	}
+	assert_false(softrdma_lead_is_on(the_lead()));
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a program that waits by its own epoll: one thread, many connections */
+static void
+test_event_loop(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[4];
+	struct epoll_event event = { .events = EPOLLIN };
+	const int epoll = epoll_create1(EPOLL_CLOEXEC);
+	channel_init();
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &event), 0);
+	for (int i = 0; i < 4; i++)
+		pair_init_with(&p[i], event_cq);
+	lead_with(&p[0]);
+	set_nonblocking(true);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	for (int i = 0; i < 4; i++)
+		post_write(p[i].active->qp, the_mr, 8, (uint64_t)i);
+	unsigned done = 0;
+	for (int64_t end = now_ms() + PATIENCE_MS; done < 400 && left_ms(end) > 0;) {
+		assert_int_equal(epoll_wait(epoll, &event, 1, PATIENCE_MS), 1);
+		if (!get_event())
+			continue;
+		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+		struct ibv_wc wc;
+		while (ibv_poll_cq(event_cq, 1, &wc) == 1) {
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			done++;
+			post_write(p[wc.wr_id].active->qp, the_mr, 8, wc.wr_id);
+		}
+	}
+	assert_true(done >= 400);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(reader_of(p[i].active), SOFTRDMA_READER_LEAD);
+		assert_int_equal(reader_of(p[i].passive), SOFTRDMA_READER_LEAD);
+	}
+	clock_go_on();
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 4);
+	for (int i = 0; i < 4; i++)
+		pair_fini(&p[i]);
+	close(epoll);
+	channel_fini();
+}
+
+/* bytes that bring no completion make the descriptor readable, and so they bring an event */
+static void
+test_owes_an_event(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	set_nonblocking(true);
+	while (get_event())
+		;
+	/* a write that is not signaled: the passive side gets bytes, and the active one an acknowledgement */
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 }, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 64;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	assert_true(get_event());
+	assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	while (get_event())
+		;
+	assert_false(readable(channel->fd, 0));
+
+	/* the same if a poll has taken the bytes before */
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_true(get_event());
+	while (get_event())
+		;
+
+	/* and a thread that blocks does not wait for ever */
+	set_nonblocking(false);
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	assert_true(get_event());
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_true(get_event());
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* the descriptor reports a socket, and another thread has taken what was there */
+static void
+test_reported_in_vain(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	set_nonblocking(true);
+	while (get_event())
+		;
+	post_write(p.active->qp, the_mr, 8, 1);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	fail_call(FAIL_MINE, "recv", 0, 1, EAGAIN);
+	assert_false(softrdma_lead_look_at_reported(the_lead()));
+	assert_int_equal(fail_nothing(), 1);
+	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
+	assert_true(get_event());
+	/* the progress thread receives the write, and this one the acknowledgement */
+	struct ibv_wc wc;
+	while (ibv_poll_cq(event_cq, 1, &wc) == 0)
+		;
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* --- when it ends --- */
+
+/* the program looks no longer, and input waits: the lead stays off for 10 ms, and twice as long each time */
+static void
+test_pauses(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	uint64_t pause_ms = 10;
+	for (int i = 0; i < 9; i++) {
+		if (i == 8) { /* forgiven */
+			clock_forward_ms(1001);
+			pause_ms = 10;
+		}
+		lead_with(&p);
+		post_write(p.active->qp, the_mr, 8, 1);
+		assert_true(readable(channel->fd, PATIENCE_MS));
+		beats_until_off();
+		wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1); /* by the progress thread */
+		expect_wc(event_cq, 1);
+		assert_int_equal(the_lead()->pause_ns, pause_ms * SOFTRDMA_NS_PER_MS);
+		for (uint64_t round = 0; round < 20; round++)
+			write_and_wait(&p, round);
+		assert_false(softrdma_lead_is_on(the_lead()));
+		clock_forward_ms((unsigned)pause_ms + 1);
+		pause_ms = pause_ms < 500 ? 2 * pause_ms : 1000;
+	}
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* nothing comes and no thread looks: the lead is off, and on again with the next dense traffic */
+static void
+test_ends_when_idle(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	for (int i = 0; i < 3; i++) {
+		lead_with(&p);
+		beats_until_off();
+		assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+		assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
+		assert_int_equal(the_lead()->pause_ns, 0);
+	}
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a thread that serves another lead all the time has forgotten this one: that is found later */
+static void
+test_forgotten_lead(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, other;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	pair_init(&other);
+	lead_with(&p);
+	int64_t end = now_ms() + PATIENCE_MS;
+	const struct softrdma_lead *polled = softrdma_cq_of(the_cq)->lead;
+	while (softrdma_lead_is_on(the_lead()) && left_ms(end) > 0) {
+		for (int i = 0; i < 200; i++)
+			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		clock_forward_ms(2);
+		sched_yield();
+	}
+	assert_false(softrdma_lead_is_on(the_lead()));
+	assert_true(softrdma_lead_is_on(polled));
+	clock_go_on();
+	pair_fini(&other);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a thread that computes for each event does not lead, and stops leading */
+static void
+test_computing_thread(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	a_thread_computes = true;
+	write_and_wait(&p, 1);
+	assert_false(softrdma_lead_is_on(the_lead()));
+	assert_true(the_lead()->pause_ns > 0);
+	clock_forward_ms(1001);
+	for (uint64_t i = 0; i < 30; i++)
+		write_and_wait(&p, i);
+	assert_false(softrdma_lead_is_on(the_lead()));
+	a_thread_computes = false;
+	lead_with(&p);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* what is destroyed while it leads */
+static void
+test_ends_with_its_objects(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	/* queue pairs */
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+	/* the peer ends the connection */
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	clock_go_on();
+	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* --- pollers --- */
+
+static void
+poll_until_led(const struct pair_of_ids *p)
+{
+	struct ibv_wc wc;
+	int64_t end = now_ms() + PATIENCE_MS;
+	while (reader_of(p->active) != SOFTRDMA_READER_LEAD && left_ms(end) > 0)
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	assert_int_equal(reader_of(p->active), SOFTRDMA_READER_LEAD);
+}
+
+/* a queue without a channel: a thread that polls for some time leads until it stops */
+static void
+test_poller(void **state)
+{
+	(void)state;
+	static const char *const calls[] = { "epoll_create1", "epoll_ctl" };
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	pair_init(&p);
+	for (int i = 0; i < 2; i++) { /* works without, too */
+		fail_call(FAIL_MINE, calls[i], 0, FAIL_FOR_EVER, ENOMEM);
+		while (!has_failed(1))
+			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		fail_nothing();
+		assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+	}
+	poll_until_led(&p);
+	post_write(p.active->qp, the_mr, 8, 1);
+	assert_int_equal(next_wc().wr_id, 1);
+	wait_until(reader_of(p.active) == SOFTRDMA_READER_ENGINE); /* it has stopped */
+	post_write(p.passive->qp, the_mr, 8, 2);
+	assert_int_equal(next_wc().wr_id, 2);
+	poll_until_led(&p);
+	pair_fini(&p);
+}
+
+/* with more connections than are looked at one by one, a poller asks the kernel which of them have input */
+static void
+test_poller_of_many(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[4];
+	for (int i = 0; i < 4; i++)
+		pair_init(&p[i]);
+	int64_t end = now_ms() + PATIENCE_MS;
+	clock_stop();
+	while ((reader_of(p[0].active) != SOFTRDMA_READER_LEAD ||
+		       reader_of(p[3].passive) != SOFTRDMA_READER_LEAD) &&
+		left_ms(end) > 0) {
+		for (int i = 0; i < 4; i++)
+			post_write(p[i].active->qp, the_mr, 8, 1);
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
+		struct ibv_wc wc;
+		for (int i = 0; i < 300; i++)
+			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	}
+	assert_int_equal(reader_of(p[0].active), SOFTRDMA_READER_LEAD);
+	assert_int_equal(reader_of(p[3].passive), SOFTRDMA_READER_LEAD);
+	softrdma_lead_nap(softrdma_cq_of(the_cq)->lead);
+	clock_go_on();
+	for (int i = 0; i < 4; i++)
+		pair_fini(&p[i]);
+}
+
+/* a poller never waits for another thread */
+static void
+test_poller_does_not_wait(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	pair_init(&p);
+	struct softrdma_link *link = link_of(p.active);
+	struct softrdma_lead *lead = softrdma_cq_of(the_cq)->lead;
+	pthread_mutex_lock(&link->lock);
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_lock(&lead->lock);
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	softrdma_lead_nap(lead);
+	assert_false(softrdma_lead_look(lead));
+	pthread_mutex_unlock(&lead->lock);
+
+	/* a queue pair without a connection is skipped */
+	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(locked(link,
+		softrdma_connection_of(link)->fd < 0 || readable(softrdma_connection_of(link)->fd, 0)));
+	assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	pair_fini(&p);
+}
+
+/* while other threads compute, a thread that polls sleeps until there is input: nothing is lost */
+static void
+test_poller_naps(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, other[2];
+	struct ibv_wc wc;
+	pair_init(&p);
+	softrdma_spin_mine()->rest_until_ns = UINT64_MAX;
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+	for (uint64_t i = 0; i < 20; i++) {
+		post_write(p.active->qp, the_mr, 8, i);
+		assert_int_equal(next_wc().wr_id, i);
+	}
+	/* of more connections than are looked at one by one, the progress thread receives all input */
+	for (int i = 0; i < 2; i++)
+		pair_init(&other[i]);
+	softrdma_lead_nap(softrdma_cq_of(the_cq)->lead);
+	post_write(other[1].active->qp, the_mr, 8, 7);
+	assert_int_equal(next_wc().wr_id, 7);
+	for (int i = 0; i < 2; i++)
+		pair_fini(&other[i]);
+	*softrdma_spin_mine() = (struct softrdma_spin){ 0 };
+	pair_fini(&p);
+}
+
+/* --- what does not lead, and who else has the descriptor --- */
+
+/* a connection whose queues have different channels is read by the progress thread */
+static void
+test_two_leads(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	attr.send_cq = event_cq;
+	attr.recv_cq = the_cq;
+	pair_init_as(&p, attr, 7);
+	clock_stop();
+	for (uint64_t i = 0; i < 60; i++) {
+		write_and_wait(&p, i);
+		if (i == 19 || i == 39) /* what this thread has computed before counts no longer */
+			clock_forward_ms(10);
+	}
+	assert_true(softrdma_lead_is_on(the_lead()));
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
+	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* the application has given the channel's number to another file: the lead has a number of its own */
+static void
+test_descriptor_replaced(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	const int kept = fcntl(channel->fd, F_DUPFD_CLOEXEC, 3);
+	const int other = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_int_equal(dup2(other, channel->fd), channel->fd);
+	post_write(p.active->qp, the_mr, 8, 1);
+	assert_true(readable(kept, PATIENCE_MS)); /* a copy reports as before */
+	beats_until_off();
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == 1);
+	expect_wc(event_cq, 1);
+	assert_int_equal(dup2(kept, channel->fd), channel->fd);
+	close(kept);
+	close(other);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* the child's copies of the sockets are closed, and the parent goes on */
+static void
+test_fork(void **state)
+{
+	(void)state;
+	if (in_thread_sanitizer()) {
+		print_message("SKIPPED: the thread sanitizer cannot follow a child that begins threads\n");
+		skip();
+	}
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct ibv_cq *cq;
+		void *context;
+		_exit(softrdma_ibv_get_cq_event(channel, &cq, &context) == -1 && errno == ESTALE ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (uint64_t i = 0; i < 20; i++)
+		write_and_wait(&p, i);
+	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_LEAD);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		one_thread_test(test_needs_no_other_thread),
+		device_test(test_sparse),
+		device_test(test_event_loop),
+		device_test(test_owes_an_event),
+		device_test(test_reported_in_vain),
+		device_test(test_pauses),
+		device_test(test_ends_when_idle),
+		device_test(test_forgotten_lead),
+		device_test(test_computing_thread),
+		device_test(test_ends_with_its_objects),
+		device_test(test_poller),
+		device_test(test_poller_of_many),
+		device_test(test_poller_does_not_wait),
+		device_test(test_poller_naps),
+		device_test(test_two_leads),
+		device_test(test_descriptor_replaced),
+		device_test(test_fork),
+	};
+	return cmocka_run_group_tests(tests, setup_device, teardown_device);
+}
