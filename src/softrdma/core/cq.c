@@ -274,12 +274,20 @@ softrdma_lead_fini(struct softrdma_lead *lead)
 	free(lead->links);
 }
 
+void
+softrdma_lead_lock(struct softrdma_lead *lead)
+{
+	atomic_fetch_add_explicit(&lead->wanted, 1, memory_order_relaxed);
+	pthread_mutex_lock(&lead->lock);
+	atomic_fetch_sub_explicit(&lead->wanted, 1, memory_order_relaxed);
+}
+
 /* 0 or ENOMEM */
 static int
 enter(struct softrdma_lead *lead, struct softrdma_link *link)
 {
 	int ret = 0;
-	pthread_mutex_lock(&lead->lock);
+	softrdma_lead_lock(lead);
 	if (lead->link_count == lead->link_capacity) {
 		unsigned capacity = lead->link_capacity ? 2 * lead->link_capacity : 4;
 		struct softrdma_link **links = realloc(lead->links, capacity * sizeof(*links));
@@ -299,7 +307,7 @@ enter(struct softrdma_lead *lead, struct softrdma_link *link)
 static void
 leave(struct softrdma_lead *lead, struct softrdma_link *link)
 {
-	pthread_mutex_lock(&lead->lock);
+	softrdma_lead_lock(lead);
 	unsigned at = 0;
 	while (lead->links[at] != link) {
 		at++;

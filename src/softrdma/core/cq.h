@@ -36,6 +36,7 @@ struct softrdma_lead {
 
 	/* a thread that serves the connections holds the lock */
 	pthread_mutex_t lock;
+	atomic_uint wanted; /* threads that wait for it: pollers leave it to them; no lock */
 	struct softrdma_link **links;
 	atomic_uint link_count; /* peeked at without the lock */
 	unsigned link_capacity;
@@ -152,6 +153,8 @@ void softrdma_cq_detach(struct softrdma_cq *send_cq, struct softrdma_cq *recv_cq
 /* an empty one, of the channel or of a queue without one */
 void softrdma_lead_init(struct softrdma_lead *lead, struct softrdma_comp_channel *channel);
 void softrdma_lead_fini(struct softrdma_lead *lead);
+/* takes the lead's lock, also if threads poll without a pause */
+void softrdma_lead_lock(struct softrdma_lead *lead);
 
 /*
  * From now on the calling thread raises events of this channel for itself. It takes one of them next, so they need not

@@ -322,7 +322,7 @@ bool
 softrdma_lead_look_at_reported(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	pthread_mutex_lock(&lead->lock);
+	softrdma_lead_lock(lead);
 	note_look(lead);
 	softrdma_comp_channel_serve(lead->channel);
 	const bool progress = softrdma_lead_is_on(lead) && serve_reported(lead);
@@ -348,7 +348,9 @@ bool
 softrdma_lead_poll(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	if (pthread_mutex_trylock(&lead->lock) != 0)
+	/* pollers take it again and again, so another thread might never get it */
+	if (atomic_load_explicit(&lead->wanted, memory_order_relaxed) ||
+		pthread_mutex_trylock(&lead->lock) != 0)
 		return false;
 	const bool progress = look(lead, false);
 	if (softrdma_lead_is_on(lead)) {
@@ -369,7 +371,8 @@ softrdma_lead_nap(struct softrdma_lead *lead)
 	struct pollfd pfds[SOFTRDMA_POLLED_LINKS_MAX];
 	nfds_t count = 0;
 	/* held meanwhile, so that no connection is freed; a socket that is closed and opened anew only ends the sleep */
-	if (pthread_mutex_trylock(&lead->lock) != 0)
+	if (atomic_load_explicit(&lead->wanted, memory_order_relaxed) ||
+		pthread_mutex_trylock(&lead->lock) != 0)
 		return;
 	if (lead->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
 		for (; count < lead->link_count; count++) {
@@ -394,7 +397,7 @@ softrdma_lead_collect(struct softrdma_lead *lead)
 	SOFTRDMA_NO_CANCEL;
 	bool came = false;
 	if (softrdma_lead_is_on(lead)) {
-		pthread_mutex_lock(&lead->lock);
+		softrdma_lead_lock(lead);
 		came = look_and_unlock(lead, true);
 	}
 	came |= atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed);
@@ -434,7 +437,7 @@ void
 softrdma_lead_end(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	pthread_mutex_lock(&lead->lock);
+	softrdma_lead_lock(lead);
 	if (softrdma_lead_is_on(lead))
 		stop(lead);
 	pthread_mutex_unlock(&lead->lock);
