@@ -211,7 +211,7 @@ side_open(struct side *side)
 	}
 	if (side->plan.collecting == COLLECT_WAIT)
 		MAKE(side->channel, softrdma_ibv_create_comp_channel(context));
-	if (side->channel && side->plan.event_loop)
+	if (side->channel && side->plan.nonblocking)
 		fcntl(side->channel->fd, F_SETFL, O_NONBLOCK);
 	MAKE(side->send_cq, new_cq(side));
 	if (side->plan.two_cqs)
@@ -347,7 +347,8 @@ check_descriptor(const struct side *side)
 		pthread_mutex_unlock(&channel->lock);
 		SIM_CHECK(readable || !has_event, "%s: an event waits, and the descriptor does not tell",
 			side->name);
-		SIM_CHECK(!readable || has_event || softrdma_lead_is_on(&channel->lead),
+		const bool reports_sockets = softrdma_lead_is_on(&channel->lead) && !channel->lead.is_hidden;
+		SIM_CHECK(!readable || has_event || reports_sockets,
 			"%s: the descriptor is readable without an event", side->name);
 	}
 	pthread_mutex_unlock(&channel->lead.lock);
@@ -401,7 +402,7 @@ static void
 begin_densely(struct side *side)
 {
 	for (unsigned i = 0; side->channel && i < DENSE_EVENTS; i++)
-		softrdma_lead_took_event(softrdma_cq_of(side->send_cq)->lead);
+		softrdma_lead_took_event(softrdma_cq_of(side->send_cq)->lead, !side->plan.event_loop);
 	for (unsigned i = 0; side->plan.collecting == COLLECT_POLL && i < DENSE_POLLS; i++)
 		softrdma_lead_poll(softrdma_cq_of(side->send_cq)->lead);
 }

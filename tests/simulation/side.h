@@ -127,7 +127,8 @@ struct side_plan {
 	bool deregisters;
 	uint64_t pause_ns; /* between two actions */
 	bool dense;        /* waits and polls densely, as it has done before: its lead begins */
-	bool event_loop;   /* waits for the channel's descriptor itself, which is non-blocking */
+	bool event_loop;   /* waits for the channel's descriptor itself */
+	bool nonblocking;  /* that descriptor */
 };
 
 struct side {

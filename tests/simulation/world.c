@@ -104,7 +104,10 @@ plan_side(struct side_plan *side, bool calm, bool dense)
 		.pause_ns = (uint64_t)1 << (10 + sim_below(20)),
 		.dense = dense,
 		.event_loop = sim_chance(400),
+		.nonblocking = sim_chance(800),
 	};
+	/* others block in ibv_get_cq_event() */
+	side->nonblocking = side->nonblocking && side->event_loop;
 	if (dense)
 		side->ops = OPS_MAX;
 	if (calm)

@@ -113,6 +113,20 @@ softrdma_comp_channel_take(struct softrdma_comp_channel *channel)
 }
 
 bool
+softrdma_comp_channel_is_armed(struct softrdma_comp_channel *channel)
+{
+	bool is_armed = false;
+	pthread_mutex_lock(&channel->lock);
+	for (struct softrdma_cq *cq = channel->members; cq && !is_armed; cq = cq->next_member) {
+		pthread_mutex_lock(&cq->lock);
+		is_armed = cq->armed != SOFTRDMA_NOT_ARMED;
+		pthread_mutex_unlock(&cq->lock);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return is_armed;
+}
+
+bool
 softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);

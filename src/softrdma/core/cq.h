@@ -41,19 +41,27 @@ struct softrdma_lead {
 	atomic_uint link_count; /* peeked at without the lock */
 	unsigned link_capacity;
 
-	/* lead.c only; guarded by the lock, unless stated otherwise */
-	atomic_bool on;                   /* changed under the lock */
-	int epoll_fd;                     /* while it is on: the channel's, by a descriptor of our own */
-	struct softrdma_lead *next, **at; /* in the list of those that are on; guarded by its lock */
-	atomic_uint idle_polls;           /* in a row that found nothing; no lock */
-	atomic_bool owes; /* bytes that came made the descriptor readable, and gave no event; no lock */
-	atomic_uint
-		looks; /* how often a thread has looked at it, and which one was the last; written under the lock */
-	atomic_uint looker;
-	unsigned looks_seen; /* that number at the last look at all leads ... */
-	bool is_left; /* ... and no thread has looked since the one before; guarded by the list's lock */
-	uint64_t again_ns,
-		pause_ns; /* it is not on before this time, because input had to wait; for how long */
+	/* lead.c only; changed under the lock, unless stated otherwise */
+	atomic_bool on;
+	/* while it is on: where the sockets are, by a descriptor of our own */
+	atomic_int epoll_fd;
+	/* that epoll is not the channel's, so that the program sees no input of sockets there */
+	atomic_bool is_hidden;
+	/* hidden, and on for a program that polls */
+	atomic_bool ends_if_armed;
+	/* in the list of those that are on; guarded by the list's lock */
+	struct softrdma_lead *next, **at;
+	/* in a row that found nothing; no lock */
+	atomic_uint idle_polls;
+	/* bytes that came made the channel's descriptor readable, and gave no event; no lock */
+	atomic_bool owes;
+	/* how often a thread has looked at it, and which one was the last */
+	atomic_uint looks, looker;
+	/* how often at the last look at all leads, and that no thread has looked since the one before; guarded by the list's lock */
+	unsigned looks_seen;
+	bool is_left;
+	/* it is not on before this time, because input had to wait; for how long */
+	uint64_t again_ns, pause_ns;
 };
 
 struct softrdma_comp_channel {
@@ -164,6 +172,9 @@ void softrdma_comp_channel_serve(struct softrdma_comp_channel *channel);
 
 /* the epoll of the channel has reported that it is readable, so that it no longer is. Any lock but the channel's. */
 void softrdma_comp_channel_tell_again(struct softrdma_comp_channel *channel);
+
+/* true if the next completion of one of its queues raises an event. Any lock but the channel's and those of its queues. */
+bool softrdma_comp_channel_is_armed(struct softrdma_comp_channel *channel);
 
 /* true if the channel has an event for the application. No lock held. */
 bool softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel);

@@ -36,6 +36,13 @@
 
 #define EVENTS_MAX 64
 
+/* how the thread looks that a lead goes on for */
+enum looker {
+	POLLER,     /* at a queue, again and again */
+	WAITER,     /* in ibv_get_cq_event(3), which blocks */
+	EVENT_LOOP, /* at the channel's descriptor, by a call of the kernel */
+};
+
 /* those that are on */
 static pthread_mutex_t leads_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct softrdma_lead *leads;
@@ -84,13 +91,43 @@ leave_list(struct softrdma_lead *lead)
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_LEADS, -1);
 }
 
+static bool
+has_socket(const struct softrdma_lead *lead)
+{
+	bool has = false;
+	for (unsigned i = 0; i < lead->link_count && !has; i++) {
+		pthread_mutex_lock(&lead->links[i]->lock);
+		has = softrdma_connection_of(lead->links[i])->fd >= 0;
+		pthread_mutex_unlock(&lead->links[i]->lock);
+	}
+	return has;
+}
+
+/*
+ * Sockets in the channel's descriptor make it readable for bytes that complete nothing. A program that blocks in
+ * ibv_get_cq_event(3) need not be ready for an event without a completion, and its sockets are hidden.
+ */
+static bool
+is_to_be_hidden(const struct softrdma_lead *lead)
+{
+	return lead->channel == NULL || !(fcntl(lead->channel->readable.fd, F_GETFL) & O_NONBLOCK);
+}
+
 /* that of the channel by another number: the application may close its own, or give it to another file */
 static int
 open_epoll(const struct softrdma_lead *lead)
 {
-	if (lead->channel == NULL)
+	if (lead->is_hidden)
 		return softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	return softrdma_fork_owned(fcntl(lead->channel->readable.fd, F_DUPFD_CLOEXEC, 3));
+}
+
+/* The program may find the descriptor readable for bytes that have come. The lead's lock is held, or that of a link that it has. */
+static void
+owe(struct softrdma_lead *lead)
+{
+	if (!lead->is_hidden)
+		atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
 }
 
 static void
@@ -104,15 +141,37 @@ note_look(struct softrdma_lead *lead)
 	atomic_store_explicit(&lead->looker, thread, memory_order_release);
 }
 
+/*
+ * While sockets are hidden, another thread that waits for the channel's descriptor would learn of input only when the lead
+ * has gone off. So a program leads then if it waits in ibv_get_cq_event(3), or if it polls and is told of no completion.
+ */
+static bool
+may_be_hidden(const struct softrdma_lead *lead, enum looker looker)
+{
+	switch (looker) {
+	case WAITER:
+		return true;
+	case POLLER:
+		return lead->channel == NULL || !softrdma_comp_channel_is_armed(lead->channel);
+	case EVENT_LOOP:
+		break;
+	}
+	return false;
+}
+
 /* without a descriptor it stays off, which is slower */
 static void
-go_on(struct softrdma_lead *lead, uint64_t now_ns)
+go_on(struct softrdma_lead *lead, enum looker looker, uint64_t now_ns)
 {
 	if (now_ns < lead->again_ns)
+		return;
+	lead->is_hidden = is_to_be_hidden(lead);
+	if ((lead->is_hidden && !may_be_hidden(lead, looker)) || !has_socket(lead))
 		return;
 	lead->epoll_fd = open_epoll(lead);
 	if (lead->epoll_fd < 0)
 		return;
+	atomic_store(&lead->ends_if_armed, looker == POLLER && lead->channel && lead->is_hidden);
 	note_look(lead);
 	atomic_store(&lead->on, true);
 	enter_list(lead);
@@ -123,8 +182,9 @@ static void
 go_off(struct softrdma_lead *lead)
 {
 	atomic_store(&lead->on, false);
-	/* the program may find the descriptor readable for bytes that progress threads receive from here on */
-	atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+	atomic_store(&lead->ends_if_armed, false);
+	/* for bytes that progress threads receive from here on */
+	owe(lead);
 	/* a progress thread that has seen it on holds the lock of a link, and is waited for */
 	for (unsigned i = 0; i < lead->link_count; i++) {
 		pthread_mutex_lock(&lead->links[i]->lock);
@@ -190,7 +250,7 @@ softrdma_lead_received(struct softrdma_connection *conn)
 {
 	const struct softrdma_link *link = &conn->link;
 	if (conn->led_by)
-		atomic_store_explicit(&conn->led_by->owes, true, memory_order_relaxed);
+		owe(conn->led_by);
 	if (link->qp) {
 		polls_are_rare(link->requester.cq->lead);
 		polls_are_rare(link->responder.cq->lead);
@@ -218,7 +278,7 @@ serve(struct softrdma_lead *lead, struct softrdma_link *link, uint32_t events, b
 		progress = softrdma_connection_serve(conn) || conn->fd < 0;
 		const bool in_vain = events && !progress;
 		if (in_vain)
-			atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+			owe(lead);
 		if (in_vain || conn->flush_running)
 			softrdma_reader_give_back(conn, lead);
 		else if (lead->epoll_fd >= 0)
@@ -272,7 +332,7 @@ serve_last(struct softrdma_lead *lead)
 {
 	const bool progress = serve_reported(lead);
 	if (progress)
-		atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
+		owe(lead);
 	return progress;
 }
 
@@ -306,6 +366,8 @@ look_and_unlock(struct softrdma_lead *lead, bool waits)
 	softrdma_comp_channel_serve(lead->channel);
 	const bool progress = look(lead, waits);
 	softrdma_comp_channel_serve(NULL);
+	if (progress && softrdma_lead_is_on(lead))
+		owe(lead);
 	pthread_mutex_unlock(&lead->lock);
 	return progress;
 }
@@ -355,9 +417,11 @@ softrdma_lead_poll(struct softrdma_lead *lead)
 	const bool progress = look(lead, false);
 	if (softrdma_lead_is_on(lead)) {
 		if (progress)
-			atomic_store_explicit(&lead->owes, true, memory_order_relaxed);
-	} else if (polls_in_vain(lead, progress) && lead->link_count > 0) {
-		go_on(lead, softrdma_now_ns());
+			owe(lead);
+		else if (lead->channel && lead->is_hidden && polls_in_vain(lead, false))
+			atomic_store(&lead->ends_if_armed, true);
+	} else if (polls_in_vain(lead, progress)) {
+		go_on(lead, POLLER, softrdma_now_ns());
 	}
 	pthread_mutex_unlock(&lead->lock);
 	return progress;
@@ -391,6 +455,12 @@ softrdma_lead_nap(struct softrdma_lead *lead)
 
 /* --- threads that wait --- */
 
+int
+softrdma_lead_hidden_fd(const struct softrdma_lead *lead)
+{
+	return softrdma_lead_is_on(lead) && lead->is_hidden ? lead->epoll_fd : -1;
+}
+
 bool
 softrdma_lead_collect(struct softrdma_lead *lead)
 {
@@ -400,15 +470,30 @@ softrdma_lead_collect(struct softrdma_lead *lead)
 		softrdma_lead_lock(lead);
 		came = look_and_unlock(lead, true);
 	}
-	came |= atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed);
-	if (came)
+	if (atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed)) {
 		softrdma_comp_channel_owe(lead->channel);
+		/* the program has made the descriptor blocking meanwhile */
+		if (is_to_be_hidden(lead))
+			softrdma_lead_end(lead);
+	}
 	/* a connection that ends completes requests, and nothing comes */
 	return came || softrdma_comp_channel_has_event(lead->channel);
 }
 
 void
-softrdma_lead_took_event(struct softrdma_lead *lead)
+softrdma_lead_armed(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (!atomic_load(&lead->ends_if_armed))
+		return;
+	softrdma_lead_lock(lead);
+	if (softrdma_lead_is_on(lead) && atomic_load(&lead->ends_if_armed))
+		stop(lead);
+	pthread_mutex_unlock(&lead->lock);
+}
+
+void
+softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 {
 	SOFTRDMA_NO_CANCEL;
 	const uint64_t now_ns = softrdma_now_ns();
@@ -424,7 +509,7 @@ softrdma_lead_took_event(struct softrdma_lead *lead)
 	if (pthread_mutex_trylock(&lead->lock) != 0)
 		return;
 	if (!is_late && !softrdma_lead_is_on(lead)) {
-		go_on(lead, now_ns);
+		go_on(lead, has_blocked ? WAITER : EVENT_LOOP, now_ns);
 	} else if (is_late && softrdma_lead_is_on(lead)) {
 		stop(lead);
 		pause_lead(lead, now_ns);

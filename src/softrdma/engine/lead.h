@@ -8,7 +8,8 @@
  * rule the progress threads read their sockets, and wake the program. If the program's threads wait there or poll there
  * densely, the lead goes on: a progress thread that has received something hands the connection over, its socket moves into
  * the epoll that is the channel's descriptor, and a thread that waits for that descriptor, or polls, reads it. The progress thread
- * goes on sending where a socket was full. A connection whose two queues have different leads is never handed over.
+ * goes on sending where a socket was full. If the descriptor blocks, the socket moves into another epoll instead, which only
+ * threads in ibv_get_cq_event() wait for. A connection whose two queues have different leads is never handed over.
  *
  * The first progress thread looks every 2 ms whether a thread of the program has looked at any lead that is on. If not, or if
  * a thread computes for long between two looks, leads go off, and stay so for a while if input has waited.
@@ -44,17 +45,21 @@ softrdma_lead_is_on(const struct softrdma_lead *lead)
 	return atomic_load_explicit(&lead->on, memory_order_relaxed);
 }
 /*
- * The channel has no event. Receives if the lead is on. If bytes came, now or when a queue was polled, the
- * descriptor has been readable for them: then the channel has an event when the call returns, and the result is true.
+ * The channel has no event. Receives if the lead is on. If the descriptor was readable for bytes that came, now or when
+ * a queue was polled, the channel has an event when the call returns. True if something came, or the channel has an event.
  */
 bool softrdma_lead_collect(struct softrdma_lead *lead);
-/* the calling thread has taken an event of the channel */
-void softrdma_lead_took_event(struct softrdma_lead *lead);
+/* a queue was armed: its program is about to wait for an event */
+void softrdma_lead_armed(struct softrdma_lead *lead);
+/* the calling thread has taken an event of the channel; has_blocked: it has waited for it in softrdma_waiter_wait() */
+void softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked);
 /* the channel, or the queue without one, is about to go; it has no connections */
 void softrdma_lead_end(struct softrdma_lead *lead);
 
 /* --- for waiter.c --- */
 
+/* what becomes readable for bytes that the channel's descriptor does not report; -1: nothing does */
+int softrdma_lead_hidden_fd(const struct softrdma_lead *lead);
 /* receives from all connections; the lock is not waited for. True if something came. */
 bool softrdma_lead_look(struct softrdma_lead *lead);
 /* The descriptor was readable: the same from those that have input. Another thread that serves them is waited for. */

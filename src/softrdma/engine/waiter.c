@@ -44,25 +44,31 @@ give_up(void *arg)
 
 /* as ppoll(2): the one place where the application's signals come, and where the thread can be cancelled */
 static int
-wait_in_kernel(struct waiter *waiter, struct pollfd *pfd, const struct timespec *limit)
+wait_in_kernel(struct waiter *waiter, struct pollfd *pfds, nfds_t count, const struct timespec *limit)
 {
 	int ready;
 	pthread_cleanup_push(give_up, waiter);
 	softrdma_cancel_back(&waiter->cancel_state);
-	ready = ppoll(pfd, pfd != NULL, limit, &waiter->signals);
+	ready = ppoll(pfds, count, limit, &waiter->signals);
 	softrdma_cancel_off();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
-/* Waits for the descriptor. If bytes have made it readable, receives them. 0 or an errno value. */
+/*
+ * Waits for an event, or for bytes of the connections, which it receives. 0 or an errno value. The descriptor of a lead that
+ * goes off meanwhile may become that of another file, for which the wait ends once.
+ */
 static int
 wait_for_input(struct waiter *waiter)
 {
-	struct pollfd pfd = { .fd = waiter->channel->channel.fd, .events = POLLIN };
-	if (wait_in_kernel(waiter, &pfd, NULL) < 0)
-		return errno;
 	struct softrdma_lead *lead = &waiter->channel->lead;
+	struct pollfd pfds[] = {
+		{ .fd = waiter->channel->channel.fd, .events = POLLIN },
+		{ .fd = softrdma_lead_hidden_fd(lead), .events = POLLIN },
+	};
+	if (wait_in_kernel(waiter, pfds, 2, NULL) < 0)
+		return errno;
 	if (!softrdma_lead_is_on(lead) || softrdma_comp_channel_has_event(waiter->channel))
 		return 0;
 	if (softrdma_lead_look_at_reported(lead))
@@ -75,7 +81,7 @@ static int
 let_signals_in(struct waiter *waiter)
 {
 	static const struct timespec no_time;
-	return wait_in_kernel(waiter, NULL, &no_time) < 0 ? errno : 0;
+	return wait_in_kernel(waiter, NULL, 0, &no_time) < 0 ? errno : 0;
 }
 
 /* waits until the channel has an event: looks for input while that pays (busy polling), and sleeps after that */

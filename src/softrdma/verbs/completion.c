@@ -65,6 +65,7 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 	SOFTRDMA_NO_CANCEL;
 	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(ibv_channel);
 	struct softrdma_cq *cq;
+	bool has_blocked = false;
 	if (softrdma_is_inherited(ibv_channel->context)) {
 		errno = softrdma_fork_refuse("ibv_get_cq_event");
 		return -1;
@@ -77,8 +78,9 @@ softrdma_ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **
 			errno = ret;
 			return -1;
 		}
+		has_blocked = true;
 	}
-	softrdma_lead_took_event(&channel->lead);
+	softrdma_lead_took_event(&channel->lead, has_blocked);
 	*cq_ptr = &cq->cq;
 	*cq_context = cq->cq.cq_context;
 	return 0;
@@ -191,6 +193,7 @@ softrdma_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 {
 	struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
 	softrdma_cq_arm(cq, solicited_only);
+	softrdma_lead_armed(cq->lead);
 	atomic_store_explicit(&cq->armed_anew, true, memory_order_relaxed);
 	return 0;
 }

@@ -17,18 +17,6 @@
 #include "softrdma/base/spin.h"
 #include "softrdma/engine/reader.h"
 
-/* the beats at which the progress thread looks at leads, until the lead is off */
-static void
-beats_until_off(void)
-{
-	int64_t end = now_ms() + PATIENCE_MS;
-	while (softrdma_lead_is_on(the_lead()) && left_ms(end) > 0) {
-		clock_forward_ms(2);
-		poll(NULL, 0, 5); /* longer than the beat */
-	}
-	assert_false(softrdma_lead_is_on(the_lead()));
-}
-
 /* --- threads that wait --- */
 
 /* the waiting thread does all the work: the progress thread is held */
@@ -94,8 +82,8 @@ test_event_loop(void **state)
 	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &event), 0);
 	for (int i = 0; i < 4; i++)
 		pair_init_with(&p[i], event_cq);
-	lead_with(&p[0]);
 	set_nonblocking(true);
+	lead_with(&p[0]);
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	for (int i = 0; i < 4; i++)
 		post_write(p[i].active->qp, the_mr, 8, (uint64_t)i);
@@ -134,8 +122,8 @@ test_owes_an_event(void **state)
 	struct ibv_wc wc;
 	channel_init();
 	pair_init_with(&p, event_cq);
-	lead_with(&p);
 	set_nonblocking(true);
+	lead_with(&p);
 	while (get_event())
 		;
 	/* a write that is not signaled: the passive side gets bytes, and the active one an acknowledgement */
@@ -160,17 +148,126 @@ test_owes_an_event(void **state)
 	while (get_event())
 		;
 
-	/* and a thread that blocks does not wait for ever */
+	/* and if the program makes the descriptor blocking, what it has found readable does not block; for once */
+	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
+	assert_true(readable(channel->fd, PATIENCE_MS));
 	set_nonblocking(false);
-	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
-	assert_true(readable(channel->fd, PATIENCE_MS));
 	assert_true(get_event());
-	assert_int_equal(ibv_post_send(p.active->qp, &wr, &bad), 0);
-	assert_true(readable(channel->fd, PATIENCE_MS));
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
-	assert_true(get_event());
+	assert_false(softrdma_lead_is_on(the_lead()));
 	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a program that blocks in the call gets no event without a completion: its sockets are hidden */
+static void
+test_hidden(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	for (uint64_t i = 0; i < 20; i++) {
+		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+		post_silent_write(p.active->qp);
+		assert_false(readable(channel->fd, 0));
+		wait_begin(&wait);
+		post_silent_write(p.active->qp);
+		post_write(p.active->qp, the_mr, 8, i);
+		wait_end(&wait);
+		expect_wc(event_cq, i);
+	}
+	assert_true(is_led(p.active));
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a program polls, and then waits for a descriptor that blocks: it is readable for what comes */
+static void
+test_poller_arms(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	clock_stop();
+	for (uint64_t i = 0; i < 20; i++) {
+		int64_t end = now_ms() + PATIENCE_MS;
+		while (!is_led(p.active) && left_ms(end) > 0)
+			assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+		assert_true(is_led(p.active));
+		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+		assert_false(softrdma_lead_is_on(the_lead()));
+		/* while it is armed, it is not told of input otherwise */
+		for (int poll = 0; poll < 300; poll++)
+			assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+		assert_false(softrdma_lead_is_on(the_lead()));
+		post_write(p.active->qp, the_mr, 8, i);
+		assert_true(readable(channel->fd, PATIENCE_MS));
+		expect_cq_event(event_cq);
+		expect_wc(event_cq, i);
+	}
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a program that has waited in the call waits for the descriptor, which blocks: it is readable for what comes */
+static void
+test_from_call_to_descriptor(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	post_write(p.active->qp, the_mr, 8, 1);
+	beats_until_off();
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, 1);
+	/* and so it does not begin again */
+	clock_forward_ms(1001);
+	for (uint64_t i = 0; i < 60; i++) {
+		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+		post_write(p.active->qp, the_mr, 8, i);
+		assert_true(readable(channel->fd, PATIENCE_MS));
+		expect_cq_event(event_cq);
+		expect_wc(event_cq, i);
+	}
+	assert_false(softrdma_lead_is_on(the_lead()));
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* without a connection that has a socket, nothing leads */
+static void
+test_without_sockets(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	set_nonblocking(true);
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_false(softrdma_lead_is_on(the_lead()));
+	pair_init_with(&p, event_cq);
+	assert_int_equal(softrdma_rdma_disconnect(p.active), 0);
+	expect_event(p.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(p.listener.channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+	wait_until(locked(link_of(p.active), softrdma_connection_of(link_of(p.active))->fd < 0));
+	wait_until(locked(link_of(p.passive), softrdma_connection_of(link_of(p.passive))->fd < 0));
+	beats_until_off();
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_false(softrdma_lead_is_on(the_lead()));
 	pair_fini(&p);
 	channel_fini();
 }
@@ -183,8 +280,8 @@ test_reported_in_vain(void **state)
 	struct pair_of_ids p;
 	channel_init();
 	pair_init_with(&p, event_cq);
-	lead_with(&p);
 	set_nonblocking(true);
+	lead_with(&p);
 	while (get_event())
 		;
 	post_write(p.active->qp, the_mr, 8, 1);
@@ -215,6 +312,7 @@ test_pauses(void **state)
 	struct pair_of_ids p;
 	channel_init();
 	pair_init_with(&p, event_cq);
+	set_nonblocking(true); /* so that the test sees that input waits */
 	uint64_t pause_ms = 10;
 	for (int i = 0; i < 9; i++) {
 		if (i == 8) { /* forgiven */
@@ -492,6 +590,7 @@ test_descriptor_replaced(void **state)
 	struct pair_of_ids p;
 	channel_init();
 	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
 	lead_with(&p);
 	const int kept = fcntl(channel->fd, F_DUPFD_CLOEXEC, 3);
 	const int other = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -548,6 +647,10 @@ main(void)
 		device_test(test_sparse),
 		device_test(test_event_loop),
 		device_test(test_owes_an_event),
+		device_test(test_hidden),
+		device_test(test_poller_arms),
+		device_test(test_from_call_to_descriptor),
+		device_test(test_without_sockets),
 		device_test(test_reported_in_vain),
 		device_test(test_pauses),
 		device_test(test_ends_when_idle),

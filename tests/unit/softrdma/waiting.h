@@ -112,9 +112,29 @@ post_write(struct ibv_qp *qp, const struct ibv_mr *mr, size_t len, uint64_t wr_i
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
+/* the other side gets bytes, and this one an acknowledgement; nothing completes */
+static inline void
+post_silent_write(struct ibv_qp *qp)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)the_mem, .length = 8, .lkey = the_mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 }, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)the_mem + 64;
+	wr.wr.rdma.rkey = the_mr->rkey;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static inline bool
+is_nonblocking(void)
+{
+	return fcntl(channel->fd, F_GETFL) & O_NONBLOCK;
+}
+
+/* waits in the call, or for the descriptor */
 static inline void
 expect_cq_event(struct ibv_cq *cq)
 {
+	if (is_nonblocking())
+		assert_true(readable(channel->fd, PATIENCE_MS));
 	struct ibv_cq *got = NULL;
 	void *context = NULL;
 	assert_int_equal(softrdma_ibv_get_cq_event(channel, &got, &context), 0);
@@ -209,9 +229,10 @@ write_and_wait(const struct pair_of_ids *p, uint64_t wr_id)
 {
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	post_write(p->active->qp, the_mr, 8, wr_id);
-	do /* an event may come for bytes without a completion; the queue stays armed */
+	expect_cq_event(event_cq);
+	/* a non-blocking descriptor also reports bytes without a completion; the queue stays armed */
+	while (is_nonblocking() && atomic_load(&softrdma_cq_of(event_cq)->count) == 0)
 		expect_cq_event(event_cq);
-	while (atomic_load(&softrdma_cq_of(event_cq)->count) == 0);
 	expect_wc(event_cq, wr_id);
 }
 
@@ -246,6 +267,18 @@ static inline void
 lead_with(const struct pair_of_ids *p)
 {
 	lead_sides(p, true);
+}
+
+/* the beats at which the progress thread looks at leads, until the lead is off */
+static inline void
+beats_until_off(void)
+{
+	int64_t end = now_ms() + PATIENCE_MS;
+	while (softrdma_lead_is_on(the_lead()) && left_ms(end) > 0) {
+		clock_forward_ms(2);
+		poll(NULL, 0, 5); /* longer than the beat */
+	}
+	assert_false(softrdma_lead_is_on(the_lead()));
 }
 
 #endif /* TEST_SOFTRDMA_WAITING_H */
