@@ -173,5 +173,7 @@ main(int argc, char **argv)
 	parse(argc, argv);
 	catch_signals();
 	world_init();
+	/* the first world makes what lives as long as the process, which takes time: what a seed does depends on nothing before it */
+	run_seed(0, false, false);
 	return driver_given("seed") ? run_one() : run_seeds();
 }
