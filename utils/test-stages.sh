@@ -244,7 +244,9 @@ run_ctest()
 # disks, large payloads, documents and what a build gives. The samples of torture have stages of their own.
 of_the_rest='large|slow|deep|integration|disks|surface|mistakes'
 first=(-L '^(unit|fuzz|simulation|conformance|preload|tools)$' -LE "^(torture|$of_the_rest)\$")
-rest=(-L "^($of_the_rest)\$" -LE '^torture$')
+# of the rest what a fresh machine runs with the library installed (run_quick of run-tests, in run_deep), and what it does not
+rest_quick=(-L '^(slow|deep|surface|mistakes)$' -LE '^(torture|large|integration|disks)$')
+rest_slow=(-L '^(large|integration|disks)$' -LE '^torture$')
 # The same with sanitizers: what has parsers and threads; the largest payloads take long and show nothing new. Of the
 # forms of the scenarios those that are plain and over TLS, and in the rest those in records; several progress threads are
 # with the thread sanitizer, and copies from another process's memory have their unit tests.
@@ -289,11 +291,15 @@ count_tests()
 # a test without a label that is known would be run by nobody
 rest_of_release()
 {
-	if (($(count_tests -LE '^torture$') != $(count_tests "${first[@]}") + $(count_tests "${rest[@]}"))); then
+	local first_count quick_count slow_count
+	first_count=$(count_tests "${first[@]}")
+	quick_count=$(count_tests "${rest_quick[@]}")
+	slow_count=$(count_tests "${rest_slow[@]}")
+	if (($(count_tests -LE '^torture$') != first_count + quick_count + slow_count)); then
 		echo 'a test belongs neither to the first ones nor to the rest: see its labels, and test-stages.sh'
 		return 1
 	fi
-	run_ctest build/tests "${rest[@]}"
+	run_ctest build/tests "${rest_slow[@]}"
 }
 
 # the build is there
@@ -442,9 +448,24 @@ run_coverage()
 	measured coverage '^(all|reached:|FAILED:) ' utils/coverage
 }
 
+# turn <count>: which of this number of turns it is, from 0 on, so that each commit takes the next one; nothing in a release
+turn()
+{
+	local commits
+	! commits=$(git rev-list --count HEAD 2>/dev/null) || echo $((commits % $1))
+}
+
 run_valgrind()
 {
-	stage 'valgrind: unit tests' valgrind_ctest -R '^unit' -E "$not_for_valgrind"
+	stage 'valgrind: unit tests' valgrind_ctest -R '^unit' -E "$not_for_valgrind" "$@"
+}
+
+# every second one, by turns
+run_valgrind_sample()
+{
+	local which
+	which=$(turn 2)
+	run_valgrind ${which:+-I "$((which + 1)),,2"}
 }
 
 torture()
