@@ -31,12 +31,14 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-# start_keeper <argument...>: on $port, which it chooses unless it is set; sets keeper_pid
+# start_keeper <argument...>: on $port, which it chooses unless it is set; sets keeper_pid. Its status is there, and not that of
+# the keeper before.
 start_keeper()
 {
 	local tries
 	for tries in 1 2 3 4 5; do
 		port=${port:-$(free_port)}
+		rm -f "$work/status"
 		# shellcheck disable=SC2154 # "keeper" is the program under test
 		"$keeper" --listen "$listen:$port" --status "$work/status" "$@" 2>"$work/keeper.log" &
 		keeper_pid=$!
@@ -49,6 +51,7 @@ start_keeper()
 			fi
 			sleep 0.02
 		done
+		until_true 'the status of a keeper' test -s "$work/status"
 		return
 	done
 }
