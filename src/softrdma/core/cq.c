@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "softrdma/base/env.h"
+#include "softrdma/base/fork.h"
 #include "softrdma/base/spin.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/link.h"
@@ -277,13 +278,15 @@ softrdma_cq_arm(struct softrdma_cq *cq, bool solicited_only)
 void
 softrdma_lead_init(struct softrdma_lead *lead, struct softrdma_comp_channel *channel)
 {
-	*lead = (struct softrdma_lead){ .channel = channel, .epoll_fd = -1 };
+	*lead = (struct softrdma_lead){ .channel = channel, .epoll_fd = -1, .hidden_fd = -1 };
 	pthread_mutex_init(&lead->lock, NULL);
 }
 
 void
 softrdma_lead_fini(struct softrdma_lead *lead)
 {
+	if (lead->hidden_fd >= 0)
+		softrdma_fork_close(lead->hidden_fd);
 	pthread_mutex_destroy(&lead->lock);
 	free(lead->links);
 }

@@ -43,10 +43,12 @@ struct softrdma_lead {
 
 	/* lead.c only; changed under the lock, unless stated otherwise */
 	atomic_bool on;
-	/* while it is on: where the sockets are, by a descriptor of our own */
-	atomic_int epoll_fd;
-	/* that epoll is not the channel's, so that the program sees no input of sockets there */
+	/* an epoll that the program does not see, opened when it is needed first; a channel keeps it; -1: none */
+	atomic_int hidden_fd;
+	/* while it is on, the sockets are there, and not in that of the channel */
 	atomic_bool is_hidden;
+	/* while sockets may be there: where, by a descriptor of our own */
+	atomic_int epoll_fd;
 	/* hidden, and on for a program that polls */
 	atomic_bool ends_if_armed;
 	/* in the list of those that are on; guarded by the list's lock */

@@ -50,6 +50,9 @@ static struct softrdma_lead *leads;
 /* The thread has looked at any lead since the last check. By number of thread; each cache line is seldom written. */
 static atomic_bool looked[SOFTRDMA_PACE_THREADS];
 
+/* a lead that was left has been served just then: it is looked at again; the list's lock is held */
+static bool has_skipped;
+
 /* the progress thread's own: checks since the last look at all leads, and of each thread without a look */
 static unsigned checks, asleep[SOFTRDMA_PACE_THREADS];
 
@@ -113,12 +116,19 @@ is_to_be_hidden(const struct softrdma_lead *lead)
 	return lead->channel == NULL || !(fcntl(lead->channel->readable.fd, F_GETFL) & O_NONBLOCK);
 }
 
+/* the lead's lock is held */
+static int
+hidden_epoll(struct softrdma_lead *lead)
+{
+	if (lead->hidden_fd < 0)
+		lead->hidden_fd = softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
+	return lead->hidden_fd;
+}
+
 /* that of the channel by another number: the application may close its own, or give it to another file */
 static int
-open_epoll(const struct softrdma_lead *lead)
+copy_of_channel(const struct softrdma_lead *lead)
 {
-	if (lead->is_hidden)
-		return softrdma_fork_owned(epoll_create1(EPOLL_CLOEXEC));
 	return softrdma_fork_owned(fcntl(lead->channel->readable.fd, F_DUPFD_CLOEXEC, 3));
 }
 
@@ -166,15 +176,27 @@ go_on(struct softrdma_lead *lead, enum looker looker, uint64_t now_ns)
 	if (now_ns < lead->again_ns)
 		return;
 	lead->is_hidden = is_to_be_hidden(lead);
-	if ((lead->is_hidden && !may_be_hidden(lead, looker)) || !has_socket(lead))
-		return;
-	lead->epoll_fd = open_epoll(lead);
-	if (lead->epoll_fd < 0)
-		return;
+	/* a thread that arms a queue from here on ends the lead, or the queue is seen to be armed */
 	atomic_store(&lead->ends_if_armed, looker == POLLER && lead->channel && lead->is_hidden);
+	if ((!lead->is_hidden || may_be_hidden(lead, looker)) && has_socket(lead))
+		lead->epoll_fd = lead->is_hidden ? hidden_epoll(lead) : copy_of_channel(lead);
+	if (lead->epoll_fd < 0) {
+		atomic_store(&lead->ends_if_armed, false);
+		return;
+	}
 	note_look(lead);
 	atomic_store(&lead->on, true);
 	enter_list(lead);
+}
+
+/* The program may have found the descriptor readable for its input, which another thread receives. Under the link's lock. */
+static void
+take_away(struct softrdma_lead *lead, struct softrdma_connection *conn)
+{
+	if (conn->led_by != lead)
+		return;
+	softrdma_reader_give_back(conn, lead);
+	owe(lead);
 }
 
 /* it has left the list */
@@ -183,16 +205,19 @@ go_off(struct softrdma_lead *lead)
 {
 	atomic_store(&lead->on, false);
 	atomic_store(&lead->ends_if_armed, false);
-	/* for bytes that progress threads receive from here on */
-	owe(lead);
 	/* a progress thread that has seen it on holds the lock of a link, and is waited for */
 	for (unsigned i = 0; i < lead->link_count; i++) {
 		pthread_mutex_lock(&lead->links[i]->lock);
-		softrdma_reader_give_back(softrdma_connection_of(lead->links[i]), lead);
+		take_away(lead, softrdma_connection_of(lead->links[i]));
 		pthread_mutex_unlock(&lead->links[i]->lock);
 	}
-	softrdma_fork_close(lead->epoll_fd);
+	const int epoll_fd = lead->epoll_fd;
 	lead->epoll_fd = -1;
+	if (lead->channel == NULL)
+		lead->hidden_fd = -1;
+	/* threads may wait for the one that a channel hides */
+	if (lead->channel == NULL || !lead->is_hidden)
+		softrdma_fork_close(epoll_fd);
 	atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
 }
 
@@ -276,11 +301,8 @@ serve(struct softrdma_lead *lead, struct softrdma_link *link, uint32_t events, b
 		conn->polls++;
 		/* also of a stream that has ended the program was told */
 		progress = softrdma_connection_serve(conn) || conn->fd < 0;
-		const bool in_vain = events && !progress;
-		if (in_vain)
-			owe(lead);
-		if (in_vain || conn->flush_running)
-			softrdma_reader_give_back(conn, lead);
+		if ((events && !progress) || conn->flush_running)
+			take_away(lead, conn);
 		else if (lead->epoll_fd >= 0)
 			hand_over(conn);
 	}
@@ -346,6 +368,14 @@ stop(struct softrdma_lead *lead)
 	go_off(lead);
 }
 
+/* for a while: it has served no thread well */
+static void
+stop_and_pause(struct softrdma_lead *lead)
+{
+	stop(lead);
+	pause_lead(lead, softrdma_now_ns());
+}
+
 /* The lead's lock is held. The descriptor may be readable for bytes of a link that another thread holds: then waits is true. */
 static bool
 look(struct softrdma_lead *lead, bool waits)
@@ -376,8 +406,9 @@ bool
 softrdma_lead_look(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	/* another thread may serve it */
-	return pthread_mutex_trylock(&lead->lock) == 0 && look_and_unlock(lead, false);
+	/* another thread may serve it, or wait for the lock, which a thread that looks takes again and again */
+	return !atomic_load_explicit(&lead->wanted, memory_order_relaxed) &&
+		pthread_mutex_trylock(&lead->lock) == 0 && look_and_unlock(lead, false);
 }
 
 bool
@@ -406,6 +437,15 @@ polls_in_vain(struct softrdma_lead *lead, bool progress)
 	return (atomic_fetch_add_explicit(&lead->idle_polls, 1, memory_order_relaxed) + 1) % IDLE_POLLS == 0;
 }
 
+/* The program polls, and no thread blocks in the call. If it is to be told of the next completion, it waits elsewhere. */
+static void
+expect_arming(struct softrdma_lead *lead)
+{
+	atomic_store(&lead->ends_if_armed, true);
+	if (softrdma_comp_channel_is_armed(lead->channel))
+		stop_and_pause(lead);
+}
+
 bool
 softrdma_lead_poll(struct softrdma_lead *lead)
 {
@@ -419,7 +459,7 @@ softrdma_lead_poll(struct softrdma_lead *lead)
 		if (progress)
 			owe(lead);
 		else if (lead->channel && lead->is_hidden && polls_in_vain(lead, false))
-			atomic_store(&lead->ends_if_armed, true);
+			expect_arming(lead);
 	} else if (polls_in_vain(lead, progress)) {
 		go_on(lead, POLLER, softrdma_now_ns());
 	}
@@ -456,19 +496,30 @@ softrdma_lead_nap(struct softrdma_lead *lead)
 /* --- threads that wait --- */
 
 int
-softrdma_lead_hidden_fd(const struct softrdma_lead *lead)
+softrdma_lead_hidden_fd(struct softrdma_lead *lead)
 {
-	return softrdma_lead_is_on(lead) && lead->is_hidden ? lead->epoll_fd : -1;
+	if (lead->hidden_fd < 0) {
+		softrdma_lead_lock(lead);
+		hidden_epoll(lead);
+		pthread_mutex_unlock(&lead->lock);
+	}
+	return lead->hidden_fd;
+}
+
+void
+softrdma_lead_show(struct softrdma_lead *lead)
+{
+	if (softrdma_lead_is_on(lead) && lead->is_hidden)
+		softrdma_lead_end(lead);
 }
 
 bool
 softrdma_lead_collect(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	bool came = false;
-	if (softrdma_lead_is_on(lead)) {
+	if (lead->epoll_fd >= 0) { /* also while it goes off */
 		softrdma_lead_lock(lead);
-		came = look_and_unlock(lead, true);
+		look_and_unlock(lead, true);
 	}
 	if (atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed)) {
 		softrdma_comp_channel_owe(lead->channel);
@@ -476,8 +527,7 @@ softrdma_lead_collect(struct softrdma_lead *lead)
 		if (is_to_be_hidden(lead))
 			softrdma_lead_end(lead);
 	}
-	/* a connection that ends completes requests, and nothing comes */
-	return came || softrdma_comp_channel_has_event(lead->channel);
+	return softrdma_comp_channel_has_event(lead->channel);
 }
 
 void
@@ -488,7 +538,7 @@ softrdma_lead_armed(struct softrdma_lead *lead)
 		return;
 	softrdma_lead_lock(lead);
 	if (softrdma_lead_is_on(lead) && atomic_load(&lead->ends_if_armed))
-		stop(lead);
+		stop_and_pause(lead);
 	pthread_mutex_unlock(&lead->lock);
 }
 
@@ -502,6 +552,11 @@ softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 	const bool is_late = softrdma_pace_computes(pace, now_ns);
 	if (atomic_load_explicit(&lead->owes, memory_order_relaxed))
 		atomic_store_explicit(&lead->owes, false, memory_order_relaxed);
+	if (has_blocked) { /* its polls in between are none of a program that only polls */
+		polls_are_rare(lead);
+		if (atomic_load_explicit(&lead->ends_if_armed, memory_order_relaxed))
+			atomic_store(&lead->ends_if_armed, false);
+	}
 	pace->dense = now_ns - pace->event_ns < DENSE_NS ? pace->dense + 1 : 0;
 	pace->event_ns = now_ns;
 	if (is_on ? !is_late : is_late || pace->dense < DENSE_EVENTS)
@@ -511,8 +566,7 @@ softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 	if (!is_late && !softrdma_lead_is_on(lead)) {
 		go_on(lead, has_blocked ? WAITER : EVENT_LOOP, now_ns);
 	} else if (is_late && softrdma_lead_is_on(lead)) {
-		stop(lead);
-		pause_lead(lead, now_ns);
+		stop_and_pause(lead);
 	}
 	pthread_mutex_unlock(&lead->lock);
 }
@@ -534,7 +588,7 @@ void
 softrdma_lead_lose(struct softrdma_connection *conn)
 {
 	if (conn->led_by)
-		softrdma_reader_give_back(conn, conn->led_by);
+		take_away(conn->led_by, conn);
 }
 
 /* --- the progress thread looks after them --- */
@@ -544,8 +598,12 @@ static struct softrdma_lead *
 take_left(void)
 {
 	for (struct softrdma_lead *lead = leads; lead; lead = lead->next) {
-		if (!lead->is_left || pthread_mutex_trylock(&lead->lock) != 0)
+		if (!lead->is_left)
 			continue;
+		if (pthread_mutex_trylock(&lead->lock) != 0) {
+			has_skipped = true;
+			continue;
+		}
 		leave_list(lead);
 		return lead;
 	}
@@ -584,12 +642,13 @@ static void
 check_all(uint64_t now_ns)
 {
 	const bool all = ++checks >= CHECKS_OF_ALL;
-	if (!some_fall_asleep() && !all)
+	if (!some_fall_asleep() && !all && !has_skipped)
 		return;
 	if (all)
 		checks = 0;
 	struct softrdma_lead *lead;
 	pthread_mutex_lock(&leads_lock);
+	has_skipped = false;
 	for (lead = leads; lead; lead = lead->next)
 		mark_left(lead, all);
 	while ((lead = take_left()) != NULL) {

@@ -49,7 +49,7 @@ softrdma_lead_is_on(const struct softrdma_lead *lead)
  * a queue was polled, the channel has an event when the call returns. True if something came, or the channel has an event.
  */
 bool softrdma_lead_collect(struct softrdma_lead *lead);
-/* a queue was armed: its program is about to wait for an event */
+/* a queue was armed: a program that polls is about to wait for an event */
 void softrdma_lead_armed(struct softrdma_lead *lead);
 /* the calling thread has taken an event of the channel; has_blocked: it has waited for it in softrdma_waiter_wait() */
 void softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked);
@@ -58,8 +58,13 @@ void softrdma_lead_end(struct softrdma_lead *lead);
 
 /* --- for waiter.c --- */
 
-/* what becomes readable for bytes that the channel's descriptor does not report; -1: nothing does */
-int softrdma_lead_hidden_fd(const struct softrdma_lead *lead);
+/*
+ * What is readable for bytes that the channel's descriptor does not report, now or when the lead has gone on, as long as the
+ * channel lives; -1: it has none, and does not go on so.
+ */
+int softrdma_lead_hidden_fd(struct softrdma_lead *lead);
+/* the channel's descriptor no longer blocks, so the lead hides no sockets from it */
+void softrdma_lead_show(struct softrdma_lead *lead);
 /* receives from all connections; the lock is not waited for. True if something came. */
 bool softrdma_lead_look(struct softrdma_lead *lead);
 /* The descriptor was readable: the same from those that have input. Another thread that serves them is waited for. */

@@ -55,10 +55,7 @@ wait_in_kernel(struct waiter *waiter, struct pollfd *pfds, nfds_t count, const s
 	return ready;
 }
 
-/*
- * Waits for an event, or for bytes of the connections, which it receives. 0 or an errno value. The descriptor of a lead that
- * goes off meanwhile may become that of another file, for which the wait ends once.
- */
+/* Waits for an event, or for bytes of the connections, which it receives. 0 or an errno value. */
 static int
 wait_for_input(struct waiter *waiter)
 {
@@ -131,6 +128,8 @@ int
 softrdma_waiter_wait(struct softrdma_comp_channel *channel, int cancel_state)
 {
 	int ret = softrdma_notify_may_wait(channel->channel.fd);
+	if (ret == EAGAIN)
+		softrdma_lead_show(&channel->lead);
 	if (ret)
 		return ret;
 

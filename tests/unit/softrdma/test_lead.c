@@ -210,9 +210,135 @@ test_poller_arms(void **state)
 		assert_true(readable(channel->fd, PATIENCE_MS));
 		expect_cq_event(event_cq);
 		expect_wc(event_cq, i);
+		clock_forward_ms(1001); /* a lead that ends so is on again later only */
 	}
 	clock_go_on();
 	pair_fini(&p);
+	channel_fini();
+}
+
+/* a program that has waited in the call polls, and then waits for the descriptor, again and again: it does not lead on */
+static void
+test_from_call_to_polls(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	int64_t end = now_ms() + PATIENCE_MS;
+	while (softrdma_lead_is_on(the_lead()) && left_ms(end) > 0)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_false(softrdma_lead_is_on(the_lead()));
+	post_write(p.active->qp, the_mr, 8, 1);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, 1);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* the lead goes on while a thread sleeps in the call: the sockets that it hides then wake that thread, too */
+static void
+test_goes_on_while_another_thread_waits(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	setenv("SOFTRDMA_SPIN_US", "0", 1);
+	channel_init();
+	pair_init_with(&p, event_cq);
+	clock_stop();
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	wait_begin(&wait);
+	await_sleep_of_other_threads();
+	for (int i = 0; i < 20; i++)
+		softrdma_lead_took_event(the_lead(), true);
+	assert_true(softrdma_lead_is_on(the_lead()));
+	post_silent_write(p.active->qp);
+	wait_until(is_led(p.active) && is_led(p.passive));
+	await_sleep_of_other_threads();
+	shut_gate();
+	post_write(p.active->qp, the_mr, 8, 1);
+	wait_end(&wait);
+	expect_wc(event_cq, 1);
+	open_gate();
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
+/* the descriptor becomes non-blocking: the first call that finds no event makes it report input */
+static void
+test_shown(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	set_nonblocking(true);
+	assert_false(get_event());
+	assert_false(softrdma_lead_is_on(the_lead()));
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	post_write(p.active->qp, the_mr, 8, 1);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, 1);
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* the descriptor was readable, and another thread takes the connection away: that owes an event */
+static void
+test_taken_away(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
+	lead_with(&p);
+	while (get_event())
+		;
+	post_silent_write(p.active->qp);
+	assert_true(readable(channel->fd, PATIENCE_MS));
+	softrdma_connection_stop_leading(link_of(p.passive));
+	softrdma_connection_stop_leading(link_of(p.active));
+	assert_true(get_event());
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a look at the sockets takes the channel's own entry out of its epoll, and puts it in again */
+static void
+test_tells_again(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[3];
+	const struct ibv_wc wc = { .wr_id = 5 };
+	channel_init();
+	set_nonblocking(true);
+	for (int i = 0; i < 3; i++)
+		pair_init_with(&p[i], event_cq);
+	lead_with(&p[0]);
+	while (get_event())
+		;
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_true(softrdma_cq_push(softrdma_cq_of(event_cq), &wc, false));
+	assert_false(softrdma_lead_poll(the_lead()));
+	assert_true(readable(channel->fd, 0));
+	assert_true(get_event());
+	expect_wc(event_cq, 5);
+	clock_go_on();
+	for (int i = 0; i < 3; i++)
+		pair_fini(&p[i]);
 	channel_fini();
 }
 
@@ -650,6 +776,11 @@ main(void)
 		device_test(test_hidden),
 		device_test(test_poller_arms),
 		device_test(test_from_call_to_descriptor),
+		device_test(test_from_call_to_polls),
+		one_thread_test(test_goes_on_while_another_thread_waits),
+		device_test(test_shown),
+		device_test(test_taken_away),
+		device_test(test_tells_again),
 		device_test(test_without_sockets),
 		device_test(test_reported_in_vain),
 		device_test(test_pauses),
