@@ -59,8 +59,8 @@ void softrdma_lead_end(struct softrdma_lead *lead);
 /* --- for waiter.c --- */
 
 /*
- * What is readable for bytes that the channel's descriptor does not report, now or when the lead has gone on, as long as the
- * channel lives; -1: it has none, and does not go on so.
+ * The epoll that reports bytes which the channel's descriptor does not, now or when the lead has gone on, as long as the
+ * channel lives; -1 if it could not be opened, so that the lead does not go on.
  */
 int softrdma_lead_hidden_fd(struct softrdma_lead *lead);
 /* the channel's descriptor no longer blocks, so the lead hides no sockets from it */
