@@ -674,9 +674,8 @@ softrdma_lead_end_all(void)
 		if (lead) {
 			go_off(lead);
 			pthread_mutex_unlock(&lead->lock);
-		} else {
-			sched_yield(); /* threads of the program serve all that are left, and their turns are short */
 		}
+		sched_yield(); /* threads of the program may serve all that are left, and their turns are short */
 		pthread_mutex_lock(&leads_lock);
 	}
 	pthread_mutex_unlock(&leads_lock);

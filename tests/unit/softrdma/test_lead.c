@@ -185,6 +185,55 @@ test_hidden(void **state)
 	channel_fini();
 }
 
+/* a progress thread receives what the stream of a led connection held, for which the descriptor was not readable or was */
+static void
+test_progress_thread_receives(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
+	lead_with(&p);
+	while (get_event())
+		;
+	struct softrdma_link *link = link_of(p.passive);
+	pthread_mutex_lock(&link->lock);
+	softrdma_lead_received(softrdma_connection_of(link));
+	pthread_mutex_unlock(&link->lock);
+	assert_true(get_event());
+	assert_false(get_event());
+	assert_true(is_led(p.passive));
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
+/* a thread serves a lead that was left: the progress thread does not wait for it, and looks again */
+static void
+test_served_when_it_ends(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	pthread_mutex_lock(&the_lead()->lock);
+	for (int i = 0; i < 6; i++) {
+		clock_forward_ms(2);
+		poll(NULL, 0, 5);
+	}
+	/* the progress thread goes on with its work */
+	shut_gate();
+	open_gate();
+	assert_true(softrdma_lead_is_on(the_lead()));
+	pthread_mutex_unlock(&the_lead()->lock);
+	beats_until_off();
+	clock_go_on();
+	pair_fini(&p);
+	channel_fini();
+}
+
 /* a program polls, and then waits for a descriptor that blocks: it is readable for what comes */
 static void
 test_poller_arms(void **state)
@@ -200,6 +249,7 @@ test_poller_arms(void **state)
 		while (!is_led(p.active) && left_ms(end) > 0)
 			assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
 		assert_true(is_led(p.active));
+		assert_true(the_lead()->ends_if_armed);
 		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 		assert_false(softrdma_lead_is_on(the_lead()));
 		/* while it is armed, it is not told of input otherwise */
@@ -212,6 +262,12 @@ test_poller_arms(void **state)
 		expect_wc(event_cq, i);
 		clock_forward_ms(1001); /* a lead that ends so is on again later only */
 	}
+	/* a thread that blocks in the call leads on, although it polls in between */
+	while (!softrdma_lead_is_on(the_lead()))
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	softrdma_lead_took_event(the_lead(), true);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_true(softrdma_lead_is_on(the_lead()));
 	clock_go_on();
 	pair_fini(&p);
 	channel_fini();
@@ -774,6 +830,8 @@ main(void)
 		device_test(test_event_loop),
 		device_test(test_owes_an_event),
 		device_test(test_hidden),
+		device_test(test_progress_thread_receives),
+		one_thread_test(test_served_when_it_ends),
 		device_test(test_poller_arms),
 		device_test(test_from_call_to_descriptor),
 		device_test(test_from_call_to_polls),
