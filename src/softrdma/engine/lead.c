@@ -402,13 +402,19 @@ look_and_unlock(struct softrdma_lead *lead, bool waits)
 	return progress;
 }
 
+/* For threads that look again and again: false if another thread serves the lead, or waits for the lock. */
+static bool
+try_lock(struct softrdma_lead *lead)
+{
+	return !atomic_load_explicit(&lead->wanted, memory_order_relaxed) &&
+		pthread_mutex_trylock(&lead->lock) == 0;
+}
+
 bool
 softrdma_lead_look(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	/* another thread may serve it, or wait for the lock, which a thread that looks takes again and again */
-	return !atomic_load_explicit(&lead->wanted, memory_order_relaxed) &&
-		pthread_mutex_trylock(&lead->lock) == 0 && look_and_unlock(lead, false);
+	return try_lock(lead) && look_and_unlock(lead, false);
 }
 
 bool
@@ -450,9 +456,7 @@ bool
 softrdma_lead_poll(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
-	/* pollers take it again and again, so another thread might never get it */
-	if (atomic_load_explicit(&lead->wanted, memory_order_relaxed) ||
-		pthread_mutex_trylock(&lead->lock) != 0)
+	if (!try_lock(lead))
 		return false;
 	const bool progress = look(lead, false);
 	if (softrdma_lead_is_on(lead)) {
@@ -475,8 +479,7 @@ softrdma_lead_nap(struct softrdma_lead *lead)
 	struct pollfd pfds[SOFTRDMA_POLLED_LINKS_MAX];
 	nfds_t count = 0;
 	/* held meanwhile, so that no connection is freed; a socket that is closed and opened anew only ends the sleep */
-	if (atomic_load_explicit(&lead->wanted, memory_order_relaxed) ||
-		pthread_mutex_trylock(&lead->lock) != 0)
+	if (!try_lock(lead))
 		return;
 	if (lead->link_count <= SOFTRDMA_POLLED_LINKS_MAX) {
 		for (; count < lead->link_count; count++) {

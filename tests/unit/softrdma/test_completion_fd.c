@@ -1194,20 +1194,6 @@ test_copies(void **state)
 	}
 }
 
-/* an event, or an error because the descriptor is no longer the channel's; true: an event */
-static bool
-get_event_or_error(int error)
-{
-	struct ibv_cq *cq;
-	void *context;
-	if (softrdma_ibv_get_cq_event(channel, &cq, &context)) {
-		assert_int_equal(errno, error);
-		return false;
-	}
-	softrdma_ibv_ack_cq_events(cq, 1);
-	return true;
-}
-
 /* while the program has closed the descriptor, its events can be taken, and no call waits for another one */
 static void
 test_closed(void **state)

@@ -65,9 +65,7 @@ test_sparse(void **state)
 		clock_forward_ms(2);
 	}
 	assert_false(softrdma_lead_is_on(the_lead()));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a program that waits by its own epoll: one thread, many connections */
@@ -154,9 +152,7 @@ test_owes_an_event(void **state)
 	set_nonblocking(false);
 	assert_true(get_event());
 	assert_false(softrdma_lead_is_on(the_lead()));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a program that blocks in the call gets no event without a completion: its sockets are hidden */
@@ -180,9 +176,7 @@ test_hidden(void **state)
 		expect_wc(event_cq, i);
 	}
 	assert_true(is_led(p.active));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a progress thread receives what the stream of a led connection held, for which the descriptor was not readable or was */
@@ -204,9 +198,7 @@ test_progress_thread_receives(void **state)
 	assert_true(get_event());
 	assert_false(get_event());
 	assert_true(is_led(p.passive));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a thread serves a lead that was left: the progress thread does not wait for it, and looks again */
@@ -229,9 +221,7 @@ test_served_when_it_ends(void **state)
 	assert_true(softrdma_lead_is_on(the_lead()));
 	pthread_mutex_unlock(&the_lead()->lock);
 	beats_until_off();
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a program polls, and then waits for a descriptor that blocks: it is readable for what comes */
@@ -268,9 +258,7 @@ test_poller_arms(void **state)
 	softrdma_lead_took_event(the_lead(), true);
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	assert_true(softrdma_lead_is_on(the_lead()));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a program that has waited in the call polls, and then waits for the descriptor, again and again: it does not lead on */
@@ -292,9 +280,7 @@ test_from_call_to_polls(void **state)
 	assert_true(readable(channel->fd, PATIENCE_MS));
 	expect_cq_event(event_cq);
 	expect_wc(event_cq, 1);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* the lead goes on while a thread sleeps in the call: the sockets that it hides then wake that thread, too */
@@ -322,9 +308,7 @@ test_goes_on_while_another_thread_waits(void **state)
 	wait_end(&wait);
 	expect_wc(event_cq, 1);
 	open_gate();
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 
@@ -345,9 +329,7 @@ test_shown(void **state)
 	assert_true(readable(channel->fd, PATIENCE_MS));
 	expect_cq_event(event_cq);
 	expect_wc(event_cq, 1);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* the descriptor was readable, and another thread takes the connection away: that owes an event */
@@ -367,9 +349,7 @@ test_taken_away(void **state)
 	softrdma_connection_stop_leading(link_of(p.passive));
 	softrdma_connection_stop_leading(link_of(p.active));
 	assert_true(get_event());
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a look at the sockets takes the channel's own entry out of its epoll, and puts it in again */
@@ -423,9 +403,7 @@ test_from_call_to_descriptor(void **state)
 		expect_wc(event_cq, i);
 	}
 	assert_false(softrdma_lead_is_on(the_lead()));
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* without a connection that has a socket, nothing leads */
@@ -479,9 +457,7 @@ test_reported_in_vain(void **state)
 		;
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* --- when it ends --- */
@@ -514,9 +490,7 @@ test_pauses(void **state)
 		clock_forward_ms((unsigned)pause_ms + 1);
 		pause_ms = pause_ms < 500 ? 2 * pause_ms : 1000;
 	}
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* nothing comes and no thread looks: the lead is off, and on again with the next dense traffic */
@@ -534,9 +508,7 @@ test_ends_when_idle(void **state)
 		assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
 		assert_int_equal(the_lead()->pause_ns, 0);
 	}
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* a thread that serves another lead all the time has forgotten this one: that is found later */
@@ -585,9 +557,7 @@ test_computing_thread(void **state)
 	assert_false(softrdma_lead_is_on(the_lead()));
 	a_thread_computes = false;
 	lead_with(&p);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* what is destroyed while it leads */
@@ -600,9 +570,7 @@ test_ends_with_its_objects(void **state)
 	channel_init();
 	pair_init_with(&p, event_cq);
 	lead_with(&p);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 	/* the peer ends the connection */
 	channel_init();
 	pair_init_with(&p, event_cq);
@@ -759,9 +727,7 @@ test_two_leads(void **state)
 	assert_true(softrdma_lead_is_on(the_lead()));
 	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
 	assert_int_equal(reader_of(p.passive), SOFTRDMA_READER_ENGINE);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* the application has given the channel's number to another file: the lead has a number of its own */
@@ -785,9 +751,7 @@ test_descriptor_replaced(void **state)
 	assert_int_equal(dup2(kept, channel->fd), channel->fd);
 	close(kept);
 	close(other);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* the child's copies of the sockets are closed, and the parent goes on */
@@ -816,9 +780,7 @@ test_fork(void **state)
 	for (uint64_t i = 0; i < 20; i++)
 		write_and_wait(&p, i);
 	assert_int_equal(reader_of(p.active), SOFTRDMA_READER_LEAD);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 int

@@ -102,9 +102,7 @@ test_connection_ends(void **state)
 	assert_int_equal(ibv_post_recv(p.passive->qp, &wr, &bad), 0);
 	assert_int_equal(softrdma_rdma_disconnect(p.passive), 0);
 	wait_end(&wait);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 }
 
 /* --- signals --- */
@@ -176,9 +174,7 @@ test_signal_while_it_is_busy(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(end_error, EINTR);
 	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
-	clock_go_on();
-	pair_fini(&p);
-	channel_fini();
+	end_with(&p);
 	unsetenv("SOFTRDMA_SPIN_US");
 }
 

@@ -148,18 +148,25 @@ set_nonblocking(bool is)
 	assert_int_equal(fcntl(channel->fd, F_SETFL, is ? O_NONBLOCK : 0), 0);
 }
 
-/* takes an event of the channel, whose descriptor is non-blocking; false: it has no event */
+/* takes an event of the channel; false: it has none, and the call fails with this error */
 static inline bool
-get_event(void)
+get_event_or_error(int error)
 {
 	struct ibv_cq *cq;
 	void *context;
 	if (softrdma_ibv_get_cq_event(channel, &cq, &context)) {
-		assert_int_equal(errno, EAGAIN);
+		assert_int_equal(errno, error);
 		return false;
 	}
 	softrdma_ibv_ack_cq_events(cq, 1);
 	return true;
+}
+
+/* the same for a descriptor that is non-blocking */
+static inline bool
+get_event(void)
+{
+	return get_event_or_error(EAGAIN);
 }
 
 static inline void
@@ -279,6 +286,15 @@ beats_until_off(void)
 		poll(NULL, 0, 5); /* longer than the beat */
 	}
 	assert_false(softrdma_lead_is_on(the_lead()));
+}
+
+/* the end of a test of one pair, whose clock may stand */
+static inline void
+end_with(struct pair_of_ids *p)
+{
+	clock_go_on();
+	pair_fini(p);
+	channel_fini();
 }
 
 #endif /* TEST_SOFTRDMA_WAITING_H */
