@@ -460,12 +460,12 @@ run_valgrind()
 	stage 'valgrind: unit tests' valgrind_ctest -R '^unit' -E "$not_for_valgrind" "$@"
 }
 
-# every second one, by turns
+# every third one, by turns
 run_valgrind_sample()
 {
 	local which
-	which=$(turn 2)
-	run_valgrind ${which:+-I "$((which + 1)),,2"}
+	which=$(turn 3)
+	run_valgrind ${which:+-I "$((which + 1)),,3"}
 }
 
 torture()
