@@ -136,7 +136,7 @@ softrdma_comp_channel_has_event(struct softrdma_comp_channel *channel)
 	return has;
 }
 
-void
+bool
 softrdma_comp_channel_owe(struct softrdma_comp_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
@@ -144,6 +144,7 @@ softrdma_comp_channel_owe(struct softrdma_comp_channel *channel)
 	if (cq && cq->events++ == 0)
 		enqueue_on_channel(channel, cq);
 	pthread_mutex_unlock(&channel->lock);
+	return cq != NULL;
 }
 
 void

@@ -53,8 +53,9 @@ struct softrdma_lead {
 	atomic_bool ends_if_armed;
 	/* in the list of those that are on; guarded by the list's lock */
 	struct softrdma_lead *next, **at;
-	/* in a row that found nothing; no lock */
-	atomic_uint idle_polls;
+	/* in a row without a long pause, and when the last one was; no lock */
+	atomic_uint polls;
+	atomic_uint_least64_t polled_ns;
 	/* bytes that came made the channel's descriptor readable, and gave no event; no lock */
 	atomic_bool owes;
 	/* how often a thread has looked at it, and which one was the last */
@@ -186,8 +187,8 @@ struct softrdma_cq *softrdma_comp_channel_take(struct softrdma_comp_channel *cha
 
 /*
  * Raises an event without a completion, for a program that has found the descriptor readable, unless the channel has one.
- * The queue stays armed. No lock held.
+ * The queue stays armed. True if it raises one. No lock held.
  */
-void softrdma_comp_channel_owe(struct softrdma_comp_channel *channel);
+bool softrdma_comp_channel_owe(struct softrdma_comp_channel *channel);
 
 #endif /* SOFTRDMA_CQ_H */

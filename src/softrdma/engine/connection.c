@@ -79,6 +79,7 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 void
 softrdma_connection_flushed(struct softrdma_connection *conn)
 {
+	softrdma_lead_about_to_receive(conn);
 	if (softrdma_receive_behind_flush(conn))
 		softrdma_connection_serve(conn);
 }
@@ -88,8 +89,10 @@ softrdma_connection_collect(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	bool progress = false;
-	if (link->state == SOFTRDMA_LINK_UP && link->requester.tail != link->requester.tx)
-		leave_the_rest(conn, softrdma_receive(conn, &progress));
+	if (link->state != SOFTRDMA_LINK_UP || link->requester.tail == link->requester.tx)
+		return;
+	softrdma_lead_about_to_receive(conn);
+	leave_the_rest(conn, softrdma_receive(conn, &progress));
 }
 
 void
@@ -130,6 +133,17 @@ leaves_input(struct softrdma_connection *conn)
 	return true;
 }
 
+/* for threads that are none of a lead's; true if something was received */
+static bool
+receive(struct softrdma_connection *conn)
+{
+	softrdma_lead_about_to_receive(conn);
+	const bool progress = softrdma_connection_serve(conn);
+	if (progress)
+		softrdma_lead_received(conn);
+	return progress;
+}
+
 /* one turn of the progress thread. The link's lock is not held. */
 static struct softrdma_turn
 take_turn(struct softrdma_watched *watched, uint32_t events)
@@ -139,9 +153,7 @@ take_turn(struct softrdma_watched *watched, uint32_t events)
 	pthread_mutex_lock(&conn->link.lock);
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		conn->hung_up = true;
-	turn.progress = conn->fd >= 0 && !leaves_input(conn) && softrdma_connection_serve(conn);
-	if (turn.progress)
-		softrdma_lead_received(conn);
+	turn.progress = conn->fd >= 0 && !leaves_input(conn) && receive(conn);
 	/* no input follows a FLUSH before it is made; its worker, or a poller, may be waiting for this processor */
 	turn.may_follow = !is_polled(conn) && !conn->flush_running;
 	turn.alone = is_left_alone(conn) && turn.may_follow;

@@ -23,8 +23,9 @@
 /* traffic is dense if a thread takes this number of events, each within this time of the one before */
 #define DENSE_EVENTS 8
 #define DENSE_NS SOFTRDMA_NS_PER_MS
-/* or if a poller has found nothing this many times in a row, while nothing came */
-#define IDLE_POLLS 64
+/* or if pollers look this many times, each within this time of the one before: their peers would hardly wait longer */
+#define DENSE_POLLS 64
+#define DENSE_POLL_NS 50000
 
 /* how long a lead that has let input wait stays off; twice as long each time that it happens again soon */
 #define PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
@@ -218,7 +219,7 @@ go_off(struct softrdma_lead *lead)
 	/* threads may wait for the one that a channel hides */
 	if (lead->channel == NULL || !lead->is_hidden)
 		softrdma_fork_close(epoll_fd);
-	atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
+	atomic_store_explicit(&lead->polls, 0, memory_order_relaxed);
 }
 
 /* input has waited for a thread that computes, or that has gone elsewhere */
@@ -258,29 +259,24 @@ hand_over(struct softrdma_connection *conn)
 	/* in this order: go_off() takes the link's lock after it has changed the flag */
 	if (lead == NULL || !atomic_load(&lead->on) || conn->flush_running)
 		return;
+	if (conn->fd < 0 || conn->reader != SOFTRDMA_READER_ENGINE)
+		return;
 	/* for what the stream holds already, which no epoll reports, the connection waits in the list of turns */
-	softrdma_reader_hand_over(conn, lead);
+	if (!softrdma_reader_hand_over(conn, lead))
+		owe(lead); /* the epoll may have had the socket for a moment */
 }
 
-/* the progress thread is quicker than those who poll */
-static void
-polls_are_rare(struct softrdma_lead *lead)
+void
+softrdma_lead_about_to_receive(struct softrdma_connection *conn)
 {
-	if (atomic_load_explicit(&lead->idle_polls, memory_order_relaxed))
-		atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
+	if (conn->led_by)
+		owe(conn->led_by);
 }
 
 void
 softrdma_lead_received(struct softrdma_connection *conn)
 {
-	const struct softrdma_link *link = &conn->link;
-	if (conn->led_by)
-		owe(conn->led_by);
-	if (link->qp) {
-		polls_are_rare(link->requester.cq->lead);
-		polls_are_rare(link->responder.cq->lead);
-		hand_over(conn);
-	}
+	hand_over(conn);
 }
 
 /* --- looks --- */
@@ -432,15 +428,21 @@ softrdma_lead_look_at_reported(struct softrdma_lead *lead)
 
 /* --- pollers --- */
 
-/* true if nothing has come for long; polls do not count while the progress thread receives something */
+/* true for one of DENSE_POLLS polls */
 static bool
-polls_in_vain(struct softrdma_lead *lead, bool progress)
+is_one_of_many(struct softrdma_lead *lead)
 {
-	if (progress) {
-		atomic_store_explicit(&lead->idle_polls, 0, memory_order_relaxed);
-		return false;
-	}
-	return (atomic_fetch_add_explicit(&lead->idle_polls, 1, memory_order_relaxed) + 1) % IDLE_POLLS == 0;
+	return (atomic_fetch_add_explicit(&lead->polls, 1, memory_order_relaxed) + 1) % DENSE_POLLS == 0;
+}
+
+/* true if it was polled densely for some time, which ends with this poll */
+static bool
+polls_are_dense(struct softrdma_lead *lead, uint64_t now_ns)
+{
+	const uint64_t before_ns = atomic_exchange_explicit(&lead->polled_ns, now_ns, memory_order_relaxed);
+	if (now_ns - before_ns >= DENSE_POLL_NS)
+		atomic_store_explicit(&lead->polls, 0, memory_order_relaxed);
+	return is_one_of_many(lead);
 }
 
 /* The program polls, and no thread blocks in the call. If it is to be told of the next completion, it waits elsewhere. */
@@ -462,10 +464,12 @@ softrdma_lead_poll(struct softrdma_lead *lead)
 	if (softrdma_lead_is_on(lead)) {
 		if (progress)
 			owe(lead);
-		else if (lead->channel && lead->is_hidden && polls_in_vain(lead, false))
+		else if (lead->channel && lead->is_hidden && is_one_of_many(lead))
 			expect_arming(lead);
-	} else if (polls_in_vain(lead, progress)) {
-		go_on(lead, POLLER, softrdma_now_ns());
+	} else {
+		const uint64_t now_ns = softrdma_now_ns();
+		if (polls_are_dense(lead, now_ns))
+			go_on(lead, POLLER, now_ns);
 	}
 	pthread_mutex_unlock(&lead->lock);
 	return progress;
@@ -493,6 +497,8 @@ softrdma_lead_nap(struct softrdma_lead *lead)
 	}
 	if (count > 0)
 		ppoll(pfds, count, &limit, NULL);
+	/* it would have noticed input */
+	atomic_store_explicit(&lead->polled_ns, softrdma_now_ns(), memory_order_relaxed);
 	pthread_mutex_unlock(&lead->lock);
 }
 
@@ -524,12 +530,10 @@ softrdma_lead_collect(struct softrdma_lead *lead)
 		softrdma_lead_lock(lead);
 		look_and_unlock(lead, true);
 	}
-	if (atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed)) {
-		softrdma_comp_channel_owe(lead->channel);
-		/* the program has made the descriptor blocking meanwhile */
-		if (is_to_be_hidden(lead))
-			softrdma_lead_end(lead);
-	}
+	/* an event without a completion: has the program made the descriptor blocking meanwhile? */
+	if (atomic_exchange_explicit(&lead->owes, false, memory_order_relaxed) &&
+		softrdma_comp_channel_owe(lead->channel) && is_to_be_hidden(lead))
+		softrdma_lead_end(lead);
 	return softrdma_comp_channel_has_event(lead->channel);
 }
 
@@ -556,7 +560,8 @@ softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 	if (atomic_load_explicit(&lead->owes, memory_order_relaxed))
 		atomic_store_explicit(&lead->owes, false, memory_order_relaxed);
 	if (has_blocked) { /* its polls in between are none of a program that only polls */
-		polls_are_rare(lead);
+		if (atomic_load_explicit(&lead->polls, memory_order_relaxed))
+			atomic_store_explicit(&lead->polls, 0, memory_order_relaxed);
 		if (atomic_load_explicit(&lead->ends_if_armed, memory_order_relaxed))
 			atomic_store(&lead->ends_if_armed, false);
 	}

@@ -73,9 +73,11 @@ bool softrdma_lead_look_at_reported(struct softrdma_lead *lead);
 /* --- for the other files of the engine --- */
 
 /*
- * A progress thread has received something for the connection, and hands it over if its lead is on. If a lead has it already,
- * that owes the program an event. Under its link's lock.
+ * Another thread than those that look at the lead is about to receive from the connection. If a lead has it, that owes the
+ * program an event: the descriptor may have been readable for what is received. Under its link's lock.
  */
+void softrdma_lead_about_to_receive(struct softrdma_connection *conn);
+/* A progress thread has received something for the connection, and hands it over if its lead is on. Under its link's lock. */
 void softrdma_lead_received(struct softrdma_connection *conn);
 /* The progress thread reads the connection's socket from here on, whatever lead has it. Under its link's lock. */
 void softrdma_lead_lose(struct softrdma_connection *conn);

@@ -193,11 +193,44 @@ test_progress_thread_receives(void **state)
 		;
 	struct softrdma_link *link = link_of(p.passive);
 	pthread_mutex_lock(&link->lock);
-	softrdma_lead_received(softrdma_connection_of(link));
+	softrdma_lead_about_to_receive(softrdma_connection_of(link));
 	pthread_mutex_unlock(&link->lock);
 	assert_true(get_event());
 	assert_false(get_event());
 	assert_true(is_led(p.passive));
+
+	/* so does a thread that ends the connection, if requests are outstanding */
+	link = link_of(p.active);
+	pthread_mutex_lock(&link->lock);
+	softrdma_connection_collect(link);
+	pthread_mutex_unlock(&link->lock);
+	assert_false(the_lead()->owes);
+	post_silent_write(p.active->qp);
+	pthread_mutex_lock(&link->lock);
+	softrdma_connection_collect(link);
+	pthread_mutex_unlock(&link->lock);
+	assert_true(the_lead()->owes);
+	end_with(&p);
+}
+
+/* the socket was in the descriptor for a moment, and the progress thread goes on reading it */
+static void
+test_not_handed_over(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
+	lead_with(&p);
+	softrdma_connection_stop_leading(link_of(p.active));
+	softrdma_lead_took_event(the_lead(), false);
+	assert_false(the_lead()->owes);
+	fail_call(FAIL_MINE, "epoll_ctl", 1, 1, ENOMEM);
+	assert_false(softrdma_lead_poll(the_lead()));
+	assert_int_equal(fail_nothing(), 1);
+	assert_false(is_led(p.active));
+	assert_true(the_lead()->owes);
 	end_with(&p);
 }
 
@@ -590,9 +623,11 @@ poll_until_led(const struct pair_of_ids *p)
 {
 	struct ibv_wc wc;
 	int64_t end = now_ms() + PATIENCE_MS;
+	clock_stop(); /* however long a poll takes, it is dense */
 	while (reader_of(p->active) != SOFTRDMA_READER_LEAD && left_ms(end) > 0)
 		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	assert_int_equal(reader_of(p->active), SOFTRDMA_READER_LEAD);
+	clock_go_on();
 }
 
 /* a queue without a channel: a thread that polls for some time leads until it stops */
@@ -606,8 +641,10 @@ test_poller(void **state)
 	pair_init(&p);
 	for (int i = 0; i < 2; i++) { /* works without, too */
 		fail_call(FAIL_MINE, calls[i], 0, FAIL_FOR_EVER, ENOMEM);
+		clock_stop();
 		while (!has_failed(1))
 			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		clock_go_on();
 		fail_nothing();
 		assert_int_equal(reader_of(p.active), SOFTRDMA_READER_ENGINE);
 	}
@@ -618,6 +655,33 @@ test_poller(void **state)
 	post_write(p.passive->qp, the_mr, 8, 2);
 	assert_int_equal(next_wc().wr_id, 2);
 	poll_until_led(&p);
+	pair_fini(&p);
+}
+
+/* a thread that does something else between its polls lets the progress thread receive */
+static void
+test_rare_polls(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	pair_init(&p);
+	clock_stop();
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		clock_forward_ms(1);
+	}
+	assert_false(softrdma_lead_is_on(softrdma_cq_of(the_cq)->lead));
+	/* a poller that has slept for lack of a processor does nothing else */
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+		clock_forward_ms(1);
+		softrdma_lead_nap(softrdma_cq_of(the_cq)->lead);
+		if (softrdma_lead_is_on(softrdma_cq_of(the_cq)->lead))
+			break;
+	}
+	assert_true(softrdma_lead_is_on(softrdma_cq_of(the_cq)->lead));
+	clock_go_on();
 	pair_fini(&p);
 }
 
@@ -793,6 +857,7 @@ main(void)
 		device_test(test_owes_an_event),
 		device_test(test_hidden),
 		device_test(test_progress_thread_receives),
+		device_test(test_not_handed_over),
 		one_thread_test(test_served_when_it_ends),
 		device_test(test_poller_arms),
 		device_test(test_from_call_to_descriptor),
@@ -809,6 +874,7 @@ main(void)
 		device_test(test_computing_thread),
 		device_test(test_ends_with_its_objects),
 		device_test(test_poller),
+		device_test(test_rare_polls),
 		device_test(test_poller_of_many),
 		device_test(test_poller_does_not_wait),
 		device_test(test_poller_naps),
