@@ -56,8 +56,9 @@
 #define SOFTRDMA_GATHER_NS 200000
 
 /*
- * A message for which no program waits is acknowledged together with its reply, after this number of messages had one. If
- * none comes within this time, in ns, the acknowledgement leaves by itself at the next beat.
+ * A message is acknowledged together with its reply, after this number of messages had one, if no program waits for it, or
+ * while the thread that has received it handles it. If no reply comes within this time, in ns, the acknowledgement leaves by
+ * itself at the next beat.
  */
 #define SOFTRDMA_ACK_LATER_FROM 16
 #define SOFTRDMA_ACK_LATER_NS 1000000

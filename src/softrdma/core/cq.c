@@ -332,6 +332,11 @@ leave(struct softrdma_lead *lead, struct softrdma_link *link)
 		assert(at < lead->link_count);
 	}
 	lead->links[at] = lead->links[--lead->link_count];
+	struct softrdma_link **replier = &lead->repliers;
+	while (*replier && *replier != link)
+		replier = &(*replier)->replier_next;
+	if (*replier)
+		*replier = link->replier_next;
 	pthread_mutex_unlock(&lead->lock);
 }
 

@@ -692,6 +692,23 @@ gather(struct softrdma_link *link)
 }
 
 bool
+softrdma_link_expects_reply(const struct softrdma_link *link)
+{
+	return link->state == SOFTRDMA_LINK_UP && !link->failed && !link->ready_due &&
+		link->shm_path == NULL && link->tx.first == link->tx.count &&
+		!softrdma_requester_wants_to_send(&link->requester) &&
+		softrdma_responder_expects_reply(&link->responder);
+}
+
+void
+softrdma_link_reply_is_late(struct softrdma_link *link)
+{
+	/* else it waits for other posts (gather.c) */
+	if (!softrdma_requester_wants_to_send(&link->requester))
+		softrdma_responder_reply_is_late(&link->responder);
+}
+
+bool
 softrdma_link_tx_fill(struct softrdma_link *link)
 {
 	struct softrdma_tx *tx = &link->tx;

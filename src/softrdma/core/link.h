@@ -127,6 +127,8 @@ struct softrdma_link {
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
 	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (shm_path.h) */
 
+	struct softrdma_link
+		*replier_next; /* its acknowledgements may wait for a reply; guarded by the lead's lock */
 	struct softrdma_link *waiting_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
 	uint32_t frames_received;           /* number of headers, modulo 2^32 */
 	bool offer_received;                /* true if the peer has sent its SHM_OFFER */
@@ -166,6 +168,10 @@ void softrdma_link_rx_fault(struct softrdma_link *link);
 /* goes on with the bytes in the stage, for example after a FLUSH; false: the peer breaks the protocol */
 bool softrdma_link_rx_go_on(struct softrdma_link *link);
 
+/* true if nothing has to leave before the program's reply to what it gets */
+bool softrdma_link_expects_reply(const struct softrdma_link *link);
+/* the program has finished with what it got, and may not have replied */
+void softrdma_link_reply_is_late(struct softrdma_link *link);
 /* fills the batch if it is empty; false: nothing to send */
 bool softrdma_link_tx_fill(struct softrdma_link *link);
 /*

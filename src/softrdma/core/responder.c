@@ -115,7 +115,10 @@ executed(struct softrdma_responder *resp, uint8_t flags)
 {
 	const bool later = flags & SOFTRDMA_FRAME_ACK_LATER;
 	resp->expected++;
-	resp->unanswered = resp->unanswered || later;
+	resp->unanswered = resp->unanswered || later || resp->have_recv;
+	resp->message_is_last = resp->have_recv;
+	if (resp->have_recv && resp->messages_at_once > 0)
+		resp->messages_at_once--;
 	resp->ack_due = resp->ack_due || !later || resp->answers < SOFTRDMA_ACK_LATER_FROM;
 }
 
@@ -131,6 +134,20 @@ bool
 softrdma_responder_ack_may_wait(const struct softrdma_responder *resp)
 {
 	return resp->responded != resp->expected && !resp->ack_due;
+}
+
+bool
+softrdma_responder_expects_reply(const struct softrdma_responder *resp)
+{
+	return resp->unanswered && resp->message_is_last && resp->answers >= SOFTRDMA_ACK_LATER_FROM &&
+		resp->messages_at_once == 0 && resp->ack_due && resp->state == SOFTRDMA_RESPONDER_SERVING &&
+		resp->count_waiting == 0;
+}
+
+void
+softrdma_responder_reply_is_late(struct softrdma_responder *resp)
+{
+	resp->messages_at_once = SOFTRDMA_ACK_LATER_FROM;
 }
 
 void

@@ -74,9 +74,12 @@ struct softrdma_responder {
 	uint32_t expected;  /* the request that comes next, or is being received */
 	uint32_t responded; /* all requests before this one have their responses */
 	bool ack_due; /* true if the requests since then have an acknowledgement that must not come late */
-	/* of messages for which no program waits */
+	/* of messages that give the program a completion, and of requests for which no program waits */
 	bool unanswered;      /* true if the last one had no reply yet */
 	unsigned answers;     /* number of them in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
+	bool message_is_last; /* true if the last request gave the program a completion */
+	unsigned
+		messages_at_once; /* so many are acknowledged at once, because a thread had finished before its reply */
 	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
@@ -147,6 +150,10 @@ bool softrdma_responder_next(struct softrdma_responder *resp, struct softrdma_ou
 
 /* true if executed requests have no response, and none is due yet */
 bool softrdma_responder_ack_may_wait(const struct softrdma_responder *resp);
+/* true if only acknowledgements are due, and the program will probably reply to the message that it gets, while it handles it */
+bool softrdma_responder_expects_reply(const struct softrdma_responder *resp);
+/* a thread has finished with a message, and there is no reply yet: acknowledgements of the next messages do not wait for theirs */
+void softrdma_responder_reply_is_late(struct softrdma_responder *resp);
 /* the acknowledgement of executed requests leaves next, even if it may come late */
 void softrdma_responder_ack_now(struct softrdma_responder *resp);
 /* a request of this side leaves: the acknowledgement goes with it */

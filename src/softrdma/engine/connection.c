@@ -76,12 +76,38 @@ softrdma_connection_serve(struct softrdma_connection *conn)
 	return progress;
 }
 
+bool
+softrdma_connection_serve_replier(struct softrdma_connection *conn)
+{
+	bool progress = false;
+	const bool more = softrdma_receive(conn, &progress);
+	softrdma_offender_close(conn);
+	if (progress && softrdma_link_expects_reply(&conn->link)) {
+		conn->awaits_reply = true;
+		softrdma_deadline_limit_ack(conn);
+	} else {
+		softrdma_send(conn);
+	}
+	leave_the_rest(conn, more);
+	return progress;
+}
+
+void
+softrdma_connection_no_reply(struct softrdma_connection *conn)
+{
+	if (!conn->awaits_reply)
+		return;
+	softrdma_link_reply_is_late(&conn->link);
+	softrdma_send(conn);
+}
+
 void
 softrdma_connection_flushed(struct softrdma_connection *conn)
 {
-	softrdma_lead_about_to_receive(conn);
+	softrdma_lead_receives(conn);
 	if (softrdma_receive_behind_flush(conn))
 		softrdma_connection_serve(conn);
+	softrdma_lead_receives(conn);
 }
 
 void
@@ -91,8 +117,10 @@ softrdma_connection_collect(struct softrdma_link *link)
 	bool progress = false;
 	if (link->state != SOFTRDMA_LINK_UP || link->requester.tail == link->requester.tx)
 		return;
-	softrdma_lead_about_to_receive(conn);
+	softrdma_lead_receives(conn);
 	leave_the_rest(conn, softrdma_receive(conn, &progress));
+	if (progress)
+		softrdma_lead_receives(conn);
 }
 
 void
@@ -137,10 +165,12 @@ leaves_input(struct softrdma_connection *conn)
 static bool
 receive(struct softrdma_connection *conn)
 {
-	softrdma_lead_about_to_receive(conn);
+	softrdma_lead_receives(conn);
 	const bool progress = softrdma_connection_serve(conn);
-	if (progress)
+	if (progress) {
+		softrdma_lead_receives(conn);
 		softrdma_lead_received(conn);
+	}
 	return progress;
 }
 

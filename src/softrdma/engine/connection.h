@@ -84,6 +84,7 @@ struct softrdma_connection {
 	struct softrdma_deadline absence_timer;
 	struct softrdma_deadline ack_timer; /* by then acknowledgements leave that wait for a reply */
 	uint32_t responded;                 /* the responder's when that timer was set */
+	bool awaits_reply; /* true if acknowledgements wait for one of the thread that has served it */
 
 	atomic_uint account; /* of its listener (accounts.h); set before it is attached; no lock */
 
@@ -128,6 +129,13 @@ void softrdma_connection_receive_posted(struct softrdma_link *link);
 
 /* receives and sends in bounded time; true if something was received */
 bool softrdma_connection_serve(struct softrdma_connection *conn);
+/*
+ * The same by a thread that takes the completions next. If it gets a message and replies as a rule, acknowledgements leave with
+ * the reply, or by the next call, or after some time.
+ */
+bool softrdma_connection_serve_replier(struct softrdma_connection *conn);
+/* the thread has finished with its completions: acknowledgements leave that still wait for a reply */
+void softrdma_connection_no_reply(struct softrdma_connection *conn);
 /* a FLUSH has been made: the same, from what came with it on */
 void softrdma_connection_flushed(struct softrdma_connection *conn);
 /* the queue pair is about to leave its queues: no thread of the program reads the socket. No lock. */

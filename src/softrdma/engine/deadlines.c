@@ -46,7 +46,7 @@ softrdma_deadline_limit_ack(struct softrdma_connection *conn)
 {
 	const struct softrdma_link *link = &conn->link;
 	if (link->state != SOFTRDMA_LINK_UP || conn->fd < 0 || softrdma_deadline_is_set(&conn->ack_timer) ||
-		!softrdma_responder_ack_may_wait(&link->responder))
+		(!conn->awaits_reply && !softrdma_responder_ack_may_wait(&link->responder)))
 		return;
 	conn->responded = link->responder.responded;
 	softrdma_deadline_set(conn, &conn->ack_timer, SOFTRDMA_ACK_LATER_NS);

@@ -66,6 +66,35 @@ after_fork(void)
 
 SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 
+/* --- replies; the lead's lock is held --- */
+
+/* acknowledgements may leave with the program's reply, unless threads of another lead serve the connection, too */
+static bool
+may_await_reply(const struct softrdma_lead *lead, const struct softrdma_connection *conn)
+{
+	return conn->led_by == lead && conn->link.requester.cq->lead == conn->link.responder.cq->lead;
+}
+
+static void
+await_reply(struct softrdma_lead *lead, struct softrdma_link *link)
+{
+	link->replier_next = lead->repliers;
+	lead->repliers = link;
+}
+
+/* a thread has finished with what it got at the last look */
+static void
+await_no_replies(struct softrdma_lead *lead)
+{
+	while (lead->repliers) {
+		struct softrdma_link *link = lead->repliers;
+		lead->repliers = link->replier_next;
+		pthread_mutex_lock(&link->lock);
+		softrdma_connection_no_reply(softrdma_connection_of(link));
+		pthread_mutex_unlock(&link->lock);
+	}
+}
+
 /* --- going on and off; the lead's lock is held --- */
 
 static void check_all(uint64_t now_ns);
@@ -206,6 +235,7 @@ go_off(struct softrdma_lead *lead)
 {
 	atomic_store(&lead->on, false);
 	atomic_store(&lead->ends_if_armed, false);
+	await_no_replies(lead);
 	/* a progress thread that has seen it on holds the lock of a link, and is waited for */
 	for (unsigned i = 0; i < lead->link_count; i++) {
 		pthread_mutex_lock(&lead->links[i]->lock);
@@ -267,7 +297,7 @@ hand_over(struct softrdma_connection *conn)
 }
 
 void
-softrdma_lead_about_to_receive(struct softrdma_connection *conn)
+softrdma_lead_receives(struct softrdma_connection *conn)
 {
 	if (conn->led_by)
 		owe(conn->led_by);
@@ -296,7 +326,11 @@ serve(struct softrdma_lead *lead, struct softrdma_link *link, uint32_t events, b
 			conn->hung_up = true;
 		conn->polls++;
 		/* also of a stream that has ended the program was told */
-		progress = softrdma_connection_serve(conn) || conn->fd < 0;
+		progress = may_await_reply(lead, conn) ? softrdma_connection_serve_replier(conn)
+						       : softrdma_connection_serve(conn);
+		progress = progress || conn->fd < 0;
+		if (conn->awaits_reply)
+			await_reply(lead, link);
 		if ((events && !progress) || conn->flush_running)
 			take_away(lead, conn);
 		else if (lead->epoll_fd >= 0)
@@ -326,6 +360,7 @@ serve_reported(struct softrdma_lead *lead)
 {
 	struct epoll_event events[EVENTS_MAX];
 	bool progress = false;
+	await_no_replies(lead);
 	const int count = report(lead, events);
 	for (int i = 0; i < count; i++)
 		progress |= serve(lead, events[i].data.ptr, events[i].events, true);
@@ -336,6 +371,7 @@ static bool
 serve_all(struct softrdma_lead *lead, bool waits)
 {
 	bool progress = false;
+	await_no_replies(lead);
 	for (unsigned i = 0; i < lead->link_count; i++)
 		progress |= serve(lead, lead->links[i], 0, waits);
 	return progress;
@@ -476,6 +512,16 @@ softrdma_lead_poll(struct softrdma_lead *lead)
 }
 
 void
+softrdma_lead_no_replies(struct softrdma_lead *lead)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (!try_lock(lead))
+		return;
+	await_no_replies(lead);
+	pthread_mutex_unlock(&lead->lock);
+}
+
+void
 softrdma_lead_nap(struct softrdma_lead *lead)
 {
 	SOFTRDMA_NO_CANCEL;
@@ -559,12 +605,11 @@ softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 	const bool is_late = softrdma_pace_computes(pace, now_ns);
 	if (atomic_load_explicit(&lead->owes, memory_order_relaxed))
 		atomic_store_explicit(&lead->owes, false, memory_order_relaxed);
-	if (has_blocked) { /* its polls in between are none of a program that only polls */
-		if (atomic_load_explicit(&lead->polls, memory_order_relaxed))
-			atomic_store_explicit(&lead->polls, 0, memory_order_relaxed);
-		if (atomic_load_explicit(&lead->ends_if_armed, memory_order_relaxed))
-			atomic_store(&lead->ends_if_armed, false);
-	}
+	/* its polls in between are none of a program that only polls */
+	if (atomic_load_explicit(&lead->polls, memory_order_relaxed))
+		atomic_store_explicit(&lead->polls, 0, memory_order_relaxed);
+	if (has_blocked && atomic_load_explicit(&lead->ends_if_armed, memory_order_relaxed))
+		atomic_store(&lead->ends_if_armed, false);
 	pace->dense = now_ns - pace->event_ns < DENSE_NS ? pace->dense + 1 : 0;
 	pace->event_ns = now_ns;
 	if (is_on ? !is_late : is_late || pace->dense < DENSE_EVENTS)

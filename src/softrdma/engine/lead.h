@@ -33,6 +33,8 @@
  * are looked at. True if something came.
  */
 bool softrdma_lead_poll(struct softrdma_lead *lead);
+/* The same for a poller that waits next: nothing is received, but acknowledgements leave that still wait for its replies. */
+void softrdma_lead_no_replies(struct softrdma_lead *lead);
 /*
  * The poller sleeps until one of the connections has input, for SOFTRDMA_NAP_NS at most, because threads that compute want
  * its processor.
@@ -73,10 +75,11 @@ bool softrdma_lead_look_at_reported(struct softrdma_lead *lead);
 /* --- for the other files of the engine --- */
 
 /*
- * Another thread than those that look at the lead is about to receive from the connection. If a lead has it, that owes the
- * program an event: the descriptor may have been readable for what is received. Under its link's lock.
+ * Another thread than those that look at the lead receives from the connection. If a lead has it, that owes the program an
+ * event: the descriptor may have been readable for what is received. Called before, so that a thread which then finds nothing
+ * has the event, and after, because a thread may have taken it although the bytes were still there. Under its link's lock.
  */
-void softrdma_lead_about_to_receive(struct softrdma_connection *conn);
+void softrdma_lead_receives(struct softrdma_connection *conn);
 /* A progress thread has received something for the connection, and hands it over if its lead is on. Under its link's lock. */
 void softrdma_lead_received(struct softrdma_connection *conn);
 /* The progress thread reads the connection's socket from here on, whatever lead has it. Under its link's lock. */

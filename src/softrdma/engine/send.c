@@ -154,6 +154,7 @@ void
 softrdma_send(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
+	conn->awaits_reply = false;
 	softrdma_gather_ends(conn);
 	if (link->shm_path)
 		complete_locally(conn);

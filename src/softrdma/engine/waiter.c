@@ -64,6 +64,7 @@ wait_for_input(struct waiter *waiter)
 		{ .fd = waiter->channel->channel.fd, .events = POLLIN },
 		{ .fd = softrdma_lead_hidden_fd(lead), .events = POLLIN },
 	};
+	softrdma_lead_no_replies(lead);
 	if (wait_in_kernel(waiter, pfds, 2, NULL) < 0)
 		return errno;
 	if (!softrdma_lead_is_on(lead) || softrdma_comp_channel_has_event(waiter->channel))

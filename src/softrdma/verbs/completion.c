@@ -178,6 +178,8 @@ softrdma_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		/* The poller serves the connections itself, which saves a thread switch; what it waits for next may report them. */
 		if (!waits_next || !softrdma_lead_is_on(cq->lead))
 			softrdma_lead_poll(cq->lead);
+		else
+			softrdma_lead_no_replies(cq->lead);
 		if (atomic_load_explicit(&cq->count, memory_order_acquire) == 0 &&
 			!atomic_load_explicit(&cq->overrun, memory_order_relaxed)) {
 			if (!waits_next && !softrdma_spin_give_way(softrdma_spin_mine()))

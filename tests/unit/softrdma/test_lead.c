@@ -193,7 +193,7 @@ test_progress_thread_receives(void **state)
 		;
 	struct softrdma_link *link = link_of(p.passive);
 	pthread_mutex_lock(&link->lock);
-	softrdma_lead_about_to_receive(softrdma_connection_of(link));
+	softrdma_lead_receives(softrdma_connection_of(link));
 	pthread_mutex_unlock(&link->lock);
 	assert_true(get_event());
 	assert_false(get_event());
@@ -616,6 +616,91 @@ test_ends_with_its_objects(void **state)
 	channel_fini();
 }
 
+/* --- acknowledgements --- */
+
+/* the acknowledgement of a message leaves with the reply to it, or when the program polls or waits without a reply */
+static void
+test_acknowledged_with_reply(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct ibv_wc wc;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
+	lead_with(&p);
+	send_many(&p);
+	sent = 0;
+	send_message(p.passive, p.active);
+	assert_int_equal(sent, 1); /* the completion of the message was there before the reply */
+	assert_false(awaits_reply(p.passive));
+	assert_true(awaits_reply(p.active));
+
+	/* each way to have finished */
+	send_message(p.active, p.passive);
+	assert_true(awaits_reply(p.passive));
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_mutex_lock(&the_lead()->lock); /* a thread that serves the lead is not waited for */
+		softrdma_lead_no_replies(the_lead());
+		pthread_mutex_unlock(&the_lead()->lock);
+		assert_true(awaits_reply(p.passive));
+	}
+	while (softrdma_cq_pop(softrdma_cq_of(event_cq), 1, &wc) == 1)
+		assert_int_equal(wc.opcode, IBV_WC_SEND);
+	assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_false(awaits_reply(p.passive));
+	send_many(&p);
+	softrdma_lead_poll(the_lead());
+	assert_false(awaits_reply(p.passive));
+	send_many(&p);
+	while (get_event())
+		;
+	assert_false(awaits_reply(p.passive));
+	/* that counts as late, so the next messages do not wait */
+	send_message(p.passive, p.active);
+	send_message(p.active, p.passive);
+	assert_false(awaits_reply(p.passive));
+	send_message(p.passive, p.active);
+	send_many(&p);
+	beats_until_off();
+	assert_false(awaits_reply(p.passive));
+
+	/* its queue pair is destroyed meanwhile */
+	clock_forward_ms(1001);
+	while (softrdma_cq_pop(softrdma_cq_of(event_cq), 1, &wc) == 1)
+		assert_int_equal(wc.opcode, IBV_WC_SEND);
+	lead_with(&p);
+	send_many(&p);
+	end_with(&p);
+}
+
+/* what is no message does not wait, and nothing does while other answers are due */
+static void
+test_acknowledged_at_once(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	set_nonblocking(true);
+	lead_with(&p);
+	send_many(&p);
+	send_message(p.passive, p.active);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct ibv_wc wc = { .opcode = IBV_WC_SEND };
+		post_write(p.active->qp, the_mr, 8, 1);
+		const int64_t end = now_ms() + PATIENCE_MS;
+		while (wc.opcode == IBV_WC_SEND && left_ms(end) > 0) {
+			if (softrdma_cq_pop(softrdma_cq_of(event_cq), 1, &wc) == 0)
+				softrdma_lead_poll(the_lead());
+			assert_false(awaits_reply(p.passive));
+		}
+		assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
+	}
+	end_with(&p);
+}
+
 /* --- pollers --- */
 
 static void
@@ -873,6 +958,8 @@ main(void)
 		device_test(test_forgotten_lead),
 		device_test(test_computing_thread),
 		device_test(test_ends_with_its_objects),
+		device_test(test_acknowledged_with_reply),
+		device_test(test_acknowledged_at_once),
 		device_test(test_poller),
 		device_test(test_rare_polls),
 		device_test(test_poller_of_many),

@@ -226,6 +226,72 @@ test_late_acknowledgements_begin_and_end(void **state)
 	}
 }
 
+/* a message that gives the program a completion; flags of its only frame */
+static void
+get_message(struct fixture *f, uint32_t seq, uint8_t flags)
+{
+	struct softrdma_frame frame = request(f, SOFTRDMA_OP_SEND, seq);
+	struct ibv_wc wc;
+	post_recv(&f->side, 1, 0, 64);
+	frame.flags |= flags;
+	assert_int_equal(serve(f, &frame), SOFTRDMA_SERVICE_PLACE);
+	softrdma_responder_placed(f->resp, &frame);
+	assert_int_equal(softrdma_cq_pop(f->side.recv_cq, 1, &wc), 1);
+}
+
+/* the acknowledgement of a message may wait while a thread handles it, after others that had replies */
+static void
+test_message_awaits_reply(void **state)
+{
+	struct fixture *f = *state;
+	for (unsigned i = 0; i < SOFTRDMA_ACK_LATER_FROM; i++) {
+		get_message(f, i, 0);
+		assert_false(softrdma_responder_expects_reply(f->resp));
+		softrdma_responder_reply_leaves(f->resp);
+		says(f, SOFTRDMA_OP_ACK, i);
+	}
+	f->first += SOFTRDMA_ACK_LATER_FROM;
+	get_message(f, 0, 0);
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	/* another message does not change that, but any other request does */
+	get_message(f, 1, 0);
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	ask_and_place(f, SOFTRDMA_OP_WRITE, 2);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+	get_message(f, 3, 0);
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	assert_int_equal(ask(f, SOFTRDMA_OP_READ, 4), SOFTRDMA_SERVICE_DISCARD);
+	get_message(f, 5, 0);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+	says(f, SOFTRDMA_OP_READ_RESPONSE, 4);
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	says(f, SOFTRDMA_OP_ACK, 5);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+	softrdma_responder_reply_leaves(f->resp);
+	/* if no program waits for it, nothing is due anyway */
+	get_message(f, 6, LATER);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+	assert_true(softrdma_responder_ack_may_wait(f->resp));
+	get_message(f, 7, 0);
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	softrdma_responder_reply_leaves(f->resp);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+	says(f, SOFTRDMA_OP_ACK, 7);
+	f->first += 8;
+	/* the thread had finished before its reply */
+	get_message(f, 0, 0);
+	softrdma_responder_reply_is_late(f->resp);
+	for (unsigned i = 1; i <= SOFTRDMA_ACK_LATER_FROM; i++) {
+		assert_false(softrdma_responder_expects_reply(f->resp));
+		softrdma_responder_reply_leaves(f->resp);
+		get_message(f, i, 0);
+	}
+	assert_true(softrdma_responder_expects_reply(f->resp));
+	/* a message that finds no receive */
+	assert_int_equal(ask(f, SOFTRDMA_OP_SEND, SOFTRDMA_ACK_LATER_FROM + 1), SOFTRDMA_SERVICE_DISCARD);
+	assert_false(softrdma_responder_expects_reply(f->resp));
+}
+
 /* one that was not asked for leaves when the link asks for it, or with one that was */
 static void
 test_late_acknowledgements(void **state)
@@ -1230,6 +1296,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_write),
 		TEST(test_acknowledgements_are_coalesced),
+		TEST(test_message_awaits_reply),
 		TEST(test_late_acknowledgements),
 		TEST(test_late_acknowledgements_begin_and_end),
 		TEST(test_late_acknowledgements_and_responses),

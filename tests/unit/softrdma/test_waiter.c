@@ -202,6 +202,38 @@ test_signal_mask_stays(void **state)
 	channel_fini();
 }
 
+/* a message gives the thread no event, so it waits on: there is no reply, and the acknowledgement leaves before */
+static void
+test_acknowledges_before_it_sleeps(void **state)
+{
+	(void)state;
+	struct pair_of_ids p;
+	struct wait wait;
+	struct ibv_recv_wr recvs[2] = { { .wr_id = 1, .next = &recvs[1] }, { .wr_id = 2 } }, *bad;
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED },
+			   *bad_send;
+	setenv("SOFTRDMA_SPIN_US", "0",
+		1); /* with a clock that stands, a thread that spins does so for ever */
+	channel_init();
+	pair_init_with(&p, event_cq);
+	lead_with(&p);
+	send_many(&p);
+	send_message(p.passive, p.active);
+	const unsigned count = atomic_load(&softrdma_cq_of(event_cq)->count);
+	assert_int_equal(ibv_post_recv(p.passive->qp, recvs, &bad), 0);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 1), 0);
+	wait_begin(&wait);
+	await_sleep_of_other_threads();
+	assert_int_equal(post_empty_send(p.active->qp), 0);
+	/* that of the last reply, too */
+	wait_until(atomic_load(&softrdma_cq_of(event_cq)->count) == count + 3);
+	assert_int_equal(ibv_post_send(p.active->qp, &send, &bad_send), 0);
+	wait_end(&wait);
+	end_with(&p);
+	unsetenv("SOFTRDMA_SPIN_US");
+}
+
 static void
 test_waiting_fails(void **state)
 {
@@ -226,6 +258,7 @@ main(void)
 		device_test(test_connection_ends),
 		device_test(test_signal_while_it_is_busy),
 		device_test(test_signal_mask_stays),
+		device_test(test_acknowledges_before_it_sleeps),
 		device_test(test_waiting_fails),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);

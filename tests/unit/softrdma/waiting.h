@@ -123,6 +123,13 @@ post_silent_write(struct ibv_qp *qp)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
+static inline int
+post_empty_send(struct ibv_qp *qp)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
 static inline bool
 is_nonblocking(void)
 {
@@ -275,6 +282,59 @@ lead_with(const struct pair_of_ids *p)
 {
 	lead_sides(p, true);
 }
+
+/* --- messages and replies --- */
+
+static atomic_uint sent; /* messages that are known to have arrived */
+
+/* looks until the queue pair has received a message; that look is the last one */
+static inline void
+await_message(const struct rdma_cm_id *id)
+{
+	const int64_t end = now_ms() + PATIENCE_MS;
+	bool has_come = false;
+	while (!has_come && left_ms(end) > 0) {
+		struct ibv_wc wc;
+		if (softrdma_cq_pop(softrdma_cq_of(event_cq), 1, &wc) == 0) {
+			softrdma_lead_look(the_lead());
+			continue;
+		}
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		has_come = wc.opcode == IBV_WC_RECV && wc.qp_num == id->qp->qp_num;
+		sent += wc.opcode == IBV_WC_SEND;
+	}
+	assert_true(has_come);
+}
+
+static inline void
+send_message(const struct rdma_cm_id *from, const struct rdma_cm_id *to)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	assert_int_equal(ibv_post_recv(to->qp, &wr, &bad), 0);
+	assert_int_equal(post_empty_send(from->qp), 0);
+	await_message(to);
+}
+
+static inline bool
+awaits_reply(const struct rdma_cm_id *id)
+{
+	struct softrdma_link *link = link_of(id);
+	return locked(link, softrdma_connection_of(link)->awaits_reply);
+}
+
+/* messages that had replies, and another one, which waits for its reply */
+static inline void
+send_many(const struct pair_of_ids *p)
+{
+	for (int i = 0; i < 20; i++) {
+		send_message(p->active, p->passive);
+		send_message(p->passive, p->active);
+	}
+	send_message(p->active, p->passive);
+	assert_true(awaits_reply(p->passive));
+}
+
+/* --- the end --- */
 
 /* the beats at which the progress thread looks at leads, until the lead is off */
 static inline void
