@@ -303,7 +303,7 @@ static int held[PENDING_OF_ADDRESS];
 int
 prepare_busy(const struct target *target)
 {
-	/* so many handshakes take long, over TLS with sanitizers */
+	/* 512 handshakes take long over TLS with sanitizers */
 	const int64_t end = now_ms() + 4 * PATIENCE_MS;
 
 	memset(held, -1, sizeof(held));
