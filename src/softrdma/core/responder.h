@@ -79,8 +79,8 @@ struct softrdma_responder {
 	unsigned answers;     /* number of them in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
 	bool message_is_last; /* true if the last request gave the program a completion */
 	unsigned
-		messages_at_once; /* so many are acknowledged at once, because a thread had finished before its reply */
-	uint32_t rd_atom_max; /* number of responses that may be pending */
+		messages_at_once; /* their acknowledgements do not wait: a thread finished before its reply */
+	uint32_t rd_atom_max;     /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
 
