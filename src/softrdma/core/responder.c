@@ -117,8 +117,8 @@ executed(struct softrdma_responder *resp, uint8_t flags)
 	resp->expected++;
 	resp->unanswered = resp->unanswered || later || resp->have_recv;
 	resp->message_is_last = resp->have_recv;
-	if (resp->have_recv && resp->messages_at_once > 0)
-		resp->messages_at_once--;
+	if (resp->have_recv && resp->at_once > 0)
+		resp->at_once--;
 	resp->ack_due = resp->ack_due || !later || resp->answers < SOFTRDMA_ACK_LATER_FROM;
 }
 
@@ -140,14 +140,14 @@ bool
 softrdma_responder_expects_reply(const struct softrdma_responder *resp)
 {
 	return resp->unanswered && resp->message_is_last && resp->answers >= SOFTRDMA_ACK_LATER_FROM &&
-		resp->messages_at_once == 0 && resp->ack_due && resp->state == SOFTRDMA_RESPONDER_SERVING &&
+		resp->at_once == 0 && resp->ack_due && resp->state == SOFTRDMA_RESPONDER_SERVING &&
 		resp->count_waiting == 0;
 }
 
 void
 softrdma_responder_reply_is_late(struct softrdma_responder *resp)
 {
-	resp->messages_at_once = SOFTRDMA_ACK_LATER_FROM;
+	resp->at_once = SOFTRDMA_ACK_LATER_FROM;
 }
 
 void

@@ -78,9 +78,8 @@ struct softrdma_responder {
 	bool unanswered;      /* true if the last one had no reply yet */
 	unsigned answers;     /* number of them in a row that had a reply, up to SOFTRDMA_ACK_LATER_FROM */
 	bool message_is_last; /* true if the last request gave the program a completion */
-	unsigned
-		messages_at_once; /* their acknowledgements do not wait: a thread finished before its reply */
-	uint32_t rd_atom_max;     /* number of responses that may be pending */
+	unsigned at_once;     /* number of messages that do not wait, after one whose reply was late */
+	uint32_t rd_atom_max; /* number of responses that may be pending */
 
 	enum softrdma_responder_state state; /* changed by set_state() of responder.c only */
 
