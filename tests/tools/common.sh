@@ -36,7 +36,7 @@ expect()
 {
 	local wanted=$1 text=$2 status=0
 	shift 2
-	timeout 60 "$@" >"$work/out" 2>"$work/err" || status=$?
+	timeout 200 "$@" >"$work/out" 2>"$work/err" || status=$?
 	if ((status != wanted)); then
 		cat "$work/out" "$work/err" >&2
 		fail "status $status and not $wanted: $*"
