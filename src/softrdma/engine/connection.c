@@ -65,24 +65,14 @@ leave_the_rest(struct softrdma_connection *conn, bool more)
 		softrdma_engine_queue(&conn->watched);
 }
 
-bool
-softrdma_connection_serve(struct softrdma_connection *conn)
+/* replies: the calling thread takes the completions next */
+static bool
+serve(struct softrdma_connection *conn, bool replies)
 {
 	bool progress = false;
 	const bool more = softrdma_receive(conn, &progress);
 	softrdma_offender_close(conn);
-	softrdma_send(conn);
-	leave_the_rest(conn, more);
-	return progress;
-}
-
-bool
-softrdma_connection_serve_replier(struct softrdma_connection *conn)
-{
-	bool progress = false;
-	const bool more = softrdma_receive(conn, &progress);
-	softrdma_offender_close(conn);
-	if (progress && softrdma_link_expects_reply(&conn->link)) {
+	if (replies && progress && softrdma_link_expects_reply(&conn->link)) {
 		conn->awaits_reply = true;
 		softrdma_deadline_limit_ack(conn);
 	} else {
@@ -90,6 +80,18 @@ softrdma_connection_serve_replier(struct softrdma_connection *conn)
 	}
 	leave_the_rest(conn, more);
 	return progress;
+}
+
+bool
+softrdma_connection_serve(struct softrdma_connection *conn)
+{
+	return serve(conn, false);
+}
+
+bool
+softrdma_connection_serve_replier(struct softrdma_connection *conn)
+{
+	return serve(conn, true);
 }
 
 void

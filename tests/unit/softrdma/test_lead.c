@@ -291,6 +291,18 @@ test_poller_arms(void **state)
 	softrdma_lead_took_event(the_lead(), true);
 	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 	assert_true(softrdma_lead_is_on(the_lead()));
+	softrdma_lead_end(the_lead());
+	/* so does one that polls, if the descriptor reports input; whichever of the channel's queues is armed */
+	struct ibv_cq *other = softrdma_ibv_create_cq(softrdma_context(), 1, NULL, channel, 0);
+	assert_non_null(other);
+	assert_true(softrdma_comp_channel_is_armed((struct softrdma_comp_channel *)channel));
+	set_nonblocking(true);
+	for (int poll = 0; poll < 300; poll++)
+		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
+	assert_true(softrdma_lead_is_on(the_lead()));
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	assert_true(softrdma_lead_is_on(the_lead()));
+	assert_int_equal(softrdma_ibv_destroy_cq(other), 0);
 	end_with(&p);
 }
 
