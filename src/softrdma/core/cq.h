@@ -40,8 +40,8 @@ struct softrdma_lead {
 	struct softrdma_link **links;
 	atomic_uint link_count; /* peeked at without the lock */
 	unsigned link_capacity;
-	struct softrdma_link *
-		repliers; /* those whose acknowledgements may wait for a reply; none completes elsewhere, too */
+	/* those whose acknowledgements may wait for a reply; none completes elsewhere, too */
+	struct softrdma_link *repliers;
 
 	/* lead.c only; changed under the lock, unless stated otherwise */
 	atomic_bool on;

@@ -127,8 +127,8 @@ struct softrdma_link {
 	bool by_copy; /* true if the stream is not plain: payload is copied to memory, and sent from a copy */
 	struct softrdma_shm_path *shm_path; /* NULL: the peer is not known to be on this host (shm_path.h) */
 
-	struct softrdma_link
-		*replier_next; /* its acknowledgements may wait for a reply; guarded by the lead's lock */
+	/* its acknowledgements may wait for a reply; guarded by the lead's lock */
+	struct softrdma_link *replier_next;
 	struct softrdma_link *waiting_next; /* lacks a receive (RNR); guarded by the receive queue's lock */
 	uint32_t frames_received;           /* number of headers, modulo 2^32 */
 	bool offer_received;                /* true if the peer has sent its SHM_OFFER */

@@ -215,8 +215,8 @@ test_acknowledges_before_it_sleeps(void **state)
 	struct ibv_send_wr send = { .opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED },
 			   *bad_send;
-	setenv("SOFTRDMA_SPIN_US", "0",
-		1); /* with a clock that stands, a thread that spins does so for ever */
+	/* with a clock that stands, a thread that spins does so for ever */
+	setenv("SOFTRDMA_SPIN_US", "0", 1);
 	channel_init();
 	pair_init_with(&p, event_cq);
 	lead_with(&p);
