@@ -62,7 +62,7 @@ struct softrdma_lead {
 	atomic_bool owes;
 	/* how often a thread has looked at it, and which one was the last */
 	atomic_uint looks, looker;
-	/* how often at the last look at all leads, and that no thread has looked since the one before; guarded by the list's lock */
+	/* how often when the list was last checked, and whether no thread has looked since then; guarded by the list's lock */
 	unsigned looks_seen;
 	bool is_left;
 	/* it is not on before this time, because input had to wait; for how long */

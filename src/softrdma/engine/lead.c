@@ -31,7 +31,10 @@
 #define PAUSE_MIN_NS (10 * SOFTRDMA_NS_PER_MS)
 #define PAUSE_MAX_NS (1000 * SOFTRDMA_NS_PER_MS)
 
-/* checks of the progress thread, 2 ms apart: without a look of a thread, and between two for leads that were forgotten */
+/*
+ * Checks of the progress thread, 2 ms apart: without a look of a thread, or at a lead that hides its sockets; and between two
+ * for leads that were forgotten although the program's descriptor may report their input.
+ */
 #define CHECKS_ASLEEP 3
 #define CHECKS_OF_ALL 50
 
@@ -44,23 +47,25 @@ enum looker {
 	EVENT_LOOP, /* at the channel's descriptor, by a call of the kernel */
 };
 
-/* those that are on */
+/* those that are on: apart, because many may show their sockets, and those that hide them are checked often */
+enum {
+	SHOWN,
+	HIDDEN,
+	LISTS,
+};
 static pthread_mutex_t leads_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct softrdma_lead *leads;
+static struct softrdma_lead *leads[LISTS];
 
 /* The thread has looked at any lead since the last check. By number of thread; each cache line is seldom written. */
 static atomic_bool looked[SOFTRDMA_PACE_THREADS];
 
-/* a lead that was left has been served just then: it is looked at again; the list's lock is held */
-static bool has_skipped;
-
-/* the progress thread's own: checks since the last look at all leads, and of each thread without a look */
-static unsigned checks, asleep[SOFTRDMA_PACE_THREADS];
+/* the progress thread's own: checks since the last look at the leads of a list, and of each thread without a look */
+static unsigned checks[LISTS], asleep[SOFTRDMA_PACE_THREADS];
 
 static void
 after_fork(void)
 {
-	leads = NULL;
+	leads[SHOWN] = leads[HIDDEN] = NULL;
 	leads_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -102,13 +107,14 @@ static void check_all(uint64_t now_ns);
 static void
 enter_list(struct softrdma_lead *lead)
 {
+	struct softrdma_lead **list = &leads[lead->is_hidden ? HIDDEN : SHOWN];
 	pthread_mutex_lock(&leads_lock);
-	lead->at = &leads;
-	lead->next = leads;
+	lead->at = list;
+	lead->next = *list;
 	if (lead->next)
 		lead->next->at = &lead->next;
 	lead->is_left = false;
-	leads = lead;
+	*list = lead;
 	pthread_mutex_unlock(&leads_lock);
 	softrdma_engine_at_beat(SOFTRDMA_BEAT_LEADS, check_all);
 	softrdma_engine_timed(softrdma_engine_first(), SOFTRDMA_BEAT_LEADS, 1);
@@ -648,32 +654,54 @@ softrdma_lead_lose(struct softrdma_connection *conn)
 
 /* The list's lock is held. Leaves out leads that a thread serves. Gives one that is left, off the list, with its lock; NULL: none. */
 static struct softrdma_lead *
-take_left(void)
+take_left_of(struct softrdma_lead *lead)
 {
-	for (struct softrdma_lead *lead = leads; lead; lead = lead->next) {
+	for (; lead; lead = lead->next) {
 		if (!lead->is_left)
 			continue;
-		if (pthread_mutex_trylock(&lead->lock) != 0) {
-			has_skipped = true;
+		lead->is_left = false;
+		if (pthread_mutex_trylock(&lead->lock) != 0)
 			continue;
-		}
 		leave_list(lead);
 		return lead;
 	}
 	return NULL;
 }
 
-/* The thread that looked last has not looked at any lead for long; or no thread has looked at this one between two calls for all. */
-static void
-mark_left(struct softrdma_lead *lead, bool all)
+static struct softrdma_lead *
+take_left(void)
+{
+	struct softrdma_lead *lead = take_left_of(leads[HIDDEN]);
+	return lead ? lead : take_left_of(leads[SHOWN]);
+}
+
+/* no thread has looked at it since the last of these calls */
+static bool
+is_forgotten(struct softrdma_lead *lead)
 {
 	const unsigned looks = atomic_load_explicit(&lead->looks, memory_order_relaxed);
+	const bool is_forgotten = looks == lead->looks_seen;
+	lead->looks_seen = looks;
+	return is_forgotten;
+}
+
+/* the thread that looked last has not looked at any lead for long */
+static bool
+has_sleeping_looker(const struct softrdma_lead *lead)
+{
 	const unsigned looker = atomic_load_explicit(&lead->looker, memory_order_acquire);
-	const bool is_asleep = asleep[looker] >= CHECKS_ASLEEP &&
+	return asleep[looker] >= CHECKS_ASLEEP &&
 		!atomic_load_explicit(&looked[looker], memory_order_relaxed);
-	lead->is_left = is_asleep || (all && looks == lead->looks_seen);
-	if (all)
-		lead->looks_seen = looks;
+}
+
+/* true in one of count calls */
+static bool
+is_due(unsigned *calls, unsigned count)
+{
+	const bool is_due = ++*calls >= count;
+	if (is_due)
+		*calls = 0;
+	return is_due;
 }
 
 /* true if a thread has just become one that has not looked for long */
@@ -690,20 +718,24 @@ some_fall_asleep(void)
 	return some;
 }
 
-/* every 2 ms while leads are on; on the first progress thread */
+/*
+ * Every 2 ms while leads are on; on the first progress thread. A thread that has gone on to another lead leaves one behind
+ * whose input nothing reports, if it hides its sockets.
+ */
 static void
 check_all(uint64_t now_ns)
 {
-	const bool all = ++checks >= CHECKS_OF_ALL;
-	if (!some_fall_asleep() && !all && !has_skipped)
+	const bool all_hidden = is_due(&checks[HIDDEN], CHECKS_ASLEEP),
+		   all_shown = is_due(&checks[SHOWN], CHECKS_OF_ALL);
+	const bool some_sleep = some_fall_asleep();
+	if (!some_sleep && !all_hidden && !all_shown)
 		return;
-	if (all)
-		checks = 0;
 	struct softrdma_lead *lead;
 	pthread_mutex_lock(&leads_lock);
-	has_skipped = false;
-	for (lead = leads; lead; lead = lead->next)
-		mark_left(lead, all);
+	for (lead = leads[HIDDEN]; lead && all_hidden; lead = lead->next)
+		lead->is_left = is_forgotten(lead);
+	for (lead = leads[SHOWN]; lead && (some_sleep || all_shown); lead = lead->next)
+		lead->is_left = has_sleeping_looker(lead) || (all_shown && is_forgotten(lead));
 	while ((lead = take_left()) != NULL) {
 		pthread_mutex_unlock(&leads_lock); /* what is served may take long */
 		if (serve_last(lead))
@@ -719,9 +751,11 @@ void
 softrdma_lead_end_all(void)
 {
 	pthread_mutex_lock(&leads_lock);
-	while (leads) {
-		for (struct softrdma_lead *lead = leads; lead; lead = lead->next)
-			lead->is_left = true;
+	while (leads[HIDDEN] || leads[SHOWN]) {
+		for (unsigned i = 0; i < LISTS; i++) {
+			for (struct softrdma_lead *lead = leads[i]; lead; lead = lead->next)
+				lead->is_left = true;
+		}
 		struct softrdma_lead *lead = take_left();
 		pthread_mutex_unlock(&leads_lock);
 		if (lead) {
@@ -732,7 +766,7 @@ softrdma_lead_end_all(void)
 		pthread_mutex_lock(&leads_lock);
 	}
 	pthread_mutex_unlock(&leads_lock);
-	checks = 0;
+	checks[HIDDEN] = checks[SHOWN] = 0;
 	for (unsigned i = 0; i < SOFTRDMA_PACE_THREADS; i++) {
 		asleep[i] = 0;
 		atomic_store_explicit(&looked[i], false, memory_order_relaxed);

@@ -11,8 +11,9 @@
  * goes on sending where a socket was full. If the descriptor blocks, the socket moves into another epoll instead, which only
  * threads in ibv_get_cq_event() wait for. A connection whose two queues have different leads is never handed over.
  *
- * The first progress thread looks every 2 ms whether a thread of the program has looked at any lead that is on. If not, or if
- * a thread computes for long between two looks, leads go off, and stay so for a while if input has waited.
+ * The first progress thread looks every 2 ms whether threads of the program still look at the leads that are on: at this one
+ * if it hides its sockets, else at any. If not, or if a thread computes for long between two looks, a lead goes off, and stays
+ * so for a while if input has waited.
  *
  * No lock is held in the calls, unless stated otherwise.
  */
