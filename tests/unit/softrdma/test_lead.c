@@ -120,6 +120,40 @@ test_event_loop(void **state)
 	channel_fini();
 }
 
+/* The progress thread sends the rest of a long write as soon as there is room: no input tells the lead of that. */
+static void
+test_socket_is_full(void **state)
+{
+	(void)state;
+	static uint8_t mem[8 * 1024 * 1024];
+	struct pair_of_ids p[3]; /* more connections than a look tries without a report */
+	channel_init();
+	for (int i = 0; i < 3; i++)
+		pair_init_with(&p[i], event_cq);
+	set_nonblocking(true);
+	lead_with(&p[0]);
+	memset(mem, 0x53, sizeof(mem) / 2);
+	memset(mem + sizeof(mem) / 2, 0, sizeof(mem) / 2);
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(the_pd, mem, sizeof(mem),
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
+	post_write(p[0].active->qp, mr, sizeof(mem) / 2, 1);
+	const int64_t end = now_ms() + PATIENCE_MS;
+	while (atomic_load(&softrdma_cq_of(event_cq)->count) == 0 && left_ms(end) > 0) {
+		assert_true(readable(channel->fd, PATIENCE_MS));
+		get_event();
+	}
+	expect_wc(event_cq, 1);
+	assert_memory_equal(mem, mem + sizeof(mem) / 2, sizeof(mem) / 2);
+	assert_true(is_led(p[0].active));
+	clock_go_on();
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	for (int i = 0; i < 3; i++)
+		pair_fini(&p[i]);
+	channel_fini();
+}
+
 /* bytes that bring no completion make the descriptor readable, and so they bring an event */
 static void
 test_owes_an_event(void **state)
@@ -966,6 +1000,7 @@ main(void)
 		one_thread_test(test_needs_no_other_thread),
 		device_test(test_sparse),
 		device_test(test_event_loop),
+		device_test(test_socket_is_full),
 		device_test(test_owes_an_event),
 		device_test(test_hidden),
 		device_test(test_progress_thread_receives),
