@@ -339,6 +339,12 @@ test_poller_arms(void **state)
 	struct ibv_cq *other = softrdma_ibv_create_cq(softrdma_context(), 1, NULL, channel, 0);
 	assert_non_null(other);
 	assert_true(softrdma_comp_channel_is_armed((struct softrdma_comp_channel *)channel));
+	post_write(p.active->qp, the_mr, 8, 1);
+	expect_cq_event(event_cq);
+	expect_wc(event_cq, 1);
+	assert_false(softrdma_comp_channel_is_armed((struct softrdma_comp_channel *)channel));
+	assert_int_equal(ibv_req_notify_cq(other, 0), 0);
+	assert_true(softrdma_comp_channel_is_armed((struct softrdma_comp_channel *)channel));
 	set_nonblocking(true);
 	for (int poll = 0; poll < 300; poll++)
 		assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
