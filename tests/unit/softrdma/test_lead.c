@@ -318,6 +318,7 @@ test_poller_arms(void **state)
 		assert_true(the_lead()->ends_if_armed);
 		assert_int_equal(ibv_req_notify_cq(event_cq, 0), 0);
 		assert_false(softrdma_lead_is_on(the_lead()));
+		assert_false(the_lead()->ends_if_armed);
 		/* while it is armed, it is not told of input otherwise */
 		for (int poll = 0; poll < 300; poll++)
 			assert_int_equal(ibv_poll_cq(event_cq, 1, &wc), 0);
