@@ -865,6 +865,41 @@ test_poller_of_many(void **state)
 		pair_fini(&p[i]);
 }
 
+/* nobody looks at all connections of a queue that has many, so a connection that completes in another one, too, is not handed over */
+static void
+test_poller_of_many_in_two_queues(void **state)
+{
+	(void)state;
+	for (int shared_sends = 0; shared_sends <= 1; shared_sends++) {
+		struct pair_of_ids p[3];
+		struct ibv_cq *cqs[3];
+		for (int i = 0; i < 3; i++) {
+			struct ibv_qp_init_attr_ex attr = qp_attr();
+			cqs[i] = softrdma_ibv_create_cq(softrdma_context(), 64, NULL, NULL, 0);
+			assert_non_null(cqs[i]);
+			*(shared_sends ? &attr.recv_cq : &attr.send_cq) = cqs[i];
+			pair_init_as(&p[i], attr, 7);
+		}
+		clock_stop();
+		for (uint64_t round = 0; round < 20; round++) {
+			struct ibv_wc wc;
+			post_write(p[0].active->qp, the_mr, 8, round);
+			/* the lead of the shared queue has the passive side */
+			wait_until(ibv_poll_cq(the_cq, 1, &wc) == 1 || ibv_poll_cq(cqs[0], 1, &wc) == 1);
+			assert_int_equal(wc.wr_id, round);
+			for (int i = 0; i < 300; i++)
+				assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
+			assert_true(softrdma_lead_is_on(softrdma_cq_of(the_cq)->lead));
+			assert_int_equal(reader_of(p[0].active), SOFTRDMA_READER_ENGINE);
+		}
+		clock_go_on();
+		for (int i = 0; i < 3; i++) {
+			pair_fini(&p[i]);
+			assert_int_equal(softrdma_ibv_destroy_cq(cqs[i]), 0);
+		}
+	}
+}
+
 /* a poller never waits for another thread */
 static void
 test_poller_does_not_wait(void **state)
@@ -1032,6 +1067,7 @@ main(void)
 		device_test(test_poller),
 		device_test(test_rare_polls),
 		device_test(test_poller_of_many),
+		device_test(test_poller_of_many_in_two_queues),
 		device_test(test_poller_does_not_wait),
 		device_test(test_poller_naps),
 		device_test(test_two_leads),
