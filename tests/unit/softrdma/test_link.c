@@ -718,38 +718,6 @@ test_acknowledgement_travels_with_others(void **state)
 	free_pair(p);
 }
 
-/* an acknowledgement waits for a reply only if nothing else is to leave first, or with the peer's help */
-static void
-test_expects_reply(void **state)
-{
-	(void)state;
-	struct pair *p = new_pair();
-	struct softrdma_link *link = p->side[0].link;
-	struct softrdma_responder *resp = &link->responder;
-	assert_int_equal(link->state, SOFTRDMA_LINK_UP);
-	assert_false(softrdma_link_expects_reply(link));
-	/* a message has come after many that had replies */
-	resp->unanswered = resp->message_is_last = resp->ack_due = true;
-	resp->answers = SOFTRDMA_ACK_LATER_FROM;
-	assert_true(softrdma_link_expects_reply(link));
-
-	/* a batch has been sent in part */
-	link->tx.count++;
-	assert_false(softrdma_link_expects_reply(link));
-	link->tx.count--;
-	link->ready_due = true;
-	assert_false(softrdma_link_expects_reply(link));
-	link->ready_due = false;
-	link->failed = true;
-	assert_false(softrdma_link_expects_reply(link));
-	link->failed = false;
-	assert_true(softrdma_link_expects_reply(link));
-	resp->ack_due = false;
-	for (int i = 0; i < 2; i++)
-		softrdma_link_close(p->side[i].link);
-	free_pair(p);
-}
-
 static void
 test_ready_and_disconnect(void **state)
 {
@@ -1456,7 +1424,6 @@ main(void)
 		cmocka_unit_test(test_remote_errors),
 		cmocka_unit_test(test_failure_with_a_batch),
 		cmocka_unit_test(test_acknowledgement_travels_with_others),
-		cmocka_unit_test(test_expects_reply),
 		cmocka_unit_test(test_ready_and_disconnect),
 		cmocka_unit_test(test_closed_after_violation),
 		cmocka_unit_test(test_closed_after_violation_in_the_middle),
