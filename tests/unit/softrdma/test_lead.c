@@ -865,7 +865,7 @@ test_poller_of_many(void **state)
 		pair_fini(&p[i]);
 }
 
-/* nobody looks at all connections of a queue that has many, so a connection that completes in another one, too, is not handed over */
+/* a look does not try all connections of a queue that has many, so one that completes in another queue, too, is not handed over */
 static void
 test_poller_of_many_in_two_queues(void **state)
 {
