@@ -59,6 +59,9 @@ static struct softrdma_lead *leads[LISTS];
 /* The thread has looked at any lead since the last check. By number of thread; each cache line is seldom written. */
 static atomic_bool looked[SOFTRDMA_PACE_THREADS];
 
+/* a lead that was left has been served just then: it is looked at again; the list's lock is held */
+static bool has_skipped;
+
 /* the progress thread's own: checks since the last look at the leads of a list, and of each thread without a look */
 static unsigned checks[LISTS], asleep[SOFTRDMA_PACE_THREADS];
 
@@ -660,8 +663,10 @@ take_left_of(struct softrdma_lead *lead)
 		if (!lead->is_left)
 			continue;
 		lead->is_left = false;
-		if (pthread_mutex_trylock(&lead->lock) != 0)
+		if (pthread_mutex_trylock(&lead->lock) != 0) {
+			has_skipped = true;
 			continue;
+		}
 		leave_list(lead);
 		return lead;
 	}
@@ -680,9 +685,9 @@ static bool
 is_forgotten(struct softrdma_lead *lead)
 {
 	const unsigned looks = atomic_load_explicit(&lead->looks, memory_order_relaxed);
-	const bool is_forgotten = looks == lead->looks_seen;
+	const bool no_look = looks == lead->looks_seen;
 	lead->looks_seen = looks;
-	return is_forgotten;
+	return no_look;
 }
 
 /* the thread that looked last has not looked at any lead for long */
@@ -698,10 +703,10 @@ has_sleeping_looker(const struct softrdma_lead *lead)
 static bool
 is_due(unsigned *calls, unsigned count)
 {
-	const bool is_due = ++*calls >= count;
-	if (is_due)
-		*calls = 0;
-	return is_due;
+	if (++*calls < count)
+		return false;
+	*calls = 0;
+	return true;
 }
 
 /* true if a thread has just become one that has not looked for long */
@@ -727,11 +732,12 @@ check_all(uint64_t now_ns)
 {
 	const bool all_hidden = is_due(&checks[HIDDEN], CHECKS_ASLEEP),
 		   all_shown = is_due(&checks[SHOWN], CHECKS_OF_ALL);
-	const bool some_sleep = some_fall_asleep();
+	const bool some_sleep = some_fall_asleep() || has_skipped;
 	if (!some_sleep && !all_hidden && !all_shown)
 		return;
 	struct softrdma_lead *lead;
 	pthread_mutex_lock(&leads_lock);
+	has_skipped = false;
 	for (lead = leads[HIDDEN]; lead && all_hidden; lead = lead->next)
 		lead->is_left = is_forgotten(lead);
 	for (lead = leads[SHOWN]; lead && (some_sleep || all_shown); lead = lead->next)
