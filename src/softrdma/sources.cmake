@@ -16,6 +16,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/variables.c
 	softrdma/wire/credentials.c
 	softrdma/wire/cm_msg.c
+	softrdma/wire/opcode.c
 	softrdma/wire/plain.c
 	softrdma/wire/records.c
 	softrdma/wire/wire.c

@@ -7,6 +7,7 @@
 
 #include "fuzz.h"
 #include "softrdma/softrdma.h"
+#include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
 /* what the requester and the responder rely on after decoding */

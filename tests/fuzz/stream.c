@@ -21,6 +21,7 @@
 #include "softrdma/engine/connection.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/core/link.h"
+#include "softrdma/wire/opcode.h"
 #include "stream_ledger.h"
 #include "stream_memory.h"
 #include "stream_ops.h"

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "softrdma/softrdma.h"
-#include "softrdma/wire/wire.h"
 
 #define SOFTRDMA_COUNTERS (sizeof(struct softrdma_stats) / sizeof(uint64_t))
 
@@ -58,24 +57,6 @@ softrdma_stats_add(struct softrdma_stats *sum, const struct softrdma_stats *more
 	for (size_t at = 0; at < SOFTRDMA_COUNTERS; at++)
 		to[at] += from[at];
 	memcpy(sum, to, sizeof(to));
-}
-
-/* the kind of a request */
-static inline enum softrdma_stats_operation
-softrdma_stats_operation_of(uint8_t opcode)
-{
-	switch (opcode) {
-	case SOFTRDMA_OP_SEND:
-		return SOFTRDMA_STATS_SEND;
-	case SOFTRDMA_OP_WRITE:
-		return SOFTRDMA_STATS_WRITE;
-	case SOFTRDMA_OP_READ:
-		return SOFTRDMA_STATS_READ;
-	case SOFTRDMA_OP_FLUSH:
-		return SOFTRDMA_STATS_FLUSH;
-	default:
-		return SOFTRDMA_STATS_ATOMIC;
-	}
 }
 
 #endif /* SOFTRDMA_COUNTERS_H */

@@ -72,6 +72,12 @@ send_at(const struct softrdma_requester *req, uint32_t seq)
 	return &req->ring[seq & req->mask];
 }
 
+static const struct softrdma_opcode_info *
+info_of(const struct softrdma_send *send)
+{
+	return softrdma_opcode_info(send->opcode);
+}
+
 struct softrdma_send *
 softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq)
 {
@@ -100,6 +106,26 @@ struct softrdma_send *
 softrdma_requester_slot(struct softrdma_requester *req)
 {
 	return softrdma_requester_room(req) ? softrdma_requester_clear_slot(req, req->head) : NULL;
+}
+
+bool
+softrdma_requester_has_sges(const struct softrdma_send *send)
+{
+	return info_of(send)->has_sges;
+}
+
+int
+softrdma_requester_check(struct softrdma_send *send)
+{
+	const struct softrdma_opcode_info *info = info_of(send);
+	if (send->is_inline && !info->may_inline)
+		return EINVAL;
+	/* the SGEs must have room for what comes back */
+	if (send->length < info->result)
+		return EINVAL;
+	if (info->result > 0)
+		send->length = info->result;
+	return 0;
 }
 
 uint32_t
@@ -134,55 +160,20 @@ uint64_t
 softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq)
 {
 	const struct softrdma_send *send = softrdma_requester_at(req, seq);
-	return send->opcode == SOFTRDMA_OP_FLUSH ? 0 : send->length;
-}
-
-/* true if the response brings more than an acknowledgement */
-static bool
-is_rd_atom(const struct softrdma_send *send)
-{
-	return send->opcode == SOFTRDMA_OP_READ || send->opcode == SOFTRDMA_OP_COMPARE_SWAP ||
-		send->opcode == SOFTRDMA_OP_FETCH_ADD;
-}
-
-static bool
-is_fencing(const struct softrdma_send *send)
-{
-	return is_rd_atom(send) || send->opcode == SOFTRDMA_OP_FLUSH;
+	return info_of(send)->is_flush ? 0 : send->length;
 }
 
 /* adds sign (1 or -1) to the counters of what is outstanding */
 static void
 count_outstanding(struct softrdma_requester *req, const struct softrdma_send *send, int sign)
 {
-	if (is_rd_atom(send))
+	const struct softrdma_opcode_info *info = info_of(send);
+	if (info->is_rd_atom)
 		req->rd_atoms += (uint32_t)sign;
-	if (is_fencing(send))
+	if (info->is_fencing)
 		req->fencing += (uint32_t)sign;
-	if (send->opcode == SOFTRDMA_OP_FLUSH)
+	if (info->is_flush)
 		req->flushes += (uint32_t)sign;
-}
-
-static enum ibv_wc_opcode
-wc_opcode(const struct softrdma_send *send)
-{
-	switch (send->opcode) {
-	case SOFTRDMA_OP_SEND:
-		return IBV_WC_SEND;
-	case SOFTRDMA_OP_WRITE:
-		return IBV_WC_RDMA_WRITE;
-	case SOFTRDMA_OP_READ:
-		return IBV_WC_RDMA_READ;
-	case SOFTRDMA_OP_COMPARE_SWAP:
-		return IBV_WC_COMP_SWAP;
-	case SOFTRDMA_OP_FETCH_ADD:
-		return IBV_WC_FETCH_ADD;
-	case SOFTRDMA_OP_FLUSH:
-		return (enum ibv_wc_opcode)SOFTRDMA_WC_FLUSH;
-	default:
-		assert(send->opcode == SOFTRDMA_OP_ATOMIC_WRITE);
-		return (enum ibv_wc_opcode)SOFTRDMA_WC_ATOMIC_WRITE;
-	}
 }
 
 /* true if requests up to tail are complete, up to tx are transmitted, and up to head are posted */
@@ -195,7 +186,7 @@ is_in_order(const struct softrdma_requester *req)
 static void
 count_ended(struct softrdma_requester *req, const struct softrdma_send *send, enum ibv_wc_status status)
 {
-	const enum softrdma_stats_operation kind = softrdma_stats_operation_of(send->opcode);
+	const enum softrdma_stats_operation kind = info_of(send)->operation;
 	if (status == IBV_WC_SUCCESS) {
 		SOFTRDMA_COUNT(&req->counters, issued.operations[kind], 1);
 		SOFTRDMA_COUNT(&req->counters, issued.bytes[kind], send->length);
@@ -225,7 +216,7 @@ complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 	struct ibv_wc wc = {
 		.wr_id = send->wr_id,
 		.status = status,
-		.opcode = wc_opcode(send),
+		.opcode = (enum ibv_wc_opcode)info_of(send)->wc_opcode,
 		.byte_len = (uint32_t)send->length,
 		.qp_num = req->qp_num,
 	};
@@ -266,7 +257,7 @@ static bool
 complete_before(struct softrdma_requester *req, uint32_t seq)
 {
 	while (req->tail != seq) {
-		if (is_rd_atom(send_at(req, req->tail)))
+		if (info_of(send_at(req, req->tail))->is_rd_atom)
 			return false;
 		complete_oldest(req, IBV_WC_SUCCESS);
 	}
@@ -289,7 +280,7 @@ may_leave(const struct softrdma_requester *req, const struct softrdma_send *send
 		return true; /* a part of it is transmitted already */
 	if (send->fenced && req->fencing > 0)
 		return false;
-	return !is_rd_atom(send) || req->rd_atoms < req->rd_atom_max;
+	return !info_of(send)->is_rd_atom || req->rd_atoms < req->rd_atom_max;
 }
 
 bool
@@ -370,21 +361,15 @@ single(const struct softrdma_send *send, struct softrdma_outgoing *out)
 		out->frame.code = send->flush_type;
 		break;
 	case SOFTRDMA_OP_ATOMIC_WRITE:
-		memcpy(out->bytes, send->operand, 8);
-		own_bytes(out, 8);
+		memcpy(out->bytes, send->operand, SOFTRDMA_ATOMIC_SIZE);
+		own_bytes(out, SOFTRDMA_ATOMIC_SIZE);
 		break;
 	default:
 		put_u64(out->bytes, send->operand[0]);
-		put_u64(out->bytes + 8, send->operand[1]);
-		own_bytes(out, send->opcode == SOFTRDMA_OP_COMPARE_SWAP ? 16 : 8);
+		put_u64(out->bytes + SOFTRDMA_ATOMIC_SIZE, send->operand[1]);
+		own_bytes(out, info_of(send)->length_min);
 		break;
 	}
-}
-
-static bool
-is_segmented(const struct softrdma_send *send)
-{
-	return send->opcode == SOFTRDMA_OP_SEND || send->opcode == SOFTRDMA_OP_WRITE;
 }
 
 /*
@@ -395,7 +380,7 @@ static bool
 may_wait_for_ack(const struct softrdma_requester *req, const struct softrdma_send *send)
 {
 	const uint32_t outstanding = req->tx - req->tail + 1; /* with this one */
-	return is_segmented(send) && !send->signaled && !req->asks_always &&
+	return info_of(send)->is_message && !send->signaled && !req->asks_always &&
 		outstanding < SOFTRDMA_GATHER_FROM && outstanding < req->capacity;
 }
 
@@ -430,7 +415,8 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
 	out->frame.opcode = send->opcode;
 	out->frame.seq = req->tx - req->completed_locally;
-	if (is_segmented(send)) {
+	const bool is_message = info_of(send)->is_message;
+	if (is_message) {
 		if (segment(req, send, out) != 0) {
 			softrdma_requester_fail_at(req, req->tx, IBV_WC_LOC_PROT_ERR);
 			return false;
@@ -439,7 +425,7 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 	} else {
 		single(send, out);
 	}
-	if (!is_segmented(send) || (out->frame.flags & SOFTRDMA_FRAME_LAST))
+	if (!is_message || (out->frame.flags & SOFTRDMA_FRAME_LAST))
 		sent_whole(req, send, &out->frame);
 	return true;
 }
@@ -504,10 +490,10 @@ atomic_response(struct softrdma_requester *req, uint32_t seq, struct softrdma_pl
 	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
 		return SOFTRDMA_RESPONSE_BAD;
 	struct softrdma_send *send = send_at(req, seq);
-	if (!is_rd_atom(send) || send->opcode == SOFTRDMA_OP_READ)
+	if (info_of(send)->result == 0)
 		return SOFTRDMA_RESPONSE_BAD;
-	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, 8, IBV_ACCESS_LOCAL_WRITE, place) !=
-		0) {
+	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, SOFTRDMA_ATOMIC_SIZE,
+		    IBV_ACCESS_LOCAL_WRITE, place) != 0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
 		return SOFTRDMA_RESPONSE_FAILED;
 	}

@@ -27,6 +27,7 @@
 #include "softrdma/core/counters.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/memory.h"
+#include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
 /* a work request as it is kept until it completes */
@@ -130,6 +131,10 @@ struct softrdma_send *softrdma_requester_clear_slot(struct softrdma_requester *r
 struct softrdma_send *softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq);
 /* the slot for the next work request, cleared; NULL: the queue is full */
 struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
+/* true if the request's operation has data in SGEs, or inline */
+bool softrdma_requester_has_sges(const struct softrdma_send *send);
+/* 0 if the request's data fit its operation (ibv_post_send(3)), else an errno value */
+int softrdma_requester_check(struct softrdma_send *send);
 /* posts the request in the next slot, which the caller has filled; returns its sequence number */
 uint32_t softrdma_requester_commit(struct softrdma_requester *req);
 

@@ -344,6 +344,15 @@ begin_flush(struct softrdma_responder *resp, struct softrdma_mr *mr, uint64_t ad
 	softrdma_mr_get(mr);
 }
 
+/* the access right that the queue pair must grant for a request, and the region, too */
+static int
+right_for(const struct softrdma_frame *frame)
+{
+	if (frame->opcode == SOFTRDMA_OP_FLUSH && frame->code == SOFTRDMA_FLUSH_PERSISTENT)
+		return SOFTRDMA_ACCESS_FLUSH_PERSISTENT;
+	return softrdma_opcode_info(frame->opcode)->right;
+}
+
 static enum softrdma_service
 serve_read(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 {
@@ -375,15 +384,15 @@ static enum softrdma_service
 serve_atomic(struct softrdma_responder *resp, const struct softrdma_frame *frame,
 	struct softrdma_place *place)
 {
-	int access = frame->opcode == SOFTRDMA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE
-							       : IBV_ACCESS_REMOTE_ATOMIC;
-	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, access);
+	const bool has_result = softrdma_opcode_info(frame->opcode)->result > 0;
+	struct softrdma_mr *mr =
+		softrdma_mr_find(resp->pd, frame->key, frame->addr, SOFTRDMA_ATOMIC_SIZE, right_for(frame));
 	if (mr == NULL)
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
-	if (frame->addr % 8 != 0 ||
-		(frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE && resp->count_waiting == resp->rd_atom_max))
+	if (frame->addr % SOFTRDMA_ATOMIC_SIZE != 0 ||
+		(has_result && resp->count_waiting == resp->rd_atom_max))
 		return refuse(resp, SOFTRDMA_NAK_INVALID_REQUEST);
-	softrdma_place_one(place, mr, frame->addr, 8);
+	softrdma_place_one(place, mr, frame->addr, SOFTRDMA_ATOMIC_SIZE);
 	set_state(resp, SOFTRDMA_RESPONDER_IN_ATOMIC);
 	return SOFTRDMA_SERVICE_OPERAND;
 }
@@ -397,8 +406,7 @@ serve_flush(struct softrdma_responder *resp, const struct softrdma_frame *frame)
 {
 	struct softrdma_mr *mr;
 	bool persistent = frame->code == SOFTRDMA_FLUSH_PERSISTENT;
-	int access = persistent ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT : SOFTRDMA_ACCESS_FLUSH_GLOBAL;
-	if (!may_access(resp, frame, frame->arg, access, &mr))
+	if (!may_access(resp, frame, frame->arg, right_for(frame), &mr))
 		return refuse(resp, SOFTRDMA_NAK_ACCESS);
 	if (mr == NULL || !persistent) {
 		/* global visibility: this thread has stored the data before the system call that sends the ACK */
@@ -442,27 +450,6 @@ serve_resync(struct softrdma_responder *resp)
 		return SOFTRDMA_SERVICE_BAD;
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	return SOFTRDMA_SERVICE_DISCARD;
-}
-
-/* the access right that the queue pair must grant for a request, besides the region's own */
-static int
-right_for(const struct softrdma_frame *frame)
-{
-	switch (frame->opcode) {
-	case SOFTRDMA_OP_WRITE:
-	case SOFTRDMA_OP_ATOMIC_WRITE:
-		return IBV_ACCESS_REMOTE_WRITE;
-	case SOFTRDMA_OP_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case SOFTRDMA_OP_COMPARE_SWAP:
-	case SOFTRDMA_OP_FETCH_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	case SOFTRDMA_OP_FLUSH:
-		return frame->code == SOFTRDMA_FLUSH_PERSISTENT ? SOFTRDMA_ACCESS_FLUSH_PERSISTENT
-								: SOFTRDMA_ACCESS_FLUSH_GLOBAL;
-	default:
-		return 0;
-	}
 }
 
 enum softrdma_service
@@ -530,7 +517,7 @@ softrdma_responder_placed(struct softrdma_responder *resp, const struct softrdma
 		return;
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
 	executed(resp, frame->flags);
-	count_served(resp, softrdma_stats_operation_of(resp->opcode), resp->received);
+	count_served(resp, softrdma_opcode_info(resp->opcode)->operation, resp->received);
 	if (resp->have_recv)
 		finish_recv(resp, frame);
 }
@@ -562,9 +549,9 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 	if (softrdma_responder_has_failed(resp))
 		return;
 	set_state(resp, SOFTRDMA_RESPONDER_SERVING);
-	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, 8, 0);
+	struct softrdma_mr *mr = softrdma_mr_find(resp->pd, frame->key, frame->addr, SOFTRDMA_ATOMIC_SIZE, 0);
 	uint64_t *target = (uint64_t *)(uintptr_t)frame->addr;
-	if (mr == NULL || softrdma_mr_populate(mr, target, 8) != 0) {
+	if (mr == NULL || softrdma_mr_populate(mr, target, SOFTRDMA_ATOMIC_SIZE) != 0) {
 		softrdma_responder_fault(resp);
 		return;
 	}
@@ -573,7 +560,7 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 	uint64_t value = get_u64(operand);
 	switch (frame->opcode) {
 	case SOFTRDMA_OP_ATOMIC_WRITE:
-		memcpy(&value, operand, 8); /* bytes, not a number */
+		memcpy(&value, operand, SOFTRDMA_ATOMIC_SIZE); /* bytes, not a number */
 		__atomic_store_n(target, value, __ATOMIC_SEQ_CST);
 		break;
 	case SOFTRDMA_OP_FETCH_ADD:
@@ -582,13 +569,13 @@ softrdma_responder_operand(struct softrdma_responder *resp, const struct softrdm
 	default:
 		assert(frame->opcode == SOFTRDMA_OP_COMPARE_SWAP);
 		response.value = value;
-		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + 8), false,
-			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(target, &response.value, get_u64(operand + SOFTRDMA_ATOMIC_SIZE),
+			false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		break;
 	}
 	executed(resp, frame->flags);
-	count_served(resp, SOFTRDMA_STATS_ATOMIC, 8);
-	if (frame->opcode != SOFTRDMA_OP_ATOMIC_WRITE) {
+	count_served(resp, softrdma_opcode_info(frame->opcode)->operation, SOFTRDMA_ATOMIC_SIZE);
+	if (softrdma_opcode_info(frame->opcode)->result > 0) {
 		bool pushed = push_response(resp, &response);
 		assert(pushed); /* serve_atomic has checked for room */
 	}
@@ -604,10 +591,10 @@ softrdma_responder_replenished(struct softrdma_responder *resp)
 static void
 own_value(struct softrdma_outgoing *out, uint64_t value)
 {
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < SOFTRDMA_ATOMIC_SIZE; i++)
 		out->bytes[i] = (uint8_t)(value >> (8 * i));
-	out->frame.length = 8;
-	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, 8);
+	out->frame.length = SOFTRDMA_ATOMIC_SIZE;
+	softrdma_place_one(&out->place, NULL, (uintptr_t)out->bytes, SOFTRDMA_ATOMIC_SIZE);
 }
 
 /* finds memory for a READ response; 0, or a NAK: the region, or a page at an end, may be gone since it was admitted */

@@ -24,6 +24,7 @@
 #include "softrdma/core/memory.h"
 #include "softrdma/core/recv_queue.h"
 #include "softrdma/core/requester.h"
+#include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
 /* the pending response of a READ that was admitted, or of an atomic that was executed */

@@ -51,24 +51,6 @@ softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *sen
 	send->is_inline = flags & IBV_SEND_INLINE;
 }
 
-int
-softrdma_post_check(struct softrdma_send *send)
-{
-	switch (send->opcode) {
-	case SOFTRDMA_OP_READ:
-		return send->is_inline ? EINVAL : 0;
-	case SOFTRDMA_OP_COMPARE_SWAP:
-	case SOFTRDMA_OP_FETCH_ADD:
-		/* the SGEs must have room for the old value, 8 bytes (ibv_post_send(3)) */
-		if (send->is_inline || send->length < 8)
-			return EINVAL;
-		send->length = 8;
-		return 0;
-	default:
-		return 0;
-	}
-}
-
 static void
 take_atomic(struct softrdma_send *send, const struct ibv_send_wr *wr)
 {
@@ -115,7 +97,7 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 	}
 	send->has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	send->imm = wr->imm_data;
-	return softrdma_post_check(send);
+	return softrdma_requester_check(send);
 }
 
 bool

@@ -28,9 +28,6 @@ int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *
 int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
 	size_t length);
 
-/* 0 if the request's data fit its operation, else an errno value */
-int softrdma_post_check(struct softrdma_send *send);
-
 /*
  * Call it after softrdma_requester_commit(), under the link's lock: flushes the request if the queue pair has failed;
  * fails one that is too long.

@@ -218,18 +218,12 @@ wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uin
 
 /* ---- their data ---- */
 
-static bool
-moves_local_memory(const struct softrdma_send *send)
-{
-	return send->opcode != SOFTRDMA_OP_FLUSH && send->opcode != SOFTRDMA_OP_ATOMIC_WRITE;
-}
-
 /* the request whose data is being set; NULL: no request was begun, or its operation takes no data */
 static struct softrdma_send *
 current_send(struct softrdma_qp *qp)
 {
 	struct softrdma_send *send = qp->batch.current;
-	if (send && moves_local_memory(send))
+	if (send && softrdma_requester_has_sges(send))
 		return send;
 	note(qp, EINVAL);
 	return NULL;
@@ -326,7 +320,7 @@ check(const struct softrdma_qp *qp)
 	assert(req->head == qp->batch.first);
 	int ret = 0;
 	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
-		ret = softrdma_post_check(softrdma_requester_slot_at(req, qp->batch.first + i));
+		ret = softrdma_requester_check(softrdma_requester_slot_at(req, qp->batch.first + i));
 	return ret;
 }
 

@@ -9,6 +9,7 @@
 
 #include "softrdma/softrdma.h"
 #include "softrdma/wire/crc.h"
+#include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
 static const uint8_t magic[4] = { 'S', 'R', 'D', 'M' };
@@ -83,57 +84,6 @@ softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[static SOF
 	assert(c.left == 0);
 }
 
-bool
-softrdma_opcode_is_request(uint8_t opcode)
-{
-	return opcode >= SOFTRDMA_OP_SEND && opcode <= SOFTRDMA_OP_RESYNC;
-}
-
-/* gives the flags that a frame of this opcode may carry, and the limits of its payload; false: unknown opcode */
-static bool
-shape_of(uint8_t opcode, uint8_t *flags, uint32_t *length_min, uint32_t *length_max)
-{
-	const uint8_t segment = SOFTRDMA_FRAME_FIRST | SOFTRDMA_FRAME_LAST;
-	const uint8_t message =
-		segment | SOFTRDMA_FRAME_IMM | SOFTRDMA_FRAME_SOLICITED | SOFTRDMA_FRAME_ACK_LATER;
-
-	*flags = 0;
-	*length_min = 0;
-	*length_max = 0;
-	switch (opcode) {
-	case SOFTRDMA_OP_SEND:
-	case SOFTRDMA_OP_WRITE:
-		*flags = message;
-		*length_max = SOFTRDMA_SEGMENT_MAX;
-		return true;
-	case SOFTRDMA_OP_READ_RESPONSE:
-		*flags = segment;
-		*length_max = SOFTRDMA_SEGMENT_MAX;
-		return true;
-	case SOFTRDMA_OP_COMPARE_SWAP:
-	case SOFTRDMA_OP_SHM_OFFER:
-		*length_min = *length_max = 16;
-		return true;
-	case SOFTRDMA_OP_ATOMIC_WRITE:
-	case SOFTRDMA_OP_FETCH_ADD:
-	case SOFTRDMA_OP_ATOMIC_RESPONSE:
-		*length_min = *length_max = 8;
-		return true;
-	case SOFTRDMA_OP_READ:
-	case SOFTRDMA_OP_FLUSH:
-	case SOFTRDMA_OP_RESYNC:
-	case SOFTRDMA_OP_ACK:
-	case SOFTRDMA_OP_NAK:
-	case SOFTRDMA_OP_RNR:
-	case SOFTRDMA_OP_RNR_READY:
-	case SOFTRDMA_OP_READY:
-	case SOFTRDMA_OP_DISCONNECT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* immediate data, the solicited flag and that of a late acknowledgement belong to the end of a message */
 static bool
 flags_are_sane(const struct softrdma_frame *frame)
@@ -159,47 +109,47 @@ message_argument_is_sane(const struct softrdma_frame *frame)
 	return frame->arg == 0;
 }
 
-/*
- * True if the opcode accesses remote memory. Others must leave key and address 0, so that later versions can
- * give them a meaning.
- */
-static bool
-has_memory(uint8_t opcode)
-{
-	return opcode >= SOFTRDMA_OP_WRITE && opcode <= SOFTRDMA_OP_FLUSH;
-}
-
 /* true if process, descriptor, slot and connection are in their ranges */
 static bool
 offer_is_sane(const struct softrdma_frame *frame)
 {
-	return frame->code == 0 && frame->seq == 0 && frame->key > 0 && frame->key <= INT32_MAX &&
+	return frame->seq == 0 && frame->key > 0 && frame->key <= INT32_MAX &&
 		(frame->addr & UINT32_MAX) <= INT32_MAX && frame->addr >> 32 < SOFTRDMA_REGISTRY_SLOTS &&
 		frame->arg > 0 && frame->arg <= UINT32_MAX;
 }
 
-/* READ, FLUSH, SEND and WRITE have an argument, FLUSH and NAK a code; all others have neither */
 static bool
-arguments_are_sane(const struct softrdma_frame *frame)
+argument_is_sane(const struct softrdma_opcode_info *info, const struct softrdma_frame *frame)
 {
-	if (frame->opcode == SOFTRDMA_OP_SHM_OFFER)
+	switch (info->arg) {
+	case SOFTRDMA_ARG_MESSAGE:
+		return message_argument_is_sane(frame);
+	case SOFTRDMA_ARG_LENGTH:
+		return frame->arg <= SOFTRDMA_MSG_MAX;
+	case SOFTRDMA_ARG_RANGE:
+		return true;
+	case SOFTRDMA_ARG_OFFER:
 		return offer_is_sane(frame);
-	if (!has_memory(frame->opcode) && (frame->key != 0 || frame->addr != 0))
-		return false;
-	switch (frame->opcode) {
-	case SOFTRDMA_OP_READ:
-		return frame->arg <= SOFTRDMA_MSG_MAX && frame->code == 0;
-	case SOFTRDMA_OP_FLUSH:
-		return frame->code == SOFTRDMA_FLUSH_GLOBAL || frame->code == SOFTRDMA_FLUSH_PERSISTENT;
-	case SOFTRDMA_OP_NAK:
-		return frame->arg == 0 && frame->code >= SOFTRDMA_NAK_INVALID_REQUEST &&
-			frame->code <= SOFTRDMA_NAK_GONE;
-	case SOFTRDMA_OP_SEND:
-	case SOFTRDMA_OP_WRITE:
-		return frame->code == 0 && message_argument_is_sane(frame);
+	case SOFTRDMA_ARG_NONE:
 	default:
-		return frame->arg == 0 && frame->code == 0;
+		return frame->arg == 0;
 	}
+}
+
+/* Fields that an opcode does not use are 0, so that later versions can give them a meaning. */
+static bool
+is_sane(const struct softrdma_opcode_info *info, const struct softrdma_frame *frame)
+{
+	const bool has_address = info->has_memory || info->arg == SOFTRDMA_ARG_OFFER;
+	if (info->kind == SOFTRDMA_KIND_UNKNOWN || (frame->flags & ~info->flags))
+		return false;
+	if (frame->length < info->length_min || frame->length > info->length_max)
+		return false;
+	if (frame->code < info->code_min || frame->code > info->code_max)
+		return false;
+	if (!has_address && (frame->key != 0 || frame->addr != 0))
+		return false;
+	return flags_are_sane(frame) && argument_is_sane(info, frame);
 }
 
 bool
@@ -217,13 +167,7 @@ softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct soft
 	f.arg = get(&c, 8);
 	assert(c.left == 0);
 
-	uint8_t flags;
-	uint32_t length_min, length_max;
-	if (!shape_of(f.opcode, &flags, &length_min, &length_max))
-		return false;
-	if ((f.flags & ~flags) || f.length < length_min || f.length > length_max)
-		return false;
-	if (!flags_are_sane(&f) || !arguments_are_sane(&f))
+	if (!is_sane(softrdma_opcode_info(f.opcode), &f))
 		return false;
 	*frame = f;
 	return true;

@@ -20,6 +20,7 @@
 #define SOFTRDMA_WIRE_VERSION 3
 #define SOFTRDMA_FRAME_SIZE 32     /* header of every frame */
 #define SOFTRDMA_HANDSHAKE_SIZE 32 /* header of every handshake message */
+#define SOFTRDMA_ATOMIC_SIZE 8     /* bytes that an atomic operation changes, and of each of its operands */
 
 enum softrdma_opcode {
 	/* requests: executed by the responder in the order of their sequence numbers */
@@ -83,9 +84,6 @@ void softrdma_frame_encode(const struct softrdma_frame *frame, uint8_t buf[stati
  * protocol.
  */
 bool softrdma_frame_decode(const uint8_t buf[static SOFTRDMA_FRAME_SIZE], struct softrdma_frame *frame);
-
-/* true for a request, false for a response or a frame of the connection itself */
-bool softrdma_opcode_is_request(uint8_t opcode);
 
 /* the content of SHM_OFFER: the sender's process, its descriptor of its registry, and the connection's slot there */
 struct softrdma_shm_offer {

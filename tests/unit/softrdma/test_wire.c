@@ -14,6 +14,7 @@
 
 #include "softrdma/softrdma.h"
 #include "softrdma/wire/crc.h"
+#include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
 #define FIRST SOFTRDMA_FRAME_FIRST
