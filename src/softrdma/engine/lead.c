@@ -186,7 +186,7 @@ note_look(struct softrdma_lead *lead)
 	if (!atomic_load_explicit(&looked[thread], memory_order_relaxed))
 		atomic_store_explicit(&looked[thread], true, memory_order_relaxed);
 	atomic_fetch_add_explicit(&lead->looks, 1, memory_order_relaxed);
-	/* after the thread's own mark, which mark_left() looks at next */
+	/* after the thread's own mark, which has_sleeping_looker() looks at next */
 	atomic_store_explicit(&lead->looker, thread, memory_order_release);
 }
 

@@ -608,6 +608,58 @@ test_ends_when_idle(void **state)
 	end_with(&p);
 }
 
+static atomic_uint checks; /* of the progress thread, each after its look at the leads */
+
+static void
+count_check(uint64_t now_ns)
+{
+	(void)now_ns;
+	checks++;
+}
+
+/* The lead is on, and no thread looks at it; between two checks this thread looks at another one. The check at which it goes off. */
+static unsigned
+checks_until_off(struct softrdma_lead *other)
+{
+	unsigned n = 0;
+	softrdma_engine_at_beat(SOFTRDMA_BEAT_LEADS, count_check);
+	for (; n < 1000 && softrdma_lead_is_on(the_lead()); n++) {
+		const unsigned before = checks;
+		if (other)
+			softrdma_lead_look(other);
+		clock_forward_ms(2);
+		wait_until(checks != before);
+	}
+	return n;
+}
+
+/* the progress thread soon ends a lead whose input no descriptor reports, or whose thread looks no longer; others may wait */
+static void
+test_when_a_left_lead_ends(void **state)
+{
+	(void)state;
+	struct pair_of_ids p, other;
+	channel_init();
+	pair_init_with(&p, event_cq);
+	pair_init(&other);
+	struct softrdma_lead *looked_at = softrdma_cq_of(the_cq)->lead;
+	for (int i = 0; i < 3; i++) {
+		lead_with(&p);
+		assert_in_range(checks_until_off(looked_at), 2, 6);
+	}
+	set_nonblocking(true);
+	for (int i = 0; i < 3; i++) {
+		lead_with(&p);
+		assert_in_range(checks_until_off(NULL), 3, 4);
+		lead_with(&p);
+		assert_in_range(checks_until_off(looked_at), 50, 100);
+	}
+	clock_go_on();
+	pair_fini(&other);
+	pair_fini(&p);
+	channel_fini();
+}
+
 /* a thread that serves another lead all the time has forgotten this one: that is found later */
 static void
 test_forgotten_lead(void **state)
@@ -1059,6 +1111,7 @@ main(void)
 		one_thread_test(test_reported_in_vain),
 		device_test(test_pauses),
 		device_test(test_ends_when_idle),
+		device_test(test_when_a_left_lead_ends),
 		device_test(test_forgotten_lead),
 		device_test(test_computing_thread),
 		device_test(test_ends_with_its_objects),
