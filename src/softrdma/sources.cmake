@@ -36,6 +36,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/core/recv_queue.c
 	softrdma/core/requester.c
 	softrdma/core/responder.c
+	softrdma/core/send_ring.c
 	softrdma/samehost/registry.c
 	softrdma/samehost/shm_path.c
 	softrdma/samehost/local_peer.c

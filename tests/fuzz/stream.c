@@ -314,7 +314,7 @@ static uint32_t
 number_of(struct stream *s, uint8_t opcode, uint8_t delta)
 {
 	const struct softrdma_responder *resp = &s->link->responder;
-	uint32_t base = s->link->requester.tail;
+	uint32_t base = s->link->requester.ring.tail;
 
 	if (softrdma_opcode_is_request(opcode))
 		base = delta & 0x80 ? resp->expected : s->peer_seq;
@@ -419,7 +419,7 @@ post_step(struct stream *s, struct fuzz_input *in)
 	uint8_t kind = fuzz_u8(in), flags = fuzz_u8(in), offset = fuzz_u8(in);
 	uint32_t len = fuzz_u16(in);
 	struct softrdma_send *send =
-		s->destroyed || !ledger_room(&s->sends) ? NULL : softrdma_requester_slot(req);
+		s->destroyed || !ledger_room(&s->sends) ? NULL : softrdma_send_ring_slot(&req->ring);
 
 	if (send == NULL)
 		return;
@@ -444,7 +444,7 @@ post_step(struct stream *s, struct fuzz_input *in)
 			memory_allow(send->sge[i].addr, send->sge[i].length);
 	}
 	send->wr_id = ledger_post(&s->sends, send->signaled);
-	softrdma_requester_commit(req);
+	softrdma_send_ring_commit(&req->ring);
 	if (req->failed)
 		softrdma_requester_fail(req, IBV_WC_WR_FLUSH_ERR);
 }

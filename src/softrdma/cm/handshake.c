@@ -462,7 +462,7 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	hand->id = id;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_CONNECT,
-		.qp_num = id->link->requester.qp_num,
+		.qp_num = id->link->requester.ring.qp_num,
 		.seq = id->external ? id->psn : id->link->seq,
 	};
 	fill_parameters(&hs, param, NULL);
@@ -643,7 +643,7 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	struct softrdma_cm_msg reply;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
-		.qp_num = id->link->requester.qp_num,
+		.qp_num = id->link->requester.ring.qp_num,
 		.seq = id->external ? id->psn : id->link->seq,
 		.records = softrdma_cm_msg_agree(softrdma_cm_msg_wish(hand->pending.fd, hand->pending.tls),
 			hand->pending.msg.peer.records),

@@ -189,7 +189,7 @@ peer_disconnects(struct softrdma_link *link)
 	link->state = SOFTRDMA_LINK_DOWN;
 	if (!link->by_hand)
 		softrdma_requester_fail(&link->requester, IBV_WC_WR_FLUSH_ERR);
-	else if (link->requester.tail != link->requester.head)
+	else if (link->requester.ring.tail != link->requester.ring.head)
 		softrdma_link_fail(link, IBV_WC_RETRY_EXC_ERR);
 	if (!drop_requests(&link->tx))
 		softrdma_link_break(link);
@@ -240,7 +240,7 @@ static bool
 fail_together(struct softrdma_link *link)
 {
 	bool failed = link->requester.failed || softrdma_responder_has_failed(&link->responder);
-	bool overrun = link->requester.overrun || link->responder.overrun;
+	bool overrun = link->requester.ring.overrun || link->responder.overrun;
 	bool down =
 		link->state != SOFTRDMA_LINK_UP; /* a peer that has disconnected fails the requester alone */
 	if (link->failed || (!overrun && (!failed || down)))
@@ -477,7 +477,8 @@ header_from_stage(struct softrdma_link *link, bool *bad)
 	if (*bad)
 		return false;
 	rx->begin += SOFTRDMA_FRAME_SIZE;
-	USDT(softrdma, receive, link->requester.qp_num, rx->frame.opcode, rx->frame.seq, rx->frame.length);
+	USDT(softrdma, receive, link->requester.ring.qp_num, rx->frame.opcode, rx->frame.seq,
+		rx->frame.length);
 	link->frames_received++;
 	*bad = !begin_frame(link);
 	return !*bad;
@@ -626,7 +627,8 @@ append_frame(struct softrdma_link *link, const struct softrdma_outgoing *out)
 	struct softrdma_tx *tx = &link->tx;
 	unsigned frame = tx->frames++;
 	unsigned at = tx->count;
-	USDT(softrdma, send, link->requester.qp_num, out->frame.opcode, out->frame.seq, out->frame.length);
+	USDT(softrdma, send, link->requester.ring.qp_num, out->frame.opcode, out->frame.seq,
+		out->frame.length);
 	softrdma_frame_encode(&out->frame, tx->headers[frame]);
 	tx->iov[at].iov_base = tx->headers[frame];
 	tx->iov[at].iov_len = SOFTRDMA_FRAME_SIZE;

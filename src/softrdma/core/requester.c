@@ -2,66 +2,34 @@
 /* Copyright the librpma authors */
 
 /*
- * requester.c -- the send queue of a queue pair: work requests in, frames out, responses in, completions out
+ * requester.c -- the send queue of a reliable connection: work requests in, frames out, responses in, completions out
  */
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "softrdma/bounds.h"
 #include "softrdma/core/requester.h"
-#include "usdt.h"
 
 int
 softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd, struct softrdma_cq *cq,
 	uint32_t qp_num, const struct ibv_qp_cap *cap)
 {
 	memset(req, 0, sizeof(*req));
-	req->pd = pd;
-	req->cq = cq;
-	req->qp_num = qp_num;
-	req->capacity = cap->max_send_wr;
-	req->max_sge = softrdma_requester_max_sge(cap);
-	req->max_inline = cap->max_inline_data;
-
-	uint32_t slots = 1;
-	while (slots < req->capacity)
-		slots *= 2;
-	req->mask = slots - 1;
-
-	const size_t inline_size = (req->max_inline + 7u) & ~(size_t)7;
-	const size_t sges_size = req->max_sge * sizeof(struct ibv_sge);
-	req->ring = calloc(slots, sizeof(*req->ring));
-	req->storage = calloc(slots, sges_size + inline_size);
-	if (req->ring == NULL || req->storage == NULL) {
-		softrdma_requester_fini(req);
-		return ENOMEM;
-	}
-	/* the SGEs side by side, because few requests have inline data: so four of them share a cache line */
-	uint8_t *sges = req->storage, *inline_data = sges + slots * sges_size;
-	for (uint32_t i = 0; i < slots; i++) {
-		req->ring[i].sge = (struct ibv_sge *)(void *)(sges + i * sges_size);
-		req->ring[i].inline_data = inline_data + i * inline_size;
-	}
-	return 0;
+	return softrdma_send_ring_init(&req->ring, pd, cq, qp_num, cap);
 }
 
 void
 softrdma_requester_fini(struct softrdma_requester *req)
 {
-	free(req->storage);
-	free(req->ring);
-	req->storage = NULL;
-	req->ring = NULL;
+	softrdma_send_ring_fini(&req->ring);
 }
 
 void
 softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max)
 {
-	assert(req->head == req->tail);
-	req->head = req->tx = req->tail = req->posted_from = seq;
+	softrdma_send_ring_start(&req->ring, seq);
+	req->tx = req->posted_from = seq;
 	req->completed_locally = 0;
 	req->rd_atom_max = rd_atom_max ? rd_atom_max : 1;
 }
@@ -69,105 +37,32 @@ softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t 
 static struct softrdma_send *
 send_at(const struct softrdma_requester *req, uint32_t seq)
 {
-	return &req->ring[seq & req->mask];
-}
-
-static const struct softrdma_opcode_info *
-info_of(const struct softrdma_send *send)
-{
-	return softrdma_opcode_info(send->opcode);
-}
-
-struct softrdma_send *
-softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq)
-{
-	return send_at(req, seq);
-}
-
-uint32_t
-softrdma_requester_room(const struct softrdma_requester *req)
-{
-	return req->capacity - (req->head - req->tail);
-}
-
-struct softrdma_send *
-softrdma_requester_clear_slot(struct softrdma_requester *req, uint32_t seq)
-{
-	struct softrdma_send *send = send_at(req, seq);
-	struct ibv_sge *sge = send->sge;
-	uint8_t *inline_data = send->inline_data;
-	memset(send, 0, sizeof(*send));
-	send->sge = sge;
-	send->inline_data = inline_data;
-	return send;
-}
-
-struct softrdma_send *
-softrdma_requester_slot(struct softrdma_requester *req)
-{
-	return softrdma_requester_room(req) ? softrdma_requester_clear_slot(req, req->head) : NULL;
-}
-
-bool
-softrdma_requester_has_sges(const struct softrdma_send *send)
-{
-	return info_of(send)->has_sges;
-}
-
-int
-softrdma_requester_check(struct softrdma_send *send)
-{
-	const struct softrdma_opcode_info *info = info_of(send);
-	if (send->is_inline && !info->may_inline)
-		return EINVAL;
-	/* the SGEs must have room for what comes back */
-	if (send->length < info->result)
-		return EINVAL;
-	if (info->result > 0)
-		send->length = info->result;
-	return 0;
-}
-
-uint32_t
-softrdma_requester_commit(struct softrdma_requester *req)
-{
-	assert(req->head - req->tail < req->capacity);
-	const struct softrdma_send *send = send_at(req, req->head);
-	(void)send; /* for the probe alone */
-	USDT(softrdma, post, req->qp_num, req->head, send->wr_id, send->opcode, send->length);
-	return req->head++;
+	return softrdma_send_ring_slot_at(&req->ring, seq);
 }
 
 bool
 softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from)
 {
-	const uint32_t outstanding = req->tx - req->tail, posted = req->head - req->tx;
+	const uint32_t outstanding = req->tx - req->ring.tail, posted = req->ring.head - req->tx;
 	bool may = outstanding >= SOFTRDMA_GATHER_FROM && posted < SOFTRDMA_GATHER_MAX &&
 		req->tx_offset == 0 && !req->resync_due && !req->failed;
-	for (uint32_t seq = from; may && seq != req->head; seq++)
+	for (uint32_t seq = from; may && seq != req->ring.head; seq++)
 		may = softrdma_requester_length(req, seq) <= SOFTRDMA_GATHER_LENGTH;
 	return may;
-}
-
-struct softrdma_send *
-softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq)
-{
-	assert(seq - req->tail < req->head - req->tail);
-	return send_at(req, seq);
 }
 
 uint64_t
 softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq)
 {
-	const struct softrdma_send *send = softrdma_requester_at(req, seq);
-	return info_of(send)->is_flush ? 0 : send->length;
+	const struct softrdma_send *send = softrdma_send_ring_at(&req->ring, seq);
+	return softrdma_send_info(send)->is_flush ? 0 : send->length;
 }
 
 /* adds sign (1 or -1) to the counters of what is outstanding */
 static void
 count_outstanding(struct softrdma_requester *req, const struct softrdma_send *send, int sign)
 {
-	const struct softrdma_opcode_info *info = info_of(send);
+	const struct softrdma_opcode_info *info = softrdma_send_info(send);
 	if (info->is_rd_atom)
 		req->rd_atoms += (uint32_t)sign;
 	if (info->is_fencing)
@@ -180,48 +75,20 @@ count_outstanding(struct softrdma_requester *req, const struct softrdma_send *se
 static bool
 is_in_order(const struct softrdma_requester *req)
 {
-	return req->tx - req->tail <= req->head - req->tail && req->head - req->tail <= req->capacity;
+	return req->tx - req->ring.tail <= req->ring.head - req->ring.tail &&
+		req->ring.head - req->ring.tail <= req->ring.capacity;
 }
 
-static void
-count_ended(struct softrdma_requester *req, const struct softrdma_send *send, enum ibv_wc_status status)
-{
-	const enum softrdma_stats_operation kind = info_of(send)->operation;
-	if (status == IBV_WC_SUCCESS) {
-		SOFTRDMA_COUNT(&req->counters, issued.operations[kind], 1);
-		SOFTRDMA_COUNT(&req->counters, issued.bytes[kind], send->length);
-	} else {
-		SOFTRDMA_COUNT(&req->counters, failed, 1);
-	}
-}
-
-/* takes the oldest request off the queue; a successful one gives a completion only if it is signaled */
 static void
 complete_oldest(struct softrdma_requester *req, enum ibv_wc_status status)
 {
-	assert(req->tail != req->head);
-	struct softrdma_send *send = send_at(req, req->tail);
-	count_ended(req, send, status);
-	USDT(softrdma, complete, req->qp_num, req->tail, send->wr_id, send->opcode, send->length,
-		(int)status);
-	if ((int32_t)(req->tail - req->tx) < 0)
+	const struct softrdma_send *send = softrdma_send_ring_at(&req->ring, req->ring.tail);
+	if ((int32_t)(req->ring.tail - req->tx) < 0)
 		count_outstanding(req, send, -1);
 	else
-		req->tx = req->tail + 1; /* it ends before it was transmitted, or only part of it was */
-	req->tail++;
+		req->tx = req->ring.tail + 1; /* it ends before it was transmitted, or only part of it was */
+	softrdma_send_ring_complete(&req->ring, status);
 	assert(is_in_order(req));
-	if (status == IBV_WC_SUCCESS && !send->signaled)
-		return;
-
-	struct ibv_wc wc = {
-		.wr_id = send->wr_id,
-		.status = status,
-		.opcode = (enum ibv_wc_opcode)info_of(send)->wc_opcode,
-		.byte_len = (uint32_t)send->length,
-		.qp_num = req->qp_num,
-	};
-	if (!softrdma_cq_push(req->cq, &wc, status != IBV_WC_SUCCESS))
-		req->overrun = true;
 }
 
 void
@@ -231,11 +98,11 @@ softrdma_requester_fail(struct softrdma_requester *req, enum ibv_wc_status first
 	req->waiting = false;
 	req->resync_due = false;
 	enum ibv_wc_status status = first_status;
-	while (req->tail != req->head) {
+	while (req->ring.tail != req->ring.head) {
 		complete_oldest(req, status);
 		status = IBV_WC_WR_FLUSH_ERR;
 	}
-	req->tx = req->head;
+	req->tx = req->ring.head;
 	req->tx_offset = 0;
 }
 
@@ -245,7 +112,7 @@ softrdma_requester_drop(struct softrdma_requester *req)
 	req->failed = true;
 	req->waiting = false;
 	req->resync_due = false;
-	req->tail = req->tx = req->head;
+	req->ring.tail = req->tx = req->ring.head;
 	req->tx_offset = 0;
 }
 
@@ -256,8 +123,8 @@ softrdma_requester_drop(struct softrdma_requester *req)
 static bool
 complete_before(struct softrdma_requester *req, uint32_t seq)
 {
-	while (req->tail != seq) {
-		if (info_of(send_at(req, req->tail))->is_rd_atom)
+	while (req->ring.tail != seq) {
+		if (softrdma_send_info(send_at(req, req->ring.tail))->is_rd_atom)
 			return false;
 		complete_oldest(req, IBV_WC_SUCCESS);
 	}
@@ -268,7 +135,7 @@ void
 softrdma_requester_fail_at(struct softrdma_requester *req, uint32_t seq, enum ibv_wc_status status)
 {
 	/* requests before seq have no response: they may or may not have been executed */
-	while (req->tail != seq)
+	while (req->ring.tail != seq)
 		complete_oldest(req, IBV_WC_WR_FLUSH_ERR);
 	softrdma_requester_fail(req, status);
 }
@@ -280,7 +147,7 @@ may_leave(const struct softrdma_requester *req, const struct softrdma_send *send
 		return true; /* a part of it is transmitted already */
 	if (send->fenced && req->fencing > 0)
 		return false;
-	return !info_of(send)->is_rd_atom || req->rd_atoms < req->rd_atom_max;
+	return !softrdma_send_info(send)->is_rd_atom || req->rd_atoms < req->rd_atom_max;
 }
 
 bool
@@ -288,7 +155,7 @@ softrdma_requester_wants_to_send(const struct softrdma_requester *req)
 {
 	if (req->resync_due)
 		return true;
-	if (req->waiting || req->paused || req->failed || req->tx == req->head)
+	if (req->waiting || req->paused || req->failed || req->tx == req->ring.head)
 		return false;
 	return may_leave(req, send_at(req, req->tx));
 }
@@ -314,7 +181,8 @@ softrdma_requester_segments(const struct softrdma_requester *req, const struct s
 {
 	const int access = send->opcode == SOFTRDMA_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
 	if (!send->is_inline)
-		return softrdma_place_sges(req->pd, send->sge, send->num_sge, offset, len, access, place);
+		return softrdma_place_sges(req->ring.pd, send->sge, send->num_sge, offset, len, access,
+			place);
 	softrdma_place_one(place, NULL, (uintptr_t)send->inline_data + offset, len);
 	return 0;
 }
@@ -367,7 +235,7 @@ single(const struct softrdma_send *send, struct softrdma_outgoing *out)
 	default:
 		put_u64(out->bytes, send->operand[0]);
 		put_u64(out->bytes + SOFTRDMA_ATOMIC_SIZE, send->operand[1]);
-		own_bytes(out, info_of(send)->length_min);
+		own_bytes(out, softrdma_send_info(send)->length_min);
 		break;
 	}
 }
@@ -379,9 +247,9 @@ single(const struct softrdma_send *send, struct softrdma_outgoing *out)
 static bool
 may_wait_for_ack(const struct softrdma_requester *req, const struct softrdma_send *send)
 {
-	const uint32_t outstanding = req->tx - req->tail + 1; /* with this one */
-	return info_of(send)->is_message && !send->signaled && !req->asks_always &&
-		outstanding < SOFTRDMA_GATHER_FROM && outstanding < req->capacity;
+	const uint32_t outstanding = req->tx - req->ring.tail + 1; /* with this one */
+	return softrdma_send_info(send)->is_message && !send->signaled && !req->asks_always &&
+		outstanding < SOFTRDMA_GATHER_FROM && outstanding < req->ring.capacity;
 }
 
 /* the last frame of the request at tx is made */
@@ -412,10 +280,10 @@ softrdma_requester_next(struct softrdma_requester *req, struct softrdma_outgoing
 
 	struct softrdma_send *send = send_at(req, req->tx);
 	req->rewound = false;
-	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->tail != req->tx);
+	req->behind_flush = req->flushes > 0 || (req->behind_flush && req->ring.tail != req->tx);
 	out->frame.opcode = send->opcode;
 	out->frame.seq = req->tx - req->completed_locally;
-	const bool is_message = info_of(send)->is_message;
+	const bool is_message = softrdma_send_info(send)->is_message;
 	if (is_message) {
 		if (segment(req, send, out) != 0) {
 			softrdma_requester_fail_at(req, req->tx, IBV_WC_LOC_PROT_ERR);
@@ -434,7 +302,7 @@ const struct softrdma_send *
 softrdma_requester_alone(const struct softrdma_requester *req)
 {
 	bool waits = req->waiting || req->resync_due || req->failed;
-	if (waits || req->tail != req->tx || req->tx_offset > 0 || req->tx == req->head)
+	if (waits || req->ring.tail != req->tx || req->tx_offset > 0 || req->tx == req->ring.head)
 		return NULL;
 	return send_at(req, req->tx);
 }
@@ -450,8 +318,8 @@ softrdma_requester_complete_locally(struct softrdma_requester *req)
 static bool
 is_outstanding(const struct softrdma_requester *req, uint32_t seq, bool partly)
 {
-	uint32_t sent = req->tx - req->tail + (partly && req->tx_offset > 0);
-	return seq - req->tail < sent;
+	uint32_t sent = req->tx - req->ring.tail + (partly && req->tx_offset > 0);
+	return seq - req->ring.tail < sent;
 }
 
 static enum softrdma_response_action
@@ -490,9 +358,9 @@ atomic_response(struct softrdma_requester *req, uint32_t seq, struct softrdma_pl
 	if (!is_outstanding(req, seq, false) || !complete_before(req, seq))
 		return SOFTRDMA_RESPONSE_BAD;
 	struct softrdma_send *send = send_at(req, seq);
-	if (info_of(send)->result == 0)
+	if (softrdma_send_info(send)->result == 0)
 		return SOFTRDMA_RESPONSE_BAD;
-	if (softrdma_place_sges(req->pd, send->sge, send->num_sge, 0, SOFTRDMA_ATOMIC_SIZE,
+	if (softrdma_place_sges(req->ring.pd, send->sge, send->num_sge, 0, SOFTRDMA_ATOMIC_SIZE,
 		    IBV_ACCESS_LOCAL_WRITE, place) != 0) {
 		softrdma_requester_fail(req, IBV_WC_LOC_PROT_ERR);
 		return SOFTRDMA_RESPONSE_FAILED;
@@ -512,7 +380,7 @@ refused(struct softrdma_requester *req, uint32_t seq, uint16_t code)
 	bool sent = is_outstanding(req, seq, true) || (req->rewound && seq == req->tx);
 	if (!sent || !complete_before(req, seq))
 		return SOFTRDMA_RESPONSE_BAD;
-	SOFTRDMA_COUNT(&req->counters, issued.refused[code - SOFTRDMA_NAK_INVALID_REQUEST], 1);
+	SOFTRDMA_COUNT(&req->ring.counters, issued.refused[code - SOFTRDMA_NAK_INVALID_REQUEST], 1);
 	softrdma_requester_fail(req, status[code]);
 	return SOFTRDMA_RESPONSE_FAILED;
 }
@@ -573,7 +441,7 @@ softrdma_requester_placed(struct softrdma_requester *req, const struct softrdma_
 {
 	const uint32_t seq = frame->seq + req->completed_locally;
 	struct softrdma_send *send = send_at(req, seq);
-	assert(req->tail == seq);
+	assert(req->ring.tail == seq);
 	send->arrived += frame->length;
 	if (send->opcode != SOFTRDMA_OP_READ || send->arrived == send->length)
 		complete_oldest(req, IBV_WC_SUCCESS);

@@ -2,10 +2,10 @@
 /* Copyright the librpma authors */
 
 /*
- * requester.h -- the send queue of a queue pair: work requests in, frames out, responses in, completions out
+ * requester.h -- the send queue of a reliable connection: work requests in, frames out, responses in, completions out
  *
  * A work request is posted, transmitted frame by frame, and completed when its response arrives: each step
- * once, in this order. Every request has a sequence number. The queue is a ring of slots (WQEs):
+ * once, in this order. The requests are in a ring (send_ring.h):
  *
  *	tail .. tx    transmitted, waiting for a response (the request at tx may be transmitted in part)
  *	tx .. head    waiting to be transmitted
@@ -24,49 +24,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softrdma/core/counters.h"
-#include "softrdma/core/cq.h"
-#include "softrdma/core/memory.h"
-#include "softrdma/wire/opcode.h"
+#include "softrdma/core/send_ring.h"
 #include "softrdma/wire/wire.h"
 
-/* a work request as it is kept until it completes */
-struct softrdma_send {
-	uint64_t wr_id;
-	uint64_t length; /* bytes moved; FLUSH: bytes of the range */
-	uint64_t remote_addr;
-	uint32_t key;
-	uint32_t imm;   /* in the byte order of the work request */
-	uint8_t opcode; /* enum softrdma_opcode */
-	uint8_t flush_type;
-	bool has_imm;
-	bool signaled;
-	bool fenced;
-	bool solicited;
-	bool is_inline;
-	uint64_t arrived;    /* READ: response bytes received so far */
-	uint64_t operand[2]; /* atomics: addend, or compare and swap; ATOMIC WRITE: the value's bytes */
-	int num_sge;
-	struct ibv_sge *sge;  /* of the ring slot */
-	uint8_t *inline_data; /* of the ring slot */
-};
-
 struct softrdma_requester {
-	/* fixed */
-	const struct ibv_pd *pd;
-	struct softrdma_cq *cq;
-	uint32_t qp_num;
-	uint32_t capacity;
-	uint32_t mask; /* ring size - 1 */
-	uint32_t max_sge;
-	uint32_t max_inline;
-	struct softrdma_send *ring;
-	void *storage; /* the slots' SGEs and inline data */
+	struct softrdma_send_ring ring;
 
 	/* set when the connection is made */
 	uint32_t rd_atom_max; /* reads and atomics that may be outstanding at a time */
 
-	uint32_t head, tx, tail; /* sequence numbers: they wrap, their differences do not */
+	uint32_t tx; /* requests before it are transmitted */
 	uint32_t
 		posted_from; /* requests from here to head are of the call that posts now; head: no call does */
 	/* requests completed without the responder; sequence numbers on the wire are lower by this */
@@ -83,11 +50,9 @@ struct softrdma_requester {
 	uint32_t refusals;  /* number of times that it was not ready */
 	bool rewound;       /* the request at tx was sent before the RNR: a NAK for it may still arrive */
 	bool resync_due;
-	bool paused;  /* nothing is transmitted: an injected fault comes next, or the oldest request is being
+	bool paused; /* nothing is transmitted: an injected fault comes next, or the oldest request is being
 			 completed locally */
-	bool failed;  /* the queue pair is in error: everything is flushed */
-	bool overrun; /* the completion queue is overrun: the owner puts the queue pair in error */
-	struct softrdma_counters counters;
+	bool failed; /* the queue pair is in error: everything is flushed */
 };
 
 /* one frame to send: its header and the memory that its payload comes from */
@@ -105,13 +70,6 @@ enum softrdma_response_action {
 	SOFTRDMA_RESPONSE_FAILED, /* the queue pair is in error now */
 };
 
-/* the SGEs that a work request may have: one also for a program that has asked for none */
-static inline uint32_t
-softrdma_requester_max_sge(const struct ibv_qp_cap *cap)
-{
-	return cap->max_send_sge ? cap->max_send_sge : 1;
-}
-
 /* 0 or ENOMEM */
 int softrdma_requester_init(struct softrdma_requester *req, const struct ibv_pd *pd, struct softrdma_cq *cq,
 	uint32_t qp_num, const struct ibv_qp_cap *cap);
@@ -120,32 +78,12 @@ void softrdma_requester_fini(struct softrdma_requester *req);
 /* sets the sequence number of the first request */
 void softrdma_requester_start(struct softrdma_requester *req, uint32_t seq, uint32_t rd_atom_max);
 
-/* the number of work requests that the queue has room for */
-uint32_t softrdma_requester_room(const struct softrdma_requester *req);
-/*
- * The slot of that sequence number, cleared, with sge and inline_data set. Without the lock: no other thread
- * uses the slots after the last request that was posted, as far as there is room.
- */
-struct softrdma_send *softrdma_requester_clear_slot(struct softrdma_requester *req, uint32_t seq);
-/* the same slot, as it is */
-struct softrdma_send *softrdma_requester_slot_at(const struct softrdma_requester *req, uint32_t seq);
-/* the slot for the next work request, cleared; NULL: the queue is full */
-struct softrdma_send *softrdma_requester_slot(struct softrdma_requester *req);
-/* true if the request's operation has data in SGEs, or inline */
-bool softrdma_requester_has_sges(const struct softrdma_send *send);
-/* 0 if the request's data fit its operation (ibv_post_send(3)), else an errno value */
-int softrdma_requester_check(struct softrdma_send *send);
-/* posts the request in the next slot, which the caller has filled; returns its sequence number */
-uint32_t softrdma_requester_commit(struct softrdma_requester *req);
-
 /*
  * True if the requests that were posted from this sequence number on need not leave now: a response must come, and they
  * leave then, together with those that follow (Nagle's rule, for work requests)
  */
 bool softrdma_requester_may_gather(const struct softrdma_requester *req, uint32_t from);
 
-/* a request that has been posted and is not complete */
-struct softrdma_send *softrdma_requester_at(const struct softrdma_requester *req, uint32_t seq);
 /* the number of bytes that the request moves; a FLUSH moves none */
 uint64_t softrdma_requester_length(const struct softrdma_requester *req, uint32_t seq);
 

@@ -117,7 +117,7 @@ softrdma_connection_collect(struct softrdma_link *link)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	bool progress = false;
-	if (link->state != SOFTRDMA_LINK_UP || link->requester.tail == link->requester.tx)
+	if (link->state != SOFTRDMA_LINK_UP || link->requester.ring.tail == link->requester.tx)
 		return;
 	softrdma_lead_receives(conn);
 	leave_the_rest(conn, softrdma_receive(conn, &progress));
@@ -145,8 +145,8 @@ static bool
 is_left_alone(struct softrdma_connection *conn)
 {
 	struct softrdma_link *link = &conn->link;
-	bool posted = conn->posts_handled != link->requester.head;
-	conn->posts_handled = link->requester.head;
+	bool posted = conn->posts_handled != link->requester.ring.head;
+	conn->posts_handled = link->requester.ring.head;
 	return conn->fd >= 0 && conn->reader == SOFTRDMA_READER_ENGINE && !posted;
 }
 
@@ -279,7 +279,7 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 		return ret;
 	}
 	SOFTRDMA_COUNT(&link->responder.counters, connections, 1);
-	USDT(softrdma, connect, link->requester.qp_num, fd, conn->encrypted);
+	USDT(softrdma, connect, link->requester.ring.qp_num, fd, conn->encrypted);
 	/* the shared-memory path is for peers that are trusted, so not with TLS; and faults need frames */
 	if (conn->fault_inject)
 		softrdma_fault_inject_attached(conn);
@@ -312,7 +312,7 @@ softrdma_connection_detach(struct softrdma_link *link)
 	softrdma_shm_path_end(link);
 	int fd = conn->fd;
 	SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
-	USDT(softrdma, disconnect, link->requester.qp_num, fd);
+	USDT(softrdma, disconnect, link->requester.ring.qp_num, fd);
 	conn->fd = -1;
 	drop_stream(conn);
 	link->tx.first = link->tx.count = 0;

@@ -58,7 +58,8 @@ softrdma_deadline_limit_absence(struct softrdma_connection *conn)
 	struct softrdma_link *link = &conn->link;
 	bool had = softrdma_deadline_is_set(&conn->absence_timer);
 	bool connected = link->state == SOFTRDMA_LINK_UP || link->state == SOFTRDMA_LINK_CLOSING;
-	bool waits = conn->absence_ms > 0 && !connected && link->requester.tail != link->requester.head;
+	bool waits =
+		conn->absence_ms > 0 && !connected && link->requester.ring.tail != link->requester.ring.head;
 	if (waits && !had)
 		softrdma_deadline_set(conn, &conn->absence_timer,
 			(uint64_t)conn->absence_ms * SOFTRDMA_NS_PER_MS);

@@ -132,10 +132,10 @@ strike_request(struct softrdma_connection *conn)
 	const struct softrdma_fault *end = fault_of(inject, SOFTRDMA_FAULT_DISCONNECT_AFTER);
 	if (link->state != SOFTRDMA_LINK_UP || req->failed)
 		return;
-	const uint64_t sent = req->tx - link->seq, responded = req->tail - link->seq;
+	const uint64_t sent = req->tx - link->seq, responded = req->ring.tail - link->seq;
 	const bool ends = end->told && sent >= end->value;
 	const bool fails =
-		!ends && req->tx != req->head && strikes(inject, SOFTRDMA_FAULT_WC_ERROR, sent + 1);
+		!ends && req->tx != req->ring.head && strikes(inject, SOFTRDMA_FAULT_WC_ERROR, sent + 1);
 	req->paused = ends || fails;
 	if (!req->paused || responded != sent)
 		return;

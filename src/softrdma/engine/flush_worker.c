@@ -40,9 +40,9 @@ make_durable(const struct softrdma_connection *conn, struct softrdma_persist *pe
 	size_t len, uint64_t *ns)
 {
 	const uint64_t start_ns = softrdma_now_ns();
-	USDT(softrdma, flush_begin, conn->link.requester.qp_num, len);
+	USDT(softrdma, flush_begin, conn->link.requester.ring.qp_num, len);
 	const int error = flush_or_fail(conn, persist, addr, len);
-	USDT(softrdma, flush_end, conn->link.requester.qp_num, len, error);
+	USDT(softrdma, flush_end, conn->link.requester.ring.qp_num, len, error);
 	*ns = softrdma_now_ns() - start_ns;
 	return error;
 }
@@ -68,7 +68,8 @@ has_left(const struct softrdma_connection *conn)
 {
 	const struct softrdma_requester *req = &conn->link.requester;
 	struct pollfd pfd = { .fd = conn->fd, .events = POLLRDHUP };
-	return conn->fd < 0 || conn->link.failed || (req->head == req->tail && poll(&pfd, 1, 0) > 0);
+	return conn->fd < 0 || conn->link.failed ||
+		(req->ring.head == req->ring.tail && poll(&pfd, 1, 0) > 0);
 }
 
 /* makes durable what the responder's FLUSH asks for, without the link's lock meanwhile; 0 or an errno value */

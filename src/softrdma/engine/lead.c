@@ -80,7 +80,7 @@ SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 static bool
 may_await_reply(const struct softrdma_lead *lead, const struct softrdma_connection *conn)
 {
-	return conn->led_by == lead && conn->link.requester.cq->lead == conn->link.responder.cq->lead;
+	return conn->led_by == lead && conn->link.requester.ring.cq->lead == conn->link.responder.cq->lead;
 }
 
 static void
@@ -280,7 +280,7 @@ static struct softrdma_lead *
 lead_of(const struct softrdma_connection *conn)
 {
 	const struct softrdma_link *link = &conn->link;
-	struct softrdma_lead *sends = link->requester.cq->lead, *receives = link->responder.cq->lead;
+	struct softrdma_lead *sends = link->requester.ring.cq->lead, *receives = link->responder.cq->lead;
 	if (sends == receives)
 		return sends;
 	if (sends->channel || receives->channel || sends->link_count > SOFTRDMA_POLLED_LINKS_MAX ||

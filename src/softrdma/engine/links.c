@@ -45,7 +45,7 @@ SOFTRDMA_FORK_HOOK(.rank = SOFTRDMA_FORK_OTHERS, .in_child = after_fork);
 static void
 add_counters(const struct softrdma_connection *conn, struct softrdma_stats *sum)
 {
-	softrdma_counters_sum(&conn->link.requester.counters, sum);
+	softrdma_counters_sum(&conn->link.requester.ring.counters, sum);
 	softrdma_counters_sum(&conn->link.responder.counters, sum);
 }
 
@@ -106,7 +106,7 @@ softrdma_links_add(struct softrdma_link *link)
 	if (conn->next)
 		conn->next->prev = conn;
 	links = conn;
-	struct softrdma_connection **list = list_of(link->requester.qp_num);
+	struct softrdma_connection **list = list_of(link->requester.ring.qp_num);
 	conn->next_alike = *list;
 	*list = conn;
 	conn->listed = true;
@@ -125,7 +125,7 @@ softrdma_links_remove(struct softrdma_link *link)
 		links = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
-	struct softrdma_connection **at = list_of(link->requester.qp_num);
+	struct softrdma_connection **at = list_of(link->requester.ring.qp_num);
 	while (*at != conn)
 		at = &(*at)->next_alike;
 	*at = conn->next_alike;
@@ -140,7 +140,7 @@ softrdma_links_have_qp_num(uint32_t qp_num)
 	bool have = false;
 	pthread_mutex_lock(&links_lock);
 	for (struct softrdma_connection *conn = *list_of(qp_num); conn && !have; conn = conn->next_alike)
-		have = conn->link.requester.qp_num == qp_num;
+		have = conn->link.requester.ring.qp_num == qp_num;
 	pthread_mutex_unlock(&links_lock);
 	return have;
 }

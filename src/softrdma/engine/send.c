@@ -144,7 +144,7 @@ complete_locally(struct softrdma_connection *conn)
 	struct softrdma_link *link = &conn->link;
 	bool more = softrdma_shm_path_run(link);
 	link->requester.paused = more;
-	if (link->requester.overrun && !link->failed)
+	if (link->requester.ring.overrun && !link->failed)
 		softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
 	else if (more)
 		softrdma_engine_queue(&conn->watched);

@@ -369,7 +369,7 @@ map_of(struct shm_path *path, const struct softrdma_registry_region *region)
 static int
 check_local(const struct softrdma_requester *req, void *here, size_t len, bool from_there)
 {
-	const bool is_posted_now = (int32_t)(req->tail - req->posted_from) >= 0;
+	const bool is_posted_now = (int32_t)(req->ring.tail - req->posted_from) >= 0;
 	if (is_posted_now)
 		return 0;
 	return from_there ? softrdma_copy_check_stores(here, len, NULL)

@@ -27,7 +27,7 @@ int
 softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *send, const struct ibv_sge *sge,
 	size_t num_sge)
 {
-	int ret = num_sge <= softrdma_requester_max_sge(&qp->cap) ? 0 : EINVAL;
+	int ret = num_sge <= softrdma_send_ring_max_sge(&qp->cap) ? 0 : EINVAL;
 	send->length = 0;
 	for (size_t i = 0; i < num_sge && ret == 0; i++) {
 		if (send->is_inline) {
@@ -97,7 +97,7 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 	}
 	send->has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	send->imm = wr->imm_data;
-	return softrdma_requester_check(send);
+	return softrdma_send_check(send);
 }
 
 bool
@@ -113,7 +113,7 @@ find_slot(struct softrdma_link *link, struct softrdma_send **send)
 {
 	if (!softrdma_post_is_allowed(link))
 		return EINVAL;
-	*send = softrdma_requester_slot(&link->requester);
+	*send = softrdma_send_ring_slot(&link->requester.ring);
 	return *send ? 0 : ENOMEM;
 }
 
@@ -137,7 +137,7 @@ softrdma_post_ring(struct softrdma_link *link, uint32_t from)
 	/* the shared-memory path completes requests without a response */
 	if (link->shm_path || !softrdma_gather_may(softrdma_connection_of(link), from))
 		softrdma_connection_send(link);
-	req->posted_from = req->head;
+	req->posted_from = req->ring.head;
 }
 
 int
@@ -147,14 +147,14 @@ softrdma_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	int ret = 0;
 	pthread_mutex_lock(&qp->sq_lock); /* a batch has the next slots until it ends */
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
-	const uint32_t from = link->requester.head;
+	const uint32_t from = link->requester.ring.head;
 	for (; wr && ret == 0; wr = wr->next) {
 		struct softrdma_send *send;
 		ret = find_slot(link, &send);
 		if (ret == 0)
 			ret = take_wr(qp, send, wr);
 		if (ret == 0)
-			softrdma_post_accepted(link, softrdma_requester_commit(&link->requester));
+			softrdma_post_accepted(link, softrdma_send_ring_commit(&link->requester.ring));
 		else
 			*bad_wr = wr;
 	}

@@ -29,7 +29,7 @@ int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_se
 	size_t length);
 
 /*
- * Call it after softrdma_requester_commit(), under the link's lock: flushes the request if the queue pair has failed;
+ * Call it after softrdma_send_ring_commit(), under the link's lock: flushes the request if the queue pair has failed;
  * fails one that is too long.
  */
 void softrdma_post_accepted(struct softrdma_link *link, uint32_t seq);

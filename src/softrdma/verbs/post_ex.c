@@ -50,8 +50,8 @@ look_for_room(struct softrdma_qp *qp)
 	const struct softrdma_requester *req = &qp->batch.link->requester;
 	const bool allowed = softrdma_post_is_allowed(qp->batch.link);
 	if (qp->batch.count == 0)
-		qp->batch.first = req->head;
-	qp->batch.room = allowed ? softrdma_requester_room(req) : 0;
+		qp->batch.first = req->ring.head;
+	qp->batch.room = allowed ? softrdma_send_ring_room(&req->ring) : 0;
 	return allowed;
 }
 
@@ -78,8 +78,8 @@ begin(struct ibv_qp_ex *ex, uint8_t opcode, uint32_t rkey, uint64_t remote_addr)
 	if (qp->batch.errnum)
 		return NULL;
 
-	struct softrdma_send *send =
-		softrdma_requester_clear_slot(&qp->batch.link->requester, qp->batch.first + qp->batch.count);
+	struct softrdma_send *send = softrdma_send_ring_clear_slot(&qp->batch.link->requester.ring,
+		qp->batch.first + qp->batch.count);
 	send->wr_id = ex->wr_id;
 	send->opcode = opcode;
 	send->key = rkey;
@@ -223,7 +223,7 @@ static struct softrdma_send *
 current_send(struct softrdma_qp *qp)
 {
 	struct softrdma_send *send = qp->batch.current;
-	if (send && softrdma_requester_has_sges(send))
+	if (send && softrdma_send_has_sges(send))
 		return send;
 	note(qp, EINVAL);
 	return NULL;
@@ -317,10 +317,10 @@ check(const struct softrdma_qp *qp)
 		return 0;
 	if (!softrdma_post_is_allowed(qp->batch.link))
 		return EINVAL;
-	assert(req->head == qp->batch.first);
+	assert(req->ring.head == qp->batch.first);
 	int ret = 0;
 	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
-		ret = softrdma_requester_check(softrdma_requester_slot_at(req, qp->batch.first + i));
+		ret = softrdma_send_check(softrdma_send_ring_slot_at(&req->ring, qp->batch.first + i));
 	return ret;
 }
 
@@ -340,7 +340,7 @@ wr_complete(struct ibv_qp_ex *ex)
 	const int ret = qp->batch.errnum;
 	if (ret == 0) {
 		for (uint32_t i = 0; i < qp->batch.count; i++)
-			softrdma_post_accepted(link, softrdma_requester_commit(&link->requester));
+			softrdma_post_accepted(link, softrdma_send_ring_commit(&link->requester.ring));
 		softrdma_post_ring(link, qp->batch.first);
 	}
 	pthread_mutex_unlock(&link->lock);

@@ -152,7 +152,7 @@ post_recv(struct side *side, uint64_t wr_id, size_t offset, size_t len)
 static inline struct softrdma_send *
 prepare(struct side *side, uint8_t opcode, uint64_t wr_id, size_t offset, size_t len)
 {
-	struct softrdma_send *send = softrdma_requester_slot(&side->link->requester);
+	struct softrdma_send *send = softrdma_send_ring_slot(&side->link->requester.ring);
 	assert_non_null(send);
 	send->wr_id = wr_id;
 	send->opcode = opcode;
@@ -166,7 +166,7 @@ prepare(struct side *side, uint8_t opcode, uint64_t wr_id, size_t offset, size_t
 static inline void
 commit(struct side *side)
 {
-	softrdma_requester_commit(&side->link->requester);
+	softrdma_send_ring_commit(&side->link->requester.ring);
 	if (side->link->requester.failed)
 		softrdma_requester_fail(&side->link->requester, IBV_WC_WR_FLUSH_ERR);
 }

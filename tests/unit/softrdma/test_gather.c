@@ -34,7 +34,7 @@ post_writes(const struct rdma_cm_id *id, unsigned count)
 static unsigned
 waiting(struct softrdma_connection *conn)
 {
-	return locked(&conn->link, conn->link.requester.head - conn->link.requester.tx);
+	return locked(&conn->link, conn->link.requester.ring.head - conn->link.requester.tx);
 }
 
 /* all requests complete */

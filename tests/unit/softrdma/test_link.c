@@ -1317,7 +1317,7 @@ take_completions(struct side *side, struct count *count)
 static void
 post_anything(struct pair *p, int from, struct count *count, uint64_t *random)
 {
-	if (p->side[from].link->requester.head - p->side[from].link->requester.tail >= 60)
+	if (p->side[from].link->requester.ring.head - p->side[from].link->requester.ring.tail >= 60)
 		return;
 	uint8_t opcode = any_opcode[roll(random, sizeof(any_opcode))];
 	size_t len = opcode == SOFTRDMA_OP_FETCH_ADD || opcode == SOFTRDMA_OP_ATOMIC_WRITE

@@ -335,7 +335,8 @@ test_flags(void **state)
 			set_id(ex, 77, flags[i]);
 			ibv_wr_rdma_write(ex, the_mr->rkey, far_addr(8));
 			set_id(ex, 78, 0);
-			const struct softrdma_send *send = softrdma_requester_slot_at(req, req->head);
+			const struct softrdma_send *send =
+				softrdma_send_ring_slot_at(&req->ring, req->ring.head);
 			assert_int_equal(send->wr_id, 77);
 			assert_int_equal(send->key, the_mr->rkey);
 			assert_true(send->remote_addr == far_addr(8));
@@ -560,7 +561,7 @@ test_mistakes(void **state)
 		three[i] = (struct ibv_sge){ (uintptr_t)near, 1, the_mr->lkey };
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
 		fill_memory();
-		const uint32_t head = locked(softrdma_qp_of(p.active->qp)->link, req->head);
+		const uint32_t head = locked(softrdma_qp_of(p.active->qp)->link, req->ring.head);
 		ibv_wr_start(ex);
 		add_write(ex, 1, 0, 100);
 		set_id(ex, 2, IBV_SEND_SIGNALED);
@@ -569,7 +570,7 @@ test_mistakes(void **state)
 		int error = ibv_wr_complete(ex);
 		if (error != mistakes[i].error)
 			fail_msg("%s: %d", mistakes[i].name, error);
-		assert_int_equal(locked(softrdma_qp_of(p.active->qp)->link, req->head), head);
+		assert_int_equal(locked(softrdma_qp_of(p.active->qp)->link, req->ring.head), head);
 		expect_nothing();
 		assert_int_equal(far[0], 0);
 

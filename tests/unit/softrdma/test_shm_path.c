@@ -339,7 +339,7 @@ test_no_late_acknowledgement(void **state)
 	assert_int_equal(ibv_post_send(p.active->qp, &message, &bad), 0);
 	assert_int_equal(next_wc().wr_id, 50);
 	const struct softrdma_requester *req = &link_of(p.active)->requester;
-	wait_until(locked(link_of(p.active), req->tail == req->head));
+	wait_until(locked(link_of(p.active), req->ring.tail == req->ring.head));
 	clock_go_on();
 	expect_moves(p.active, the_mr, the_mr, 30001, 64);
 	assert_int_equal(made_by(p.active), 2);

@@ -121,7 +121,7 @@ run(struct ibv_qp *qp, const struct region *region, uint8_t opcode, uint32_t key
 {
 	struct softrdma_link *link = softrdma_qp_of(qp)->link;
 	pthread_mutex_lock(&link->lock);
-	struct softrdma_send *send = softrdma_requester_slot(&link->requester);
+	struct softrdma_send *send = softrdma_send_ring_slot(&link->requester.ring);
 	assert_non_null(send);
 	send->wr_id = opcode;
 	send->opcode = opcode;
@@ -136,7 +136,7 @@ run(struct ibv_qp *qp, const struct region *region, uint8_t opcode, uint32_t key
 			.length = (uint32_t)len,
 			.lkey = region->mr->lkey };
 	}
-	softrdma_requester_commit(&link->requester);
+	softrdma_send_ring_commit(&link->requester.ring);
 	softrdma_connection_send(link);
 	pthread_mutex_unlock(&link->lock);
 	return next_wc();
