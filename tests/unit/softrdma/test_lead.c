@@ -10,6 +10,7 @@
 #include "waiting.h"
 
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "count.h"
@@ -888,19 +889,15 @@ test_rare_polls(void **state)
 	pair_fini(&p);
 }
 
-/* with more connections than are looked at one by one, a poller asks the kernel which of them have input */
+/* this thread polls a queue of four pairs until a lead of it has their sockets; the clock stands then */
 static void
-test_poller_of_many(void **state)
+lead_many(struct pair_of_ids p[static 4])
 {
-	(void)state;
-	struct pair_of_ids p[4];
 	for (int i = 0; i < 4; i++)
 		pair_init(&p[i]);
 	int64_t end = now_ms() + PATIENCE_MS;
 	clock_stop();
-	while ((reader_of(p[0].active) != SOFTRDMA_READER_LEAD ||
-		       reader_of(p[3].passive) != SOFTRDMA_READER_LEAD) &&
-		left_ms(end) > 0) {
+	while (!are_led(p, 4) && left_ms(end) > 0) {
 		for (int i = 0; i < 4; i++)
 			post_write(p[i].active->qp, the_mr, 8, 1);
 		for (int i = 0; i < 4; i++)
@@ -909,12 +906,53 @@ test_poller_of_many(void **state)
 		for (int i = 0; i < 300; i++)
 			assert_int_equal(ibv_poll_cq(the_cq, 1, &wc), 0);
 	}
-	assert_int_equal(reader_of(p[0].active), SOFTRDMA_READER_LEAD);
-	assert_int_equal(reader_of(p[3].passive), SOFTRDMA_READER_LEAD);
-	softrdma_lead_nap(softrdma_cq_of(the_cq)->lead);
+	assert_true(are_led(p, 4));
+}
+
+static void
+end_many(struct pair_of_ids p[static 4])
+{
 	clock_go_on();
 	for (int i = 0; i < 4; i++)
 		pair_fini(&p[i]);
+}
+
+/* with more connections than are looked at one by one, a poller asks the kernel which of them have input */
+static void
+test_poller_of_many(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[4];
+	lead_many(p);
+	softrdma_lead_nap(softrdma_cq_of(the_cq)->lead);
+	end_many(p);
+}
+
+/* a page that was found writable for some requests may be lost before others come */
+static void
+test_memory_lost_between_looks(void **state)
+{
+	(void)state;
+	struct pair_of_ids p[4];
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	struct ibv_mr *mr =
+		softrdma_ibv_reg_mr(the_pd, page, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	lead_many(p);
+	for (int i = 0; i < 4; i++)
+		post_write(p[i].active->qp, mr, 8, 1);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(next_wc().status, IBV_WC_SUCCESS);
+	assert_int_equal(mprotect(page, size, PROT_READ), 0);
+	for (int i = 0; i < 4; i++)
+		post_write(p[i].active->qp, mr, 8, 1);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(next_wc().status, IBV_WC_REM_OP_ERR);
+	end_many(p);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	munmap(page, size);
 }
 
 /* a look does not try all connections of a queue that has many, so one that completes in another queue, too, is not handed over */
@@ -1120,6 +1158,7 @@ main(void)
 		device_test(test_poller),
 		device_test(test_rare_polls),
 		device_test(test_poller_of_many),
+		device_test(test_memory_lost_between_looks),
 		device_test(test_poller_of_many_in_two_queues),
 		device_test(test_poller_does_not_wait),
 		device_test(test_poller_naps),

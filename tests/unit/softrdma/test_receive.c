@@ -95,6 +95,41 @@ test_memory_gone_when_receiving(void **state)
 	raw_peer_fini(&p);
 }
 
+/* header and payload by one call, so that the payload is copied from the stage */
+static void
+raw_write_at_once(struct raw_peer *p, void *to, const struct ibv_mr *mr)
+{
+	uint8_t bytes[SOFTRDMA_FRAME_SIZE + 4] = { 0 };
+	const struct softrdma_frame frame = next_write(p, to, mr->rkey, 4);
+	softrdma_frame_encode(&frame, bytes);
+	raw_send(p->fd, bytes, sizeof(bytes));
+}
+
+/* a page that was found writable for one request may be lost before the next one comes */
+static void
+test_memory_lost_between_requests(void **state)
+{
+	(void)state;
+	struct raw_peer p;
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	raw_peer_init(&p);
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr =
+		softrdma_ibv_reg_mr(the_pd, mem, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_non_null(mr);
+	for (uint32_t i = 0; i < 3; i++) {
+		raw_write_at_once(&p, mem, mr);
+		raw_expect_frame(p.fd, SOFTRDMA_OP_ACK, 0, 100 + i);
+	}
+	assert_int_equal(mprotect(mem, size, PROT_READ), 0);
+	raw_write_at_once(&p, mem, mr);
+	raw_expect_frame(p.fd, SOFTRDMA_OP_NAK, SOFTRDMA_NAK_OPERATION, 103);
+	expect_state(p.id->qp, IBV_QPS_ERR);
+	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+	munmap(mem, size);
+	raw_peer_fini(&p);
+}
+
 /*
  * If a file was truncated, a read into its memory ends early, as if the rest had not arrived. The kernel reports
  * the fault only at the next read, for which no edge comes.
@@ -283,6 +318,7 @@ main(void)
 		device_test(test_protocol_broken),
 		device_test(test_receiving_fails),
 		device_test(test_memory_gone_when_receiving),
+		device_test(test_memory_lost_between_requests),
 		device_test(test_short_read_into_a_file),
 		one_thread_test(test_flood_of_frames),
 		one_thread_test(test_acknowledged_before_the_end),
