@@ -65,7 +65,7 @@ count_outstanding(struct softrdma_requester *req, const struct softrdma_send *se
 	const struct softrdma_opcode_info *info = softrdma_send_info(send);
 	if (info->is_rd_atom)
 		req->rd_atoms += (uint32_t)sign;
-	if (info->is_fencing)
+	if (info->is_rd_atom || info->is_flush)
 		req->fencing += (uint32_t)sign;
 	if (info->is_flush)
 		req->flushes += (uint32_t)sign;

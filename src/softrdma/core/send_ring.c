@@ -19,16 +19,14 @@ softrdma_send_ring_init(struct softrdma_send_ring *ring, const struct ibv_pd *pd
 	ring->cq = cq;
 	ring->qp_num = qp_num;
 	ring->capacity = cap->max_send_wr;
-	ring->max_sge = softrdma_send_ring_max_sge(cap);
-	ring->max_inline = cap->max_inline_data;
 
 	uint32_t slots = 1;
 	while (slots < ring->capacity)
 		slots *= 2;
 	ring->mask = slots - 1;
 
-	const size_t inline_size = (ring->max_inline + 7u) & ~(size_t)7;
-	const size_t sges_size = ring->max_sge * sizeof(struct ibv_sge);
+	const size_t inline_size = (cap->max_inline_data + 7u) & ~(size_t)7;
+	const size_t sges_size = softrdma_send_ring_max_sge(cap) * sizeof(struct ibv_sge);
 	ring->slots = calloc(slots, sizeof(*ring->slots));
 	ring->storage = calloc(slots, sges_size + inline_size);
 	if (ring->slots == NULL || ring->storage == NULL) {
@@ -131,17 +129,16 @@ softrdma_send_ring_complete(struct softrdma_send_ring *ring, enum ibv_wc_status 
 bool
 softrdma_send_has_sges(const struct softrdma_send *send)
 {
-	return softrdma_send_info(send)->has_sges;
+	const struct softrdma_opcode_info *info = softrdma_send_info(send);
+	return info->is_message || info->is_rd_atom;
 }
 
 int
 softrdma_send_check(struct softrdma_send *send)
 {
 	const struct softrdma_opcode_info *info = softrdma_send_info(send);
-	if (send->is_inline && !info->may_inline)
-		return EINVAL;
 	/* the SGEs must have room for what comes back */
-	if (send->length < info->result)
+	if ((send->is_inline && info->is_rd_atom) || send->length < info->result)
 		return EINVAL;
 	if (info->result > 0)
 		send->length = info->result;

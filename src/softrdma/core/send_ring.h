@@ -50,8 +50,6 @@ struct softrdma_send_ring {
 	uint32_t qp_num;
 	uint32_t capacity;
 	uint32_t mask; /* number of slots - 1 */
-	uint32_t max_sge;
-	uint32_t max_inline;
 	struct softrdma_send *slots;
 	void *storage; /* the slots' SGEs and inline data */
 

@@ -321,8 +321,7 @@ static bool
 find_region(const struct shm_path *path, const struct softrdma_send *send,
 	struct softrdma_registry_region *region)
 {
-	const int right =
-		send->opcode == SOFTRDMA_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	const int right = softrdma_send_info(send)->right;
 	const struct softrdma_registry *registry = softrdma_local_peer_registry(path->local_peer);
 	const struct softrdma_registry_region *at = NULL;
 	for (unsigned step = 0; step < SOFTRDMA_REGISTRY_STEPS && at == NULL; step++) {

@@ -3,8 +3,6 @@
 
 /* opcode.c -- what each opcode of the protocol is */
 
-#include <stddef.h>
-
 #include "softrdma/wire/opcode.h"
 #include "softrdma/wire/wire.h"
 
@@ -20,54 +18,41 @@ const struct softrdma_opcode_info softrdma_opcode_infos[SOFTRDMA_OPCODES] = {
 		.arg = SOFTRDMA_ARG_MESSAGE,
 		.wc_opcode = IBV_WC_SEND,
 		.is_message = true,
-		.has_sges = true,
-		.may_inline = true,
 		.operation = SOFTRDMA_STATS_SEND,
 	},
 	[SOFTRDMA_OP_WRITE] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
 		.flags = MESSAGE,
 		.length_max = SOFTRDMA_SEGMENT_MAX,
-		.has_memory = true,
 		.arg = SOFTRDMA_ARG_MESSAGE,
 		.right = IBV_ACCESS_REMOTE_WRITE,
 		.wc_opcode = IBV_WC_RDMA_WRITE,
 		.is_message = true,
-		.has_sges = true,
-		.may_inline = true,
 		.operation = SOFTRDMA_STATS_WRITE,
 	},
 	[SOFTRDMA_OP_READ] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
-		.has_memory = true,
 		.arg = SOFTRDMA_ARG_LENGTH,
 		.right = IBV_ACCESS_REMOTE_READ,
 		.wc_opcode = IBV_WC_RDMA_READ,
 		.is_rd_atom = true,
-		.is_fencing = true,
-		.has_sges = true,
 		.operation = SOFTRDMA_STATS_READ,
 	},
 	[SOFTRDMA_OP_ATOMIC_WRITE] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
 		.length_min = SOFTRDMA_ATOMIC_SIZE,
 		.length_max = SOFTRDMA_ATOMIC_SIZE,
-		.has_memory = true,
 		.right = IBV_ACCESS_REMOTE_WRITE,
 		.wc_opcode = SOFTRDMA_WC_ATOMIC_WRITE,
-		.may_inline = true,
 		.operation = SOFTRDMA_STATS_ATOMIC,
 	},
 	[SOFTRDMA_OP_COMPARE_SWAP] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
 		.length_min = 2 * SOFTRDMA_ATOMIC_SIZE,
 		.length_max = 2 * SOFTRDMA_ATOMIC_SIZE,
-		.has_memory = true,
 		.right = IBV_ACCESS_REMOTE_ATOMIC,
 		.wc_opcode = IBV_WC_COMP_SWAP,
 		.is_rd_atom = true,
-		.is_fencing = true,
-		.has_sges = true,
 		.result = SOFTRDMA_ATOMIC_SIZE,
 		.operation = SOFTRDMA_STATS_ATOMIC,
 	},
@@ -75,26 +60,20 @@ const struct softrdma_opcode_info softrdma_opcode_infos[SOFTRDMA_OPCODES] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
 		.length_min = SOFTRDMA_ATOMIC_SIZE,
 		.length_max = SOFTRDMA_ATOMIC_SIZE,
-		.has_memory = true,
 		.right = IBV_ACCESS_REMOTE_ATOMIC,
 		.wc_opcode = IBV_WC_FETCH_ADD,
 		.is_rd_atom = true,
-		.is_fencing = true,
-		.has_sges = true,
 		.result = SOFTRDMA_ATOMIC_SIZE,
 		.operation = SOFTRDMA_STATS_ATOMIC,
 	},
 	[SOFTRDMA_OP_FLUSH] = {
 		.kind = SOFTRDMA_KIND_REQUEST,
-		.has_memory = true,
 		.arg = SOFTRDMA_ARG_RANGE,
 		.code_min = SOFTRDMA_FLUSH_GLOBAL,
 		.code_max = SOFTRDMA_FLUSH_PERSISTENT,
 		.right = SOFTRDMA_ACCESS_FLUSH_GLOBAL, /* of a persistent one: right_for() */
 		.wc_opcode = SOFTRDMA_WC_FLUSH,
-		.is_fencing = true,
 		.is_flush = true,
-		.may_inline = true,
 		.operation = SOFTRDMA_STATS_FLUSH,
 	},
 	[SOFTRDMA_OP_RESYNC] = {

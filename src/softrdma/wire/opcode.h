@@ -21,7 +21,7 @@ enum softrdma_opcode_kind {
 /* what the field arg of its frames holds */
 enum softrdma_opcode_arg {
 	SOFTRDMA_ARG_NONE, /* nothing: it is 0 */
-	SOFTRDMA_ARG_MESSAGE, /* the length of a message in the first of several frames, immediate data in the last */
+	SOFTRDMA_ARG_MESSAGE, /* the message's length in the first of several frames, immediate data in the last */
 	SOFTRDMA_ARG_LENGTH, /* how many bytes are requested, at most SOFTRDMA_MSG_MAX */
 	SOFTRDMA_ARG_RANGE,  /* the length of a range of memory */
 	SOFTRDMA_ARG_OFFER,  /* see struct softrdma_shm_offer: key, address and arg are its own */
@@ -33,20 +33,21 @@ struct softrdma_opcode_info {
 	/* the frame */
 	uint8_t flags;                   /* that it may carry: enum softrdma_frame_flag */
 	uint32_t length_min, length_max; /* of its payload, in bytes */
-	bool has_memory; /* key and address name memory of the responder; otherwise both are 0 */
 	enum softrdma_opcode_arg arg;
 	uint16_t code_min, code_max;
 
+	/*
+	 * requests that name memory of the responder by key and address: the right that its queue pair and its region
+	 * grant, IBV_ACCESS_REMOTE_*. 0: the request names none
+	 */
+	int right;
+
 	/* requests that programs post */
-	int right;       /* that the responder's queue pair and region grant: IBV_ACCESS_REMOTE_*, or 0 */
 	int wc_opcode;   /* of its completion */
 	bool is_message; /* its payload is SGEs, in as many frames as it needs */
-	bool is_rd_atom; /* its response brings data: bounded by max_rd_atomic */
-	bool is_fencing; /* a later request with IBV_SEND_FENCE waits for it */
+	bool is_rd_atom; /* its response brings data, which go to SGEs: bounded by max_rd_atomic */
 	bool is_flush;   /* it makes a range durable, and moves no data */
-	bool has_sges;   /* SGEs, or inline data, hold what it sends or receives */
-	bool may_inline;
-	uint32_t result;                         /* bytes that an atomic operation returns; 0: none */
+	uint32_t result; /* bytes that an atomic operation returns; 0: none */
 	enum softrdma_stats_operation operation; /* that it is counted as */
 };
 

@@ -140,7 +140,7 @@ argument_is_sane(const struct softrdma_opcode_info *info, const struct softrdma_
 static bool
 is_sane(const struct softrdma_opcode_info *info, const struct softrdma_frame *frame)
 {
-	const bool has_address = info->has_memory || info->arg == SOFTRDMA_ARG_OFFER;
+	const bool has_address = info->right != 0 || info->arg == SOFTRDMA_ARG_OFFER;
 	if (info->kind == SOFTRDMA_KIND_UNKNOWN || (frame->flags & ~info->flags))
 		return false;
 	if (frame->length < info->length_min || frame->length > info->length_max)

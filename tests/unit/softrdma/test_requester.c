@@ -286,6 +286,22 @@ test_queue_full(void **state)
 	expect_no_wc(f->side.send_cq);
 }
 
+/* a queue pair without any of its sizes accepts nothing; one read may be outstanding in any case */
+static void
+test_no_sizes(void **state)
+{
+	struct fixture *f = *state;
+	struct softrdma_requester req;
+	const struct ibv_qp_cap cap = { .max_send_wr = 0 };
+	assert_int_equal(softrdma_requester_init(&req, f->side.pd, f->side.send_cq, 1, &cap), 0);
+	softrdma_requester_start(&req, 0, 0);
+	assert_int_equal(req.rd_atom_max, 1);
+	assert_null(softrdma_send_ring_slot(&req.ring));
+	softrdma_requester_drop(&req);
+	softrdma_requester_fini(&req);
+	expect_no_wc(f->side.send_cq);
+}
+
 static void
 test_unsignaled_success_is_silent(void **state)
 {
@@ -1078,6 +1094,7 @@ main(void)
 		TEST(test_scattered_segments),
 		TEST(test_inline_data_is_the_slots),
 		TEST(test_queue_full),
+		TEST(test_no_sizes),
 		TEST(test_unsignaled_success_is_silent),
 		TEST(test_opcodes_of_completions),
 		TEST(test_fence),
