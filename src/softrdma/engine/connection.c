@@ -61,7 +61,7 @@ static void
 leave_the_rest(struct softrdma_connection *conn, bool more)
 {
 	if (conn->fd >= 0 && more &&
-		(conn->reader != SOFTRDMA_READER_LEAD || softrdma_stream_has_input(conn->stream)))
+		(conn->reader != SOFTRDMA_READER_LEAD || conn->transport->has_input(conn)))
 		softrdma_engine_queue(&conn->watched);
 }
 
@@ -70,13 +70,13 @@ static bool
 serve(struct softrdma_connection *conn, bool replies)
 {
 	bool progress = false;
-	const bool more = softrdma_receive(conn, &progress);
+	const bool more = conn->transport->receive(conn, &progress);
 	softrdma_offender_close(conn);
 	if (replies && progress && softrdma_link_expects_reply(&conn->link)) {
 		conn->awaits_reply = true;
 		softrdma_deadline_limit_ack(conn);
 	} else {
-		softrdma_send(conn);
+		conn->transport->send(conn);
 	}
 	leave_the_rest(conn, more);
 	return progress;
@@ -100,7 +100,7 @@ softrdma_connection_no_reply(struct softrdma_connection *conn)
 	if (!conn->awaits_reply)
 		return;
 	softrdma_link_reply_is_late(&conn->link);
-	softrdma_send(conn);
+	conn->transport->send(conn);
 }
 
 void
@@ -128,7 +128,8 @@ softrdma_connection_collect(struct softrdma_link *link)
 void
 softrdma_connection_send(struct softrdma_link *link)
 {
-	softrdma_send(softrdma_connection_of(link));
+	struct softrdma_connection *conn = softrdma_connection_of(link);
+	conn->transport->send(conn);
 }
 
 /* true if a poller has served it since the last call: the poller will probably get the next input, too */
@@ -157,9 +158,9 @@ is_left_alone(struct softrdma_connection *conn)
 static bool
 leaves_input(struct softrdma_connection *conn)
 {
-	if (conn->reader != SOFTRDMA_READER_LEAD || softrdma_stream_has_input(conn->stream))
+	if (conn->reader != SOFTRDMA_READER_LEAD || conn->transport->has_input(conn))
 		return false;
-	softrdma_send(conn);
+	conn->transport->send(conn);
 	return true;
 }
 
@@ -355,6 +356,21 @@ softrdma_connection_receive_posted(struct softrdma_link *link)
 	pthread_mutex_unlock(&link->lock);
 }
 
+/* --- streams --- */
+
+static bool
+stream_has_input(const struct softrdma_connection *conn)
+{
+	return softrdma_stream_has_input(conn->stream);
+}
+
+static const struct softrdma_transport by_stream = {
+	.receive = softrdma_receive,
+	.send = softrdma_send,
+	.has_input = stream_has_input,
+	.is_full = softrdma_send_is_full,
+};
+
 /* --- beginning and end --- */
 
 static void
@@ -380,6 +396,7 @@ softrdma_connection_new(void)
 	softrdma_link_init(&conn->link, delete_connection);
 	if (conn->fault_inject)
 		conn->link.tx.frames_max = 1; /* faults strike single frames */
+	conn->transport = &by_stream;
 	conn->watched.turn = take_turn;
 	conn->watched.beat = beat;
 	conn->watched.get = get;

@@ -23,6 +23,19 @@
 #include "softrdma/wire/tls.h"
 
 struct softrdma_fault_inject;
+struct softrdma_connection;
+
+/* how the socket of a link is used. The link's lock is held in the calls. */
+struct softrdma_transport {
+	/* receives in bounded time; true: there is more. progress is set if something came. */
+	bool (*receive)(struct softrdma_connection *conn, bool *progress);
+	/* sends all that is due, in bounded time */
+	void (*send)(struct softrdma_connection *conn);
+	/* true if there may be input that the socket does not report */
+	bool (*has_input)(const struct softrdma_connection *conn);
+	/* true if something waits for room in the socket */
+	bool (*is_full)(const struct softrdma_connection *conn);
+};
 
 /* which thread reads the socket of a connection; set by reader.c only */
 enum softrdma_reader {
@@ -42,6 +55,8 @@ struct softrdma_connection {
 	struct softrdma_link link;                  /* first: softrdma_connection_of() */
 	struct softrdma_watched watched;            /* its progress thread finds the connection by it */
 	struct softrdma_fault_inject *fault_inject; /* NULL: no faults are injected */
+
+	const struct softrdma_transport *transport;
 
 	int fd;                         /* -1: no socket */
 	struct softrdma_stream *stream; /* of the socket; NULL without one */

@@ -8,7 +8,6 @@
 
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/reader.h"
-#include "softrdma/engine/send.h"
 
 /* The socket has one reader at a time: it goes from the progress thread to another, and back. */
 static void
@@ -22,7 +21,7 @@ set_reader(struct softrdma_connection *conn, enum softrdma_reader reader)
 static bool
 give_socket(struct softrdma_connection *conn, enum softrdma_reader reader)
 {
-	conn->wants_space = softrdma_send_is_full(conn);
+	conn->wants_space = conn->transport->is_full(conn);
 	set_reader(conn, reader);
 	if (softrdma_connection_watch_again(conn) == 0)
 		return true;
@@ -35,7 +34,7 @@ static void
 take_socket_back(struct softrdma_connection *conn)
 {
 	set_reader(conn, SOFTRDMA_READER_ENGINE);
-	conn->wants_space = softrdma_send_is_full(conn);
+	conn->wants_space = conn->transport->is_full(conn);
 	if (conn->fd >= 0)
 		softrdma_connection_watch_again(conn);
 }
