@@ -18,6 +18,7 @@
 #include "requests.h"
 #include "side.h"
 #include "sim.h"
+#include "softrdma/cm/cm.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/lead.h"
@@ -187,7 +188,7 @@ make_qp(struct side *side)
 			.max_inline_data = INLINE_MAX },
 	};
 
-	MAKE(side->qp, softrdma_qp_new(side->pd, &attr));
+	MAKE(side->qp, softrdma_qp_new(side->pd, &attr, &softrdma_managed_qp, 0));
 	side->qp_num = side->qp->qp.qp_num;
 }
 

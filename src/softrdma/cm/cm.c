@@ -269,7 +269,7 @@ follow_qp(struct softrdma_id *id)
 	if (id->external || id->state == SOFTRDMA_ID_CONNECTING || id->state == SOFTRDMA_ID_CONNECTED)
 		return;
 	struct softrdma_qp *qp = id->id.qp ? softrdma_qp_of(id->id.qp) : NULL;
-	struct softrdma_link *link = qp && !qp->by_hand ? qp->link : NULL;
+	struct softrdma_link *link = qp && !qp->kind->resets ? qp->link : NULL;
 	if (link == id->link)
 		return;
 	if (link)
@@ -346,7 +346,7 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	softrdma_cm_unlock();
 	if (too_late) /* the peer knows the numbers of another queue pair */
 		return softrdma_cm_result(EINVAL);
-	struct softrdma_qp *qp = softrdma_qp_new(pd, attr);
+	struct softrdma_qp *qp = softrdma_qp_new(pd, attr, &softrdma_managed_qp, 0);
 	if (qp == NULL)
 		return -1;
 	softrdma_link_get(qp->link);
@@ -383,7 +383,7 @@ softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
 		return;
 	struct ibv_qp *qp = id->id.qp;
 	/* programs store one of their own making there, or of another id, and librdmacm destroys it like any other */
-	if (softrdma_qp_of(qp)->by_hand) {
+	if (softrdma_qp_of(qp)->kind->resets) {
 		id->id.qp = NULL;
 		softrdma_ibv_destroy_qp(qp);
 		return;

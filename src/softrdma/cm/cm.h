@@ -145,6 +145,9 @@ void softrdma_id_free(struct softrdma_id *id);
 /* the calls by which a link reports to its id; arg is the id */
 extern const struct softrdma_link_ops softrdma_id_link_ops;
 
+/* queue pairs that the connection manager connects; it moves them through their states */
+extern const struct softrdma_qp_kind softrdma_managed_qp;
+
 /* true if the id has a queue pair that no id has connected yet. The manager's lock is held. */
 bool softrdma_id_can_connect(const struct softrdma_id *id);
 

@@ -324,6 +324,37 @@ modify_by_hand(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
+static void
+query_by_hand(const struct softrdma_qp *qp, struct ibv_qp_attr *attr)
+{
+	*attr = qp->by_hand->attr;
+}
+
+static void
+destroy_by_hand(struct softrdma_qp *qp)
+{
+	struct softrdma_qp_connect *qpc = qp->by_hand;
+	const uint32_t qp_num = qp->qp.qp_num;
+	softrdma_cm_lock();
+	softrdma_qp_connect_remove(qpc);
+	softrdma_cm_unlock();
+	softrdma_qp_delete(qp);
+	if (qpc->io_user)
+		softrdma_threads_stop();
+	softrdma_gid_put_qp_num(qp_num);
+	free(qpc);
+}
+
+static const struct softrdma_qp_kind by_hand = {
+	.resets = true,
+	.new_link = softrdma_connection_new,
+	.modify = modify_by_hand,
+	.destroy = destroy_by_hand,
+	.query = query_by_hand,
+};
+
+/* --- queue pairs of the connection manager --- */
+
 /* the connection manager moves its queue pairs itself; an application may only move them to ERR */
 static int
 modify_managed(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -338,6 +369,23 @@ modify_managed(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+static void
+query_managed(const struct softrdma_qp *qp, struct ibv_qp_attr *attr)
+{
+	attr->max_rd_atomic = (uint8_t)qp->link->requester.rd_atom_max;
+	attr->max_dest_rd_atomic = (uint8_t)qp->link->responder.rd_atom_max;
+	attr->path_mtu = IBV_MTU_4096;
+	attr->port_num = 1;
+	attr->timeout = qp->ack_timeout;
+}
+
+const struct softrdma_qp_kind softrdma_managed_qp = {
+	.new_link = softrdma_connection_new,
+	.modify = modify_managed,
+	.destroy = softrdma_qp_delete,
+	.query = query_managed,
+};
+
 /* --- the interface for applications --- */
 
 int
@@ -347,7 +395,7 @@ softrdma_ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
 	if (softrdma_is_inherited(ibv_qp->context))
 		return softrdma_fork_refuse("ibv_modify_qp");
-	return qp->by_hand ? modify_by_hand(qp, attr, attr_mask) : modify_managed(qp, attr, attr_mask);
+	return qp->kind->modify(qp, attr, attr_mask);
 }
 
 int
@@ -362,17 +410,9 @@ softrdma_ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_
 	memset(attr, 0, sizeof(*attr));
 	memset(init_attr, 0, sizeof(*init_attr));
 	softrdma_cm_lock();
-	if (qp->by_hand)
-		*attr = qp->by_hand->attr;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	qp->kind->query(qp, attr);
 	attr->qp_state = attr->cur_qp_state = ibv_qp->state;
-	if (qp->by_hand == NULL) {
-		attr->max_rd_atomic = (uint8_t)link->requester.rd_atom_max;
-		attr->max_dest_rd_atomic = (uint8_t)link->responder.rd_atom_max;
-		attr->path_mtu = IBV_MTU_4096;
-		attr->port_num = 1;
-		attr->timeout = qp->ack_timeout;
-	}
 	pthread_mutex_unlock(&link->lock);
 	softrdma_cm_unlock();
 	attr->cap = qp->cap;
@@ -422,11 +462,12 @@ softrdma_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_e
 	ret = softrdma_gid_take_qp_num(&qp_num);
 	if (ret)
 		goto err_free;
-	qpc->qp = softrdma_qp_new_by_hand(attr->pd, attr, qp_num, qpc);
+	qpc->qp = softrdma_qp_new(attr->pd, attr, &by_hand, qp_num);
 	if (qpc->qp == NULL) {
 		ret = errno;
 		goto err_put_qp_num;
 	}
+	qpc->qp->by_hand = qpc;
 	softrdma_cm_lock();
 	softrdma_qp_connect_add(qpc);
 	softrdma_cm_unlock();
@@ -472,21 +513,8 @@ softrdma_ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
 	SOFTRDMA_NO_CANCEL;
 	struct softrdma_qp *qp = softrdma_qp_of(ibv_qp);
-	struct softrdma_qp_connect *qpc = qp->by_hand;
-	uint32_t qp_num = ibv_qp->qp_num;
 	if (softrdma_is_inherited(ibv_qp->context))
 		return softrdma_fork_refuse("ibv_destroy_qp");
-	if (qpc) {
-		softrdma_cm_lock();
-		softrdma_qp_connect_remove(qpc);
-		softrdma_cm_unlock();
-	}
-	softrdma_qp_delete(qp);
-	if (qpc) {
-		if (qpc->io_user)
-			softrdma_threads_stop();
-		softrdma_gid_put_qp_num(qp_num);
-		free(qpc);
-	}
+	qp->kind->destroy(qp);
 	return 0;
 }

@@ -51,6 +51,13 @@ softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *sen
 	send->is_inline = flags & IBV_SEND_INLINE;
 }
 
+int
+softrdma_post_check(const struct softrdma_qp *qp, struct softrdma_send *send)
+{
+	const int ret = softrdma_send_check(send);
+	return ret == 0 && qp->kind->check ? qp->kind->check(send) : ret;
+}
+
 static void
 take_atomic(struct softrdma_send *send, const struct ibv_send_wr *wr)
 {
@@ -97,7 +104,7 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 	}
 	send->has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	send->imm = wr->imm_data;
-	return softrdma_send_check(send);
+	return softrdma_post_check(qp, send);
 }
 
 bool
@@ -169,7 +176,7 @@ static void
 flush_receives(struct softrdma_qp *qp)
 {
 	/* a link that cannot be replaced is asked without its lock */
-	if (qp->by_hand == NULL && !atomic_load_explicit(&qp->link->failed, memory_order_acquire))
+	if (!qp->kind->resets && !atomic_load_explicit(&qp->link->failed, memory_order_acquire))
 		return;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	if (link->failed)
@@ -187,11 +194,11 @@ softrdma_post_replenished(struct softrdma_recv_queue *queue)
 	}
 }
 
-/* false: the queue pair is in RESET. Only one without a connection manager ever is. */
+/* false: the queue pair is in RESET */
 static bool
 takes_receives(struct softrdma_qp *qp)
 {
-	if (qp->by_hand == NULL)
+	if (!qp->kind->resets)
 		return true;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	bool takes = qp->qp.state != IBV_QPS_RESET;

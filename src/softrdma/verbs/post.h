@@ -28,6 +28,9 @@ int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *
 int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
 	size_t length);
 
+/* checks a request that is filled in, and completes it; 0 or EINVAL */
+int softrdma_post_check(const struct softrdma_qp *qp, struct softrdma_send *send);
+
 /*
  * Call it after softrdma_send_ring_commit(), under the link's lock: flushes the request if the queue pair has failed;
  * fails one that is too long.

@@ -320,7 +320,7 @@ check(const struct softrdma_qp *qp)
 	assert(req->ring.head == qp->batch.first);
 	int ret = 0;
 	for (uint32_t i = 0; i < qp->batch.count && ret == 0; i++)
-		ret = softrdma_send_check(softrdma_send_ring_slot_at(&req->ring, qp->batch.first + i));
+		ret = softrdma_post_check(qp, softrdma_send_ring_slot_at(&req->ring, qp->batch.first + i));
 	return ret;
 }
 

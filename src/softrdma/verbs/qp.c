@@ -118,7 +118,7 @@ fill_in(struct softrdma_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr
 	qp->qp.qp_num = qp_num;
 	qp->qp.handle = qp_num;
 	qp->qp.qp_type = attr->qp_type;
-	qp->qp.state = qp->by_hand ? IBV_QPS_RESET : IBV_QPS_INIT;
+	qp->qp.state = qp->kind->resets ? IBV_QPS_RESET : IBV_QPS_INIT;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->cap = attr->cap;
 	softrdma_post_ex_init(&qp->ex);
@@ -136,7 +136,7 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	if (ret)
 		return ret;
 	link->qp = ibv_qp;
-	link->by_hand = qp->by_hand != NULL;
+	link->by_hand = qp->kind->resets;
 	const struct ibv_pd *pd = softrdma_domain_of_keys(ibv_qp->pd);
 	softrdma_responder_init(&link->responder, pd, recv_cq, queue, ibv_qp->srq != NULL, ibv_qp->qp_num,
 		link);
@@ -150,7 +150,7 @@ add_link(struct softrdma_qp *qp, struct softrdma_link **link_ptr)
 {
 	struct softrdma_cq *send_cq = softrdma_cq_of(qp->qp.send_cq);
 	struct softrdma_cq *recv_cq = softrdma_cq_of(qp->qp.recv_cq);
-	struct softrdma_link *link = softrdma_connection_new();
+	struct softrdma_link *link = qp->kind->new_link();
 	if (link == NULL)
 		return ENOMEM;
 	int ret = init_link(qp, link);
@@ -199,10 +199,12 @@ remove_link(struct softrdma_qp *qp, struct softrdma_link *link)
 }
 
 struct softrdma_qp *
-softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uint32_t qp_num,
-	struct softrdma_qp_connect *by_hand)
+softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, const struct softrdma_qp_kind *kind,
+	uint32_t qp_num)
 {
-	int ret = check_init_attr(pd, attr);
+	int ret = qp_num ? 0 : new_qp_num(&qp_num);
+	if (ret == 0)
+		ret = check_init_attr(pd, attr);
 	if (ret)
 		goto err_errno;
 	struct softrdma_qp *qp = calloc(1, sizeof(*qp));
@@ -210,7 +212,7 @@ softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, uin
 		ret = ENOMEM;
 		goto err_errno;
 	}
-	qp->by_hand = by_hand;
+	qp->kind = kind;
 	grant(&attr->cap);
 	fill_in(qp, pd, attr, qp_num);
 	uint32_t recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr;
@@ -233,17 +235,6 @@ err_fini_recv_queue:
 err_free:
 	free(qp);
 err_errno:
-	errno = ret;
-	return NULL;
-}
-
-struct softrdma_qp *
-softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
-{
-	uint32_t qp_num;
-	int ret = new_qp_num(&qp_num);
-	if (ret == 0)
-		return softrdma_qp_new_by_hand(pd, attr, qp_num, NULL);
 	errno = ret;
 	return NULL;
 }

@@ -12,7 +12,22 @@
 /* bytes: struct ibv_qp_ex grows at its end, so newer headers than those of this build may need more room */
 #define SOFTRDMA_QP_EX_ROOM 1024
 
+struct softrdma_qp;
 struct softrdma_qp_connect;
+
+/* what queue pairs of one kind do in their own way; the rest of verbs is the same for all */
+struct softrdma_qp_kind {
+	bool resets; /* true if the application may move it to RESET, which gives it another link */
+	/* makes the device's side, without a socket; NULL: no memory */
+	struct softrdma_link *(*new_link)(void);
+	/* 0, or EINVAL: the kind has no work request like this one, which is filled in. NULL: it has them all. */
+	int (*check)(const struct softrdma_send *send);
+	/* implement ibv_modify_qp(3) and ibv_destroy_qp(3) */
+	int (*modify)(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask);
+	void (*destroy)(struct softrdma_qp *qp);
+	/* sets what ibv_query_qp(3) shows of the link; under the locks of the connection manager and the link */
+	void (*query)(const struct softrdma_qp *qp, struct ibv_qp_attr *attr);
+};
 
 struct softrdma_qp {
 	union {
@@ -20,11 +35,11 @@ struct softrdma_qp {
 		struct ibv_qp_ex ex;
 		char room[SOFTRDMA_QP_EX_ROOM];
 	};
+	const struct softrdma_qp_kind *kind;
 	/* with a reference. A RESET replaces it, so others call softrdma_qp_lock_link() */
 	struct softrdma_link *link;
-	pthread_mutex_t link_lock; /* guards the pointer, if it can change */
-	/* NULL: the connection manager connects it, and it cannot be reset */
-	struct softrdma_qp_connect *by_hand;
+	pthread_mutex_t link_lock;             /* guards the pointer, if it can change */
+	struct softrdma_qp_connect *by_hand;   /* of a reliable connection that the application connects */
 	struct softrdma_recv_queue recv_queue; /* unused if the queue pair has a shared receive queue */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
@@ -55,11 +70,11 @@ softrdma_qp_of(struct ibv_qp *qp)
 static inline struct softrdma_link *
 softrdma_qp_lock_link(struct softrdma_qp *qp)
 {
-	if (qp->by_hand)
+	if (qp->kind->resets)
 		pthread_mutex_lock(&qp->link_lock);
 	struct softrdma_link *link = qp->link;
 	pthread_mutex_lock(&link->lock);
-	if (qp->by_hand)
+	if (qp->kind->resets)
 		pthread_mutex_unlock(&qp->link_lock);
 	return link;
 }
@@ -67,11 +82,12 @@ softrdma_qp_lock_link(struct softrdma_qp *qp)
 /* 0 for reliable connections; else EOPNOTSUPP, and a line about the call. Any thread, any lock. */
 int softrdma_qp_check_type(const char *call, enum ibv_qp_type type);
 
-/* makes a queue pair in the INIT state; NULL with errno */
-struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr);
-/* the same in the RESET state, with a number that reserves a port (gid.h) */
-struct softrdma_qp *softrdma_qp_new_by_hand(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
-	uint32_t qp_num, struct softrdma_qp_connect *by_hand);
+/*
+ * Makes a queue pair with this number (0: any), in the RESET state if its kind has that, else in the INIT state. NULL with
+ * errno.
+ */
+struct softrdma_qp *softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
+	const struct softrdma_qp_kind *kind, uint32_t qp_num);
 
 /*
  * Moves the queue pair to RESET. It drops the connection, all posted work requests and the completions that the

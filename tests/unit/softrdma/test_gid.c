@@ -407,7 +407,7 @@ test_number_is_taken(void **state)
 	for (uint32_t low = 0; low < 256; low++) {
 		if ((port | low) == first || low == 7)
 			continue;
-		qps[low] = softrdma_qp_new_by_hand(the_pd, &attr, port | low, NULL);
+		qps[low] = softrdma_qp_new(the_pd, &attr, &softrdma_managed_qp, port | low);
 		assert_non_null(qps[low]);
 	}
 	if ((first & 0xff) != 7) {

@@ -47,7 +47,7 @@ test_numbers_alike(void **state)
 	struct softrdma_qp *qps[ALIKE];
 	for (int gone = 0; gone < ALIKE; gone++) {
 		for (unsigned i = 0; i < ALIKE; i++) {
-			qps[i] = softrdma_qp_new_by_hand(the_pd, &attr, i << 20 | 5, NULL);
+			qps[i] = softrdma_qp_new(the_pd, &attr, &softrdma_managed_qp, i << 20 | 5);
 			assert_non_null(qps[i]);
 		}
 		assert_false(softrdma_links_have_qp_num(ALIKE << 20 | 5));

@@ -806,7 +806,7 @@ test_managed(void **state)
 	pair_fini(&p);
 
 	struct ibv_qp_init_attr_ex init = qp_attr();
-	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &init);
+	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &init, &softrdma_managed_qp, 0);
 	assert_int_equal(softrdma_ibv_destroy_qp(&qp->qp), 0);
 }
 

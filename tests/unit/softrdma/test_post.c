@@ -45,7 +45,7 @@ test_not_connected(void **state)
 {
 	(void)state;
 	struct ibv_qp_init_attr_ex attr = qp_attr();
-	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &attr);
+	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &attr, &softrdma_managed_qp, 0);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .wr_id = 1 };
 	refuse_send(&qp->qp, &wr, EINVAL);
 	uint64_t value = 1;

@@ -669,7 +669,7 @@ test_not_connected(void **state)
 {
 	(void)state;
 	struct ibv_qp_init_attr_ex attr = qp_attr();
-	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &attr);
+	struct softrdma_qp *qp = softrdma_qp_new(the_pd, &attr, &softrdma_managed_qp, 0);
 	assert_non_null(qp);
 	struct ibv_qp_ex *ex = softrdma_ibv_qp_to_qp_ex(&qp->qp);
 	ibv_wr_start(ex);

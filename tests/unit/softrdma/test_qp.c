@@ -12,7 +12,7 @@
 static struct softrdma_qp *
 create(struct ibv_qp_init_attr_ex *attr)
 {
-	return softrdma_qp_new(the_pd, attr);
+	return softrdma_qp_new(the_pd, attr, &softrdma_managed_qp, 0);
 }
 
 static void
@@ -155,7 +155,7 @@ test_uses(void **state)
 	struct ibv_qp_init_attr_ex attr = qp_attr();
 	attr.srq = srq;
 	attr.recv_cq = recv_cq;
-	struct softrdma_qp *qp = softrdma_qp_new(pd, &attr);
+	struct softrdma_qp *qp = softrdma_qp_new(pd, &attr, &softrdma_managed_qp, 0);
 	assert_non_null(qp);
 	assert_int_equal(softrdma_ibv_destroy_srq(srq), EBUSY);
 	assert_int_equal(softrdma_ibv_destroy_cq(recv_cq), EBUSY);
