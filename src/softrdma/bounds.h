@@ -17,6 +17,9 @@
 /* bytes of payload in one frame, so that acknowledgements and responses can pass between frames of a long message */
 #define SOFTRDMA_SEGMENT_MAX (256u * 1024)
 
+/* bytes of payload in an unreliable datagram: the port's MTU, as IBTA demands */
+#define SOFTRDMA_DATAGRAM_MAX 4096
+
 /* SGEs of one work request: programs rely on the 30 that hardware has; limits arrays on the stack */
 #define SOFTRDMA_SGE_MAX 32
 

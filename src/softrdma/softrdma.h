@@ -102,6 +102,12 @@ int softrdma_ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int softrdma_ibv_destroy_cq(struct ibv_cq *cq);
 int softrdma_ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void softrdma_ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+struct ibv_ah *softrdma_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int softrdma_ibv_destroy_ah(struct ibv_ah *ah);
+int softrdma_ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+	struct ibv_grh *grh, struct ibv_ah_attr *attr);
+struct ibv_ah *softrdma_ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+	uint8_t port_num);
 struct ibv_srq *softrdma_ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init);
 int softrdma_ibv_destroy_srq(struct ibv_srq *srq);
 /* for queue pairs that the application moves through their states itself, without the connection manager */
@@ -134,6 +140,17 @@ enum softrdma_stats_refusal {
 	SOFTRDMA_STATS_REFUSALS,
 };
 
+/* why datagrams were dropped */
+enum softrdma_stats_drop {
+	SOFTRDMA_STATS_NO_RECEIVE, /* none was posted, or the queue pair has failed */
+	SOFTRDMA_STATS_TOO_LONG,   /* for the oldest receive */
+	SOFTRDMA_STATS_QKEY,       /* another one than the queue pair's */
+	SOFTRDMA_STATS_DAMAGED,    /* the check sum is wrong */
+	SOFTRDMA_STATS_FOREIGN, /* none of the device's, for another queue pair or address, or not from where it says */
+	SOFTRDMA_STATS_UNSENT, /* the system did not take it from this side */
+	SOFTRDMA_STATS_DROPS,
+};
+
 /* times of flushes: times[i] counts those that took less than 2^i us and not less than 2^(i-1); the last one also all longer */
 #define SOFTRDMA_STATS_FLUSH_TIMES 24
 
@@ -152,6 +169,7 @@ struct softrdma_stats {
 	/* how long it took to make memory of this side durable for peers */
 	uint64_t flush_ns;
 	uint64_t flush_times[SOFTRDMA_STATS_FLUSH_TIMES];
+	uint64_t dropped[SOFTRDMA_STATS_DROPS]; /* unreliable datagrams */
 };
 
 /* what all queue pairs of a protection domain have counted, also those that are destroyed. Any thread. */

@@ -16,6 +16,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/base/variables.c
 	softrdma/wire/credentials.c
 	softrdma/wire/cm_msg.c
+	softrdma/wire/datagram_header.c
 	softrdma/wire/opcode.c
 	softrdma/wire/plain.c
 	softrdma/wire/records.c
@@ -31,6 +32,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/faults/fault_spec.c
 	softrdma/core/batch.c
 	softrdma/core/cq.c
+	softrdma/core/datagram.c
 	softrdma/core/link.c
 	softrdma/core/memory.c
 	softrdma/core/recv_queue.c
@@ -43,6 +45,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/accounts.c
 	softrdma/engine/beats.c
 	softrdma/engine/connection.c
+	softrdma/engine/datagram_socket.c
 	softrdma/engine/deadlines.c
 	softrdma/engine/engine.c
 	softrdma/engine/engines.c
@@ -63,6 +66,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/engine/timer.c
 	softrdma/engine/waiter.c
 	softrdma/engine/workers.c
+	softrdma/verbs/address_handle.c
 	softrdma/verbs/advise.c
 	softrdma/verbs/completion.c
 	softrdma/verbs/cq_ex.c
@@ -72,9 +76,12 @@ set(SOFTRDMA_SOURCES
 	softrdma/verbs/post.c
 	softrdma/verbs/post_ex.c
 	softrdma/verbs/qp.c
+	softrdma/verbs/qp_type.c
 	softrdma/verbs/srq.c
 	softrdma/cm/address.c
+	softrdma/cm/by_hand_qp.c
 	softrdma/cm/cm.c
+	softrdma/cm/datagram_qp.c
 	softrdma/cm/event.c
 	softrdma/cm/external_qp.c
 	softrdma/cm/handshake.c
@@ -84,6 +91,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/pending.c
 	softrdma/cm/qp_listener.c
 	softrdma/cm/qp_connect.c
+	softrdma/cm/transitions.c
 )
 if(HAVE_PMEM2)
 	list(APPEND SOFTRDMA_SOURCES softrdma/persist/persist_dax.c)

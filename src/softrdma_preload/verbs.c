@@ -57,6 +57,33 @@ ibv_dereg_mr(struct ibv_mr *mr)
 	return softrdma_ibv_dereg_mr(mr);
 }
 
+/* --- address handles --- */
+
+struct ibv_ah *
+ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return softrdma_ibv_create_ah(pd, attr);
+}
+
+int
+ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return softrdma_ibv_destroy_ah(ah);
+}
+
+int
+ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
+	struct ibv_ah_attr *ah_attr)
+{
+	return softrdma_ibv_init_ah_from_wc(context, port_num, wc, grh, ah_attr);
+}
+
+struct ibv_ah *
+ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
+{
+	return softrdma_ibv_create_ah_from_wc(pd, wc, grh, port_num);
+}
+
 /* --- completions --- */
 
 struct ibv_comp_channel *

@@ -39,6 +39,7 @@ static struct variable {
 	{ "SOFTRDMA_TLS_CERT", 0 },
 	{ "SOFTRDMA_TLS_KEY", 0 },
 	{ "SOFTRDMA_TLS_PSK", 0 },
+	{ "SOFTRDMA_UD", 0 },
 };
 
 /* the variable whose name has len characters; NULL: there is no such variable */

@@ -115,7 +115,8 @@ struct softrdma_link {
 	void *ops_arg;
 
 	struct softrdma_requester requester;
-	uint32_t seq; /* the sequence number of this side's first request */
+	uint32_t seq;  /* the sequence number of this side's first request */
+	uint32_t qkey; /* of a queue pair of datagrams: what those that come must have */
 	/*
 	 * The stage ends rx, and the ring of responses begins responder. Most connections use little of either, and what
 	 * was never written costs no memory: so these two are side by side, and nothing clears them.

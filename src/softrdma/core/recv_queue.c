@@ -96,6 +96,19 @@ softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv
 	return taken;
 }
 
+enum softrdma_recv_taken
+softrdma_recv_queue_take_for(struct softrdma_recv_queue *queue, uint64_t length, struct softrdma_recv *recv)
+{
+	enum softrdma_recv_taken taken = SOFTRDMA_RECV_NONE;
+	pthread_mutex_lock(&queue->lock);
+	if (queue->count > 0 && recv_at(queue, queue->head)->length < length)
+		taken = SOFTRDMA_RECV_TOO_SHORT;
+	else if (take(queue, recv))
+		taken = SOFTRDMA_RECV_TAKEN;
+	pthread_mutex_unlock(&queue->lock);
+	return taken;
+}
+
 bool
 softrdma_recv_queue_take_or_wait(struct softrdma_recv_queue *queue, struct softrdma_recv *recv,
 	struct softrdma_link *link)

@@ -43,6 +43,16 @@ int softrdma_recv_queue_put(struct softrdma_recv_queue *queue, const struct ibv_
 /* false: the queue is empty. Any thread, also one that holds a connection's lock; takes the queue's lock. */
 bool softrdma_recv_queue_take(struct softrdma_recv_queue *queue, struct softrdma_recv *recv);
 
+enum softrdma_recv_taken {
+	SOFTRDMA_RECV_TAKEN,
+	SOFTRDMA_RECV_NONE,
+	SOFTRDMA_RECV_TOO_SHORT, /* the oldest one has less room, and stays */
+};
+
+/* takes the oldest receive if it has room for length bytes; locks as above */
+enum softrdma_recv_taken softrdma_recv_queue_take_for(struct softrdma_recv_queue *queue, uint64_t length,
+	struct softrdma_recv *recv);
+
 /*
  * Takes a receive. If the queue is empty, it adds the connection, in the same step, to those that wait for a receive,
  * and returns false. The caller holds the lock of the connection.

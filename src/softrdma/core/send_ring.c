@@ -42,11 +42,24 @@ softrdma_send_ring_init(struct softrdma_send_ring *ring, const struct ibv_pd *pd
 	return 0;
 }
 
+int
+softrdma_send_ring_add_destinations(struct softrdma_send_ring *ring)
+{
+	ring->destinations = calloc(ring->mask + 1u, sizeof(*ring->destinations));
+	if (ring->destinations == NULL)
+		return ENOMEM;
+	for (uint32_t i = 0; i <= ring->mask; i++)
+		ring->slots[i].to = &ring->destinations[i];
+	return 0;
+}
+
 void
 softrdma_send_ring_fini(struct softrdma_send_ring *ring)
 {
+	free(ring->destinations);
 	free(ring->storage);
 	free(ring->slots);
+	ring->destinations = NULL;
 	ring->storage = NULL;
 	ring->slots = NULL;
 }
@@ -68,11 +81,9 @@ struct softrdma_send *
 softrdma_send_ring_clear_slot(struct softrdma_send_ring *ring, uint32_t seq)
 {
 	struct softrdma_send *send = softrdma_send_ring_slot_at(ring, seq);
-	struct ibv_sge *sge = send->sge;
-	uint8_t *inline_data = send->inline_data;
-	memset(send, 0, sizeof(*send));
-	send->sge = sge;
-	send->inline_data = inline_data;
+	memset(send, 0, offsetof(struct softrdma_send, sge));
+	if (send->to)
+		send->to->address.sin6_family = AF_UNSPEC;
 	return send;
 }
 

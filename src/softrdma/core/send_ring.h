@@ -14,6 +14,7 @@
 #define SOFTRDMA_SEND_RING_H
 
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +22,17 @@
 #include "softrdma/core/cq.h"
 #include "softrdma/core/memory.h"
 #include "softrdma/wire/opcode.h"
+
+/* where the datagram of a request goes; of the family AF_UNSPEC as long as it is not set */
+struct softrdma_destination {
+	struct sockaddr_in6 address,
+		source; /* addresses of IPv4 are mapped; with the port of the first one */
+	union ibv_gid from, to;
+	uint32_t qp_num, qkey;
+	uint32_t flow_label;
+	uint8_t traffic_class, hop_limit;
+	bool summed; /* true if the datagram has a check sum */
+};
 
 /* a work request as it is kept until it completes */
 struct softrdma_send {
@@ -39,8 +51,10 @@ struct softrdma_send {
 	uint64_t arrived;    /* READ: response bytes received so far */
 	uint64_t operand[2]; /* atomics: addend, or compare and swap; ATOMIC WRITE: the value's bytes */
 	int num_sge;
-	struct ibv_sge *sge;  /* of the ring slot */
-	uint8_t *inline_data; /* of the ring slot */
+	/* from here on, what belongs to the slot and not to the request */
+	struct ibv_sge *sge;
+	uint8_t *inline_data;
+	struct softrdma_destination *to; /* NULL: the queue pair sends no datagrams */
 };
 
 struct softrdma_send_ring {
@@ -51,7 +65,8 @@ struct softrdma_send_ring {
 	uint32_t capacity;
 	uint32_t mask; /* number of slots - 1 */
 	struct softrdma_send *slots;
-	void *storage; /* the slots' SGEs and inline data */
+	void *storage;                             /* the slots' SGEs and inline data */
+	struct softrdma_destination *destinations; /* NULL: none */
 
 	uint32_t head, tail; /* sequence numbers: they wrap, their differences do not */
 	bool overrun;        /* the completion queue is overrun: the owner puts the queue pair in error */
@@ -68,6 +83,8 @@ softrdma_send_ring_max_sge(const struct ibv_qp_cap *cap)
 /* 0 or ENOMEM; a ring that is all zeroes may be ended, too */
 int softrdma_send_ring_init(struct softrdma_send_ring *ring, const struct ibv_pd *pd, struct softrdma_cq *cq,
 	uint32_t qp_num, const struct ibv_qp_cap *cap);
+/* gives each slot a destination; 0 or ENOMEM. Before the first request. */
+int softrdma_send_ring_add_destinations(struct softrdma_send_ring *ring);
 void softrdma_send_ring_fini(struct softrdma_send_ring *ring);
 
 /* sets the sequence number of the first request */
@@ -84,7 +101,7 @@ softrdma_send_ring_slot_at(const struct softrdma_send_ring *ring, uint32_t seq)
 }
 
 /*
- * The same slot, cleared, with sge and inline_data set. Without the lock: no other thread uses the slots after the last
+ * The same slot, cleared. Without the lock: no other thread uses the slots after the last
  * request that was posted, as far as there is room.
  */
 struct softrdma_send *softrdma_send_ring_clear_slot(struct softrdma_send_ring *ring, uint32_t seq);

@@ -37,15 +37,21 @@ connection_of_watched(struct softrdma_watched *watched)
 
 /* --- what its progress thread waits for, and does --- */
 
-int
-softrdma_connection_watch_again(struct softrdma_connection *conn)
+static uint32_t
+awaited_events(const struct softrdma_connection *conn)
 {
 	uint32_t events = EPOLLET;
 	if (conn->reader == SOFTRDMA_READER_ENGINE)
 		events |= EPOLLIN | EPOLLRDHUP;
 	if (conn->wants_space)
 		events |= EPOLLOUT;
-	return softrdma_engine_watch_again(&conn->watched, conn->fd, events);
+	return events;
+}
+
+int
+softrdma_connection_watch_again(struct softrdma_connection *conn)
+{
+	return softrdma_engine_watch_again(&conn->watched, conn->fd, awaited_events(conn));
 }
 
 void
@@ -253,6 +259,22 @@ take_stream(struct softrdma_connection *conn, int fd, struct softrdma_tls *tls, 
 }
 
 int
+softrdma_connection_watch(struct softrdma_connection *conn, int fd)
+{
+	conn->fd = fd;
+	softrdma_link_get(&conn->link);
+	softrdma_engine_join(&conn->watched);
+	const int ret = softrdma_engine_watch(&conn->watched, fd, awaited_events(conn));
+	if (ret) {
+		softrdma_engine_part(&conn->watched);
+		conn->fd = -1;
+		softrdma_fork_close(fd);
+		atomic_fetch_sub(&conn->link.refs, 1); /* not the last one: the caller's */
+	}
+	return ret;
+}
+
+int
 softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_tls *tls, bool records)
 {
 	struct softrdma_connection *conn = softrdma_connection_of(link);
@@ -266,17 +288,10 @@ softrdma_connection_attach(struct softrdma_link *link, int fd, struct softrdma_t
 	const int unsent = SOFTRDMA_UNSENT_MAX; /* if this fails, a peer that does not read only costs more */
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	remember_peer(conn, fd);
-	conn->fd = fd;
-	conn->wants_space = true; /* SOFTRDMA_WATCHED_EVENTS includes EPOLLOUT */
-	softrdma_link_get(link);
-	softrdma_engine_join(&conn->watched);
-	ret = softrdma_engine_watch(&conn->watched, fd, SOFTRDMA_WATCHED_EVENTS);
+	conn->wants_space = true; /* the kernel reports it only after a send that found none */
+	ret = softrdma_connection_watch(conn, fd);
 	if (ret) {
-		softrdma_engine_part(&conn->watched);
-		conn->fd = -1;
 		drop_stream(conn);
-		softrdma_fork_close(fd);
-		atomic_fetch_sub(&link->refs, 1); /* not the last one: the caller's */
 		return ret;
 	}
 	SOFTRDMA_COUNT(&link->responder.counters, connections, 1);
@@ -312,7 +327,8 @@ softrdma_connection_detach(struct softrdma_link *link)
 	softrdma_lead_lose(conn);
 	softrdma_shm_path_end(link);
 	int fd = conn->fd;
-	SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
+	if (conn->stream)
+		SOFTRDMA_COUNT(&link->responder.counters, connections_ended, 1);
 	USDT(softrdma, disconnect, link->requester.ring.qp_num, fd);
 	conn->fd = -1;
 	drop_stream(conn);
@@ -379,6 +395,7 @@ delete_connection(struct softrdma_link *link)
 	struct softrdma_connection *conn = softrdma_connection_of(link);
 	assert(conn->fd == -1);
 	softrdma_fault_inject_delete(conn->fault_inject);
+	free(conn->datagram_socket);
 	free(conn);
 }
 

@@ -24,6 +24,7 @@
 
 struct softrdma_fault_inject;
 struct softrdma_connection;
+struct softrdma_datagram_socket;
 
 /* how the socket of a link is used. The link's lock is held in the calls. */
 struct softrdma_transport {
@@ -57,6 +58,7 @@ struct softrdma_connection {
 	struct softrdma_fault_inject *fault_inject; /* NULL: no faults are injected */
 
 	const struct softrdma_transport *transport;
+	struct softrdma_datagram_socket *datagram_socket; /* NULL: the socket is a stream */
 
 	int fd;                         /* -1: no socket */
 	struct softrdma_stream *stream; /* of the socket; NULL without one */
@@ -141,6 +143,9 @@ void softrdma_connection_deadline(struct softrdma_link *link, unsigned ms);
 void softrdma_connection_receive_posted(struct softrdma_link *link);
 
 /* --- for the other files of the engine --- */
+
+/* the progress thread waits for the socket from here on; if that fails, the socket is closed. 0 or an errno value. */
+int softrdma_connection_watch(struct softrdma_connection *conn, int fd);
 
 /* receives and sends in bounded time; true if something was received */
 bool softrdma_connection_serve(struct softrdma_connection *conn);

@@ -62,6 +62,25 @@ strikes(const struct softrdma_fault_inject *inject, enum softrdma_fault_word wor
 	return softrdma_fault_spec_strike(&inject->plan->spec, word, inject->connection, n);
 }
 
+enum softrdma_datagram_fate
+softrdma_fault_inject_datagram(const struct softrdma_fault_inject *inject)
+{
+	static const struct {
+		enum softrdma_fault_word word;
+		enum softrdma_datagram_fate fate;
+	} fates[] = {
+		{ SOFTRDMA_FAULT_LOSE, SOFTRDMA_DATAGRAM_IS_LOST },
+		{ SOFTRDMA_FAULT_DUPLICATE, SOFTRDMA_DATAGRAM_LEAVES_TWICE },
+		{ SOFTRDMA_FAULT_REORDER, SOFTRDMA_DATAGRAM_LEAVES_LATER },
+		{ SOFTRDMA_FAULT_CORRUPT, SOFTRDMA_DATAGRAM_IS_CORRUPT },
+	};
+	for (size_t i = 0; i < sizeof(fates) / sizeof(fates[0]); i++) {
+		if (strikes(inject, fates[i].word, inject->datagrams + 1))
+			return fates[i].fate;
+	}
+	return SOFTRDMA_DATAGRAM_LEAVES;
+}
+
 /* --- time --- */
 
 static void

@@ -14,7 +14,10 @@
  *	             the work request never leaves. Requests before it complete first, so that the outcome is
  *	             the same each time.
  *
- * No fault makes a work request succeed: only a response of the other side does that.
+ *	lose, duplicate, reorder, corrupt
+ *	             strike single datagrams, which have no connection (datagram_socket.c).
+ *
+ * No fault makes a work request of a connection succeed: only a response of the other side does that.
  *
  * The link's lock is held in all calls unless said otherwise. The alarm of the engine ends the waits.
  */
@@ -25,11 +28,21 @@
 #include "softrdma/engine/connection.h"
 #include "softrdma/faults/fault_plan.h"
 
+/* what becomes of a datagram that is to leave */
+enum softrdma_datagram_fate {
+	SOFTRDMA_DATAGRAM_LEAVES,
+	SOFTRDMA_DATAGRAM_IS_LOST,
+	SOFTRDMA_DATAGRAM_LEAVES_TWICE,
+	SOFTRDMA_DATAGRAM_LEAVES_LATER, /* after the next one */
+	SOFTRDMA_DATAGRAM_IS_CORRUPT,
+};
+
 struct softrdma_fault_inject {
 	struct softrdma_fault_plan *plan; /* with a reference */
 	uint64_t connection;              /* its order number under the plan, from 1 */
 	uint64_t requests, responses;     /* frames that were to be sent */
 	uint64_t flushes;                 /* that the peer asked for */
+	uint64_t datagrams;               /* that have left, or would have */
 	bool silent;                      /* nothing further leaves */
 
 	/* times in ns of softrdma_now_ns(), 0: none */
@@ -52,6 +65,9 @@ void softrdma_fault_inject_delete(struct softrdma_fault_inject *inject);
 
 /* replaces softrdma_link_tx_fill(): false also if the frame that is to leave must wait */
 bool softrdma_fault_inject_fill(struct softrdma_connection *conn);
+
+/* what becomes of the next datagram; the caller counts it when that has happened */
+enum softrdma_datagram_fate softrdma_fault_inject_datagram(const struct softrdma_fault_inject *inject);
 
 /* the connection has its socket */
 void softrdma_fault_inject_attached(struct softrdma_connection *conn);

@@ -57,9 +57,8 @@ update_patience(struct softrdma_connection *conn)
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
-/* the socket is full (back-pressure): an edge of epoll reports the room */
-static void
-wait_for_space(struct softrdma_connection *conn)
+void
+softrdma_send_wait_for_space(struct softrdma_connection *conn)
 {
 	if (conn->wants_space)
 		return;
@@ -134,7 +133,7 @@ send_rest(struct softrdma_connection *conn)
 	if (link->fin_due && !conn->fin_sent && link->tx.first == link->tx.count)
 		conn->fin_sent = end_stream(conn);
 	if (softrdma_stream_wants_space(conn->stream))
-		wait_for_space(conn);
+		softrdma_send_wait_for_space(conn);
 }
 
 /* completes requests locally, in the memory of a peer on the same host; the rest follows in another turn */
@@ -173,7 +172,7 @@ softrdma_send(struct softrdma_connection *conn)
 		if (n >= 0) {
 			softrdma_link_tx_done(link, (size_t)n);
 		} else if (errno == EAGAIN) {
-			wait_for_space(conn);
+			softrdma_send_wait_for_space(conn);
 			return;
 		} else if (errno == EFAULT) {
 			softrdma_link_tx_fault(link);

@@ -60,6 +60,16 @@ static const char *const nak_names[] = {
 static_assert(sizeof(nak_names) / sizeof(nak_names[0]) == SOFTRDMA_STATS_REFUSALS,
 	"each reason has its name");
 
+static const char *const drop_names[] = {
+	[SOFTRDMA_STATS_NO_RECEIVE] = "no_receive",
+	[SOFTRDMA_STATS_TOO_LONG] = "too_long",
+	[SOFTRDMA_STATS_QKEY] = "qkey",
+	[SOFTRDMA_STATS_DAMAGED] = "damaged",
+	[SOFTRDMA_STATS_FOREIGN] = "foreign",
+	[SOFTRDMA_STATS_UNSENT] = "unsent",
+};
+static_assert(sizeof(drop_names) / sizeof(drop_names[0]) == SOFTRDMA_STATS_DROPS, "each reason has its name");
+
 static const char *const refusal_names[] = {
 	[SOFTRDMA_REFUSED_BY_APPLICATION] = "application",
 	[SOFTRDMA_REFUSED_BUSY] = "busy",
@@ -189,6 +199,17 @@ print_operations(FILE *out, const struct row *rows, unsigned count)
 		fprintf(out, "softrdma_failed_total{%s} %" PRIu64 "\n", rows[i].labels, rows[i].stats.failed);
 }
 
+static void
+print_drops(FILE *out, const struct row *rows, unsigned count)
+{
+	head(out, "datagrams_dropped_total", "counter", "Unreliable datagrams that were dropped.");
+	for (unsigned i = 0; i < count; i++) {
+		for (int why = 0; why < SOFTRDMA_STATS_DROPS; why++)
+			fprintf(out, "softrdma_datagrams_dropped_total{%s,reason=\"%s\"} %" PRIu64 "\n",
+				rows[i].labels, drop_names[why], rows[i].stats.dropped[why]);
+	}
+}
+
 /* without floating point, in which the program's locale may write a comma */
 static void
 print_flush_times(FILE *out, const struct row *row)
@@ -217,6 +238,7 @@ softrdma_stats_print(FILE *out)
 		read_row(i, &rows[i]);
 	print_connections(out, rows, count);
 	print_operations(out, rows, count);
+	print_drops(out, rows, count);
 	head(out, "flush_seconds", "histogram",
 		"How long it took to make memory of this process durable for its peers.");
 	for (unsigned i = 0; i < count; i++)

@@ -36,6 +36,10 @@ static const struct syntax {
 	[SOFTRDMA_FAULT_REJECT] = { "reject", NOTHING, true },
 	[SOFTRDMA_FAULT_SLOW_FLUSH] = { "slow-flush", TIME, true },
 	[SOFTRDMA_FAULT_FLUSH_ERROR] = { "flush-error", NOTHING, true },
+	[SOFTRDMA_FAULT_LOSE] = { "lose", NOTHING, true },
+	[SOFTRDMA_FAULT_DUPLICATE] = { "duplicate", NOTHING, true },
+	[SOFTRDMA_FAULT_REORDER] = { "reorder", NOTHING, true },
+	[SOFTRDMA_FAULT_CORRUPT] = { "corrupt", NOTHING, true },
 	[SOFTRDMA_FAULT_CONNECTION] = { "connection", NUMBER, false },
 	[SOFTRDMA_FAULT_SEED] = { "seed", NUMBER_OR_0, false },
 };
@@ -289,7 +293,8 @@ acts_on_connections(const struct softrdma_fault_spec *spec)
 {
 	static const enum softrdma_fault_word acting[] = { SOFTRDMA_FAULT_DROP_AFTER, SOFTRDMA_FAULT_DELAY,
 		SOFTRDMA_FAULT_WC_ERROR, SOFTRDMA_FAULT_DISCONNECT, SOFTRDMA_FAULT_DISCONNECT_AFTER,
-		SOFTRDMA_FAULT_SLOW_FLUSH, SOFTRDMA_FAULT_FLUSH_ERROR };
+		SOFTRDMA_FAULT_SLOW_FLUSH, SOFTRDMA_FAULT_FLUSH_ERROR, SOFTRDMA_FAULT_LOSE,
+		SOFTRDMA_FAULT_DUPLICATE, SOFTRDMA_FAULT_REORDER, SOFTRDMA_FAULT_CORRUPT };
 	bool any = false;
 	for (size_t i = 0; i < sizeof(acting) / sizeof(acting[0]); i++)
 		any = any || spec->word[acting[i]].told;

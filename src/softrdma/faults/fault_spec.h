@@ -29,6 +29,10 @@ enum softrdma_fault_word {
 	SOFTRDMA_FAULT_REJECT,           /* none; strikes connection requests */
 	SOFTRDMA_FAULT_SLOW_FLUSH,       /* ns; strikes flushes */
 	SOFTRDMA_FAULT_FLUSH_ERROR,      /* none; strikes flushes */
+	SOFTRDMA_FAULT_LOSE,             /* none; strikes datagrams, as the next three */
+	SOFTRDMA_FAULT_DUPLICATE,        /* none */
+	SOFTRDMA_FAULT_REORDER,          /* none */
+	SOFTRDMA_FAULT_CORRUPT,          /* none */
 	SOFTRDMA_FAULT_CONNECTION,       /* number of the only connection with faults, from 1 */
 	SOFTRDMA_FAULT_SEED,             /* any number */
 	SOFTRDMA_FAULT_WORDS

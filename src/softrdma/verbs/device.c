@@ -66,6 +66,7 @@ query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_in
 	orig->max_cqe = SOFTRDMA_CQE_MAX;
 	orig->max_mr = INT32_MAX;
 	orig->max_pd = INT32_MAX;
+	orig->max_ah = INT32_MAX;
 	orig->max_qp_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_qp_init_rd_atom = SOFTRDMA_RD_ATOM_MAX;
 	orig->max_res_rd_atom = INT32_MAX;

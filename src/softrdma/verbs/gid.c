@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/bounds.h"
+#include "softrdma/engine/datagram_socket.h"
 #include "softrdma/engine/links.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/gid.h"
@@ -28,7 +30,6 @@
 #define NONCE_SIZE 6
 
 #define QP_NUMS_OF_A_PORT 256
-#define QP_NUM_PORT_SHIFT 8
 /*
  * Of a port's free numbers, these were returned last and are not given: a program that destroys queue pairs and makes new
  * ones meets an old number only after that many others, even if it has nearly all of them
@@ -261,13 +262,13 @@ softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrdma_ad
 	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw)) {
 		where->in.sin_family = AF_INET;
 		memcpy(&where->in.sin_addr, gid->raw + 12, 4);
-		where->in.sin_port = htons((uint16_t)(qp_num >> QP_NUM_PORT_SHIFT));
+		where->in.sin_port = htons((uint16_t)(qp_num >> SOFTRDMA_QP_NUM_PORT_SHIFT));
 		return where->in.sin_port != 0;
 	}
 	if (gid->raw[0] != TAG_FIRST) {
 		where->in6.sin6_family = AF_INET6;
 		memcpy(&where->in6.sin6_addr, gid->raw, sizeof(gid->raw));
-		where->in6.sin6_port = htons((uint16_t)(qp_num >> QP_NUM_PORT_SHIFT));
+		where->in6.sin6_port = htons((uint16_t)(qp_num >> SOFTRDMA_QP_NUM_PORT_SHIFT));
 		return where->in6.sin6_port != 0;
 	}
 	where->in.sin_family = AF_INET;
@@ -293,12 +294,25 @@ softrdma_gid_is_of_manager(const union ibv_gid *gid)
 	return memcmp(gid, &manager, sizeof(manager)) == 0;
 }
 
+/* of a connected socket; 0: unknown */
+static unsigned
+mtu_of(int fd, bool v6)
+{
+	int mtu = 0;
+	socklen_t len = sizeof(mtu);
+	if (v6)
+		getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &len);
+	else
+		getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len);
+	return mtu > 0 ? (unsigned)mtu : 0;
+}
+
 int
-softrdma_gid_find_route(const union ibv_gid *gid)
+softrdma_gid_find_route(const union ibv_gid *gid, unsigned *mtu)
 {
 	union softrdma_address where;
 	/* the route does not depend on the port: any number will do */
-	if (!softrdma_gid_locate(gid, 1u << QP_NUM_PORT_SHIFT, &where))
+	if (!softrdma_gid_locate(gid, 1u << SOFTRDMA_QP_NUM_PORT_SHIFT, &where))
 		return EINVAL;
 	const bool v6 = where.any.sa_family == AF_INET6;
 	if (v6 && IN6_IS_ADDR_LINKLOCAL(&where.in6.sin6_addr))
@@ -308,6 +322,8 @@ softrdma_gid_find_route(const union ibv_gid *gid)
 		return errno;
 	/* a datagram socket sends nothing here: the kernel only looks up the route */
 	int ret = connect(fd, &where.any, softrdma_address_length(&where.any)) == 0 ? 0 : errno;
+	if (ret == 0 && mtu)
+		*mtu = mtu_of(fd, v6);
 	softrdma_fork_close(fd);
 	return ret;
 }
@@ -407,7 +423,7 @@ take_from(struct qp_port *port, uint32_t *qp_num)
 	const unsigned count = QP_NUMS_OF_A_PORT - port->taken;
 	for (unsigned i = count; i > QP_NUMS_AT_REST; i--) {
 		uint8_t low = port->free[port->first_free++];
-		*qp_num = (uint32_t)port->port << QP_NUM_PORT_SHIFT | low;
+		*qp_num = (uint32_t)port->port << SOFTRDMA_QP_NUM_PORT_SHIFT | low;
 		if (softrdma_links_have_qp_num(*qp_num)) { /* a queue pair of the connection manager */
 			append_free(port, count - 1, low);
 			continue;
@@ -461,13 +477,77 @@ softrdma_gid_put_qp_num(uint32_t qp_num)
 	pthread_mutex_lock(&gids.lock);
 	for (struct qp_port *port = gids.ports; port; port = port->next) {
 		uint8_t low = (uint8_t)qp_num;
-		if (port->port == qp_num >> QP_NUM_PORT_SHIFT && port->is_taken[low]) {
+		if (port->port == qp_num >> SOFTRDMA_QP_NUM_PORT_SHIFT && port->is_taken[low]) {
 			append_free(port, QP_NUMS_OF_A_PORT - port->taken, low);
 			port->is_taken[low] = false;
 			port->taken--;
 		}
 	}
 	pthread_mutex_unlock(&gids.lock);
+}
+
+int
+softrdma_gid_take_datagram_num(uint32_t *qp_num, int *fd)
+{
+	uint16_t port;
+	int ret = softrdma_datagram_socket_open(fd, &port);
+	if (ret)
+		return ret;
+	uint8_t low;
+	do {
+		ret = softrdma_random(&low, sizeof(low));
+		*qp_num = (uint32_t)port << SOFTRDMA_QP_NUM_PORT_SHIFT | low;
+	} while (ret == 0 && softrdma_links_have_qp_num(*qp_num));
+	if (ret)
+		softrdma_fork_close(*fd);
+	return ret;
+}
+
+bool
+softrdma_gid_find(const union ibv_gid *gid, unsigned *index)
+{
+	union ibv_gid own;
+	bool is_own = false;
+	pthread_mutex_lock(&gids.lock);
+	read_addresses(); /* a program may know its address without having asked for a GID */
+	for (unsigned i = 0; i < gids.count && !is_own; i++) {
+		const struct gid_entry *entry = &gids.entries[i];
+		encode(entry, i, &own);
+		is_own = (!entry->tagged || entry->fd >= 0) && memcmp(&own, gid, sizeof(own)) == 0;
+		*index = i;
+	}
+	pthread_mutex_unlock(&gids.lock);
+	return is_own;
+}
+
+bool
+softrdma_gid_is_own(const union ibv_gid *gid)
+{
+	unsigned index;
+	return softrdma_gid_find(gid, &index);
+}
+
+bool
+softrdma_gid_is_local(const union softrdma_address *address)
+{
+	bool is_local = false;
+	pthread_mutex_lock(&gids.lock);
+	read_addresses();
+	for (unsigned i = 0; i < gids.count && !is_local; i++)
+		is_local = softrdma_address_equal(&gids.entries[i].address, address);
+	pthread_mutex_unlock(&gids.lock);
+	return is_local;
+}
+
+bool
+softrdma_gid_is_from(const union ibv_gid *gid, uint32_t qp_num, const struct sockaddr_in6 *from)
+{
+	union softrdma_address claimed, source = { .in6 = *from };
+	if (!softrdma_gid_locate(gid, qp_num, &claimed))
+		return false;
+	softrdma_address_unmap(&source);
+	return softrdma_address_equal(&claimed, &source) &&
+		qp_num >> SOFTRDMA_QP_NUM_PORT_SHIFT == ntohs(from->sin6_port);
 }
 
 void

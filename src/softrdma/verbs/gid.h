@@ -27,6 +27,9 @@
 
 #include "softrdma/base/sockaddr.h"
 
+#define SOFTRDMA_QP_NUM_PORT_SHIFT 8
+#define SOFTRDMA_QP_NUM_MAX 0xffffffu /* IBTA: 24 bits */
+
 /* the number of GIDs; 0 also if the addresses cannot be read. Any thread, like all functions here. */
 unsigned softrdma_gid_count(void);
 
@@ -43,8 +46,11 @@ bool softrdma_gid_locate(const union ibv_gid *gid, uint32_t qp_num, union softrd
 void softrdma_gid_of_manager(union ibv_gid *gid);
 bool softrdma_gid_is_of_manager(const union ibv_gid *gid);
 
-/* checks that the host has a route to the address of a peer's GID; 0 or an errno value, such as EHOSTUNREACH */
-int softrdma_gid_find_route(const union ibv_gid *gid);
+/*
+ * Checks that the host has a route to the address of a peer's GID, and gives the bytes of the longest packet that leaves whole
+ * (mtu may be NULL). 0 or an errno value, such as EHOSTUNREACH.
+ */
+int softrdma_gid_find_route(const union ibv_gid *gid, unsigned *mtu);
 
 /*
  * Takes a number for a queue pair that is to be connected by hand. The number holds a port if a GID of the machine does
@@ -52,5 +58,29 @@ int softrdma_gid_find_route(const union ibv_gid *gid);
  */
 int softrdma_gid_take_qp_num(uint32_t *qp_num);
 void softrdma_gid_put_qp_num(uint32_t qp_num);
+
+/*
+ * The same for a queue pair of datagrams: the number's port is that of a UDP socket, which belongs to the caller. 0 or an errno
+ * value.
+ */
+int softrdma_gid_take_datagram_num(uint32_t *qp_num, int *fd);
+
+/* the port that a queue pair's number holds */
+static inline uint16_t
+softrdma_gid_port(uint32_t qp_num)
+{
+	return (uint16_t)(qp_num >> SOFTRDMA_QP_NUM_PORT_SHIFT);
+}
+
+/* gives the index of a GID; false: this process has not told it */
+bool softrdma_gid_find(const union ibv_gid *gid, unsigned *index);
+
+/* true if the address is one of this machine's, without regard to the port */
+bool softrdma_gid_is_local(const union softrdma_address *address);
+
+/* for engine/datagram_socket.h: true if this process has told the GID */
+bool softrdma_gid_is_own(const union ibv_gid *gid);
+/* true if the queue pair with this number, at a peer with this GID, sends from there; from is mapped if it is of IPv4 */
+bool softrdma_gid_is_from(const union ibv_gid *gid, uint32_t qp_num, const struct sockaddr_in6 *from);
 
 #endif /* SOFTRDMA_GID_H */

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "softrdma/base/fork.h"
 #include "softrdma/base/missing.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
+#include "softrdma/verbs/address_handle.h"
+#include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/post.h"
 
 int
@@ -52,10 +55,28 @@ softrdma_post_take_flags(const struct softrdma_qp *qp, struct softrdma_send *sen
 }
 
 int
+softrdma_post_take_destination(const struct softrdma_qp *qp, struct softrdma_send *send, struct ibv_ah *ah,
+	uint32_t qp_num, uint32_t qkey)
+{
+	struct softrdma_destination *to = send->to;
+	if (to == NULL || ah == NULL || qp_num > SOFTRDMA_QP_NUM_MAX)
+		return EINVAL;
+	if (softrdma_is_inherited(ah->context))
+		return softrdma_fork_refuse("ibv_post_send");
+	if (softrdma_domain_of_keys(ah->pd) != softrdma_domain_of_keys(qp->qp.pd))
+		return EINVAL;
+	*to = softrdma_address_handle_of(ah)->to;
+	to->qp_num = qp_num;
+	to->qkey = qkey;
+	to->address.sin6_port = htons(softrdma_gid_port(qp_num));
+	return 0;
+}
+
+int
 softrdma_post_check(const struct softrdma_qp *qp, struct softrdma_send *send)
 {
 	const int ret = softrdma_send_check(send);
-	return ret == 0 && qp->kind->check ? qp->kind->check(send) : ret;
+	return ret == 0 && send->to ? qp->kind->check(send) : ret;
 }
 
 static void
@@ -77,8 +98,15 @@ take_wr(const struct softrdma_qp *qp, struct softrdma_send *send, const struct i
 				  : softrdma_post_take_sges(qp, send, wr->sg_list, (size_t)wr->num_sge);
 	if (ret)
 		return ret;
-	send->remote_addr = wr->wr.rdma.remote_addr;
-	send->key = wr->wr.rdma.rkey;
+	if (send->to) {
+		ret = softrdma_post_take_destination(qp, send, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+			wr->wr.ud.remote_qkey);
+		if (ret)
+			return ret;
+	} else {
+		send->remote_addr = wr->wr.rdma.remote_addr;
+		send->key = wr->wr.rdma.rkey;
+	}
 	switch (wr->opcode) {
 	case IBV_WR_SEND_WITH_IMM:
 	case IBV_WR_SEND:
@@ -176,7 +204,7 @@ static void
 flush_receives(struct softrdma_qp *qp)
 {
 	/* a link that cannot be replaced is asked without its lock */
-	if (!qp->kind->resets && !atomic_load_explicit(&qp->link->failed, memory_order_acquire))
+	if (!qp->resets && !atomic_load_explicit(&qp->link->failed, memory_order_acquire))
 		return;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	if (link->failed)
@@ -198,7 +226,7 @@ softrdma_post_replenished(struct softrdma_recv_queue *queue)
 static bool
 takes_receives(struct softrdma_qp *qp)
 {
-	if (!qp->kind->resets)
+	if (!qp->resets)
 		return true;
 	struct softrdma_link *link = softrdma_qp_lock_link(qp);
 	bool takes = qp->qp.state != IBV_QPS_RESET;

@@ -28,6 +28,13 @@ int softrdma_post_take_sges(const struct softrdma_qp *qp, struct softrdma_send *
 int softrdma_post_append_inline(const struct softrdma_qp *qp, struct softrdma_send *send, const void *addr,
 	size_t length);
 
+/*
+ * Sets where a datagram goes. 0; EINVAL: the queue pair sends none, ah is NULL or of another protection domain, or the number
+ * has more than 24 bits; ESTALE: ah is one of the parent process.
+ */
+int softrdma_post_take_destination(const struct softrdma_qp *qp, struct softrdma_send *send,
+	struct ibv_ah *ah, uint32_t qp_num, uint32_t qkey);
+
 /* checks a request that is filled in, and completes it; 0 or EINVAL */
 int softrdma_post_check(const struct softrdma_qp *qp, struct softrdma_send *send);
 

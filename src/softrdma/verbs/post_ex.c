@@ -210,10 +210,9 @@ wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 static void
 wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
-	(void)ah;
-	(void)remote_qpn;
-	(void)remote_qkey;
-	note(qp_of(qp), softrdma_missing("ibv_wr_set_ud_addr", "", SOFTRDMA_SEE_MANUAL));
+	struct softrdma_send *send = qp_of(qp)->batch.current;
+	note(qp_of(qp),
+		send ? softrdma_post_take_destination(qp_of(qp), send, ah, remote_qpn, remote_qkey) : EINVAL);
 }
 
 /* ---- their data ---- */

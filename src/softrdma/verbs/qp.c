@@ -10,7 +10,6 @@
 
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
-#include "softrdma/base/missing.h"
 #include "softrdma/engine/connection.h"
 #include "softrdma/engine/gather.h"
 #include "softrdma/engine/links.h"
@@ -39,30 +38,12 @@ any_is_inherited(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr
 		(attr->srq && softrdma_is_inherited(attr->srq->context));
 }
 
-int
-softrdma_qp_check_type(const char *call, enum ibv_qp_type type)
-{
-	static const char use_rc[] = "use a reliable connection (IBV_QPT_RC)";
-	switch (type) {
-	case IBV_QPT_RC:
-		return 0;
-	case IBV_QPT_UC:
-		return softrdma_missing(call, " of an unreliable connection (UC)", use_rc);
-	case IBV_QPT_UD:
-		return softrdma_missing(call, " of unreliable datagrams (UD)", use_rc);
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-		return softrdma_missing(call, " of an extended reliable connection (XRC)", use_rc);
-	default:
-		return softrdma_missing(call, " of another type than IBV_QPT_RC", use_rc);
-	}
-}
-
 static int
-check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+check_init_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr,
+	const struct softrdma_qp_kind *kind)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
-	const int ret = softrdma_qp_check_type("ibv_create_qp", attr->qp_type);
+	const int ret = softrdma_qp_check_kind(kind, attr->qp_type);
 	if (ret)
 		return ret;
 	if (attr->send_cq == NULL || attr->recv_cq == NULL)
@@ -140,8 +121,9 @@ init_link(struct softrdma_qp *qp, struct softrdma_link *link)
 	const struct ibv_pd *pd = softrdma_domain_of_keys(ibv_qp->pd);
 	softrdma_responder_init(&link->responder, pd, recv_cq, queue, ibv_qp->srq != NULL, ibv_qp->qp_num,
 		link);
-	return softrdma_requester_init(&link->requester, pd, softrdma_cq_of(ibv_qp->send_cq), ibv_qp->qp_num,
+	ret = softrdma_requester_init(&link->requester, pd, softrdma_cq_of(ibv_qp->send_cq), ibv_qp->qp_num,
 		&qp->cap);
+	return ret == 0 && qp->kind->prepare ? qp->kind->prepare(link) : ret;
 }
 
 /* makes a link for the queue pair, and enters it in its completion queues and the device; 0 or an errno value */
@@ -204,7 +186,7 @@ softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, const struc
 {
 	int ret = qp_num ? 0 : new_qp_num(&qp_num);
 	if (ret == 0)
-		ret = check_init_attr(pd, attr);
+		ret = check_init_attr(pd, attr, kind);
 	if (ret)
 		goto err_errno;
 	struct softrdma_qp *qp = calloc(1, sizeof(*qp));
@@ -213,6 +195,7 @@ softrdma_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr, const struc
 		goto err_errno;
 	}
 	qp->kind = kind;
+	qp->resets = kind->resets;
 	grant(&attr->cap);
 	fill_in(qp, pd, attr, qp_num);
 	uint32_t recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr;
@@ -257,6 +240,16 @@ softrdma_qp_reset(struct softrdma_qp *qp)
 	remove_link(qp, before);
 	softrdma_link_put(before);
 	return 0;
+}
+
+void
+softrdma_qp_fail(struct softrdma_qp *qp)
+{
+	struct softrdma_link *link = softrdma_qp_lock_link(qp);
+	softrdma_connection_collect(link);
+	softrdma_link_fail(link, IBV_WC_WR_FLUSH_ERR);
+	softrdma_connection_send(link);
+	pthread_mutex_unlock(&link->lock);
 }
 
 void

@@ -117,8 +117,6 @@ WRAP(int, connect, -1, (int fd, const struct sockaddr *addr, socklen_t len), (fd
 WRAP(int, accept4, -1, (int fd, struct sockaddr *addr, socklen_t *len, int flags), (fd, addr, len, flags))
 WRAP(int, getsockname, -1, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len))
 WRAP(int, getpeername, -1, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len))
-WRAP(int, getsockopt, -1, (int fd, int level, int name, void *value, socklen_t *len),
-	(fd, level, name, value, len))
 WRAP(int, setsockopt, -1, (int fd, int level, int name, const void *value, socklen_t len),
 	(fd, level, name, value, len))
 WRAP(int, epoll_create1, -1, (int flags), (flags))
@@ -133,6 +131,10 @@ WRAP(int, ppoll, -1,
 WRAP(ssize_t, read, -1, (int fd, void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, write, -1, (int fd, const void *buf, size_t len), (fd, buf, len))
 WRAP(ssize_t, sendmsg, -1, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags))
+WRAP(int, sendmmsg, -1, (int fd, struct mmsghdr *msgs, unsigned int count, int flags),
+	(fd, msgs, count, flags))
+WRAP(int, recvmmsg, -1, (int fd, struct mmsghdr *msgs, unsigned int count, int flags, struct timespec *limit),
+	(fd, msgs, count, flags, limit))
 WRAP(ssize_t, getrandom, -1, (void *buf, size_t len, unsigned int flags), (buf, len, flags))
 WRAP(int, msync, -1, (void *addr, size_t len, int flags), (addr, len, flags))
 WRAP(ssize_t, process_vm_readv, -1,
@@ -150,6 +152,20 @@ WRAP(int, getnameinfo, error,
 WRAP(int, pthread_create, error,
 	(pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
 	(thread, attr, run, arg))
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+int
+__wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int error = strikes("getsockopt");
+	if (error == FAIL_ETHERNET) {
+		*(int *)value = 1500;
+		return 0;
+	}
+	return error ? -1 : __real_getsockopt(fd, level, name, value, len);
+}
 
 int __real_glob(const char *pattern, int flags, int (*error)(const char *path, int number), glob_t *found);
 int __wrap_glob(const char *pattern, int flags, int (*error)(const char *path, int number), glob_t *found);

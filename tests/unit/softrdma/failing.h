@@ -29,6 +29,8 @@ enum fail_whose { FAIL_MINE, FAIL_THEIRS, FAIL_ANY };
 #define FAIL_BLOCK_DEVICE (-10001)
 #define FAIL_LOST_DEVICE (-10002)
 #define FAIL_DEVICE (-10003)
+/* for getsockopt: the value is the bytes of the longest packet on Ethernet, 1500 */
+#define FAIL_ETHERNET (-10004)
 /* for getaddrinfo: it finds one address, of an unknown family */
 #define FAIL_STRANGE (-30000)
 

@@ -4,8 +4,10 @@
 /* test_gid.c -- the port's GIDs, and queue pair numbers that stand for a port */
 
 #include "connected.h"
+#include "softrdma/base/fork.h"
 #include "softrdma/verbs/gid.h"
 
+#include <dirent.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 
@@ -258,17 +260,17 @@ test_routes(void **state)
 	union ibv_gid gid, other = { 0 };
 	int fds = count_fds();
 	assert_int_equal(softrdma_gid_get(0, &gid), 0);
-	assert_int_equal(softrdma_gid_find_route(&gid), 0);
+	assert_int_equal(softrdma_gid_find_route(&gid, NULL), 0);
 	inet_pton(AF_INET6, "fe80::dead:beef", other.raw);
-	assert_int_equal(softrdma_gid_find_route(&other), EHOSTUNREACH);
+	assert_int_equal(softrdma_gid_find_route(&other, NULL), EHOSTUNREACH);
 	other.raw[0] = 0xfc; /* one of ours, but without its fixed bits */
-	assert_int_equal(softrdma_gid_find_route(&other), EINVAL);
+	assert_int_equal(softrdma_gid_find_route(&other, NULL), EINVAL);
 	inet_pton(AF_INET6, "2001:db8::1", other.raw);
 	fail_call(FAIL_MINE, "connect", 0, 1, ENETUNREACH);
-	assert_int_equal(softrdma_gid_find_route(&other), ENETUNREACH);
+	assert_int_equal(softrdma_gid_find_route(&other, NULL), ENETUNREACH);
 	assert_int_equal(fail_nothing(), 1);
 	fail_call(FAIL_MINE, "socket", 0, 1, EMFILE);
-	assert_int_equal(softrdma_gid_find_route(&other), EMFILE);
+	assert_int_equal(softrdma_gid_find_route(&other, NULL), EMFILE);
 	assert_int_equal(fail_nothing(), 1);
 	assert_int_equal(count_fds(), fds + 1); /* the port of its own */
 	plan_clear();
@@ -509,6 +511,251 @@ test_numbers_fail(void **state)
 	plan_clear();
 }
 
+/* --- datagrams --- */
+
+/* a socket of UDP for each, and the number's upper bits are its port */
+static void
+test_datagram_numbers(void **state)
+{
+	(void)state;
+	uint32_t nums[20];
+	int fds[20];
+	plan_clear(); /* addresses do not matter */
+	const int fds_then = count_fds();
+	for (int i = 0; i < 20; i++) {
+		union softrdma_address own;
+		socklen_t len = sizeof(own);
+		int type;
+		socklen_t type_len = sizeof(type);
+		assert_int_equal(softrdma_gid_take_datagram_num(&nums[i], &fds[i]), 0);
+		assert_int_equal(getsockname(fds[i], &own.any, &len), 0);
+		const in_port_t port = own.any.sa_family == AF_INET6 ? own.in6.sin6_port : own.in.sin_port;
+		assert_int_equal(nums[i] >> 8, ntohs(port));
+		assert_int_equal(softrdma_gid_port(nums[i]), ntohs(port));
+		assert_int_equal(getsockopt(fds[i], SOL_SOCKET, SO_TYPE, &type, &type_len), 0);
+		assert_int_equal(type, SOCK_DGRAM);
+		assert_true(fcntl(fds[i], F_GETFL) & O_NONBLOCK);
+		assert_true(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
+		for (int k = 0; k < i; k++)
+			assert_int_not_equal(nums[i] >> 8, nums[k] >> 8);
+	}
+	assert_int_equal(count_fds(), fds_then + 20);
+	for (int i = 0; i < 20; i++)
+		softrdma_fork_close(fds[i]);
+	fail_call(FAIL_MINE, "socket", 0, 2, EMFILE);
+	assert_int_equal(softrdma_gid_take_datagram_num(&nums[0], &fds[0]), EMFILE);
+	assert_int_equal(fail_nothing(), 2);
+	random_error = EIO;
+	assert_int_equal(softrdma_gid_take_datagram_num(&nums[0], &fds[0]), EIO);
+	random_error = 0;
+	assert_int_equal(count_fds(), fds_then);
+}
+
+/* the port of the only datagram socket of the process */
+static uint16_t
+port_of_datagrams(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint16_t port = 0;
+	assert_non_null(dir);
+	for (struct dirent *entry; port == 0 && (entry = readdir(dir)) != NULL;) {
+		const int fd = atoi(entry->d_name);
+		union softrdma_address own;
+		socklen_t len = sizeof(own);
+		int type = 0;
+		socklen_t type_len = sizeof(type);
+		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) != 0 || type != SOCK_DGRAM)
+			continue;
+		assert_int_equal(getsockname(fd, &own.any, &len), 0);
+		port = ntohs(own.any.sa_family == AF_INET6 ? own.in6.sin6_port : own.in.sin_port);
+	}
+	closedir(dir);
+	return port;
+}
+
+static struct softrdma_qp *rival;
+static unsigned draws;
+
+/* the lower bits of a number are drawn: at the first draw another queue pair gets that number */
+static int
+draw_low_bits(void *buf, size_t len)
+{
+	struct ibv_qp_init_attr_ex attr = qp_attr();
+	if (len != 1)
+		return counted_random(buf, len);
+	*(uint8_t *)buf = (uint8_t)(5 + draws);
+	if (draws++ == 0)
+		rival = softrdma_qp_new(the_pd, &attr, &softrdma_managed_qp,
+			(uint32_t)port_of_datagrams() << 8 | 5);
+	return 0;
+}
+
+/* another queue pair may have the number by chance: then the lower bits are drawn again */
+static void
+test_datagram_number_is_taken(void **state)
+{
+	(void)state;
+	static const struct softrdma_env drawing = { .random = draw_low_bits },
+					 usual = { .random = counted_random };
+	uint32_t num;
+	int fd;
+	softrdma_set_env(&drawing);
+	assert_int_equal(softrdma_gid_take_datagram_num(&num, &fd), 0);
+	softrdma_set_env(&usual);
+	assert_non_null(rival);
+	assert_int_equal(draws, 2);
+	assert_int_equal(rival->qp.qp_num, (num & ~0xffu) | 5);
+	assert_int_equal(num & 0xff, 6);
+	softrdma_fork_close(fd);
+	softrdma_qp_delete(rival);
+}
+
+static union ibv_gid
+gid_of(const char *text)
+{
+	union ibv_gid gid;
+	assert_int_equal(inet_pton(AF_INET6, text, gid.raw), 1);
+	return gid;
+}
+
+/* the GIDs that this process has told, and their places */
+static void
+test_own_gids(void **state)
+{
+	(void)state;
+	unsigned index = 77;
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP | IFF_LOOPBACK);
+	plan_add("127.0.0.2", IFF_UP);
+	plan_add("2001:db8::1", IFF_UP);
+	const unsigned count = softrdma_gid_count();
+	assert_int_equal(count, 5);
+	union ibv_gid gid = gid_of("2001:db8::1");
+	assert_true(softrdma_gid_find(&gid, &index) && softrdma_gid_is_own(&gid));
+	assert_int_equal(index, 1);
+	for (unsigned i = 0; i < count; i++) {
+		gid = gid_at(i);
+		assert_true(softrdma_gid_is_own(&gid));
+		assert_true(softrdma_gid_find(&gid, &index));
+		assert_int_equal(index, i);
+		for (int byte = 0; byte < 16; byte++) {
+			gid.raw[byte] ^= 0x40;
+			assert_false(softrdma_gid_is_own(&gid));
+			assert_false(softrdma_gid_find(&gid, &index));
+			gid.raw[byte] ^= 0x40;
+		}
+	}
+	/* one with a secret is known only when it was told: until then it has no port and no secret */
+	softrdma_release_gids();
+	assert_int_equal(softrdma_gid_count(), count);
+	gid = (union ibv_gid){ .raw = { 0xfc, 0x53, 1, 0, 127, 0, 0, 2 } };
+	assert_false(softrdma_gid_is_own(&gid));
+	plan_clear();
+	assert_false(softrdma_gid_is_own(&gid));
+}
+
+static union softrdma_address
+address_of(const char *text, uint16_t port)
+{
+	union softrdma_address address = { .in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) } };
+	if (inet_pton(AF_INET6, text, &address.in6.sin6_addr) == 1)
+		return address;
+	address = (union softrdma_address){ .in = { .sin_family = AF_INET, .sin_port = htons(port) } };
+	assert_int_equal(inet_pton(AF_INET, text, &address.in.sin_addr), 1);
+	return address;
+}
+
+static void
+test_local_addresses(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		bool is_local;
+	} table[] = { { "127.0.0.1", true }, { "127.0.0.2", false }, { "2001:db8::1", true },
+		{ "2001:db8::2", false }, { "::1", false } };
+	plan_clear();
+	plan_add("127.0.0.1", IFF_UP | IFF_LOOPBACK);
+	plan_add("2001:db8::1", IFF_UP);
+	assert_int_equal(softrdma_gid_count(), 3);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		for (uint16_t port = 0; port < 2; port++) {
+			const union softrdma_address address = address_of(table[i].text, port);
+			assert_int_equal(softrdma_gid_is_local(&address), table[i].is_local);
+		}
+	}
+	plan_clear();
+}
+
+/* a datagram comes from where its GID and its number say */
+static void
+test_sources(void **state)
+{
+	(void)state;
+	static const char mapped[] = "::ffff:192.0.2.1", v6[] = "2001:db8::1",
+			  ours[] = "fc53:100:c000:201:a0b:102:304:506";
+	static const struct {
+		const char *gid;
+		uint32_t qp_num;
+		const char *from;
+		uint16_t port;
+		bool is_from;
+	} table[] = {
+		{ mapped, 0x123456, "::ffff:192.0.2.1", 0x1234, true },
+		{ mapped, 0x1234ff, "::ffff:192.0.2.1", 0x1234, true },
+		{ mapped, 0x123456, "::ffff:192.0.2.1", 0x1235, false },
+		{ mapped, 0x123456, "::ffff:192.0.2.2", 0x1234, false },
+		{ mapped, 0x123456, "2001:db8::1", 0x1234, false },
+		{ mapped, 0x56, "::ffff:192.0.2.1", 0, false }, /* no port */
+		{ v6, 0xffff01, "2001:db8::1", 0xffff, true },
+		{ v6, 0xffff01, "2001:db8::1", 0xfffe, false },
+		{ v6, 0xffff01, "2001:db8::2", 0xffff, false },
+		{ v6, 0xffff01, "::ffff:192.0.2.1", 0xffff, false },
+		{ v6, 0x01, "2001:db8::1", 0, false },
+		/* the GID's own port is that of streams */
+		{ ours, 0x123456, "::ffff:192.0.2.1", 0x1234, true },
+		{ ours, 0x123456, "::ffff:192.0.2.1", 0x0a0b, false },
+		{ ours, 0x123456, "::ffff:192.0.2.2", 0x1234, false },
+		{ "fc54::1", 0x123456, "::ffff:192.0.2.1", 0x1234, false },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const union ibv_gid gid = gid_of(table[i].gid);
+		const union softrdma_address from = address_of(table[i].from, table[i].port);
+		assert_int_equal(softrdma_gid_is_from(&gid, table[i].qp_num, &from.in6), table[i].is_from);
+	}
+}
+
+/* the longest packet to a peer; what is not known is 0 */
+static void
+test_longest_packets(void **state)
+{
+	(void)state;
+	unsigned mtu = 0;
+	union ibv_gid gid = gid_of("::ffff:127.0.0.1");
+	assert_int_equal(softrdma_gid_find_route(&gid, &mtu), 0);
+	assert_true(mtu >= 576);
+	fail_call(FAIL_MINE, "getsockopt", 0, 1, FAIL_ETHERNET);
+	assert_int_equal(softrdma_gid_find_route(&gid, &mtu), 0);
+	assert_int_equal(mtu, 1500);
+	fail_call(FAIL_MINE, "getsockopt", 0, 1, EINVAL);
+	assert_int_equal(softrdma_gid_find_route(&gid, &mtu), 0);
+	assert_int_equal(mtu, 0);
+	fail_nothing();
+	/* without a route the value stays */
+	mtu = 7;
+	fail_call(FAIL_MINE, "connect", 0, 1, ENETUNREACH);
+	assert_int_equal(softrdma_gid_find_route(&gid, &mtu), ENETUNREACH);
+	fail_nothing();
+	assert_int_equal(mtu, 7);
+	gid = gid_of("::1");
+	const int ret = softrdma_gid_find_route(&gid, &mtu);
+	if (ret) { /* a machine without IPv6 */
+		print_message("SKIPPED: there is no route to ::1: %s\n", strerror(ret));
+		skip();
+	}
+	assert_true(mtu >= 1280);
+}
+
 /* --- queries by programs --- */
 
 static void
@@ -619,6 +866,12 @@ main(void)
 		device_test(test_numbers_in_a_cycle),
 		device_test(test_order_differs),
 		device_test(test_numbers_fail),
+		device_test(test_datagram_numbers),
+		device_test(test_datagram_number_is_taken),
+		device_test(test_own_gids),
+		device_test(test_local_addresses),
+		device_test(test_sources),
+		device_test(test_longest_packets),
 		device_test(test_queries),
 		device_test(test_entries),
 	};

@@ -88,7 +88,8 @@ test_refusals(void **state)
 	} table[] = {
 		{ create_qp, IBV_QPT_UC, EOPNOTSUPP,
 			"ibv_create_qp() of an unreliable connection (UC) is not supported by the software device: use a reliable" },
-		{ create_qp, IBV_QPT_UD, EOPNOTSUPP, "ibv_create_qp() of unreliable datagrams (UD) is not" },
+		{ create_qp, IBV_QPT_UD, EOPNOTSUPP,
+			"ibv_create_qp() of unreliable datagrams (UD) is not supported by the software device: SOFTRDMA_UD is 0" },
 		{ create_qp, IBV_QPT_XRC_SEND, EOPNOTSUPP,
 			"ibv_create_qp() of an extended reliable connection (XRC) is not" },
 		{ create_qp, IBV_QPT_RAW_PACKET, EOPNOTSUPP,
@@ -107,12 +108,14 @@ test_refusals(void **state)
 		{ create_cq_with, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, EOPNOTSUPP,
 			"ibv_create_cq_ex() with these flags is not" },
 	};
+	setenv("SOFTRDMA_UD", "0", 1);
 	for (int round = 0; round < 2; round++) {
 		for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 			assert_int_equal(table[i].call(table[i].argument), table[i].error);
 			assert_int_equal(count_lines(table[i].line), 1);
 		}
 	}
+	unsetenv("SOFTRDMA_UD");
 	assert_int_equal(count_lines("\n"), sizeof(table) / sizeof(table[0]));
 }
 

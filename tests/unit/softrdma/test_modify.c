@@ -46,7 +46,7 @@ test_create(void **state)
 	assert_int_equal(init.cap.max_send_wr, 0);
 	assert_int_equal(softrdma_ibv_destroy_qp(qp), 0);
 	init.cap.max_send_wr = 1;
-	init.qp_type = IBV_QPT_UD;
+	init.qp_type = IBV_QPT_UC;
 	assert_null(softrdma_ibv_create_qp(the_pd, &init));
 	assert_int_equal(errno, EOPNOTSUPP);
 }
@@ -90,7 +90,7 @@ test_create_ex(void **state)
 	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
 	assert_int_equal(errno, EINVAL);
 	bad = good;
-	bad.qp_type = IBV_QPT_UD;
+	bad.qp_type = IBV_QPT_UC;
 	assert_null(ibv_create_qp_ex(softrdma_context(), &bad));
 	assert_int_equal(errno, EOPNOTSUPP);
 }

@@ -542,7 +542,7 @@ static const struct {
 	{ "send_inv", send_inv, EOPNOTSUPP },
 	{ "bind_mw", bind_mw, EOPNOTSUPP },
 	{ "send_tso", send_tso, EOPNOTSUPP },
-	{ "ud_addr", ud_addr, EOPNOTSUPP },
+	{ "ud_addr", ud_addr, EINVAL },
 	{ "xrc_srqn", xrc_srqn, EOPNOTSUPP },
 	{ "two mistakes", two_mistakes, EOPNOTSUPP },
 	{ "more than the queue holds", more_than_the_queue_holds, ENOMEM },

@@ -111,6 +111,48 @@ test_no_capacity(void **state)
 	softrdma_recv_queue_fini(&queue);
 }
 
+static enum softrdma_recv_taken
+take_for(struct softrdma_recv_queue *queue, uint64_t length, uint64_t *wr_id)
+{
+	struct softrdma_recv recv = { .wr_id = 99 };
+	const enum softrdma_recv_taken taken = softrdma_recv_queue_take_for(queue, length, &recv);
+	*wr_id = recv.wr_id;
+	return taken;
+}
+
+/* the oldest receive with room for all, or none: it stays, also if a later one has room */
+static void
+test_taking_for_a_length(void **state)
+{
+	(void)state;
+	struct softrdma_recv_queue queue;
+	uint64_t wr_id;
+	assert_int_equal(softrdma_recv_queue_init(&queue, 3, 2), 0);
+	assert_int_equal(take_for(&queue, 0, &wr_id), SOFTRDMA_RECV_NONE);
+	assert_int_equal(take_for(&queue, 1, &wr_id), SOFTRDMA_RECV_NONE);
+	for (int round = 0; round < 4; round++) { /* the ring's end comes at each place */
+		assert_int_equal(put(&queue, 1, 0), 0);
+		assert_int_equal(put(&queue, 2, 1), 0);
+		assert_int_equal(put(&queue, 3, 2), 0);
+		assert_int_equal(take_for(&queue, 1, &wr_id), SOFTRDMA_RECV_TOO_SHORT);
+		assert_int_equal(wr_id, 99);
+		assert_int_equal(put(&queue, 4, 1), ENOMEM); /* none was taken */
+		assert_int_equal(take_for(&queue, 0, &wr_id), SOFTRDMA_RECV_TAKEN);
+		assert_int_equal(wr_id, 1);
+		assert_int_equal(take_for(&queue, (uint64_t)UINT32_MAX + 1, &wr_id), SOFTRDMA_RECV_TOO_SHORT);
+		assert_int_equal(take_for(&queue, UINT32_MAX, &wr_id), SOFTRDMA_RECV_TAKEN);
+		assert_int_equal(wr_id, 2);
+		assert_int_equal(take_for(&queue, 2 * (uint64_t)UINT32_MAX + 1, &wr_id),
+			SOFTRDMA_RECV_TOO_SHORT);
+		expect_taken(&queue, 3, 2); /* whole */
+		assert_int_equal(take_for(&queue, 0, &wr_id), SOFTRDMA_RECV_NONE);
+		assert_int_equal(put(&queue, 5, 1), 0); /* so the next round begins at another place */
+		assert_int_equal(take_for(&queue, 10, &wr_id), SOFTRDMA_RECV_TAKEN);
+		assert_int_equal(wr_id, 5);
+	}
+	softrdma_recv_queue_fini(&queue);
+}
+
 /* the oldest first, each once, and only if a receive is posted */
 static void
 test_waiting_for_a_receive(void **state)
@@ -170,6 +212,7 @@ main(void)
 		TEST(test_order_and_capacity),
 		TEST(test_pieces),
 		TEST(test_no_capacity),
+		TEST(test_taking_for_a_length),
 		TEST(test_waiting_for_a_receive),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "failing.h"
 #include "fixture.h"
 
 #define DEPTH 6 /* no power of two */
@@ -101,6 +102,39 @@ test_slots_are_apart(void **state)
 			post(&f, SOFTRDMA_OP_SEND, i, false);
 		for (uint32_t i = 0; i < DEPTH - 1; i++)
 			softrdma_send_ring_complete(&f.ring, IBV_WC_SUCCESS);
+	}
+	expect_no_wc(f.cq);
+	end(&f);
+}
+
+/* a place for a destination in each slot: it stays there, and counts as not set each time the slot is used */
+static void
+test_destinations(void **state)
+{
+	(void)state;
+	struct fixture f;
+	begin(&f, 8, DEPTH);
+	assert_null(softrdma_send_ring_slot(&f.ring)->to);
+	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
+	assert_int_equal(softrdma_send_ring_add_destinations(&f.ring), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	assert_null(softrdma_send_ring_slot(&f.ring)->to);
+	assert_int_equal(softrdma_send_ring_add_destinations(&f.ring), 0);
+	struct softrdma_destination *places[8]; /* the next power of two */
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 8; i++) {
+			struct softrdma_send *send = softrdma_send_ring_slot(&f.ring);
+			assert_non_null(send->to);
+			assert_int_equal(send->to->address.sin6_family, AF_UNSPEC);
+			memset(send->to, 0x55, sizeof(*send->to));
+			for (uint32_t k = 0; round == 0 && k < i; k++)
+				assert_ptr_not_equal(places[k], send->to);
+			if (round == 0)
+				places[i] = send->to;
+			assert_ptr_equal(places[i], send->to);
+			post(&f, SOFTRDMA_OP_SEND, i, false);
+			softrdma_send_ring_complete(&f.ring, IBV_WC_SUCCESS);
+		}
 	}
 	expect_no_wc(f.cq);
 	end(&f);
@@ -210,6 +244,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_depths),
 		cmocka_unit_test(test_slots_are_apart),
+		cmocka_unit_test(test_destinations),
 		cmocka_unit_test(test_completions),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_check),

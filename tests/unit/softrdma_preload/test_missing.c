@@ -44,7 +44,6 @@ static struct ibv_qp qp;
 static struct ibv_cq cq;
 static struct ibv_srq srq;
 static struct ibv_ece ece;
-static struct ibv_wc wc;
 static struct ibv_ah_attr ah_attr;
 static struct rdma_cm_id id;
 static struct sockaddr addr;
@@ -98,10 +97,6 @@ test_all(void **state)
 		told("ibv_rereg_mr");
 		errnum(ibv_resize_cq(&cq, 1), "ibv_resize_cq");
 		errnum(ibv_modify_srq(&srq, NULL, 0), "ibv_modify_srq");
-		null_with_errno(ibv_create_ah(&pd, &ah_attr), "ibv_create_ah");
-		errnum(ibv_init_ah_from_wc(&context, 1, &wc, NULL, &ah_attr), "ibv_init_ah_from_wc");
-		null_with_errno(ibv_create_ah_from_wc(&pd, &wc, NULL, 1), "ibv_create_ah_from_wc");
-		errnum(ibv_destroy_ah(NULL), "ibv_destroy_ah");
 		errnum(ibv_attach_mcast(&qp, NULL, 0), "ibv_attach_mcast");
 		errnum(ibv_detach_mcast(&qp, NULL, 0), "ibv_detach_mcast");
 		errnum(ibv_resolve_eth_l2_from_gid(&context, &ah_attr, NULL, NULL),

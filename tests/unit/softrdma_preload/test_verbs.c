@@ -87,7 +87,7 @@ test_queue_pairs(void **state)
 	assert_ptr_equal(got, &cookie);
 	ibv_ack_cq_events(cq, 1);
 
-	attr.qp_type = IBV_QPT_UD;
+	attr.qp_type = IBV_QPT_UC;
 	assert_null(ibv_create_qp(pd, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
 	/* in the wrong order no object is destroyed */
