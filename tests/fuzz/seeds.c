@@ -21,6 +21,7 @@
 #include "private_data.h"
 #include "softrdma/wire/crc.h"
 #include "softrdma/softrdma.h"
+#include "softrdma/wire/datagram_header.h"
 #include "softrdma/wire/wire.h"
 #include "stream_memory.h"
 #include "stream_ops.h"
@@ -232,6 +233,41 @@ frame_headers(void)
 		bytes[1] ^= 0x14; /* a flag that most opcodes do not allow */
 		snprintf(name, sizeof(name), "%s-imm", frames[i].name);
 		seed("frame", name, bytes, sizeof(bytes));
+	}
+}
+
+/* ---- datagrams ---- */
+
+static void
+datagrams(void)
+{
+	static const union ibv_gid v4 = { .raw = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 } },
+				   v6 = { .raw = { 0xfd, [15] = 1 } };
+	static const struct {
+		const char *name;
+		uint8_t receive;
+		struct softrdma_datagram datagram;
+	} kinds[] = {
+		{ "no-receive", 0, { .length = 8, .qkey = 0x1234, .to_qp = 0x10001, .from_qp = 0x20002 } },
+		{ "empty", 1, { .qkey = 0x1234, .hop_limit = 64 } },
+		{ "v4", 3, { .length = 16, .qkey = 0x1234, .from = v4, .to = v4, .traffic_class = 1 } },
+		{ "v6", 3, { .length = 16, .qkey = 0x1234, .from = v6, .to = v6, .flow_label = 0xfffff } },
+		{ "imm", 2, { .length = 8, .qkey = 0x1234, .has_imm = true, .imm = 7, .solicited = true } },
+		{ "too-long", 2, { .length = 16, .qkey = 0x1234 } },
+		{ "summed", 3, { .length = 16, .qkey = 0x1234, .summed = true } },
+		{ "qkey", 3, { .length = 16, .qkey = 0x1235 } },
+	};
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint8_t bytes[1 + SOFTRDMA_DATAGRAM_HEADER + 16];
+		const size_t length = kinds[i].datagram.length;
+		uint8_t *header = bytes + 1, *payload = header + SOFTRDMA_DATAGRAM_HEADER;
+		bytes[0] = kinds[i].receive;
+		softrdma_datagram_encode(&kinds[i].datagram, header);
+		memset(payload, 'd', length);
+		if (kinds[i].datagram.summed)
+			softrdma_datagram_set_sum(header,
+				softrdma_crc32c(softrdma_datagram_begin_sum(header), payload, length));
+		seed("datagram", kinds[i].name, bytes, 1 + SOFTRDMA_DATAGRAM_HEADER + length);
 	}
 }
 
@@ -539,6 +575,7 @@ main(int argc, char **argv)
 	keeper();
 	handshakes();
 	frame_headers();
+	datagrams();
 	streams_to_the_responder();
 	streams_about_rights();
 	streams_to_the_requester();
