@@ -6,7 +6,7 @@
 #
 # The preload library exports, without versions, each function that libibverbs and librdmacm export, that their headers
 # declare, and that takes an object of theirs; the exceptions are below. It exports nothing else. librpma contains the
-# same device and exports none of it.
+# same device and exports none of it. (stat, stat64 and access: see src/softrdma_preload/device_file.c.)
 
 set -euo pipefail
 soft=$1 rpma=$2 ibverbs=$3 rdmacm=$4
@@ -49,7 +49,10 @@ done
 # perftest and ibv_devinfo call this function of libibverbs, though no header declares it
 grep -qx ibv_query_gid_type <<<"$exported" || { echo 'not exported: ibv_query_gid_type'; wrong=true; }
 
-strangers=$(grep -vE '^_?(ibv|rdma)_|^rsocket$' <<<"$exported" || true)
+for name in stat stat64 access; do
+	grep -qx "$name" <<<"$exported" || { echo "not exported: $name"; wrong=true; }
+done
+strangers=$(grep -vE '^_?(ibv|rdma)_|^(rsocket|stat|stat64|access)$' <<<"$exported" || true)
 if [[ $strangers ]]; then
 	echo "exported: $strangers"
 	wrong=true
