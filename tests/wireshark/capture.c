@@ -25,6 +25,7 @@
 #define IPV4_HEADER 20u
 #define IPV6_HEADER 40u
 #define TCP_HEADER 20u
+#define UDP_HEADER 8u
 #define TCP_SYN 2
 #define TCP_PUSH 8
 #define TCP_ACK 16
@@ -49,12 +50,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *packets, *lines;
 static size_t segment_max;
 static struct connection connections[CONNECTIONS_MAX];
-static size_t count;
+static size_t connection_count;
 
 ssize_t __real_send(int fd, const void *buf, size_t len, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
+int __real_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags);
 
 /* --- packets --- */
 
@@ -88,15 +91,15 @@ folded(uint32_t sum)
 	return ~sum & 0xffff;
 }
 
-/* returns the length of the header, which says that len bytes follow */
+/* returns the length of the header, which says that len bytes of a protocol follow */
 static size_t
-put_ip(uint8_t *at, const struct endpoint *from, const struct endpoint *to, size_t len)
+put_ip(uint8_t *at, const struct endpoint *from, const struct endpoint *to, uint8_t protocol, size_t len)
 {
 	if (from->family == AF_INET6) {
 		memset(at, 0, IPV6_HEADER);
 		at[0] = 6 << 4;
 		put16(at + 4, (unsigned)len);
-		at[6] = IPPROTO_TCP;
+		at[6] = protocol;
 		at[7] = TIME_TO_LIVE;
 		memcpy(at + 8, from->addr, 16);
 		memcpy(at + 24, to->addr, 16);
@@ -106,11 +109,33 @@ put_ip(uint8_t *at, const struct endpoint *from, const struct endpoint *to, size
 	at[0] = 4 << 4 | IPV4_HEADER / 4;
 	put16(at + 2, (unsigned)(IPV4_HEADER + len));
 	at[8] = TIME_TO_LIVE;
-	at[9] = IPPROTO_TCP;
+	at[9] = protocol;
 	memcpy(at + 12, from->addr, 4);
 	memcpy(at + 16, to->addr, 4);
 	put16(at + 10, folded(sum(0, at, IPV4_HEADER)));
 	return IPV4_HEADER;
+}
+
+/* of the header of TCP or UDP, what follows it, and what IP has of both */
+static unsigned
+sum_of(const struct endpoint *from, const struct endpoint *to, uint8_t protocol, const uint8_t *bytes,
+	size_t len)
+{
+	const size_t addr_len = from->family == AF_INET6 ? 16 : 4;
+	uint32_t pseudo = sum(protocol + (uint32_t)len, from->addr, addr_len);
+	pseudo = sum(pseudo, to->addr, addr_len);
+	return folded(sum(pseudo, bytes, len));
+}
+
+static void
+write_bytes(const uint8_t *packet, size_t len)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	const uint32_t length = (uint32_t)len;
+	const uint32_t record[4] = { (uint32_t)now.tv_sec, (uint32_t)(now.tv_nsec / 1000), length, length };
+	fwrite(record, sizeof(record), 1, packets);
+	fwrite(packet, length, 1, packets);
 }
 
 static void
@@ -118,8 +143,7 @@ write_packet(struct connection *conn, int from, uint8_t flags, const uint8_t *by
 {
 	static uint8_t packet[IPV6_HEADER + TCP_HEADER + PACKET_MAX];
 	const struct endpoint *src = &conn->end[from], *dst = &conn->end[!from];
-	const size_t addr_len = src->family == AF_INET6 ? 16 : 4;
-	const size_t at = put_ip(packet, src, dst, TCP_HEADER + len);
+	const size_t at = put_ip(packet, src, dst, IPPROTO_TCP, TCP_HEADER + len);
 	uint8_t *tcp = packet + at;
 	memset(tcp, 0, TCP_HEADER);
 	put16(tcp, src->port);
@@ -130,16 +154,8 @@ write_packet(struct connection *conn, int from, uint8_t flags, const uint8_t *by
 	tcp[13] = flags;
 	put16(tcp + 14, WINDOW);
 	memcpy(tcp + TCP_HEADER, bytes, len);
-	uint32_t pseudo = sum(IPPROTO_TCP + (uint32_t)(TCP_HEADER + len), src->addr, addr_len);
-	pseudo = sum(pseudo, dst->addr, addr_len);
-	put16(tcp + 16, folded(sum(pseudo, tcp, TCP_HEADER + len)));
-
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	const uint32_t length = (uint32_t)(at + TCP_HEADER + len);
-	const uint32_t record[4] = { (uint32_t)now.tv_sec, (uint32_t)(now.tv_nsec / 1000), length, length };
-	fwrite(record, sizeof(record), 1, packets);
-	fwrite(packet, length, 1, packets);
+	put16(tcp + 16, sum_of(src, dst, IPPROTO_TCP, tcp, TCP_HEADER + len));
+	write_bytes(packet, at + TCP_HEADER + len);
 	conn->seq[from] += (uint32_t)len + (flags & TCP_SYN ? 1 : 0);
 }
 
@@ -172,9 +188,9 @@ static struct connection *
 begin_connection(const struct endpoint *from, const struct endpoint *to)
 {
 	static const uint8_t nothing[1];
-	if (count == CONNECTIONS_MAX)
+	if (connection_count == CONNECTIONS_MAX)
 		return NULL;
-	struct connection *conn = &connections[count++];
+	struct connection *conn = &connections[connection_count++];
 	*conn = (struct connection){ .end = { *from, *to } };
 	for (int i = 0; i < 2; i++) {
 		conn->stream[i].from = conn->end[i].port;
@@ -199,7 +215,7 @@ connection_of(int fd, int *from)
 		(own.ss_family != AF_INET && own.ss_family != AF_INET6))
 		return NULL;
 	const struct endpoint src = endpoint_of(&own), dst = endpoint_of(&peer);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < connection_count; i++) {
 		*from = !is_same(&connections[i].end[0], &src);
 		if (is_same(&connections[i].end[*from], &src) && is_same(&connections[i].end[!*from], &dst))
 			return &connections[i];
@@ -220,7 +236,87 @@ take(struct connection *conn, int from, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* --- what the linker puts in the place of send() and sendmsg() --- */
+/* --- datagrams --- */
+
+static void
+unmap(struct endpoint *end)
+{
+	if (end->family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)end->addr))
+		return;
+	end->family = AF_INET;
+	memmove(end->addr, end->addr + 12, 4);
+	memset(end->addr + 4, 0, sizeof(end->addr) - 4);
+}
+
+/* where a datagram comes from: the socket has the port, and the message the address */
+static bool
+find_source(int fd, const struct msghdr *msg, struct endpoint *from)
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	memset(&own, 0, sizeof(own));
+	const struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+	if (cmsg == NULL || getsockname(fd, (struct sockaddr *)&own, &len) != 0)
+		return false;
+	*from = endpoint_of(&own);
+	memset(from->addr, 0, sizeof(from->addr));
+	if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_PKTINFO) {
+		struct in6_pktinfo info;
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		from->family = AF_INET6;
+		memcpy(from->addr, &info.ipi6_addr, 16);
+	} else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO) {
+		struct in_pktinfo info;
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		from->family = AF_INET;
+		memcpy(from->addr, &info.ipi_spec_dst, 4);
+	} else {
+		return false;
+	}
+	unmap(from);
+	return true;
+}
+
+static void
+take_datagram(int fd, const struct msghdr *msg)
+{
+	static uint8_t datagram[UDP_HEADER + PACKET_MAX], packet[IPV6_HEADER + sizeof(datagram)];
+	struct sockaddr_storage name;
+	struct endpoint from;
+	size_t len = UDP_HEADER;
+	if (!find_source(fd, msg, &from))
+		return;
+	memset(&name, 0, sizeof(name));
+	memcpy(&name, msg->msg_name, msg->msg_namelen);
+	struct endpoint to = endpoint_of(&name);
+	unmap(&to);
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		memcpy(datagram + len, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+		len += msg->msg_iov[i].iov_len;
+	}
+	put16(datagram, from.port);
+	put16(datagram + 2, to.port);
+	put16(datagram + 4, (unsigned)len);
+	put16(datagram + 6, 0);
+	put16(datagram + 6, sum_of(&from, &to, IPPROTO_UDP, datagram, len));
+	const size_t at = put_ip(packet, &from, &to, IPPROTO_UDP, len);
+	memcpy(packet + at, datagram, len);
+	write_bytes(packet, at + len);
+	ledger_take_datagram(from.port, to.port, datagram + UDP_HEADER, len - UDP_HEADER, lines);
+}
+
+/* --- what the linker puts in the place of send(), sendmsg() and sendmmsg() --- */
+
+int
+__wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
+{
+	pthread_mutex_lock(&lock);
+	const int n = __real_sendmmsg(fd, msgs, count, flags);
+	for (int i = 0; packets && i < n; i++)
+		take_datagram(fd, &msgs[i].msg_hdr);
+	pthread_mutex_unlock(&lock);
+	return n;
+}
 
 ssize_t
 __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright the librpma authors
 
-# dissector.sh <frames> <1 if there is TLS> -- softrdma.lua names every message and frame that has left, and finds nothing
-# wrong with them: as the device's own decoder reads them, in each direction, however TCP has cut the stream
+# dissector.sh <frames> <1 if there is TLS> -- softrdma.lua names every message, frame and datagram that has left, and finds
+# nothing wrong with them: as the device's own decoder reads them, in each direction, however TCP has cut the stream
 
 set -euo pipefail
 frames=$1 have_tls=$2
@@ -30,7 +30,9 @@ show()
 {
 	local capture=$1
 	shift
-	tshark -n -X "lua_script:$script" -o softrdma.check_records:TRUE -r "$capture" "$@" 2>"$work/errors" || {
+	# the kernel's choice of a port may be one that some other protocol uses
+	tshark -n -X "lua_script:$script" -o softrdma.check_records:TRUE -o udp.try_heuristic_first:TRUE -r "$capture" "$@" \
+		2>"$work/errors" || {
 		cat "$work/errors" >&2
 		fail "tshark $*"
 	}
@@ -44,7 +46,7 @@ show()
 # each direction
 named()
 {
-	show "$@" -T fields -e tcp.srcport -e tcp.dstport -e softrdma.name -e softrdma.seq -e softrdma.length -Y softrdma |
+	show "$@" -T fields -e tcp.srcport -e tcp.dstport -e softrdma.name -e softrdma.seq -e softrdma.length -Y 'softrdma && tcp' |
 		awk -F '\t' '{
 			n = split($3, name, ",")
 			if (split($4, seq, ",") != n || split($5, length_of, ",") != n)
@@ -54,10 +56,44 @@ named()
 		}' | sort -s -n -k 1,1 -k 2,2
 }
 
-# in_order <ledger>
+# in_order <ledger>: its messages and frames
 in_order()
 {
-	sort -s -n -k 1,1 -k 2,2 "$1"
+	awk '$3 != "DATAGRAM"' "$1" | sort -s -n -k 1,1 -k 2,2
+}
+
+# datagrams <capture>: a line for each datagram, as in the ledger
+datagrams()
+{
+	local field fields=(-e udp.srcport -e udp.dstport)
+	for field in name length {datagram.flags.{imm,solicited,summed},datagram.{{src,dst}_qp_num,qkey}} imm_data \
+		datagram.{traffic_class,hop_limit,flow_label,{src,dst}_gid} gid.{index,addr,port,random} datagram.crc payload; do
+		fields+=(-e "softrdma.$field")
+	done
+	show "$1" -Y 'softrdma && udp' -T fields "${fields[@]}" | awk -F '\t' '
+		# later versions of tshark write words
+		function bit(shown) { return shown == "True" ? 1 : shown == "False" ? 0 : shown }
+		function bytes(shown) { gsub(":", "", shown); return shown == "" ? "-" : shown }
+		# only some GIDs have parts
+		function parts(gid) {
+			if (gid !~ /^fc53:1[0-9a-f][0-9a-f]:/)
+				return "-"
+			k++
+			return at[k] "/" addr[k] "/" port[k] "/" bytes(random[k])
+		}
+		{
+			k = 0
+			n = split($17, at, ",")
+			split($18, addr, ",")
+			split($19, port, ",")
+			split($20, random, ",")
+			print $1, $2, $3, $4, "imm=" bit($5) ",solicited=" bit($6) ",summed=" bit($7), $8, $9, $10, bytes($11),
+				$12, $13, $14, $15, parts($15), $16, parts($16), $21 == "" ? "-" : $21
+			if (k != n)
+				print "parts of a GID that has none"
+			if (length($22 == "" ? "" : bytes($22)) != 2 * $4)
+				print "not the payload"
+		}'
 }
 
 # count <capture> <display filter> [tshark argument]...: how many packets
@@ -78,9 +114,11 @@ check()
 	"$@" --file "$capture" || fail "$*"
 	differences=$(diff <(in_order "$capture.ledger") <(named "$capture")) ||
 		fail "$name: what has left (<) and what is shown (>) differ:"$'\n'"$(head -n 40 <<<"$differences")"
+	differences=$(diff <(grep -w DATAGRAM "$capture.ledger") <(datagrams "$capture")) ||
+		fail "$name: the datagrams that have left (<) and what is shown (>) differ:"$'\n'"$(head -n 40 <<<"$differences")"
 	show "$capture" -Y "$wrong" -V >"$work/wrong"
 	[[ ! -s $work/wrong ]] || fail "$name: not everything is right: $(head -n 60 "$work/wrong")"
-	echo "$name: $(wc -l <"$capture.ledger") messages and frames of $(cut -d ' ' -f 3 "$capture.ledger" | sort -u | wc -l) kinds"
+	echo "$name: $(wc -l <"$capture.ledger") messages, frames and datagrams of $(cut -d ' ' -f 3 "$capture.ledger" | sort -u | wc -l) kinds"
 }
 
 check whole "$frames"
@@ -97,6 +135,78 @@ check same-host env SOFTRDMA_SAME_HOST=1 "$frames"
 cp "$work/records.pcap" "$work/damaged.pcap"
 printf '\377' | dd of="$work/damaged.pcap" bs=1 seek=$(($(stat -c %s "$work/damaged.pcap") - 1)) conv=notrunc status=none
 [[ $(count "$work/damaged.pcap" softrdma.bad_crc) == 1 ]] || fail "a damaged record is shown as a good one"
+
+# --- datagrams that are not as they should be ---
+
+# The last datagram, which has 64 bytes of payload, immediate data and IPv4. Before its own header are those of the record in
+# the file, of IP and of UDP.
+headers=$((16 + 20 + 8))
+size=$((headers + 68 + 64))
+
+# alone <capture>: puts a file into $work/file, and its one record into $work/record
+alone()
+{
+	tshark -n -r "$1" -Y udp -F pcap -w "$work/datagrams.pcap" 2>/dev/null
+	head -c 24 "$work/datagrams.pcap" >"$work/file"
+	tail -c "$size" "$work/datagrams.pcap" >"$work/record"
+}
+
+# change <offset> <bytes> [<offset> <bytes>...]: adds the record to the file, with other bytes at these offsets of its datagram
+change()
+{
+	cp "$work/record" "$work/changed"
+	while (($# > 0)); do
+		printf '%b' "$2" | dd of="$work/changed" bs=1 seek=$((headers + $1)) conv=notrunc status=none
+		shift 2
+	done
+	cat "$work/changed" >>"$work/file"
+}
+
+alone "$work/whole.pcap"
+change 0 S
+change 5 '\0013'
+change 6 '\0101'
+change 11 '\0001'
+change 15 '\0001'
+change 5 '\0002'
+change 26 '\0001'
+change 31 '\0001'
+change 64 '\0001'
+change 4 '\0002'
+change 0 X
+# one byte less than a header: lengths in the record, IP and UDP
+change -36 '\0137' -32 '\0137' -26 '\0000\0137' -4 '\0000\0113'
+truncate -s -65 "$work/file"
+differences=$(diff - <(show "$work/file" -T fields -E 'separator=|' -e frame.number -e softrdma.name -e _ws.expert.message -Y softrdma) <<-'END'
+	1|DATAGRAM|
+	2|DATAGRAM|Unknown flags
+	3|DATAGRAM|Not the length of the datagram
+	4|DATAGRAM|More than 24 bits
+	5|DATAGRAM|More than 24 bits
+	6|DATAGRAM|Immediate data without its flag
+	7|DATAGRAM|Not 0
+	8|DATAGRAM|More than 20 bits
+	9|DATAGRAM|A check sum without its flag
+	12||Nothing of this protocol
+	END
+) || fail "malformed datagrams: what is wrong (<) and what is shown (>) differ:"$'\n'"$differences"
+[[ $(count "$work/file" softrdma.not_understood) == 9 ]] || fail "the filter does not find malformed datagrams"
+
+alone "$work/records.pcap"
+change 0 S
+change 131 '\0377'
+change 40 '\0377'
+change 64 '\0000\0000\0000\0000'
+[[ $(count "$work/file" softrdma.datagram.crc) == 4 && $(count "$work/file" softrdma.bad_crc) == 3 ]] ||
+	fail "damaged datagrams are shown as good ones"
+
+# the capture lacks the end of a packet: the sum is unknown, and nothing is wrong
+for length in 127 60; do
+	editcap -s "$length" "$work/file" "$work/short.pcap"
+	[[ $(count "$work/short.pcap" softrdma) == 4 ]] || fail "datagrams are not shown if only $length bytes are captured"
+	[[ $(count "$work/short.pcap" "$wrong") == 0 ]] || fail "datagrams are wrong if only $length bytes are captured"
+done
+echo "datagrams: 9 malformed ones, 3 damaged ones, some that are not whole in the capture"
 
 # a connection whose beginning is missing: nothing is known of it but the port
 read -r _ port _ <"$work/whole.pcap.ledger"

@@ -2,16 +2,18 @@
 /* Copyright the librpma authors */
 
 /*
- * frames.c -- connections that send every message and frame of the protocol, as a pcap file
+ * frames.c -- connections that send every message and frame of the protocol, and datagrams, as a pcap file
  *
  *	frames --file FILE [--segment BYTES] [--opaque]
  *
- * Both ends of each connection are in this process. The bytes are those of the device; capture.c puts headers of IP and
- * TCP before them. FILE.ledger has a line for each message and frame, as the device's own decoder reads them. The
- * environment decides whether the streams are plain, in records (SOFTRDMA_CRC) or over TLS. Status 1: a message or a
- * frame is missing, so the capture would show less than it should.
+ * Both ends of each connection are in this process. The bytes are those of the device; capture.c puts headers of IP and of
+ * TCP or UDP before them. FILE.ledger has a line for each message, frame and datagram, as the device's own decoder reads
+ * them. The environment decides whether the streams are plain, in records (SOFTRDMA_CRC) or over TLS, and whether datagrams
+ * have check sums (SOFTRDMA_CRC). Status 1: a message, a frame or a datagram is missing, so the capture would show less than
+ * it should.
  */
 
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,6 +27,7 @@
 #include "driver.h"
 #include "ledger.h"
 #include "pair.h"
+#include "softrdma/bounds.h"
 #include "softrdma/softrdma.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/gid.h"
@@ -46,17 +49,20 @@ static const struct driver_option options[] = {
 		.text = &file },
 	{ "segment", "BYTES", "bytes of the stream in one packet", .number = &segment, .min = 1,
 		.max = 65000 },
-	{ "opaque", NULL, "the streams are encrypted: nothing is expected in the ledger", .flag = &opaque },
+	{ "opaque", NULL,
+		"the streams are encrypted: nothing is expected in the ledger, and no datagram is sent",
+		.flag = &opaque },
 	{ 0 },
 };
 
 static const struct driver_program program = { "frames",
-	"Makes connections that send every message and frame of the protocol, and writes them as a pcap file.",
+	"Makes connections that send every message and frame of the protocol, and datagrams, and writes them as a pcap "
+	"file.",
 	options };
 
 static const char *const every_name[] = { "CONNECT", "ACCEPT", "REJECT", "JOIN", "SEND", "WRITE", "READ",
 	"ATOMIC_WRITE", "COMPARE_SWAP", "FETCH_ADD", "FLUSH", "RESYNC", "ACK", "READ_RESPONSE",
-	"ATOMIC_RESPONSE", "NAK", "RNR", "RNR_READY", "READY", "DISCONNECT", NULL };
+	"ATOMIC_RESPONSE", "NAK", "RNR", "RNR_READY", "READY", "DISCONNECT", "DATAGRAM", NULL };
 
 static void
 fail(const char *what, const char *why)
@@ -253,20 +259,27 @@ refused_connection(const char *addr)
 #define PSN_A 0x100
 #define PSN_B 0xfffffe
 
-static union ibv_gid
-loopback_gid(uint8_t *index)
+/* the device's own kind of GID, the mapped one, and that of IPv6: each has bytes by which it is found */
+static const struct gid_of_loopback {
+	uint8_t first;
+	size_t at, length;
+	uint8_t bytes[16];
+} own_kind = { 0xfc, 4, 4, { 127, 0, 0, 1 } }, mapped_kind = { 0, 10, 6, { 0xff, 0xff, 127, 0, 0, 1 } },
+  v6_kind = { 0, 0, 16, { [15] = 1 } };
+
+/* false: the loopback has no GID of this kind */
+static bool
+find_gid(const struct gid_of_loopback *kind, union ibv_gid *gid, uint8_t *index)
 {
-	const uint8_t addr[] = { 127, 0, 0, 1 };
-	union ibv_gid gid = { 0 };
 	for (unsigned i = 0; i < softrdma_gid_count(); i++) {
-		check_errno("GID", softrdma_gid_get(i, &gid));
-		if (gid.raw[0] == 0xfc && memcmp(gid.raw + 4, addr, sizeof(addr)) == 0) {
+		check_errno("GID", softrdma_gid_get(i, gid));
+		if (gid->raw[0] == kind->first &&
+			memcmp(gid->raw + kind->at, kind->bytes, kind->length) == 0) {
 			*index = (uint8_t)i;
-			return gid;
+			return true;
 		}
 	}
-	fail("GID", "the loopback has none");
-	return gid;
+	return false;
 }
 
 static void
@@ -315,9 +328,9 @@ to_rts(struct ibv_qp *qp, uint32_t psn)
 }
 
 static struct ibv_qp *
-new_qp(struct ibv_pd *pd, struct ibv_cq *cq)
+new_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
 {
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr init = { .qp_type = type,
 		.send_cq = cq,
 		.recv_cq = cq,
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 } };
@@ -328,6 +341,19 @@ new_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 }
 
 static void
+post(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	struct ibv_wc wc;
+	int n = 0;
+	check_errno("post", ibv_post_send(qp, wr, &bad));
+	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0)
+		poll(NULL, 0, 1);
+	if (n < 0 || wc.status != IBV_WC_SUCCESS)
+		fail("request by hand", n < 0 ? strerror(-n) : ibv_wc_status_str(wc.status));
+}
+
+static void
 write_by_hand(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_mr *mr)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr, .length = SHORT_LEN, .lkey = mr->lkey };
@@ -335,16 +361,9 @@ write_by_hand(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_mr *mr)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED };
-	struct ibv_send_wr *bad = NULL;
-	struct ibv_wc wc;
-	int n = 0;
 	wr.wr.rdma.remote_addr = (uintptr_t)mr->addr + SHORT_LEN;
 	wr.wr.rdma.rkey = mr->rkey;
-	check_errno("post", ibv_post_send(qp, &wr, &bad));
-	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0)
-		poll(NULL, 0, 1);
-	if (n < 0 || wc.status != IBV_WC_SUCCESS)
-		fail("write by hand", n < 0 ? strerror(-n) : ibv_wc_status_str(wc.status));
+	post(qp, cq, &wr);
 }
 
 /* only one of the two calls, so that JOIN is answered by ACCEPT */
@@ -362,8 +381,10 @@ by_hand(void)
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (mr == NULL)
 		fail("memory", strerror(errno));
-	const union ibv_gid gid = loopback_gid(&index);
-	struct ibv_qp *a = new_qp(pd, cq), *b = new_qp(pd, cq);
+	union ibv_gid gid;
+	if (!find_gid(&own_kind, &gid, &index))
+		fail("GID", "the loopback has none");
+	struct ibv_qp *a = new_qp(pd, cq, IBV_QPT_RC), *b = new_qp(pd, cq, IBV_QPT_RC);
 	to_init(a);
 	to_init(b);
 	to_rtr(b, &gid, index, a->qp_num, PSN_A);
@@ -376,6 +397,93 @@ by_hand(void)
 	check_errno("completion queue", softrdma_ibv_destroy_cq(cq));
 	check_errno("protection domain", softrdma_ibv_dealloc_pd(pd));
 	softrdma_release_gids();
+}
+
+/* --- datagrams --- */
+
+#define QKEY 0x11223344
+
+static void
+to_datagrams(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
+	check_errno("INIT",
+		softrdma_ibv_modify_qp(qp, &attr,
+			IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	check_errno("RTR", softrdma_ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	check_errno("RTS", softrdma_ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+static void
+send_datagram(struct ibv_qp *qp, const struct ibv_mr *mr, struct ibv_ah *ah, uint32_t to,
+	struct ibv_send_wr wr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr, .length = length, .lkey = mr->lkey };
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.send_flags |= IBV_SEND_SIGNALED;
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = to;
+	wr.wr.ud.remote_qkey = QKEY;
+	post(qp, qp->send_cq, &wr);
+}
+
+/* No receive is posted: what leaves is all that counts. The one with all flags is the last. */
+static void
+send_datagrams(struct ibv_qp *from, const struct ibv_qp *to, const struct ibv_mr *mr,
+	const struct gid_of_loopback *own, const struct gid_of_loopback *others)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+	struct ibv_send_wr plain = { .opcode = IBV_WR_SEND };
+	struct ibv_send_wr solicited = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED };
+	struct ibv_send_wr with_imm = { .opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SOLICITED,
+		.imm_data = htobe32(0x12345678) };
+	union ibv_gid own_gid;
+	uint8_t index;
+	if (!find_gid(own, &own_gid, &attr.grh.sgid_index) || !find_gid(others, &attr.grh.dgid, &index))
+		return;
+	attr.grh.flow_label = 0xabcde;
+	attr.grh.traffic_class = 0x28;
+	attr.grh.hop_limit = 3;
+	struct ibv_ah *ah = softrdma_ibv_create_ah(mr->pd, &attr);
+	if (ah == NULL)
+		fail("address handle", strerror(errno));
+	send_datagram(from, mr, ah, to->qp_num, plain, 0);
+	send_datagram(from, mr, ah, to->qp_num, plain, SOFTRDMA_DATAGRAM_MAX);
+	send_datagram(from, mr, ah, to->qp_num, solicited, 1);
+	send_datagram(from, mr, ah, to->qp_num, with_imm, SHORT_LEN);
+	check_errno("address handle", softrdma_ibv_destroy_ah(ah));
+}
+
+static void
+datagrams(void)
+{
+	static uint8_t bytes[SOFTRDMA_DATAGRAM_MAX];
+	struct ibv_context *ctx = softrdma_context();
+	struct ibv_pd *pd = softrdma_ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = softrdma_ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	if (pd == NULL || cq == NULL)
+		fail("protection domain and completion queue", strerror(errno));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)i;
+	struct ibv_mr *mr = softrdma_ibv_reg_mr(pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE);
+	if (mr == NULL)
+		fail("memory", strerror(errno));
+	struct ibv_qp *a = new_qp(pd, cq, IBV_QPT_UD), *b = new_qp(pd, cq, IBV_QPT_UD);
+	to_datagrams(a);
+	to_datagrams(b);
+	send_datagrams(b, a, mr, &own_kind, &own_kind);
+	send_datagrams(a, b, mr, &v6_kind, &v6_kind);
+	send_datagrams(b, a, mr, &mapped_kind, &own_kind);
+	send_datagrams(a, b, mr, &own_kind, &mapped_kind);
+	check_errno("destroy", softrdma_ibv_destroy_qp(a));
+	check_errno("destroy", softrdma_ibv_destroy_qp(b));
+	check_errno("memory", softrdma_ibv_dereg_mr(mr));
+	check_errno("completion queue", softrdma_ibv_destroy_cq(cq));
+	check_errno("protection domain", softrdma_ibv_dealloc_pd(pd));
 }
 
 int
@@ -392,6 +500,8 @@ main(int argc, char **argv)
 	all_operations("127.0.0.1");
 	refused_write("127.0.0.1");
 	refused_connection("127.0.0.1");
+	if (!opaque)
+		datagrams();
 	by_hand();
 	if (!capture_close())
 		fail(file, "not everything was written");

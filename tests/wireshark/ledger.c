@@ -3,18 +3,21 @@
 
 /* ledger.c -- which messages and frames have left, as the device's own decoder reads them */
 
+#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "ledger.h"
+#include "softrdma/wire/datagram_header.h"
 #include "softrdma/wire/records.h"
 
 #define TLS_CONTENT_MIN 20
 #define TLS_CONTENT_MAX 23
 
-/* by opcode, and after those by the type of a handshake message */
+/* by opcode, and after those by the type of a handshake message; the last are datagrams */
 #define HANDSHAKE_AT 64
-#define KINDS (HANDSHAKE_AT + 8)
+#define DATAGRAM_AT (HANDSHAKE_AT + 8)
+#define KINDS (DATAGRAM_AT + 1)
 
 static const char *const names[KINDS] = {
 	[SOFTRDMA_OP_SEND] = "SEND",
@@ -38,6 +41,7 @@ static const char *const names[KINDS] = {
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_ACCEPT] = "ACCEPT",
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_REJECT] = "REJECT",
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_JOIN] = "JOIN",
+	[DATAGRAM_AT] = "DATAGRAM",
 };
 
 static atomic_uint counts[KINDS];
@@ -133,6 +137,56 @@ ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *bytes, s
 		take_records(stream, records, bytes, len, lines);
 	else
 		take_frames(stream, records, bytes, len, lines);
+}
+
+static void
+write_bytes(const uint8_t *bytes, size_t len, FILE *lines)
+{
+	for (size_t i = 0; i < len; i++)
+		fprintf(lines, "%02x", bytes[i]);
+}
+
+/* the address, and the parts of a GID that is not one */
+static void
+write_gid(const union ibv_gid *gid, FILE *lines)
+{
+	static const uint8_t tag[] = { 0xfc, 0x53, 1 };
+	const uint8_t *raw = gid->raw;
+	char addr[INET6_ADDRSTRLEN] = "";
+	inet_ntop(AF_INET6, raw, addr, sizeof(addr));
+	fprintf(lines, " %s ", addr);
+	if (memcmp(raw, tag, sizeof(tag)) != 0) {
+		fprintf(lines, "-");
+		return;
+	}
+	inet_ntop(AF_INET, raw + 4, addr, sizeof(addr));
+	fprintf(lines, "%u/%s/%u/", raw[3], addr, raw[8] << 8 | raw[9]);
+	write_bytes(raw + 10, 6, lines);
+}
+
+void
+ledger_take_datagram(uint16_t from, uint16_t to, const uint8_t *bytes, size_t len, FILE *lines)
+{
+	struct softrdma_datagram datagram;
+	if (!softrdma_datagram_decode(bytes, len, &datagram)) {
+		fprintf(lines, "%u %u a datagram that cannot be decoded\n", from, to);
+		return;
+	}
+	fprintf(lines, "%u %u %s %u imm=%d,solicited=%d,summed=%d 0x%08x 0x%08x 0x%08x ", from, to,
+		names[DATAGRAM_AT], datagram.length, datagram.has_imm, datagram.solicited, datagram.summed,
+		datagram.from_qp, datagram.to_qp, datagram.qkey);
+	if (datagram.has_imm)
+		write_bytes((const uint8_t *)&datagram.imm, sizeof(datagram.imm), lines);
+	else
+		fprintf(lines, "-");
+	fprintf(lines, " 0x%02x %u 0x%08x", datagram.traffic_class, datagram.hop_limit, datagram.flow_label);
+	write_gid(&datagram.from, lines);
+	write_gid(&datagram.to, lines);
+	if (datagram.summed)
+		fprintf(lines, " 0x%08x\n", datagram.sum);
+	else
+		fprintf(lines, " -\n");
+	atomic_fetch_add(&counts[DATAGRAM_AT], 1);
 }
 
 bool

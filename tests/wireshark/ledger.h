@@ -5,7 +5,12 @@
  * ledger.h -- which messages and frames have left, as the device's own decoder reads them
  *
  * A ledger line has the ports of the sender and of the receiver, the name of the message or frame, its number, and the
- * bytes that follow its header. One thread at a time, unless stated otherwise.
+ * bytes that follow its header. That of a datagram has no number, and all fields of its header instead:
+ *
+ *	ports | DATAGRAM | length | flags | queue pairs of sender and receiver | Q_Key | immediate data | traffic class |
+ *	hop limit | flow label | GID of the sender | what is in it | GID of the receiver | what is in it | sum
+ *
+ * One thread at a time, unless stated otherwise.
  */
 
 #ifndef LEDGER_H
@@ -38,7 +43,10 @@ struct ledger_stream {
  */
 void ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines);
 
-/* true if a message or frame of this name has left. Any thread. */
+/* takes a datagram that has left, between these ports, and writes its line */
+void ledger_take_datagram(uint16_t from, uint16_t to, const uint8_t *bytes, size_t len, FILE *lines);
+
+/* true if a message, frame or datagram of this name has left. Any thread. */
 bool ledger_has(const char *name);
 /* prints the names that have not left, but should have; the number of them */
 unsigned ledger_missing(const char *const *wanted);

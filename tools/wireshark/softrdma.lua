@@ -7,17 +7,22 @@
 --	cp softrdma.lua ~/.local/lib/wireshark/plugins/		for all later runs
 --
 -- A connection is recognized by its first bytes, on any port. The preference softrdma.ports names the ports of
--- connections whose beginning is not in the capture. A stream inside TLS is left to the dissector of TLS.
+-- connections whose beginning is not in the capture. A stream inside TLS is left to the dissector of TLS. A datagram over
+-- UDP is recognized by its own first bytes.
 --
 -- The script runs with Lua 5.1 to 5.4, whichever this Wireshark has.
 
-local softrdma = Proto("softrdma", "RDMA over TCP of the software device")
+local softrdma = Proto("softrdma", "RDMA over TCP and UDP of the software device")
 
 local HEADER = 32 -- bytes of the header of a frame, and of a handshake message
 local RECORD_HEADER = 12
 local RECORD_MAX = 65536
 local SEGMENT_MAX = 262144
 local JOIN_SIZE = 40
+local DATAGRAM_HEADER = 68
+local DATAGRAM_MAX = 4096
+local QP_NUM_MAX = 0xffffff
+local FLOW_LABEL_MAX = 0xfffff
 -- enough of a message, a frame or a record to know its length
 local LENGTH_KNOWN = 12
 
@@ -52,6 +57,7 @@ local opcodes = {
 local SEND, WRITE, READ, ATOMIC_WRITE, COMPARE_SWAP, FETCH_ADD, FLUSH = 1, 2, 3, 4, 5, 6, 7
 local ATOMIC_RESPONSE, NAK, SHM_OFFER = 18, 19, 34
 local FIRST, LAST, IMM = 1, 2, 4
+local DATAGRAM_IMM, DATAGRAM_SUMMED, DATAGRAM_FLAGS = 1, 4, 7
 local flush_types = { [1] = "global", [2] = "persistent" }
 local naks = {
 	[1] = "invalid request",
@@ -61,7 +67,7 @@ local naks = {
 }
 
 local f = softrdma.fields
--- of every message and frame, exactly once
+-- of every message, frame and datagram, exactly once; a datagram has no number
 f.name = ProtoField.string("softrdma.name", "Name")
 f.seq = ProtoField.uint32("softrdma.seq", "Number of the request")
 f.length = ProtoField.uint32("softrdma.length", "Bytes that follow the header")
@@ -117,9 +123,30 @@ f.record_length_crc = ProtoField.uint32("softrdma.record.length_crc", "CRC32C of
 f.record_crc = ProtoField.uint32("softrdma.record.crc", "CRC32C", base.HEX)
 f.rest = ProtoField.bytes("softrdma.rest", "Rest of the payload of an earlier record's frame")
 f.beginning = ProtoField.bytes("softrdma.beginning", "Beginning of a header, which the next record goes on with")
+-- datagrams
+f.datagram_flags = ProtoField.uint8("softrdma.datagram.flags", "Flags", base.HEX)
+f.datagram_imm = ProtoField.bool("softrdma.datagram.flags.imm", "Immediate data", 8, nil, 1)
+f.datagram_solicited = ProtoField.bool("softrdma.datagram.flags.solicited", "Solicited", 8, nil, 2)
+f.datagram_summed = ProtoField.bool("softrdma.datagram.flags.summed", "Check sum", 8, nil, 4)
+f.datagram_dst_qp_num = ProtoField.uint32("softrdma.datagram.dst_qp_num", "Queue pair of the receiver", base.HEX)
+f.datagram_src_qp_num = ProtoField.uint32("softrdma.datagram.src_qp_num", "Queue pair of the sender", base.HEX)
+f.datagram_qkey = ProtoField.uint32("softrdma.datagram.qkey", "Q_Key", base.HEX)
+f.datagram_traffic_class = ProtoField.uint8("softrdma.datagram.traffic_class", "Traffic class", base.HEX)
+f.datagram_hop_limit = ProtoField.uint8("softrdma.datagram.hop_limit", "Hop limit")
+f.datagram_reserved = ProtoField.uint16("softrdma.datagram.reserved", "Reserved", base.HEX)
+f.datagram_flow_label = ProtoField.uint32("softrdma.datagram.flow_label", "Flow label", base.HEX)
+f.datagram_src_gid = ProtoField.ipv6("softrdma.datagram.src_gid", "GID of the sender")
+f.datagram_dst_gid = ProtoField.ipv6("softrdma.datagram.dst_gid", "GID of the receiver")
+f.datagram_crc = ProtoField.uint32("softrdma.datagram.crc", "CRC32C of the datagram", base.HEX)
+f.datagram_unused = ProtoField.bytes("softrdma.datagram.unused", "Unused")
+-- GIDs that hold an IPv4 address and a port
+f.gid_index = ProtoField.uint8("softrdma.gid.index", "Index in the port's table")
+f.gid_addr = ProtoField.ipv4("softrdma.gid.addr", "Address")
+f.gid_port = ProtoField.uint16("softrdma.gid.port", "TCP port")
+f.gid_random = ProtoField.bytes("softrdma.gid.random", "Random bytes")
 
 local bad_crc = ProtoExpert.new("softrdma.bad_crc", "Wrong check sum", expert.group.CHECKSUM, expert.severity.ERROR)
-local not_understood = ProtoExpert.new("softrdma.not_understood", "No message, frame or record of this protocol",
+local not_understood = ProtoExpert.new("softrdma.not_understood", "Nothing of this protocol",
 	expert.group.PROTOCOL, expert.severity.WARN)
 local refused = ProtoExpert.new("softrdma.refused", "Refused", expert.group.RESPONSE_CODE, expert.severity.NOTE)
 softrdma.experts = { bad_crc, not_understood, refused }
@@ -171,7 +198,7 @@ local function le32(value)
 		math.floor(value / 16777216) % 256)
 end
 
--- adds a check sum, and marks it if it is not the wanted one
+-- adds a check sum (little-endian), and marks it if it is not the wanted one
 local function add_crc(tree, field, range, wanted)
 	local item = tree:add_le(field, range)
 	if range:le_uint() == wanted then
@@ -557,6 +584,109 @@ local function begins_connection(tvb, pinfo, tree)
 end
 
 softrdma:register_heuristic("tcp", begins_connection)
+
+-- --- datagrams ---
+
+-- adds a field, and marks it unless it is as it should be
+local function add_checked(tree, field, range, is_good, why)
+	local item = tree:add_le(field, range)
+	if not is_good then
+		item:add_proto_expert_info(not_understood, why)
+	end
+	return item
+end
+
+local function add_unused(tree, range, why)
+	add_checked(tree, f.datagram_unused, range, range:le_uint() == 0, why)
+end
+
+-- The random bytes of a GID are as good as a password. They are no part of any text, and no number.
+local function add_gid(tree, field, label, range)
+	local item = tree:add(field, range)
+	if range(0, 3):raw() ~= "\252\083\001" then
+		return
+	end
+	item:set_text(string.format("%s: %s, port %d", label, tostring(range(4, 4):ipv4()), range(8, 2):uint()))
+	item:add(f.gid_index, range(3, 1))
+	item:add(f.gid_addr, range(4, 4))
+	item:add(f.gid_port, range(8, 2))
+	item:add(f.gid_random, range(10, 6))
+end
+
+local function add_datagram_flags(tree, range)
+	local flags = range:uint()
+	local item = add_checked(tree, f.datagram_flags, range, flags <= DATAGRAM_FLAGS, "Unknown flags")
+	item:add(f.datagram_imm, range)
+	item:add(f.datagram_solicited, range)
+	item:add(f.datagram_summed, range)
+	return flags
+end
+
+-- the capture may lack the end of a datagram, whose sum is then unknown
+local function add_datagram_crc(tree, tvb, flags)
+	local range = tvb(64, 4)
+	if band(flags, DATAGRAM_SUMMED) == 0 then
+		add_unused(tree, range, "A check sum without its flag")
+	elseif tvb:len() < tvb:reported_len() then
+		tree:add_le(f.datagram_crc, range)
+	else
+		local bytes = tvb:raw()
+		add_crc(tree, f.datagram_crc, range, crc32c(bytes:sub(1, 64) .. le32(0) .. bytes:sub(DATAGRAM_HEADER + 1)))
+	end
+end
+
+local function dissect_datagram_header(tvb, tree)
+	local length = tvb(6, 2):le_uint()
+	local dst, src = tvb(8, 4), tvb(12, 4)
+	tree:add(f.magic, tvb(0, 4))
+	tree:add(f.version, tvb(4, 1))
+	local flags = add_datagram_flags(tree, tvb(5, 1))
+	add_checked(tree, f.length, tvb(6, 2),
+		length <= DATAGRAM_MAX and length == tvb:reported_len() - DATAGRAM_HEADER, "Not the length of the datagram")
+	add_checked(tree, f.datagram_dst_qp_num, dst, dst:le_uint() <= QP_NUM_MAX, "More than 24 bits")
+	add_checked(tree, f.datagram_src_qp_num, src, src:le_uint() <= QP_NUM_MAX, "More than 24 bits")
+	tree:add_le(f.datagram_qkey, tvb(16, 4))
+	if band(flags, DATAGRAM_IMM) ~= 0 then
+		tree:add(f.imm_data, tvb(20, 4))
+	else
+		add_unused(tree, tvb(20, 4), "Immediate data without its flag")
+	end
+	tree:add(f.datagram_traffic_class, tvb(24, 1))
+	tree:add(f.datagram_hop_limit, tvb(25, 1))
+	add_checked(tree, f.datagram_reserved, tvb(26, 2), tvb(26, 2):le_uint() == 0, "Not 0")
+	add_checked(tree, f.datagram_flow_label, tvb(28, 4), tvb(28, 4):le_uint() <= FLOW_LABEL_MAX, "More than 20 bits")
+	add_gid(tree, f.datagram_src_gid, "GID of the sender", tvb(32, 16))
+	add_gid(tree, f.datagram_dst_gid, "GID of the receiver", tvb(48, 16))
+	add_datagram_crc(tree, tvb, flags)
+end
+
+-- A datagram begins with the magic and the version. All the rest may be wrong, and is shown as such.
+local function dissect_datagram(tvb, pinfo, parent)
+	if tvb:len() < 5 or tvb(0, 5):raw() ~= "SRUD\001" then
+		return false
+	end
+	pinfo.cols.protocol = "SoftRDMA"
+	pinfo.cols.info:clear()
+	between = ""
+	if tvb:reported_len() < DATAGRAM_HEADER then
+		dissect_unknown(tvb(), pinfo, parent)
+		return true
+	elseif tvb:len() < DATAGRAM_HEADER then
+		parent:add(softrdma, tvb(), "A datagram whose header is not whole in the capture")
+		add_info(pinfo, "DATAGRAM [not whole in the capture]")
+		return true
+	end
+	local tree = parent:add(softrdma, tvb())
+	add_name(tree, pinfo, "DATAGRAM", tvb(0, 4), string.format(" from 0x%06x to 0x%06x, %d bytes",
+		tvb(12, 4):le_uint(), tvb(8, 4):le_uint(), tvb(6, 2):le_uint()))
+	dissect_datagram_header(tvb, tree)
+	if tvb:len() > DATAGRAM_HEADER then
+		tree:add(f.payload, tvb(DATAGRAM_HEADER))
+	end
+	return true
+end
+
+softrdma:register_heuristic("udp", dissect_datagram)
 
 local ports_in_use = ""
 
