@@ -84,7 +84,7 @@ fi
 
 # text output, for people
 expect 0 "" "$info" --path "$work/dir"
-for text in 'the software device' '127.0.0.1 (lo)' 'Memory that may be locked' 'store granularity:'; do
+for text in 'the software device' '127.0.0.1 (lo)' 'Memory that may be locked' 'Datagrams that wait in a socket: ' 'store granularity:'; do
 	grep -qF "$text" "$work/out" || fail "the text has no \"$text\""
 done
 # all devices are queried, whatever the variable says

@@ -76,6 +76,8 @@ struct info {
 	int address_count;
 	struct info_address addresses[INFO_ADDRESSES_MAX];
 	struct info_memlock memlock;
+	/* bytes that a socket for datagrams of the software device keeps (net.core.rmem_max); 0: unknown */
+	int datagram_buffer;
 	int region_count;
 	struct info_region regions[INFO_REGIONS_MAX];
 	struct info_path path;

@@ -98,10 +98,10 @@ info_print_json(const struct info *info)
 			json_pack("{s:s, s:s}", "name", info->regions[i].name, "persistence_domain",
 				info->regions[i].domain));
 	/* json_pack takes over the members, and fails if one of them is NULL */
-	json_t *root = json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o, s:o, s:o}", "program", "rpma-info",
+	json_t *root = json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o, s:i, s:o, s:o}", "program", "rpma-info",
 		"version", RPMA_INFO_VERSION, "RPMA_DEVICE", info->rpma_device, "devices", devices,
-		"addresses", addresses, "memlock", memlock_object(&info->memlock),
-		"persistent_memory_regions", regions, "path", path_object(info));
+		"addresses", addresses, "memlock", memlock_object(&info->memlock), "datagram_buffer",
+		info->datagram_buffer, "persistent_memory_regions", regions, "path", path_object(info));
 	if (root == NULL)
 		return false;
 	bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0;

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "info.h"
 
 #define ND_DEVICES "/sys/bus/nd/devices"
+#define DATAGRAM_BUFFER (8 << 20)        /* BUFFER_SIZE of softrdma/engine/datagram_socket.c */
 #define SMALL_LIMIT ((uint64_t)64 << 20) /* regions of a serious program are larger than this */
 
 /* true if the effective capabilities, as the kernel shows them, have CAP_IPC_LOCK */
@@ -61,9 +64,27 @@ find_regions(struct info *info)
 	closedir(dir);
 }
 
+/* what the system gives of the bytes that the software device asks for; 0: unknown */
+static int
+find_datagram_buffer(void)
+{
+	const int asked = DATAGRAM_BUFFER;
+	int given = 0;
+	socklen_t len = sizeof(given);
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &asked, sizeof(asked)) != 0 ||
+		getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &given, &len) != 0)
+		given = 0;
+	close(fd);
+	return given / 2; /* the kernel shows twice as much, for its own use (socket(7)) */
+}
+
 void
 info_find_limits(struct info *info)
 {
+	info->datagram_buffer = find_datagram_buffer();
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
 		info->memlock.is_known = true;

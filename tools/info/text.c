@@ -115,6 +115,13 @@ info_print_text(const struct info *info)
 	printf("\nMemory that may be locked: ");
 	print_memlock(&info->memlock);
 
+	printf("\nDatagrams that wait in a socket: ");
+	if (info->datagram_buffer)
+		print_bytes((uint64_t)info->datagram_buffer);
+	else
+		printf("unknown");
+	printf("\n");
+
 	printf("\nPersistent memory that the kernel shows: %s\n", info->region_count ? "" : "none");
 	for (int i = 0; i < info->region_count; i++)
 		printf("  %s: %s; %s\n", info->regions[i].name,
