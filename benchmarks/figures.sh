@@ -223,6 +223,9 @@ figure_many_rate_8() { many 5; }
 figure_many_p99() { many 10; }
 figure_many_p99_1() { many 12; }
 
+figure_ud_ping() { datagrams verbs ping-pong 64; }
+figure_ud_flood() { datagrams verbs flood 4096; }
+
 # ---- the bare kernel, with nothing on top ----
 
 # tcp <way of waiting>
@@ -245,6 +248,10 @@ figure_tcp_service_1() { tcp_service 1; }
 figure_tcp_service_8() { tcp_service 8; }
 figure_tcp_service_64() { tcp_service 64; }
 figure_tcp_service_512() { tcp_service 512; }
+# datagrams <verbs or bare> <what> <bytes>
+datagrams() { limited "$programs/bench-datagrams" "$1" "$2" "$3" "$seconds"; }
+figure_udp_ping() { datagrams bare ping-pong 64; }
+figure_udp_flood() { datagrams bare flood 4096; }
 figure_msync() { limited "$programs/bench-msync" "$directory" 4096 "$seconds"; }
 figure_process_vm() { limited "$programs/bench-process-vm" 64 "$seconds" | cut -d' ' -f1; }
 figure_process_vm_1m() { limited "$programs/bench-process-vm" 1048576 "$seconds" | cut -d' ' -f2; }
@@ -358,11 +365,15 @@ figure_iperf3()
 # tenth more iterations are a warm-up, which is not counted
 ucx()
 {
+	local program=ucx_perftest
 	export UCX_TLS=$1 UCX_LOG_LEVEL=error
 	if [[ $1 == tcp ]]; then
 		export UCX_NET_DEVICES=lo
+	elif [[ $1 == *_v* ]]; then
+		export UCX_NET_DEVICES=softrdma0:1 SOFTRDMA_LIBRARY=$PWD/$build/src/libsoftrdma.so.0
+		program="utils/softrdma-run ucx_perftest"
 	fi
-	against "ucx_perftest -p PORT" "ucx_perftest $addr -p PORT -t $2 -s $3 -n $4 -w $(($4 / 10)) ${*:5} -v" |
+	against "$program -p PORT" "$program $addr -p PORT -t $2 -s $3 -n $4 -w $(($4 / 10)) ${*:5} -v" |
 		awk -F, 'END { print $4, $8 }'
 }
 
@@ -378,7 +389,17 @@ figure_ucx_read_1m() { ucx tcp ucp_get 1048576 500 -O 4 | megabytes 1048576; }
 figure_ucx_shared() { ucx posix,cma ucp_put_lat 64 500000 | awk '{ print $1 }'; }
 figure_ucx_shared_1m() { ucx posix,cma ucp_put_bw 1048576 10000 | megabytes 1048576; }
 
+figure_ucx_tcp_put_bw() { ucx tcp ucp_put_bw 4096 50000 | megabytes 4096; }
+figure_ucx_tcp_tag_lat() { ucx tcp tag_lat 64 50000 | awk '{ print $1 }'; }
+figure_ucx_tcp_am_bw() { ucx tcp ucp_am_bw 4096 50000 | megabytes 4096; }
+
 # ---- programs of verbs, on our device ----
+
+figure_ucx_rc_put_bw() { ucx rc_v,ud_v,self ucp_put_bw 4096 50000 | megabytes 4096; }
+figure_ucx_rc_tag_lat() { ucx rc_v,ud_v,self tag_lat 64 50000 | awk '{ print $1 }'; }
+figure_ucx_rc_am_bw() { ucx rc_v,ud_v,self ucp_am_bw 4096 50000 | megabytes 4096; }
+figure_ucx_ud_tag_lat() { ucx ud_v,self tag_lat 64 50000 | awk '{ print $1 }'; }
+figure_ucx_ud_am_bw() { ucx ud_v,self ucp_am_bw 4096 50000 | megabytes 4096; }
 
 # perftest <size> <program> <option...>: the line of figures. These programs measure the processor's clock first. On a
 # machine that is busy they may fail to, over any device, and print no figures.

@@ -36,6 +36,10 @@ for clients in 1 3 200; do
 		fail "bench-tcp-pingpong --clients $clients: $(cat "$work/out")"
 done
 prints "$number $number $number" bench-tcp-pingpong --clients 3 4096 0.01
+for which in bare verbs; do
+	prints "$number $number $number" bench-datagrams $which ping-pong 64 0.01
+	prints "$number $number" bench-datagrams $which flood 4096 0.01
+done
 prints "$number" bench-msync "$work" 4096 0.01
 [[ -z $(find "$work" -name 'bench-msync-*') ]] || fail "a file is left behind"
 prints "- - $number" bench-connections 1 0.01
@@ -50,10 +54,11 @@ expect 1 "$work/none" "$programs/bench-msync" "$work/none" 4096 0.01
 # shellcheck disable=SC2086 # words of a command
 for wrong in "tcp-pingpong spin 0 1" "tcp-pingpong spin 64 x" "msync $work 4096k 1" "connections 0 1" "connections 1 nan" \
 	"tcp-pingpong --clients 0 64 1" "tcp-pingpong --clients 5000 64 1" "tcp-pingpong --clients 3 8192 1" \
-	"process-vm 64 -1"; do
+	"process-vm 64 -1" "datagrams bare flood 5000 1"; do
 	expect 2 "not a number from" "$programs/"bench-$wrong
 done
 # shellcheck disable=SC2086
-for wrong in "tcp-pingpong fly 64 1" "tcp-pingpong spin 64" "tcp-pingpong --clients 64 1" "msync $work 4096" "connections 1" process-vm; do
+for wrong in "tcp-pingpong fly 64 1" "tcp-pingpong spin 64" "tcp-pingpong --clients 64 1" "msync $work 4096" "connections 1" process-vm \
+	"datagrams both flood 64 1"; do
 	expect 2 "usage: bench-" "$programs/"bench-$wrong
 done
