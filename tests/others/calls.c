@@ -2,15 +2,17 @@
 // Copyright the librpma authors
 
 // calls.c -- calls of programs that are not packaged. One test is a loopback of two queue pairs connected by
-// hand, as in the tests of the Rust binding. The other follows the backend of libevpl: a parent domain, 31
+// hand, as in the tests of the Rust binding. Another follows the backend of libevpl: a parent domain, 31
 // SGEs, a shared receive queue that is refilled, depths taken from the connection event. Both sides are in
-// this process, with one thread each.
+// this process, with one thread each. The tests of datagrams do what the Rust binding and libevpl's backend of
+// datagrams do: to oneself, to a peer, replies to the sender, lists, events, shared receive queues.
 //
 //	calls <address>		writes "<test> | pass", or "skip: <reason>", "fail: <reason>"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -205,6 +207,391 @@ mapped_gid(void)
 			return NULL;
 	}
 	return "no GID is this machine's IPv4 address";
+}
+
+// --- datagrams ---
+
+enum { GRH = 40, LENGTH = 1000, LONGEST = 4096, SLOT = GRH + LONGEST, SLOTS = 32, QKEY = 0x11111111 };
+
+// a queue pair of datagrams with what it needs; receives go to slots, sends come from one of them
+struct party {
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel; // NULL: the completions are polled
+	struct ibv_cq *cq;
+	struct ibv_srq *srq; // NULL: the queue pair has its own receives
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah; // to the device's own GID
+	unsigned char memory[SLOTS * SLOT];
+};
+
+enum equipment { POLLED = 0, WITH_EVENTS = 1, WITH_SRQ = 2 };
+
+static unsigned char *
+slot(struct party *p, unsigned int i)
+{
+	return p->memory + (size_t)i * SLOT;
+}
+
+static const char *
+ready(struct party *p)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY },
+			   rtr = { .qp_state = IBV_QPS_RTR }, rts = { .qp_state = IBV_QPS_RTS };
+	NEED(ibv_modify_qp(p->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+	NEED(ibv_modify_qp(p->qp, &rtr, IBV_QP_STATE) == 0);
+	NEED(ibv_modify_qp(p->qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+	return NULL;
+}
+
+static const char *
+open_party(struct party *p, enum equipment with)
+{
+	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64 } };
+	memset(p, 0, sizeof(*p));
+	p->pd = ibv_alloc_pd(device);
+	NEED(p->pd != NULL);
+	if (with & WITH_EVENTS) {
+		p->channel = ibv_create_comp_channel(device);
+		NEED(p->channel != NULL);
+	}
+	p->cq = ibv_create_cq(device, 4 * SLOTS, NULL, p->channel, 0);
+	NEED(p->cq != NULL);
+	if (with & WITH_SRQ) {
+		struct ibv_srq_init_attr srq = { .attr = { .max_wr = SLOTS, .max_sge = 2 } };
+		p->srq = ibv_create_srq(p->pd, &srq);
+		NEED(p->srq != NULL);
+	}
+	struct ibv_qp_init_attr attr = { .send_cq = p->cq,
+		.recv_cq = p->cq,
+		.srq = p->srq,
+		.qp_type = IBV_QPT_UD,
+		.cap = { SLOTS, SLOTS, 2, 2, 64 } };
+	p->qp = ibv_create_qp(p->pd, &attr);
+	NEED(p->qp != NULL);
+	p->mr = ibv_reg_mr(p->pd, p->memory, sizeof(p->memory), IBV_ACCESS_LOCAL_WRITE);
+	NEED(p->mr != NULL);
+	NEED(ibv_query_gid(device, 1, 0, &to.grh.dgid) == 0);
+	p->ah = ibv_create_ah(p->pd, &to);
+	NEED(p->ah != NULL);
+	return ready(p);
+}
+
+static const char *
+close_party(struct party *p)
+{
+	NEED(ibv_destroy_ah(p->ah) == 0);
+	NEED(ibv_destroy_qp(p->qp) == 0);
+	NEED(p->srq == NULL || ibv_destroy_srq(p->srq) == 0);
+	NEED(ibv_destroy_cq(p->cq) == 0);
+	NEED(p->channel == NULL || ibv_destroy_comp_channel(p->channel) == 0);
+	NEED(ibv_dereg_mr(p->mr) == 0);
+	NEED(ibv_dealloc_pd(p->pd) == 0);
+	return NULL;
+}
+
+// the receives of a list of slots, in one call
+static const char *
+post_receives(struct party *p, unsigned int first, unsigned int count)
+{
+	struct ibv_sge sges[SLOTS];
+	struct ibv_recv_wr *bad, wrs[SLOTS];
+	for (unsigned int i = 0; i < count; ++i) {
+		memset(slot(p, first + i), 0, SLOT);
+		sges[i] = (struct ibv_sge){ (uintptr_t)slot(p, first + i), SLOT, p->mr->lkey };
+		wrs[i] = (struct ibv_recv_wr){ .wr_id = first + i,
+			.next = i + 1 < count ? &wrs[i + 1] : NULL,
+			.sg_list = &sges[i],
+			.num_sge = 1 };
+	}
+	NEED((p->srq != NULL ? ibv_post_srq_recv(p->srq, wrs, &bad) : ibv_post_recv(p->qp, wrs, &bad)) == 0);
+	return NULL;
+}
+
+// one datagram of LENGTH bytes from a slot, in two pieces; its immediate data are the seed of its content
+static const char *
+send_datagram(struct party *p, unsigned int from, struct ibv_ah *ah, uint32_t to, uint32_t qkey,
+	unsigned int seed)
+{
+	struct ibv_sge sges[2] = { { (uintptr_t)slot(p, from), 300, p->mr->lkey },
+		{ (uintptr_t)slot(p, from) + 300, LENGTH - 300, p->mr->lkey } };
+	struct ibv_send_wr *bad,
+		wr = { .wr_id = 100 + seed,
+			.sg_list = sges,
+			.num_sge = 2,
+			.opcode = IBV_WR_SEND_WITH_IMM,
+			.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
+			.imm_data = htonl(seed),
+			.wr = { .ud = { .ah = ah, .remote_qpn = to, .remote_qkey = qkey } } };
+	fill(slot(p, from), LENGTH, seed);
+	NEED(ibv_post_send(p->qp, &wr, &bad) == 0);
+	return NULL;
+}
+
+// a datagram that send_datagram() sent is in this slot
+static const char *
+has_come(struct party *p, const struct ibv_wc *wc, unsigned int in, const struct party *from,
+	unsigned int seed)
+{
+	NEED(wc->opcode == IBV_WC_RECV && wc->wr_id == in && wc->qp_num == p->qp->qp_num);
+	NEED(wc->byte_len == GRH + LENGTH && (wc->wc_flags & IBV_WC_GRH));
+	NEED((wc->wc_flags & IBV_WC_WITH_IMM) && ntohl(wc->imm_data) == seed);
+	NEED(wc->src_qp == from->qp->qp_num);
+	NEED(is_filled(slot(p, in) + GRH, LENGTH, seed));
+	return NULL;
+}
+
+// the completion of a send, and that of its receive, come to the same queue in any order
+static const char *
+to_oneself(void)
+{
+	static struct party p;
+	const char *wrong = open_party(&p, POLLED);
+	NEED(wrong == NULL);
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		NEED(post_receives(&p, 1, 1) == NULL);
+		NEED(send_datagram(&p, 0, p.ah, p.qp->qp_num, QKEY, round) == NULL);
+		for (int i = 0; i < 2; ++i) {
+			struct ibv_wc wc;
+			NEED(completes(p.cq, &wc));
+			if (wc.opcode == IBV_WC_SEND)
+				NEED(wc.wr_id == 100 + round);
+			else
+				wrong = has_come(&p, &wc, 1, &p, round);
+			NEED(wrong == NULL);
+		}
+	}
+	return close_party(&p);
+}
+
+static struct party here, there;
+
+static const char *
+open_both(enum equipment with)
+{
+	const char *wrong = open_party(&here, with);
+	return wrong != NULL ? wrong : open_party(&there, with);
+}
+
+static const char *
+close_both(void)
+{
+	const char *wrong = close_party(&here);
+	return wrong != NULL ? wrong : close_party(&there);
+}
+
+// the reply goes where the completion and the GRH of the request say
+static const char *
+reply(unsigned int round)
+{
+	struct ibv_wc wc;
+	NEED(completes(there.cq, &wc));
+	const char *wrong = has_come(&there, &wc, 1, &here, round);
+	NEED(wrong == NULL);
+	struct ibv_ah *back =
+		ibv_create_ah_from_wc(there.pd, &wc, (struct ibv_grh *)(void *)slot(&there, 1), 1);
+	NEED(back != NULL);
+	NEED(send_datagram(&there, 0, back, wc.src_qp, QKEY, round + 1) == NULL);
+	NEED(completes(there.cq, &wc) && wc.opcode == IBV_WC_SEND);
+	NEED(ibv_destroy_ah(back) == 0);
+	return NULL;
+}
+
+static const char *
+to_a_peer(void)
+{
+	const char *wrong = open_both(POLLED);
+	NEED(wrong == NULL);
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_wc wc;
+		NEED(post_receives(&here, 1, 1) == NULL && post_receives(&there, 1, 1) == NULL);
+		NEED(send_datagram(&here, 0, here.ah, there.qp->qp_num, QKEY, round) == NULL);
+		NEED(completes(here.cq, &wc) && wc.opcode == IBV_WC_SEND);
+		wrong = reply(round);
+		NEED(wrong == NULL);
+		NEED(completes(here.cq, &wc));
+		wrong = has_come(&here, &wc, 1, &there, round + 1);
+		NEED(wrong == NULL);
+	}
+	return close_both();
+}
+
+// one call sends datagrams of all lengths to both, in turn; only the last one has a completion
+static const char *
+send_list(unsigned int count)
+{
+	struct ibv_sge sges[SLOTS];
+	struct ibv_send_wr *bad, wrs[SLOTS];
+	struct ibv_wc wc;
+	for (unsigned int i = 0; i < count; ++i) {
+		const uint32_t length = i * LONGEST / (count - 1); // 0 to LONGEST
+		fill(slot(&here, i), length, i);
+		sges[i] = (struct ibv_sge){ (uintptr_t)slot(&here, i), length, here.mr->lkey };
+		wrs[i] = (struct ibv_send_wr){ .wr_id = i,
+			.next = i + 1 < count ? &wrs[i + 1] : NULL,
+			.sg_list = &sges[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND,
+			.send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED,
+			.wr = { .ud = { .ah = here.ah,
+					.remote_qpn = (i % 2 ? &there : &here)->qp->qp_num,
+					.remote_qkey = QKEY } } };
+	}
+	NEED(ibv_post_send(here.qp, wrs, &bad) == 0);
+	bool sent = false;
+	// the even ones come back; their slots follow those of the sends
+	for (unsigned int come = 0; come < count / 2 || !sent;) {
+		NEED(completes(here.cq, &wc));
+		if (wc.opcode == IBV_WC_SEND) {
+			NEED(wc.wr_id == count - 1 && !sent);
+			sent = true;
+			continue;
+		}
+		const unsigned int length = 2 * come * LONGEST / (count - 1);
+		NEED(wc.wr_id == count + come && wc.byte_len == GRH + length);
+		NEED(!(wc.wc_flags & IBV_WC_WITH_IMM) && wc.src_qp == here.qp->qp_num);
+		NEED(is_filled(slot(&here, count + come) + GRH, length, 2 * come));
+		++come;
+	}
+	return NULL;
+}
+
+static const char no_long_datagrams[] = "the port has no datagrams of 4096 bytes";
+
+static const char *
+lists(void)
+{
+	enum { COUNT = 16 };
+	struct ibv_port_attr port;
+	NEED(ibv_query_port(device, 1, &port) == 0);
+	if (port.active_mtu < IBV_MTU_4096)
+		return no_long_datagrams;
+	const char *wrong = open_both(POLLED);
+	NEED(wrong == NULL);
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		NEED(post_receives(&here, COUNT, COUNT / 2) == NULL);
+		NEED(post_receives(&there, COUNT, COUNT / 2) == NULL);
+		wrong = send_list(COUNT);
+		NEED(wrong == NULL);
+		for (unsigned int i = 0; i < COUNT / 2; ++i) {
+			struct ibv_wc wc;
+			const unsigned int sent = 2 * i + 1, length = sent * LONGEST / (COUNT - 1);
+			NEED(completes(there.cq, &wc) && wc.wr_id == COUNT + i);
+			NEED(wc.byte_len == GRH + length && wc.src_qp == here.qp->qp_num);
+			NEED(is_filled(slot(&there, COUNT + i) + GRH, length, sent));
+		}
+	}
+	return close_both();
+}
+
+// the datagram with another Q_Key takes no receive, and the next one gets it
+static const char *
+foreign_key(void)
+{
+	struct ibv_wc wc;
+	const char *wrong = open_both(POLLED);
+	NEED(wrong == NULL);
+	NEED(post_receives(&there, 1, 1) == NULL);
+	NEED(send_datagram(&here, 0, here.ah, there.qp->qp_num, QKEY + 1, 1) == NULL);
+	NEED(send_datagram(&here, 1, here.ah, there.qp->qp_num, QKEY, 2) == NULL);
+	NEED(completes(here.cq, &wc) && completes(here.cq, &wc)); // neither send fails
+	NEED(completes(there.cq, &wc));
+	wrong = has_come(&there, &wc, 1, &here, 2);
+	NEED(wrong == NULL);
+	return close_both();
+}
+
+// waits for the next completion by its event
+static const char *
+get_event(struct party *p, struct ibv_wc *wc)
+{
+	struct ibv_cq *cq;
+	void *context;
+	NEED(ibv_get_cq_event(p->channel, &cq, &context) == 0 && cq == p->cq);
+	ibv_ack_cq_events(cq, 1);
+	NEED(completes(cq, wc));
+	return NULL;
+}
+
+static const char *
+datagram_events(void)
+{
+	const char *wrong = open_both(WITH_EVENTS);
+	NEED(wrong == NULL);
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_wc wc;
+		NEED(ibv_req_notify_cq(there.cq, 1) == 0);
+		NEED(ibv_req_notify_cq(here.cq, 0) == 0);
+		NEED(post_receives(&there, 1, 1) == NULL);
+		NEED(send_datagram(&here, 0, here.ah, there.qp->qp_num, QKEY, round) == NULL);
+		wrong = get_event(&here, &wc);
+		NEED(wrong == NULL && wc.opcode == IBV_WC_SEND);
+		wrong = get_event(&there, &wc);
+		NEED(wrong == NULL);
+		wrong = has_come(&there, &wc, 1, &here, round);
+		NEED(wrong == NULL);
+	}
+	return close_both();
+}
+
+// UCX asks for an event and sleeps, without a look at the queue in between. ConnectX gives the event at once if a
+// completion waits already
+static const char *
+event_of_the_past(void)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+	const char *wrong = open_both(WITH_EVENTS);
+	NEED(wrong == NULL);
+	NEED(ibv_req_notify_cq(there.cq, 0) == 0);
+	NEED(post_receives(&there, 1, 1) == NULL);
+	NEED(send_datagram(&here, 0, here.ah, there.qp->qp_num, QKEY, 1) == NULL);
+	NEED(completes(here.cq, &wc));
+	NEED(ibv_get_cq_event(there.channel, &cq, &context) == 0);
+	ibv_ack_cq_events(cq, 1);
+	// the completion is there, and is not taken
+	struct pollfd waits = { .fd = there.channel->fd, .events = POLLIN };
+	NEED(ibv_req_notify_cq(there.cq, 0) == 0);
+	const bool comes = poll(&waits, 1, 0) == 1;
+	if (comes) {
+		NEED(ibv_get_cq_event(there.channel, &cq, &context) == 0);
+		ibv_ack_cq_events(cq, 1);
+	}
+	NEED(completes(there.cq, &wc));
+	wrong = close_both();
+	return wrong != NULL || comes ? wrong : "no event";
+}
+
+static const char *
+shared_receives(void)
+{
+	const char *wrong = open_both(WITH_SRQ);
+	NEED(wrong == NULL);
+	NEED(post_receives(&there, 1, 8) == NULL);
+	for (unsigned int round = 0; round < ROUNDS; ++round) {
+		struct ibv_wc wc;
+		const unsigned int next = 1 + round % 8;
+		NEED(send_datagram(&here, 0, here.ah, there.qp->qp_num, QKEY, round) == NULL);
+		NEED(completes(here.cq, &wc) && wc.opcode == IBV_WC_SEND);
+		NEED(completes(there.cq, &wc));
+		wrong = has_come(&there, &wc, next, &here, round);
+		NEED(wrong == NULL);
+		NEED(post_receives(&there, next, 1) == NULL);
+	}
+	return close_both();
+}
+
+// UCX asks for the events of each context of its own; OpenMPI has two of them
+static const char *
+two_contexts(void)
+{
+	struct ibv_context *other = ibv_open_device(device->device);
+	NEED(other != NULL);
+	const bool own_events = other->async_fd != device->async_fd;
+	NEED(ibv_close_device(other) == 0);
+	NEED(own_events);
+	return NULL;
 }
 
 // --- the connection manager: one side listens, the other connects ---
@@ -455,6 +842,14 @@ main(int argc, char **argv)
 		{ "a GID for the IPv4 address", mapped_gid },
 		{ "thread and parent domain", domains },
 		{ "connection with 31 pieces, depths, shared receive queue", connection },
+		{ "datagrams to oneself", to_oneself },
+		{ "datagrams to a peer, and replies to the sender", to_a_peer },
+		{ "lists of datagrams of 0 to 4096 bytes", lists },
+		{ "a datagram with another Q_Key", foreign_key },
+		{ "events of datagrams", datagram_events },
+		{ "an event for a completion that waits already", event_of_the_past },
+		{ "datagrams by a shared receive queue", shared_receives },
+		{ "each context has events of its own", two_contexts },
 	};
 	if (argc != 2)
 		return 2;
@@ -467,10 +862,11 @@ main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); ++i) {
 		const char *wrong = tests[i].run();
+		const bool missing = wrong == no_domains || wrong == no_long_datagrams;
 		printf("%s | %s%s\n", tests[i].name,
-			wrong == NULL                 ? "pass"
-				: wrong == no_domains ? "skip: "
-						      : "fail: ",
+			wrong == NULL     ? "pass"
+				: missing ? "skip: "
+					  : "fail: ",
 			wrong == NULL ? "" : wrong);
 		fflush(stdout);
 	}

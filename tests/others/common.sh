@@ -102,6 +102,30 @@ within()
 	timeout --kill-after=1 "$seconds" env ${preload:+"$preload"} "$@"
 }
 
+# count_bytes: from here on, each process writes how many bytes the software device carries for it into a file of its own
+count_bytes()
+{
+	mkdir stats
+	export SOFTRDMA_STATS_FILE=$work/stats/%p
+}
+
+# carried <bytes>: true if the processes since forget_bytes sent, wrote and read at least this number of bytes by the software
+# device, all together. Of another device it is not known
+carried()
+{
+	local bytes
+	[[ $device == softrdma0 ]] || return 0
+	bytes=$(find stats -type f -exec cat {} + |
+		awk '/^softrdma_bytes_total.*side="issued",kind="(send|write|read|atomic)"/ { sum += $2 } END { printf "%d", sum }')
+	echo "the device carried $bytes bytes; at least $1 are needed"
+	((bytes >= $1))
+}
+
+forget_bytes()
+{
+	rm -rf stats/*
+}
+
 # listens <port>: true if a program listens there for streams, as the software device and programs that connect by hand
 # do, or for the connection manager
 listens()
@@ -127,6 +151,7 @@ pair()
 	local test=$1 port=$2 check=$3 server=() server_pid client_status=0 server_status=0
 	local on=(timeout --kill-after=1 $((60 * patience)) env ${preload:+"$preload"})
 	shift 3
+	forget_bytes
 	: >client.out
 	while [[ $1 != -- ]]; do
 		server+=("$1")
@@ -149,6 +174,86 @@ pair()
 		cat server.out client.out
 		result "$test" "fail: status $client_status of the client, $server_status of the server"
 	fi
+}
+
+# mpi_results <what> <command...>: the command runs mpi.c; gives the results of its tests, and whether it ended well and
+# whether its bytes went by the device. <what> is put before their names
+mpi_results()
+{
+	local what=$1 bytes
+	shift
+	run_mpi "$@"
+	sed -n "s/^mpi: /$what/p" mpi.out >>"$results"
+	bytes=$(sed -n 's/^mpi bytes: //p' mpi.out)
+	if [[ -n $bytes ]] && carried "$bytes"; then
+		result "${what}bytes by the device" pass
+	else
+		result "${what}bytes by the device" 'fail: fewer than the program has sent'
+	fi
+	if ((mpi_status == 0)); then
+		result "${what}exit status" pass
+	else
+		result "${what}exit status" "fail: $mpi_status"
+	fi
+}
+
+# mpi_control <command...>: as before, but the command has the processes share memory, so the device may carry nothing
+mpi_control()
+{
+	local test='shared memory is seen' bytes
+	if [[ $device != softrdma0 ]]; then
+		result "$test" 'skip: the device does not count bytes'
+		return
+	fi
+	run_mpi "$@"
+	bytes=$(sed -n 's/^mpi bytes: //p' mpi.out)
+	if ((mpi_status)) || [[ -z $bytes ]]; then
+		result "$test" "fail: the program's status is $mpi_status"
+	elif carried "$bytes"; then
+		result "$test" 'fail: the device carried its bytes'
+	else
+		result "$test" pass
+	fi
+}
+
+# run_mpi <command...>: gives mpi_status, and what the command prints in the files mpi.out and mpi.err
+run_mpi()
+{
+	mpi_status=0
+	forget_bytes
+	timeout --kill-after=1 $((60 * patience)) "$@" >mpi.out 2>mpi.err </dev/null || mpi_status=$?
+	cat mpi.err mpi.out
+}
+
+# checks for pair(): the line of figures has the size and the iterations; and those bytes went by the device
+perftest_figures()
+{
+	grep -qE "^ *$size +$iterations +[0-9.]+"
+}
+
+perftest_bytes()
+{
+	perftest_figures && carried $((size * iterations))
+}
+
+# perftest <test> <size> <iterations> <program> <options...>: a pair of programs of perftest, at the next port, that are to
+# print this size and number. These programs measure the processor's clock first. On a busy machine that may fail, over any
+# device; then the test is repeated. With -R they end without closing their connections, so the device writes no last
+# count
+perftest()
+{
+	local test=$1 size=$2 iterations=$3 check=perftest_bytes
+	shift 3
+	[[ " $* " != *' -R '* ]] || check=perftest_figures
+	for _ in 1 2 3; do
+		((++port))
+		: >>"$results"
+		cp "$results" before
+		pair "$test" $port $check "$@" -p $port -- "$@" -p $port "$address"
+		grep -q '^Correlation coefficient' server.out client.out || return 0
+		cp before "$results"
+	done
+	result "$test" 'fail: could not measure the clock'
 }
 
 # in_work_folder: changes to a folder that is removed when the suite ends
