@@ -241,9 +241,9 @@ frame_headers(void)
 static void
 datagrams(void)
 {
-	static const union ibv_gid v4 = { .raw = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 } },
-				   v6 = { .raw = { 0xfd, [15] = 1 } };
-	static const struct {
+	const union ibv_gid v4 = { .raw = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 } },
+			    v6 = { .raw = { 0xfd, [15] = 1 } };
+	const struct {
 		const char *name;
 		uint8_t receive;
 		struct softrdma_datagram datagram;

@@ -56,7 +56,12 @@ static int
 receive_from_here_on(struct softrdma_qp *qp, struct softrdma_link *link)
 {
 	const int fd = softrdma_fork_owned(fcntl(qp->datagrams->fd, F_DUPFD_CLOEXEC, 3));
-	return fd < 0 ? errno : softrdma_datagram_socket_attach(link, fd, &calls);
+	if (fd < 0)
+		return errno;
+	const int ret = softrdma_datagram_socket_attach(link, fd, &calls);
+	if (ret)
+		softrdma_datagram_socket_pause(qp->datagrams->fd);
+	return ret;
 }
 
 /* 0 or an errno value */

@@ -458,13 +458,11 @@ softrdma_datagram_socket_attach(struct softrdma_link *link, int fd,
 	getsockname(fd, &own.any, &len);
 	conn->datagram_socket->calls = calls;
 	conn->datagram_socket->is_v6 = own.any.sa_family == AF_INET6;
-	int ret = softrdma_connection_watch(conn, fd);
-	if (ret)
-		return ret;
 	const int unused = 0;
 	if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) != 0) {
-		ret = errno;
-		softrdma_connection_detach(link);
+		const int ret = errno;
+		softrdma_fork_close(fd);
+		return ret;
 	}
-	return ret;
+	return softrdma_connection_watch(conn, fd);
 }

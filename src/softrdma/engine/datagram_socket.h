@@ -33,7 +33,7 @@ struct softrdma_link *softrdma_datagram_socket_new_link(void);
  */
 int softrdma_datagram_socket_open(int *fd, uint16_t *port);
 
-/* The socket receives nothing from here on, and what has come is dropped. 0 or an errno value. No lock held. */
+/* The socket receives nothing from here on, and what has come is dropped. 0 or an errno value. Any lock. */
 int softrdma_datagram_socket_pause(int fd);
 
 /*

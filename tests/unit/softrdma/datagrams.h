@@ -12,6 +12,7 @@
 
 #include "by_hand.h"
 #include "pattern.h"
+#include "softrdma/base/valgrind.h"
 #include "softrdma/core/datagram.h"
 #include "softrdma/faults/fault_plan.h"
 
@@ -185,6 +186,16 @@ expect_datagram(struct ibv_qp *from, struct ibv_ah *ah, struct ibv_qp *to, size_
 	assert_int_equal(pattern_check_byte(the_mem + IN, 8, 0xee), -1);
 	assert_int_equal(pattern_check_byte(the_mem + IN + 8 + GRH + len, 8, 0xee), -1);
 	return wc;
+}
+
+/* for tests of memory that is not there */
+static inline void
+skip_under_valgrind(void)
+{
+	if (softrdma_under_valgrind()) {
+		print_message("skipped: valgrind reports each access to memory that is not there\n");
+		skip();
+	}
 }
 
 static inline uint64_t

@@ -345,7 +345,9 @@ child_is_refused(struct ibv_ah *ah)
 	ud_to_rts(qp);
 	struct ibv_send_wr wr = ud_wr(1, ah, qp->qp_num, NULL), *bad;
 	wr.num_sge = 0;
-	return ibv_post_send(qp, &wr, &bad) == ESTALE;
+	const int ret = ibv_post_send(qp, &wr, &bad);
+	return softrdma_ibv_destroy_qp(qp) == 0 && softrdma_ibv_destroy_cq(cq) == 0 &&
+		softrdma_ibv_dealloc_pd(pd) == 0 && ret == ESTALE;
 }
 
 static void

@@ -301,6 +301,18 @@ test_sum(void **state)
 		datagram.sum ^= 0x80000000;
 		assert_false(softrdma_datagram_is_whole(&datagram, whole));
 	}
+	destroy_qp(qp);
+}
+
+static void
+test_copy_fails(void **state)
+{
+	(void)state;
+	skip_under_valgrind();
+	uint8_t header[HEADER], payload[MAX];
+	size_t length;
+	struct softrdma_place place;
+	struct ibv_qp *qp = new_usual();
 	struct ibv_mr *mr = new_page();
 	struct softrdma_send *send = slot(qp, 2);
 	add_piece(send, (struct ibv_sge){ .addr = (uintptr_t)mr->addr, .length = 8, .lkey = mr->lkey });
@@ -725,8 +737,14 @@ test_store_fails(void **state)
 	sge.lkey = mr->lkey;
 	expect_store_fails(sge, NULL);
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
+}
 
-	mr = new_page();
+static void
+test_store_to_missing(void **state)
+{
+	(void)state;
+	skip_under_valgrind();
+	struct ibv_mr *mr = new_page();
 	expect_store_fails((struct ibv_sge){ (uintptr_t)mr->addr, 20, mr->lkey }, mr->addr);
 	assert_true(log_has("registered memory is not there"));
 	assert_int_equal(softrdma_ibv_dereg_mr(mr), 0);
@@ -758,6 +776,7 @@ main(void)
 		device_test(test_build_payload),
 		device_test(test_build_fails),
 		device_test(test_sum),
+		device_test(test_copy_fails),
 		device_test(test_sent),
 		device_test(test_sent_to_full_queue),
 		device_test(test_grh_of_v4),
@@ -769,6 +788,7 @@ main(void)
 		device_test(test_dropped),
 		device_test(test_shared_receives),
 		device_test(test_store_fails),
+		device_test(test_store_to_missing),
 		device_test(test_full_queue),
 	};
 	return cmocka_run_group_tests(tests, setup_by_hand, teardown_by_hand);

@@ -417,7 +417,7 @@ test_moves_fail(void **state)
 		const char *call;
 		int error;
 	} threads[] = { { "epoll_create1", EMFILE }, { "pthread_create", EAGAIN } },
-	  sockets[] = { { "fcntl", EMFILE }, { "epoll_ctl", ENOSPC } };
+	  sockets[] = { { "fcntl", EMFILE }, { "epoll_ctl", ENOSPC }, { "setsockopt", EPERM } };
 	struct ibv_qp *qp = ud_new();
 	for (int i = 0; i < 2; i++) {
 		fail_call(FAIL_MINE, threads[i].call, 0, 1, threads[i].error);
@@ -428,7 +428,7 @@ test_moves_fail(void **state)
 	}
 	ud_to_init(qp);
 	const int fds = count_fds();
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		fail_call(FAIL_MINE, sockets[i].call, 0, 1, sockets[i].error);
 		assert_int_equal(ud_modify(qp, IBV_QPS_RTR, IBV_QP_STATE), sockets[i].error);
 		assert_int_equal(fail_nothing(), 1);

@@ -713,6 +713,7 @@ static void
 test_missing_memory(void **state)
 {
 	(void)state;
+	skip_under_valgrind();
 	const union ibv_gid gid = the_gid(MAPPED);
 	struct ibv_qp *to = ud_ready();
 	for (int summed = 0; summed < 2; summed++) {
@@ -957,6 +958,7 @@ static void
 test_line_with_sum(void **state)
 {
 	(void)state;
+	skip_under_valgrind();
 	const union ibv_gid gid = the_gid(MAPPED);
 	struct ibv_qp *to = ud_ready();
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -102,12 +102,38 @@ test_queue_pairs(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
+static void
+test_address_handles(void **state)
+{
+	(void)state;
+	struct ibv_context *context = softrdma_preload_context();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+	assert_int_equal(ibv_query_gid(context, 1, 0, &attr.grh.dgid), 0);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	assert_non_null(ah);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+
+	/* of a datagram from this GID to itself */
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_grh grh = { .version_tclass_flow = htonl(6u << 28),
+		.sgid = attr.grh.dgid,
+		.dgid = attr.grh.dgid };
+	assert_int_equal(ibv_init_ah_from_wc(context, 1, &wc, &grh, &attr), 0);
+	ah = ibv_create_ah_from_wc(pd, &wc, &grh, 1);
+	assert_non_null(ah);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_queue_pairs),
+		cmocka_unit_test(test_address_handles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
