@@ -30,19 +30,19 @@ path_of(const char *path)
 }
 
 int
-stat(const char *restrict path, struct stat *restrict status)
+stat(const char *restrict file, struct stat *restrict buf)
 {
-	return fstatat(AT_FDCWD, path_of(path), status, 0);
+	return fstatat(AT_FDCWD, path_of(file), buf, 0);
 }
 
 int
-stat64(const char *restrict path, struct stat64 *restrict status)
+stat64(const char *restrict file, struct stat64 *restrict buf)
 {
-	return fstatat64(AT_FDCWD, path_of(path), status, 0);
+	return fstatat64(AT_FDCWD, path_of(file), buf, 0);
 }
 
 int
-access(const char *path, int mode)
+access(const char *name, int type)
 {
-	return faccessat(AT_FDCWD, path_of(path), mode, 0);
+	return faccessat(AT_FDCWD, path_of(name), type, 0);
 }

@@ -160,7 +160,7 @@ write_gid(const union ibv_gid *gid, FILE *lines)
 		return;
 	}
 	inet_ntop(AF_INET, raw + 4, addr, sizeof(addr));
-	fprintf(lines, "%u/%s/%u/", raw[3], addr, raw[8] << 8 | raw[9]);
+	fprintf(lines, "%u/%s/%u/", raw[3], addr, (unsigned)raw[8] << 8 | raw[9]);
 	write_bytes(raw + 10, 6, lines);
 }
 

@@ -393,21 +393,22 @@ set_options(int fd, bool v6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &dont_v6, sizeof(dont_v6));
 }
 
-/* from here on the kernel drops what comes; 0 or an errno value */
+/* lets the kernel pass this number of bytes of each datagram: 0 drops it. 0 or an errno value. */
 static int
-refuse_all(int fd)
+set_filter(int fd, uint32_t bytes)
 {
-	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-	const struct sock_fprog filter = { 1, &drop };
+	struct sock_filter pass = BPF_STMT(BPF_RET | BPF_K, bytes);
+	const struct sock_fprog filter = { 1, &pass };
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) == 0 ? 0 : errno;
 }
 
 int
 softrdma_datagram_socket_pause(int fd)
 {
-	const int ret = refuse_all(fd);
+	char byte;
+	const int ret = set_filter(fd, 0);
 	/* ends, because nothing more comes */
-	while (ret == 0 && recv(fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC) >= 0)
+	while (ret == 0 && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0)
 		;
 	return ret;
 }
@@ -423,7 +424,7 @@ open_socket(union softrdma_address *address, int *fd_ptr)
 	if (fd < 0)
 		return errno;
 	if ((v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)) != 0) ||
-		refuse_all(fd) != 0 || bind(fd, &address->any, len) != 0 ||
+		set_filter(fd, 0) != 0 || bind(fd, &address->any, len) != 0 ||
 		getsockname(fd, &address->any, &len) != 0) {
 		const int ret = errno;
 		softrdma_fork_close(fd);
@@ -458,9 +459,8 @@ softrdma_datagram_socket_attach(struct softrdma_link *link, int fd,
 	getsockname(fd, &own.any, &len);
 	conn->datagram_socket->calls = calls;
 	conn->datagram_socket->is_v6 = own.any.sa_family == AF_INET6;
-	const int unused = 0;
-	if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) != 0) {
-		const int ret = errno;
+	const int ret = set_filter(fd, UINT32_MAX);
+	if (ret) {
 		softrdma_fork_close(fd);
 		return ret;
 	}

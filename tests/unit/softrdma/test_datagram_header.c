@@ -21,7 +21,7 @@
 static union ibv_gid
 gid_from(uint8_t first)
 {
-	union ibv_gid gid;
+	union ibv_gid gid = { .raw = { 0 } };
 	for (uint8_t i = 0; i < sizeof(gid.raw); i++)
 		gid.raw[i] = (uint8_t)(first + i);
 	return gid;
