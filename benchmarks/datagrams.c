@@ -228,6 +228,19 @@ open_side(struct side *side, int other)
 }
 
 static void
+close_side(struct side *side)
+{
+	if (side->verbs)
+		check(ibv_destroy_ah(side->ah) == 0 && ibv_destroy_qp(side->qp) == 0 &&
+				ibv_destroy_cq(side->send_cq) == 0 && ibv_destroy_cq(side->recv_cq) == 0 &&
+				ibv_dereg_mr(side->mr) == 0 && ibv_dealloc_pd(side->pd) == 0 &&
+				ibv_close_device(side->context) == 0,
+			"ibv_close_device");
+	else
+		close(side->fd);
+}
+
+static void
 send_datagrams(struct side *side, unsigned count)
 {
 	if (side->verbs)
@@ -347,6 +360,7 @@ main(int argc, char *argv[])
 		ping_pong(&side, seconds, pair[0]);
 	else
 		count(&side, pair[0]);
+	close_side(&side);
 	close(pair[0]); /* the other process ends */
 	int status;
 	waitpid(child, &status, 0);
