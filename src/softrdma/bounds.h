@@ -17,6 +17,9 @@
 /* bytes of payload in one frame, so that acknowledgements and responses can pass between frames of a long message */
 #define SOFTRDMA_SEGMENT_MAX (256u * 1024)
 
+/* the greatest number of a queue pair: it has 24 bits (IBTA) */
+#define SOFTRDMA_QP_NUM_MAX 0xffffffu
+
 /* bytes of payload in an unreliable datagram: the port's MTU, as IBTA demands */
 #define SOFTRDMA_DATAGRAM_MAX 4096
 

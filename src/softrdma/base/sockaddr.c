@@ -35,6 +35,17 @@ softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma
 					      : left->in6.sin6_port == right->in6.sin6_port;
 }
 
+struct sockaddr_in6
+softrdma_address_map(const union softrdma_address *addr)
+{
+	if (addr->any.sa_family == AF_INET6)
+		return addr->in6;
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = addr->in.sin_port };
+	v6.sin6_addr.s6_addr[10] = v6.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(&v6.sin6_addr.s6_addr[12], &addr->in.sin_addr, sizeof(addr->in.sin_addr));
+	return v6;
+}
+
 void
 softrdma_address_unmap(union softrdma_address *addr)
 {

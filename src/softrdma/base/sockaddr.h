@@ -26,6 +26,8 @@ socklen_t softrdma_address_length(const struct sockaddr *addr);
 bool softrdma_address_equal(const union softrdma_address *left, const union softrdma_address *right);
 /* the same with the port */
 bool softrdma_endpoint_equal(const union softrdma_address *left, const union softrdma_address *right);
+/* gives an address of IPv6 as it is, and one of IPv4 mapped into IPv6 */
+struct sockaddr_in6 softrdma_address_map(const union softrdma_address *addr);
 /* turns an IPv4 address that is mapped into IPv6 into an address of IPv4; leaves any other one as it is */
 void softrdma_address_unmap(union softrdma_address *addr);
 

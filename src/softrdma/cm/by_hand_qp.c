@@ -18,7 +18,6 @@
 #include "softrdma/verbs/post.h"
 
 #define PSN_MASK 0xffffff
-#define QP_NUM_MAX 0xffffff
 #define TIMER_MAX 31 /* timeout and min_rnr_timer have five bits */
 #define RETRY_MAX 7  /* retry_cnt and rnr_retry have three bits */
 
@@ -58,7 +57,7 @@ check_values(const struct ibv_qp_attr *attr, int mask)
 		{ IBV_QP_PKEY_INDEX, attr->pkey_index, 0, 0 },
 		{ IBV_QP_PORT, attr->port_num, 1, 1 },
 		{ IBV_QP_PATH_MTU, attr->path_mtu, IBV_MTU_256, IBV_MTU_4096 },
-		{ IBV_QP_DEST_QPN, attr->dest_qp_num, 0, QP_NUM_MAX },
+		{ IBV_QP_DEST_QPN, attr->dest_qp_num, 0, SOFTRDMA_QP_NUM_MAX },
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, 0, SOFTRDMA_RD_ATOM_MAX },
 		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, 0, SOFTRDMA_RD_ATOM_MAX },
 		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, 0, TIMER_MAX },

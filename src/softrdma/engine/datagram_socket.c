@@ -52,17 +52,6 @@ struct arrivals {
 	union softrdma_address from[BATCH];
 };
 
-static struct sockaddr_in6
-mapped(const union softrdma_address *address)
-{
-	if (address->any.sa_family == AF_INET6)
-		return address->in6;
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = address->in.sin_port };
-	v6.sin6_addr.s6_addr[10] = v6.sin6_addr.s6_addr[11] = 0xff;
-	memcpy(v6.sin6_addr.s6_addr + 12, &address->in.sin_addr, 4);
-	return v6;
-}
-
 static bool
 is_own_gid(struct softrdma_datagram_socket *socket, const union ibv_gid *gid)
 {
@@ -81,7 +70,7 @@ take(struct softrdma_connection *conn, uint8_t *bytes, size_t size, const union 
 {
 	struct softrdma_link *link = &conn->link;
 	struct softrdma_datagram datagram;
-	const struct sockaddr_in6 from_v6 = mapped(from);
+	const struct sockaddr_in6 from_v6 = softrdma_address_map(from);
 	if (!softrdma_datagram_decode(bytes, size, &datagram) || datagram.to_qp != link->responder.qp_num ||
 		!is_own_gid(conn->datagram_socket, &datagram.to) ||
 		!conn->datagram_socket->calls->is_from(&datagram.from, datagram.from_qp, &from_v6))
@@ -131,7 +120,7 @@ receive(struct softrdma_connection *conn, bool *progress)
 	return more;
 }
 
-/* --- sending --- */
+/* --- datagrams that are to leave --- */
 
 union control {
 	char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];

@@ -12,6 +12,7 @@
 #include "softrdma/base/env.h"
 #include "softrdma/base/fork.h"
 #include "softrdma/base/variables.h"
+#include "softrdma/core/datagram.h"
 #include "softrdma/core/pd.h"
 #include "softrdma/verbs/address_handle.h"
 #include "softrdma/verbs/gid.h"
@@ -22,19 +23,8 @@
 /* hops of an address handle that names none, as programs expect on Ethernet */
 #define HOP_LIMIT 64
 
-/* bytes of the headers of IPv6, UDP and the datagram (wire/datagram_header.h) */
-#define HEADERS (40 + 8 + 68)
-
-static struct sockaddr_in6
-mapped(const union softrdma_address *address)
-{
-	if (address->any.sa_family == AF_INET6)
-		return address->in6;
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = address->in.sin_port };
-	v6.sin6_addr.s6_addr[10] = v6.sin6_addr.s6_addr[11] = 0xff;
-	memcpy(v6.sin6_addr.s6_addr + 12, &address->in.sin_addr, 4);
-	return v6;
-}
+/* bytes of the headers of IPv6, UDP and the datagram */
+#define HEADERS (40 + 8 + SOFTRDMA_DATAGRAM_HEADER)
 
 /* a datagram of several packets is lost if one of them is */
 static void
@@ -86,8 +76,8 @@ find_destination(const struct ibv_ah_attr *attr, struct softrdma_destination *to
 	if (ret)
 		return ret;
 	tell_fragments(mtu);
-	to->address = mapped(&where);
-	to->source = mapped(&source);
+	to->address = softrdma_address_map(&where);
+	to->source = softrdma_address_map(&source);
 	to->to = grh->dgid;
 	to->flow_label = grh->flow_label & FLOW_LABEL_MASK;
 	to->traffic_class = grh->traffic_class;

@@ -28,7 +28,6 @@
 #include "softrdma/base/sockaddr.h"
 
 #define SOFTRDMA_QP_NUM_PORT_SHIFT 8
-#define SOFTRDMA_QP_NUM_MAX 0xffffffu /* IBTA: 24 bits */
 
 /* the number of GIDs; 0 also if the addresses cannot be read. Any thread, like all functions here. */
 unsigned softrdma_gid_count(void);

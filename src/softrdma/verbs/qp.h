@@ -40,7 +40,7 @@ struct softrdma_qp {
 		char room[SOFTRDMA_QP_EX_ROOM];
 	};
 	const struct softrdma_qp_kind *kind;
-	bool resets; /* that of the kind */
+	bool resets; /* that of the kind, because each post asks for it */
 	/* with a reference. A RESET replaces it, so others call softrdma_qp_lock_link() */
 	struct softrdma_link *link;
 	pthread_mutex_t link_lock;              /* guards the pointer, if it can change */

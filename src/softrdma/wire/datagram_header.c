@@ -19,7 +19,6 @@ enum {
 	FLAGS_KNOWN = FLAG_IMM | FLAG_SOLICITED | FLAG_SUMMED,
 };
 
-#define QP_NUM_MAX 0xffffff
 #define FLOW_LABEL_MAX 0xfffff
 
 /* where each field begins */
@@ -99,8 +98,8 @@ static bool
 is_sane(const struct softrdma_datagram *datagram, size_t size)
 {
 	return datagram->length == size - SOFTRDMA_DATAGRAM_HEADER &&
-		datagram->length <= SOFTRDMA_DATAGRAM_MAX && datagram->to_qp <= QP_NUM_MAX &&
-		datagram->from_qp <= QP_NUM_MAX && datagram->flow_label <= FLOW_LABEL_MAX &&
+		datagram->length <= SOFTRDMA_DATAGRAM_MAX && datagram->to_qp <= SOFTRDMA_QP_NUM_MAX &&
+		datagram->from_qp <= SOFTRDMA_QP_NUM_MAX && datagram->flow_label <= FLOW_LABEL_MAX &&
 		(datagram->has_imm || datagram->imm == 0) && (datagram->summed || datagram->sum == 0);
 }
 

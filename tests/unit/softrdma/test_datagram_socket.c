@@ -810,8 +810,8 @@ test_sends_fail(void **state)
 		assert_int_equal(dropped(qp, SOFTRDMA_STATS_UNSENT), lost);
 	}
 	/* a number without a port */
-	const struct ibv_qp nobody = { .qp_num = 0xff };
-	ud_send(qp, 3, ah, &nobody, 8);
+	const struct ibv_qp absent = { .qp_num = 0xff };
+	ud_send(qp, 3, ah, &absent, 8);
 	expect_wc(3, IBV_WC_SUCCESS);
 	assert_int_equal(dropped(qp, SOFTRDMA_STATS_UNSENT), lost + 1);
 	destroy_ah(ah);

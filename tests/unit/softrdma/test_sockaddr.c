@@ -78,6 +78,18 @@ test_equal(void **state)
 }
 
 static void
+test_map(void **state)
+{
+	(void)state;
+	const union softrdma_address of_v4 = v4("1.2.3.4", 5), of_v6 = v6("2001:db8::1", 5),
+				     wanted = v6("::ffff:1.2.3.4", 5);
+	struct sockaddr_in6 mapped = softrdma_address_map(&of_v4);
+	assert_memory_equal(&mapped, &wanted.in6, sizeof(mapped));
+	mapped = softrdma_address_map(&of_v6);
+	assert_memory_equal(&mapped, &of_v6.in6, sizeof(mapped));
+}
+
+static void
 test_unmap(void **state)
 {
 	(void)state;
@@ -160,6 +172,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_length),
 		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_map),
 		cmocka_unit_test(test_unmap),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_peer_name),
