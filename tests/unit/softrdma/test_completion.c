@@ -3,6 +3,8 @@
 
 /* test_completion.c -- completion queues and channels: arguments, who gets an event, and what destroying waits for */
 
+#include <sys/epoll.h>
+
 #include "completions.h"
 #include "count.h"
 
@@ -42,6 +44,31 @@ test_shared_channel(void **state)
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), EBUSY);
 	assert_int_equal(softrdma_ibv_destroy_cq(&first->cq), 0);
 	assert_int_equal(softrdma_ibv_destroy_comp_channel(channel), EBUSY);
+	assert_int_equal(softrdma_ibv_destroy_cq(&second->cq), 0);
+}
+
+/* an epoll that is edge-triggered hears of each event, also of one that is raised while another waits */
+static void
+test_each_event_is_an_edge(void **state)
+{
+	(void)state;
+	struct softrdma_cq *first = channel_cq(NULL), *second = channel_cq(NULL);
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	const int epoll = epoll_create1(EPOLL_CLOEXEC);
+	assert_true(epoll >= 0);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &event), 0);
+	struct softrdma_cq *const cqs[] = { first, second };
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+		softrdma_req_notify_cq(&cqs[i]->cq, 0);
+		assert_true(push(cqs[i], 1, false));
+		assert_int_equal(epoll_wait(epoll, &event, 1, 0), 1);
+	}
+	assert_int_equal(close(epoll), 0);
+	expect_event(first, NULL);
+	expect_event(second, NULL);
+	expect_no_event();
+	assert_int_equal(softrdma_ibv_destroy_cq(&first->cq), 0);
 	assert_int_equal(softrdma_ibv_destroy_cq(&second->cq), 0);
 }
 
@@ -162,6 +189,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_bad_arguments),
 		TEST(test_shared_channel),
+		TEST(test_each_event_is_an_edge),
 		TEST(test_destroying_with_events),
 		TEST(test_destroying_waits_for_acknowledgements),
 		TEST(test_nothing_left),
