@@ -95,3 +95,17 @@ softrdma_threads_stop(void)
 		stop();
 	pthread_mutex_unlock(&users_lock);
 }
+
+/*
+ * A program may end while it has connections: then the file gets their last counts here. If another thread starts or stops
+ * the threads right now, that thread may be waiting for this one, and the file keeps what it has.
+ */
+__attribute__((destructor)) static void
+write_last_statistics(void)
+{
+	if (pthread_mutex_trylock(&users_lock) != 0)
+		return;
+	if (users > 0)
+		softrdma_stats_file_stop();
+	pthread_mutex_unlock(&users_lock);
+}

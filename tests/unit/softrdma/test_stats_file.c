@@ -555,6 +555,33 @@ test_child(void **state)
 	listener_fini(&l);
 }
 
+/* a program that ends while the device works has its last counts in the file */
+static void
+test_end_of_the_program(void **state)
+{
+	(void)state;
+	if (in_thread_sanitizer() || HAS_LEAK_CHECKER) {
+		print_message("SKIPPED: a sanitizer cannot follow a child that begins threads, and exits\n");
+		skip();
+	}
+	char path[64];
+	snprintf(path, sizeof(path), "%s/last.prom", folder);
+	setenv("SOFTRDMA_STATS_FILE", path, 1);
+	setenv("SOFTRDMA_STATS_SECONDS", "3600", 1);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (softrdma_threads_start())
+			exit(1);
+		wait_until(access(path, F_OK) == 0);
+		exit(unlink(path) == 0 ? 0 : 1);
+	}
+	int status = -1;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(unlink(path), 0);
+}
+
 #define file_test(function) cmocka_unit_test_setup_teardown(function, setup_folder, teardown_folder)
 
 int
@@ -571,6 +598,7 @@ main(void)
 		device_test(test_no_memory),
 		file_test(test_no_file),
 		file_test(test_child),
+		file_test(test_end_of_the_program),
 	};
 	return cmocka_run_group_tests(tests, setup_clock, teardown_device);
 }
