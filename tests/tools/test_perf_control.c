@@ -466,7 +466,7 @@ silent_listener(char port[static 8], int clients[static 4])
 	return fd;
 }
 
-/* the kernel itself ends a connection that nobody answers after a minute or more, with the same error */
+/* without an answer the kernel itself ends a connection after a minute or more, with the same error */
 #define KERNEL_PATIENCE_S 60
 
 static time_t
