@@ -85,6 +85,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/event.c
 	softrdma/cm/external_qp.c
 	softrdma/cm/handshake.c
+	softrdma/cm/id_qp.c
 	softrdma/cm/incoming.c
 	softrdma/cm/modify.c
 	softrdma/cm/active.c

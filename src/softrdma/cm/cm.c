@@ -111,17 +111,6 @@ const struct softrdma_link_ops softrdma_id_link_ops = {
 	.disconnected = link_disconnected,
 };
 
-bool
-softrdma_id_can_connect(const struct softrdma_id *id)
-{
-	if (id->link == NULL)
-		return false;
-	pthread_mutex_lock(&id->link->lock);
-	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
-	pthread_mutex_unlock(&id->link->lock);
-	return can;
-}
-
 int
 softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 	const struct softrdma_handshake *own, const struct softrdma_handshake *peer, const uint8_t *peer_data,
@@ -258,27 +247,6 @@ is_of_another(const struct softrdma_link *link, const struct softrdma_id *id)
 	return link->ops_arg && link->ops_arg != id;
 }
 
-/*
- * Programs move a queue pair to another id by the public member (request->qp = ep->qp; ep->qp = NULL), since librdmacm
- * looks at nothing else. So until the id connects, its link is that of the queue pair that the program sees. From then on
- * it is that of the connection. The manager's lock is held.
- */
-static void
-follow_qp(struct softrdma_id *id)
-{
-	if (id->external || id->state == SOFTRDMA_ID_CONNECTING || id->state == SOFTRDMA_ID_CONNECTED)
-		return;
-	struct softrdma_qp *qp = id->id.qp ? softrdma_qp_of(id->id.qp) : NULL;
-	struct softrdma_link *link = qp && !qp->kind->resets ? qp->link : NULL;
-	if (link == id->link)
-		return;
-	if (link)
-		softrdma_link_get(link);
-	if (id->link)
-		softrdma_link_put(id->link);
-	id->link = link;
-}
-
 /* no callback and no handshake reaches the id after this */
 void
 softrdma_id_let_go(struct softrdma_id *id)
@@ -328,75 +296,6 @@ softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 		softrdma_rdma_destroy_event_channel(&id->channel->channel);
 	softrdma_id_free(id);
 	return 0;
-}
-
-int
-softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
-{
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
-		return -1;
-	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
-	if (id->id.qp || pd == NULL || id->id.verbs == NULL || !softrdma_owns(pd->context))
-		return softrdma_cm_result(EINVAL);
-	softrdma_cm_lock();
-	follow_qp(id); /* the program may have taken one away */
-	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
-	softrdma_cm_unlock();
-	if (too_late) /* the peer knows the numbers of another queue pair */
-		return softrdma_cm_result(EINVAL);
-	struct softrdma_qp *qp = softrdma_qp_new(pd, attr, &softrdma_managed_qp, 0);
-	if (qp == NULL)
-		return -1;
-	softrdma_link_get(qp->link);
-	softrdma_cm_lock();
-	id->link = qp->link;
-	qp->ack_timeout = id->ack_timeout;
-	softrdma_cm_unlock();
-	id->id.qp = &qp->qp;
-	id->id.pd = pd;
-	return 0;
-}
-
-int
-softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
-{
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
-		return -1;
-	softrdma_cm_lock();
-	id->ack_timeout = timeout;
-	if (id->id.qp)
-		softrdma_qp_of(id->id.qp)->ack_timeout = timeout;
-	softrdma_cm_unlock();
-	return 0;
-}
-
-void
-softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
-{
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
-		return;
-	struct ibv_qp *qp = id->id.qp;
-	/* programs store one of their own making there, or of another id, and librdmacm destroys it like any other */
-	if (softrdma_qp_of(qp)->kind->resets) {
-		id->id.qp = NULL;
-		softrdma_ibv_destroy_qp(qp);
-		return;
-	}
-	softrdma_cm_lock();
-	struct softrdma_link *link = id->link == softrdma_qp_of(qp)->link ? id->link : NULL;
-	if (link)
-		id->link = NULL;
-	id->id.qp = NULL;
-	softrdma_cm_unlock();
-	softrdma_qp_delete(softrdma_qp_of(qp));
-	if (link)
-		softrdma_link_put(link);
 }
 
 /* --- connecting --- */
@@ -458,7 +357,7 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
-	follow_qp(id);
+	softrdma_id_follow_qp(id);
 	ret = look_for_credentials(id);
 	if (ret == 0 && id->link == NULL && param)
 		ret = softrdma_external_qp_take(id, param->qp_num);
@@ -488,7 +387,7 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
-	follow_qp(id);
+	softrdma_id_follow_qp(id);
 	if (id->link == NULL && id->state == SOFTRDMA_ID_REQUESTED && param)
 		ret = softrdma_external_qp_take(id, param->qp_num);
 	if (ret == 0)

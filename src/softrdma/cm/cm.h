@@ -148,6 +148,12 @@ extern const struct softrdma_link_ops softrdma_id_link_ops;
 /* queue pairs that the connection manager connects; it moves them through their states */
 extern const struct softrdma_qp_kind softrdma_managed_qp;
 
+/*
+ * The id's link is that of the queue pair which the program stores in the id, until the id connects. The manager's lock is
+ * held.
+ */
+void softrdma_id_follow_qp(struct softrdma_id *id);
+
 /* true if the id has a queue pair that no id has connected yet. The manager's lock is held. */
 bool softrdma_id_can_connect(const struct softrdma_id *id);
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright the librpma authors */
+
+/* id_qp.c -- the queue pair of an id */
+
+#include <errno.h>
+
+#include "softrdma/base/cancel.h"
+#include "softrdma/cm/cm.h"
+#include "softrdma/verbs/device.h"
+#include "softrdma/verbs/qp.h"
+
+/*
+ * Programs move a queue pair to another id by the public member (request->qp = ep->qp; ep->qp = NULL), since librdmacm
+ * looks at nothing else. So until the id connects, its link is that of the queue pair that the program sees. From then on
+ * it is that of the connection. The manager's lock is held.
+ */
+void
+softrdma_id_follow_qp(struct softrdma_id *id)
+{
+	if (id->external || id->state == SOFTRDMA_ID_CONNECTING || id->state == SOFTRDMA_ID_CONNECTED)
+		return;
+	struct softrdma_qp *qp = id->id.qp ? softrdma_qp_of(id->id.qp) : NULL;
+	struct softrdma_link *link = qp && !qp->kind->resets ? qp->link : NULL;
+	if (link == id->link)
+		return;
+	if (link)
+		softrdma_link_get(link);
+	if (id->link)
+		softrdma_link_put(id->link);
+	id->link = link;
+}
+
+bool
+softrdma_id_can_connect(const struct softrdma_id *id)
+{
+	if (id->link == NULL)
+		return false;
+	pthread_mutex_lock(&id->link->lock);
+	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
+	pthread_mutex_unlock(&id->link->lock);
+	return can;
+}
+
+int
+softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
+{
+	SOFTRDMA_NO_CANCEL;
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
+		return -1;
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
+	if (id->id.qp || pd == NULL || id->id.verbs == NULL || !softrdma_owns(pd->context))
+		return softrdma_cm_result(EINVAL);
+	softrdma_cm_lock();
+	softrdma_id_follow_qp(id); /* the program may have taken one away */
+	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
+	softrdma_cm_unlock();
+	if (too_late) /* the peer knows the numbers of another queue pair */
+		return softrdma_cm_result(EINVAL);
+	struct softrdma_qp *qp = softrdma_qp_new(pd, attr, &softrdma_managed_qp, 0);
+	if (qp == NULL)
+		return -1;
+	softrdma_link_get(qp->link);
+	softrdma_cm_lock();
+	id->link = qp->link;
+	qp->ack_timeout = id->ack_timeout;
+	softrdma_cm_unlock();
+	id->id.qp = &qp->qp;
+	id->id.pd = pd;
+	return 0;
+}
+
+int
+softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
+{
+	SOFTRDMA_NO_CANCEL;
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
+		return -1;
+	softrdma_cm_lock();
+	id->ack_timeout = timeout;
+	if (id->id.qp)
+		softrdma_qp_of(id->id.qp)->ack_timeout = timeout;
+	softrdma_cm_unlock();
+	return 0;
+}
+
+void
+softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
+{
+	SOFTRDMA_NO_CANCEL;
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
+		return;
+	struct ibv_qp *qp = id->id.qp;
+	/* programs store one of their own making there, or of another id, and librdmacm destroys it like any other */
+	if (softrdma_qp_of(qp)->kind->resets) {
+		id->id.qp = NULL;
+		softrdma_ibv_destroy_qp(qp);
+		return;
+	}
+	softrdma_cm_lock();
+	struct softrdma_link *link = id->link == softrdma_qp_of(qp)->link ? id->link : NULL;
+	if (link)
+		id->link = NULL;
+	id->id.qp = NULL;
+	softrdma_cm_unlock();
+	softrdma_qp_delete(softrdma_qp_of(qp));
+	if (link)
+		softrdma_link_put(link);
+}
