@@ -81,6 +81,7 @@ set(SOFTRDMA_SOURCES
 	softrdma/cm/address.c
 	softrdma/cm/by_hand_qp.c
 	softrdma/cm/cm.c
+	softrdma/cm/datagram_id.c
 	softrdma/cm/datagram_qp.c
 	softrdma/cm/event.c
 	softrdma/cm/external_qp.c

@@ -185,7 +185,7 @@ make_active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
 		return -1;
 	if (attr == NULL)
 		return 0;
-	attr->qp_type = IBV_QPT_RC;
+	attr->qp_type = id->qp_type;
 	return rdma_create_qp(id, pd, attr);
 }
 
@@ -229,7 +229,7 @@ take_over(struct rdma_cm_id *listen, struct rdma_cm_id *id)
 	if (defaults == NULL || !defaults->with_qp)
 		return 0;
 	struct ibv_qp_init_attr attr = defaults->attr;
-	attr.qp_type = IBV_QPT_RC;
+	attr.qp_type = id->qp_type;
 	return rdma_create_qp(id, defaults->pd ? defaults->pd : listen->pd, &attr) ? errno : 0;
 }
 

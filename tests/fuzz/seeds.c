@@ -152,11 +152,11 @@ header(uint8_t *at, uint8_t opcode, uint8_t flags, uint32_t seq, uint32_t length
 static void
 handshakes(void)
 {
-	static const char *const names[] = { "connect", "accept", "reject" };
+	static const char *const names[] = { "connect", "accept", "reject", "join", "resolve" };
 	uint8_t bytes[SEED_MAX];
 	size_t len;
 
-	for (uint8_t type = 1; type <= 3; type++) {
+	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_RESOLVE; type++) {
 		hello(bytes, type, 0);
 		seed("handshake", names[type - 1], bytes, SOFTRDMA_HANDSHAKE_SIZE);
 	}

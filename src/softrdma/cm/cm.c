@@ -13,6 +13,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/missing.h"
 #include "softrdma/cm/cm.h"
+#include "softrdma/cm/datagram_id.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
@@ -171,7 +172,7 @@ softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_
 	id->id.channel = &channel->channel;
 	id->id.context = context;
 	id->id.ps = ps;
-	id->id.qp_type = IBV_QPT_RC;
+	id->id.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
 	id->process = channel->process;
 	id->channel = channel;
 	atomic_fetch_add(&channel->refs, 1);
@@ -181,7 +182,7 @@ softrdma_id_new(struct softrdma_channel *channel, void *context, enum rdma_port_
 	return id;
 }
 
-/* reliable connections only; 0 or an errno value */
+/* 0 or an errno value */
 static int
 check_port_space(enum rdma_port_space ps)
 {
@@ -191,9 +192,10 @@ check_port_space(enum rdma_port_space ps)
 	case RDMA_PS_IB:
 		return 0;
 	case RDMA_PS_UDP:
-		return softrdma_missing("rdma_create_id", " with RDMA_PS_UDP (datagrams)", use_tcp);
+		return softrdma_qp_check_type("rdma_create_id", IBV_QPT_UD);
 	case RDMA_PS_IPOIB:
-		return softrdma_missing("rdma_create_id", " with RDMA_PS_IPOIB (datagrams)", use_tcp);
+		return softrdma_missing("rdma_create_id", " with RDMA_PS_IPOIB (datagrams of IPoIB)",
+			"use RDMA_PS_UDP");
 	default:
 		softrdma_missing("rdma_create_id", " with another port space", use_tcp);
 		return EINVAL; /* as the kernel's connection manager */
@@ -359,7 +361,7 @@ softrdma_rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	softrdma_cm_lock();
 	softrdma_id_follow_qp(id);
 	ret = look_for_credentials(id);
-	if (ret == 0 && id->link == NULL && param)
+	if (ret == 0 && id->link == NULL && param && !softrdma_id_is_of_datagrams(id))
 		ret = softrdma_external_qp_take(id, param->qp_num);
 	if (ret == 0)
 		ret = softrdma_handshake_connect(id, param);
@@ -388,7 +390,8 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
 	softrdma_id_follow_qp(id);
-	if (id->link == NULL && id->state == SOFTRDMA_ID_REQUESTED && param)
+	const bool datagrams = softrdma_id_is_of_datagrams(id);
+	if (id->link == NULL && id->state == SOFTRDMA_ID_REQUESTED && param && !datagrams)
 		ret = softrdma_external_qp_take(id, param->qp_num);
 	if (ret == 0)
 		ret = softrdma_handshake_accept(id, param);
@@ -399,7 +402,8 @@ softrdma_rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
 	softrdma_cm_unlock();
 	if (!taken)
 		softrdma_threads_stop();
-	return ret ? softrdma_cm_result(ret) : softrdma_id_finish_call(id, cancel_before);
+	/* nothing follows the answer to a question for datagrams, so there is nothing to wait for */
+	return ret || datagrams ? softrdma_cm_result(ret) : softrdma_id_finish_call(id, cancel_before);
 }
 
 int
@@ -440,6 +444,8 @@ softrdma_rdma_disconnect(struct rdma_cm_id *rdma_id)
 	/* without its queue pair a connection has ended already */
 	int ret = link == NULL && id->state == SOFTRDMA_ID_CONNECTED ? 0 : EINVAL;
 	bool to_come = false; /* true if an event will report the end */
+	if (ret == 0)
+		softrdma_id_fail_qp(id);
 	if (link) {
 		pthread_mutex_lock(&link->lock);
 		if (link->state != SOFTRDMA_LINK_IDLE && !is_of_another(link, id))

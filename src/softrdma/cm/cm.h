@@ -154,8 +154,14 @@ extern const struct softrdma_qp_kind softrdma_managed_qp;
  */
 void softrdma_id_follow_qp(struct softrdma_id *id);
 
-/* true if the id has a queue pair that no id has connected yet. The manager's lock is held. */
+/*
+ * True if the id has a queue pair that no id has connected yet. An id of datagrams needs none: rdma_accept() may name another
+ * one. The manager's lock is held.
+ */
 bool softrdma_id_can_connect(const struct softrdma_id *id);
+
+/* moves the queue pair of an id of datagrams to ERR, as rdma_disconnect(3) says. The manager's lock is held. */
+void softrdma_id_fail_qp(const struct softrdma_id *id);
 
 /*
  * The socket becomes the link's, and the queue pair is ready to send. This happens under one hold of the link's lock, so

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include <rdma/rdma_cma.h>
+
 #include "softrdma/base/fork.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/datagram_qp.h"
@@ -211,5 +213,25 @@ err_close:
 	softrdma_fork_close(datagrams->fd);
 err_free:
 	free(datagrams);
+	return ret;
+}
+
+int
+softrdma_datagram_qp_make_ready(struct ibv_qp *qp)
+{
+	static const struct {
+		enum ibv_qp_state state;
+		int mask;
+	} steps[] = {
+		{ IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY },
+		{ IBV_QPS_RTR, IBV_QP_STATE },
+		{ IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN },
+	};
+	struct ibv_qp_attr attr = { .port_num = 1, .qkey = RDMA_UDP_QKEY };
+	int ret = 0;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && ret == 0; i++) {
+		attr.qp_state = steps[i].state;
+		ret = modify(softrdma_qp_of(qp), &attr, steps[i].mask);
+	}
 	return ret;
 }

@@ -13,6 +13,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/notify.h"
 #include "softrdma/cm/cm.h"
+#include "softrdma/cm/datagram_id.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/verbs/device.h"
 
@@ -239,6 +240,20 @@ new_event(struct softrdma_id *id, enum rdma_cm_event_type type)
 	return event ? event : calloc(1, sizeof(*event));
 }
 
+static void
+fill_connection(const struct softrdma_handshake *hs, struct softrdma_event *event)
+{
+	struct rdma_conn_param *param = &event->event.param.conn;
+	param->private_data = hs->private_len ? event->private_data : NULL;
+	param->private_data_len = hs->private_len;
+	/* seen from this side, the peer's two values are exchanged (rdma_get_cm_event(3)) */
+	param->responder_resources = hs->initiator_depth;
+	param->initiator_depth = hs->responder_resources;
+	param->flow_control = hs->flow_control;
+	param->rnr_retry_count = hs->rnr_retry;
+	param->qp_num = hs->qp_num;
+}
+
 int
 softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int status,
 	const struct softrdma_handshake *hs, const uint8_t *private_data, struct softrdma_id *request)
@@ -251,18 +266,12 @@ softrdma_id_post(struct softrdma_id *id, enum rdma_cm_event_type type, int statu
 	event->event.status = status;
 	event->event.id = request ? &request->id : &id->id;
 	event->event.listen_id = request ? &id->id : NULL;
-	if (hs) {
-		struct rdma_conn_param *param = &event->event.param.conn;
+	if (hs)
 		memcpy(event->private_data, private_data, hs->private_len);
-		param->private_data = hs->private_len ? event->private_data : NULL;
-		param->private_data_len = hs->private_len;
-		/* seen from this side, the peer's two values are exchanged (rdma_get_cm_event(3)) */
-		param->responder_resources = hs->initiator_depth;
-		param->initiator_depth = hs->responder_resources;
-		param->flow_control = hs->flow_control;
-		param->rnr_retry_count = hs->rnr_retry;
-		param->qp_num = hs->qp_num;
-	}
+	if (softrdma_id_is_of_datagrams(id))
+		softrdma_datagram_id_fill_event(id, hs, event);
+	else if (hs)
+		fill_connection(hs, event);
 	pthread_mutex_lock(&id->lock);
 	pthread_mutex_lock(&id->channel->lock);
 	bool heard = !id->channel->destroyed;
@@ -367,7 +376,8 @@ softrdma_id_finish_call(struct softrdma_id *id, int cancel_state)
 	if (get_event(&id->channel->channel, &id->id.event, cancel_state))
 		return -1;
 	int status = id->id.event->status;
-	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+	const bool is_status = id->id.event->event == RDMA_CM_EVENT_UNREACHABLE && status > 0;
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED || is_status) /* of the peer, not an errno value */
 		return softrdma_cm_result(ECONNREFUSED);
 	return softrdma_cm_result(status < 0 ? -status : status);
 }

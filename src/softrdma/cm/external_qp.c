@@ -10,6 +10,7 @@
 #include "softrdma/base/cancel.h"
 #include "softrdma/base/env.h"
 #include "softrdma/bounds.h"
+#include "softrdma/cm/datagram_id.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/qp_connect.h"
 #include "softrdma/verbs/gid.h"
@@ -113,6 +114,16 @@ fill_init(struct ibv_qp_attr *attr, int *mask)
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
+/* as the kernel's connection manager gives them for each state */
+static void
+fill_datagrams(struct ibv_qp_attr *attr, int *mask)
+{
+	attr->pkey_index = 0;
+	attr->port_num = 1;
+	attr->qkey = RDMA_UDP_QKEY;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+}
+
 static uint8_t
 at_most(uint8_t value, uint8_t limit)
 {
@@ -162,6 +173,10 @@ fill_attr(struct softrdma_id *id, struct ibv_qp_attr *attr, int *mask)
 	int ret = choose_psn(id);
 	if (ret)
 		return ret;
+	if (softrdma_id_is_of_datagrams(id) && id->id.verbs) {
+		fill_datagrams(attr, mask);
+		return 0;
+	}
 	if (attr->qp_state == IBV_QPS_INIT && id->id.verbs) {
 		fill_init(attr, mask);
 		return 0;

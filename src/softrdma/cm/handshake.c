@@ -17,6 +17,7 @@
 #include "softrdma/base/fork.h"
 #include "softrdma/base/sockaddr.h"
 #include "softrdma/cm/active.h"
+#include "softrdma/cm/datagram_id.h"
 #include "softrdma/cm/event.h"
 #include "softrdma/cm/external_qp.h"
 #include "softrdma/cm/handshake.h"
@@ -89,6 +90,25 @@ static uint8_t
 at_most(uint8_t value, uint8_t limit)
 {
 	return value < limit ? value : limit;
+}
+
+static uint8_t
+request_type(const struct softrdma_id *id)
+{
+	return softrdma_id_is_of_datagrams(id) ? SOFTRDMA_HANDSHAKE_RESOLVE : SOFTRDMA_HANDSHAKE_CONNECT;
+}
+
+/* fills in what the message says of the id's queue pair */
+static void
+fill_qp(struct softrdma_handshake *hs, const struct softrdma_id *id, const struct rdma_conn_param *param)
+{
+	if (!softrdma_id_is_of_datagrams(id)) {
+		hs->qp_num = id->link->requester.ring.qp_num;
+		hs->seq = id->external ? id->psn : id->link->seq;
+	} else if (hs->type == SOFTRDMA_HANDSHAKE_ACCEPT) {
+		hs->qp_num = id->id.qp ? id->id.qp->qp_num : param->qp_num;
+		hs->seq = RDMA_UDP_QKEY;
+	}
 }
 
 /*
@@ -334,12 +354,37 @@ establish(struct softrdma_handshaker *hand)
 	}
 }
 
+/* the server has named its queue pair of datagrams: there is nothing more to say */
+static void
+resolved(struct softrdma_handshaker *hand)
+{
+	struct softrdma_id *id = hand->id;
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CONNECTED;
+	/* message(no-memory-for-event) */
+	if (softrdma_id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, &id->peer,
+		    hand->pending.msg.bytes + SOFTRDMA_HANDSHAKE_SIZE, NULL))
+		SOFTRDMA_LOG(ERROR, "no memory for an event: the answer of a server is not reported");
+	end(hand);
+}
+
 static void
 accepted(struct softrdma_handshaker *hand)
 {
 	struct softrdma_id *id = hand->id;
 	id->peer = hand->pending.msg.peer;
 	id->peer_known = true;
+	if (softrdma_id_is_of_datagrams(id)) {
+		if (softrdma_datagram_id_can_name(id->peer.qp_num))
+			resolved(hand);
+		else
+			/*
+			 * message(connect): a number to which no datagram can go -> The server's program, or its device,
+			 * is not one of librpma's, or has a defect.
+			 */
+			no_reply_of_ours(hand, "has named no queue pair of datagrams");
+		return;
+	}
 	if (!id->external) {
 		establish(hand);
 		return;
@@ -460,11 +505,8 @@ softrdma_handshake_connect(struct softrdma_id *id, const struct rdma_conn_param 
 	struct softrdma_handshaker *hand = (struct softrdma_handshaker *)pending;
 	hand->role = REQUESTING;
 	hand->id = id;
-	struct softrdma_handshake hs = {
-		.type = SOFTRDMA_HANDSHAKE_CONNECT,
-		.qp_num = id->link->requester.ring.qp_num,
-		.seq = id->external ? id->psn : id->link->seq,
-	};
+	struct softrdma_handshake hs = { .type = request_type(id) };
+	fill_qp(&hs, id, param);
 	fill_parameters(&hs, param, NULL);
 	softrdma_cm_msg_encode(&hand->pending.msg, &hs, param->private_data, param->private_data_len);
 	id->asked = hs;
@@ -552,8 +594,11 @@ read_request(struct softrdma_handshaker *hand)
 {
 	if (!softrdma_pending_read(&hand->pending))
 		return;
-	if (hand->pending.msg.peer.type != SOFTRDMA_HANDSHAKE_CONNECT)
+	const uint8_t type = hand->pending.msg.peer.type;
+	if (type != SOFTRDMA_HANDSHAKE_CONNECT && type != SOFTRDMA_HANDSHAKE_RESOLVE)
 		softrdma_pending_not_understood(&hand->pending);
+	else if (type != request_type(softrdma_listener_owner(hand->pending.listener)))
+		softrdma_pending_turn_away(&hand->pending, SOFTRDMA_REJECT_NO_LISTENER);
 	else if (softrdma_fault_plan_rejects())
 		reject_by_fault(hand);
 	else
@@ -624,6 +669,27 @@ softrdma_handshake_listen(struct softrdma_id *id)
 	return 0;
 }
 
+/* names the queue pair of datagrams; a client that is gone or shut out need not know. 0, or EINVAL: no such number exists. */
+static int
+answer(struct softrdma_handshaker *hand, const struct rdma_conn_param *param)
+{
+	struct softrdma_id *id = hand->id;
+	struct softrdma_cm_msg reply;
+	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_ACCEPT };
+	fill_qp(&hs, id, param);
+	if (!softrdma_datagram_id_can_name(hs.qp_num))
+		return EINVAL;
+	if (!softrdma_pending_is_shut_out(&hand->pending)) {
+		softrdma_cm_msg_encode(&reply, &hs, param->private_data, param->private_data_len);
+		softrdma_cm_msg_send(hand->pending.fd, hand->pending.tls, &reply);
+		softrdma_cm_msg_read_away(hand->pending.fd);
+	}
+	end(hand);
+	id->handshaker = NULL;
+	id->state = SOFTRDMA_ID_CONNECTED;
+	return 0;
+}
+
 int
 softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *param)
 {
@@ -636,6 +702,8 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	assert(hand); /* as long as it is a request */
 	if (param == NULL)
 		param = &nothing;
+	if (softrdma_id_is_of_datagrams(id))
+		return answer(hand, param);
 	if (softrdma_id_reserve(id))
 		return ENOMEM; /* still a request: it can be rejected, or tried again */
 
@@ -643,11 +711,10 @@ softrdma_handshake_accept(struct softrdma_id *id, const struct rdma_conn_param *
 	struct softrdma_cm_msg reply;
 	struct softrdma_handshake hs = {
 		.type = SOFTRDMA_HANDSHAKE_ACCEPT,
-		.qp_num = id->link->requester.ring.qp_num,
-		.seq = id->external ? id->psn : id->link->seq,
 		.records = softrdma_cm_msg_agree(softrdma_cm_msg_wish(hand->pending.fd, hand->pending.tls),
 			hand->pending.msg.peer.records),
 	};
+	fill_qp(&hs, id, param);
 	fill_parameters(&hs, param, &hand->pending.msg.peer);
 	softrdma_cm_msg_encode(&reply, &hs, param->private_data, param->private_data_len);
 	const struct softrdma_handshake peer = hand->pending.msg.peer;

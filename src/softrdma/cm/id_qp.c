@@ -7,6 +7,8 @@
 
 #include "softrdma/base/cancel.h"
 #include "softrdma/cm/cm.h"
+#include "softrdma/cm/datagram_id.h"
+#include "softrdma/cm/datagram_qp.h"
 #include "softrdma/verbs/device.h"
 #include "softrdma/verbs/qp.h"
 
@@ -34,12 +36,42 @@ softrdma_id_follow_qp(struct softrdma_id *id)
 bool
 softrdma_id_can_connect(const struct softrdma_id *id)
 {
+	if (softrdma_id_is_of_datagrams(id))
+		return true;
 	if (id->link == NULL)
 		return false;
 	pthread_mutex_lock(&id->link->lock);
 	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
 	pthread_mutex_unlock(&id->link->lock);
 	return can;
+}
+
+void
+softrdma_id_fail_qp(const struct softrdma_id *id)
+{
+	if (softrdma_id_is_of_datagrams(id) && id->id.qp)
+		softrdma_qp_fail(softrdma_qp_of(id->id.qp));
+}
+
+/* gives the id a queue pair of datagrams, which receives and sends from here on (rdma_create_qp(3)); 0 or an errno value */
+static int
+give_datagram_qp(struct softrdma_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *qp;
+	if (attr->qp_type != IBV_QPT_UD)
+		return EINVAL;
+	attr->pd = pd;
+	int ret = softrdma_datagram_qp_new(attr, &qp);
+	if (ret)
+		return ret;
+	ret = softrdma_datagram_qp_make_ready(qp);
+	if (ret) {
+		softrdma_ibv_destroy_qp(qp);
+		return ret;
+	}
+	id->id.qp = qp;
+	id->id.pd = pd;
+	return 0;
 }
 
 int
@@ -56,6 +88,9 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	softrdma_id_follow_qp(id); /* the program may have taken one away */
 	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
 	softrdma_cm_unlock();
+	/* never too late: a question says nothing of the client's queue pair */
+	if (softrdma_id_is_of_datagrams(id))
+		return softrdma_cm_result(give_datagram_qp(id, pd, attr));
 	if (too_late) /* the peer knows the numbers of another queue pair */
 		return softrdma_cm_result(EINVAL);
 	struct softrdma_qp *qp = softrdma_qp_new(pd, attr, &softrdma_managed_qp, 0);

@@ -50,6 +50,6 @@ softrdma_qp_check_kind(const struct softrdma_qp_kind *kind, enum ibv_qp_type typ
 	const int ret = softrdma_qp_check_type("ibv_create_qp", type);
 	if (ret == 0 && type != kind->type)
 		return softrdma_missing("rdma_create_qp", " of unreliable datagrams (UD)",
-			"ibv_create_qp() makes them");
+			"use an id of RDMA_PS_UDP, or ibv_create_qp()");
 	return ret;
 }

@@ -299,7 +299,7 @@ softrdma_handshake_decode(const uint8_t buf[static SOFTRDMA_HANDSHAKE_SIZE], str
 
 	if (crc != softrdma_crc32c(0, buf, SUMMED_SIZE))
 		return SOFTRDMA_HANDSHAKE_DAMAGED;
-	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_JOIN || reserved != 0 ||
+	if (h.type < SOFTRDMA_HANDSHAKE_CONNECT || h.type > SOFTRDMA_HANDSHAKE_RESOLVE || reserved != 0 ||
 		h.records > records_max(h.type))
 		return SOFTRDMA_HANDSHAKE_NOT_OURS;
 	*hs = h;

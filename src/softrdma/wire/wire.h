@@ -101,7 +101,8 @@ enum softrdma_handshake_type {
 	SOFTRDMA_HANDSHAKE_CONNECT = 1,
 	SOFTRDMA_HANDSHAKE_ACCEPT = 2,
 	SOFTRDMA_HANDSHAKE_REJECT = 3,
-	SOFTRDMA_HANDSHAKE_JOIN = 4, /* instead of CONNECT, for a queue pair that is connected by hand */
+	SOFTRDMA_HANDSHAKE_JOIN = 4,    /* instead of CONNECT, for a queue pair that is connected by hand */
+	SOFTRDMA_HANDSHAKE_RESOLVE = 5, /* instead of CONNECT, by a client that wants to send datagrams */
 };
 
 enum softrdma_reject_reason {
@@ -124,7 +125,8 @@ struct softrdma_handshake {
 	uint8_t type;
 	uint8_t private_len; /* bytes of private data that follow the header */
 	uint32_t qp_num;
-	uint32_t seq; /* sequence number of the sender's first request */
+	/* sequence number of the sender's first request; ACCEPT for RESOLVE: the queue pair's Q_Key */
+	uint32_t seq;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint8_t rnr_retry;

@@ -15,7 +15,7 @@ test_create_id(void **state)
 	struct rdma_cm_id *const untouched = (void *)the_mem;
 	struct rdma_cm_id *id = untouched;
 
-	assert_int_equal(softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), -1);
+	assert_int_equal(softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_IPOIB), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
 	fail_call(FAIL_MINE, "calloc", 0, 1, ENOMEM);
 	assert_int_equal(softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), -1);
@@ -33,6 +33,10 @@ test_create_id(void **state)
 	assert_ptr_equal(id->context, the_mem);
 	assert_int_equal(id->ps, RDMA_PS_IB);
 	assert_int_equal(id->qp_type, IBV_QPT_RC);
+	destroy(id);
+	assert_int_equal(softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(id->ps, RDMA_PS_UDP);
+	assert_int_equal(id->qp_type, IBV_QPT_UD);
 	destroy(id);
 	softrdma_rdma_destroy_event_channel(channel);
 }

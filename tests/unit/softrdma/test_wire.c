@@ -385,7 +385,7 @@ test_what_is_no_handshake(void **state)
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(decode_with(i, 'x', &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 	for (unsigned type = 0; type < 256; type++) {
-		bool ok = type >= SOFTRDMA_HANDSHAKE_CONNECT && type <= SOFTRDMA_HANDSHAKE_JOIN;
+		bool ok = type >= SOFTRDMA_HANDSHAKE_CONNECT && type <= SOFTRDMA_HANDSHAKE_RESOLVE;
 		assert_int_equal(decode_with(6, (uint8_t)type, &out),
 			ok ? SOFTRDMA_HANDSHAKE_OK : SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
@@ -394,8 +394,8 @@ test_what_is_no_handshake(void **state)
 		assert_int_equal(decode_with(i, 0x80, &out), SOFTRDMA_HANDSHAKE_NOT_OURS);
 	}
 	/* records: a wish has two bits, an agreement one */
-	static const uint8_t most[] = { 0, 3, 1, 0, 3 };
-	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_JOIN; type++) {
+	static const uint8_t most[] = { 0, 3, 1, 0, 3, 3 };
+	for (uint8_t type = SOFTRDMA_HANDSHAKE_CONNECT; type <= SOFTRDMA_HANDSHAKE_RESOLVE; type++) {
 		for (unsigned records = 0; records < 256; records++) {
 			struct softrdma_handshake hs = hello;
 			uint8_t buf[SOFTRDMA_HANDSHAKE_SIZE];

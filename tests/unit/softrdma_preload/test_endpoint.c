@@ -244,7 +244,7 @@ test_no_memory(void **state)
 	((struct sockaddr_in *)passive->ai_src_addr)->sin_addr.s_addr = htonl(0x08080808);
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
 	assert_int_equal(errno, ENODEV);
-	passive->ai_port_space = RDMA_PS_UDP;
+	passive->ai_port_space = RDMA_PS_IPOIB;
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
 	/* a destination of an unknown family */
