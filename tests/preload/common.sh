@@ -106,7 +106,8 @@ ports=${TMPDIR:-/tmp}/librpma-preload-ports
 port_lock=
 
 # choose_port: sets port, which no other script of this folder uses until this one ends. Without the lock two of them may
-# find the same one free, and each take the other's listener for its own.
+# find the same one free, and each take the other's listener for its own. If fixed_port is set it is that port, when its turn
+# comes.
 choose_port()
 {
 	[[ -z $port_lock ]] || exec {port_lock}>&-
@@ -114,8 +115,12 @@ choose_port()
 	chmod 1777 "$ports" 2>/dev/null || true # it may be another user's
 	while true; do
 		# below the range of ports that the kernel assigns itself
-		port=$((RANDOM % 12000 + 20000))
+		port=${fixed_port:-$((RANDOM % 12000 + 20000))}
 		{ exec {port_lock}>"$ports/$port"; } 2>/dev/null || continue # it may be another user's
+		if [[ -n ${fixed_port:-} ]]; then
+			flock "$port_lock"
+			return
+		fi
 		! flock -n "$port_lock" || return 0
 		exec {port_lock}>&-
 	done

@@ -79,6 +79,82 @@ test_talk(void **state)
 	talk_over("::1");
 }
 
+/* --- endpoints of datagrams --- */
+
+static struct rdma_cm_id *
+datagram_ep(const char *node, uint16_t port, int flags)
+{
+	char service[8];
+	snprintf(service, sizeof(service), "%u", port);
+	const struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_UDP };
+	struct rdma_addrinfo *res = NULL;
+	struct rdma_cm_id *id = NULL;
+	struct ibv_qp_init_attr attr = small_qp();
+	assert_int_equal(rdma_getaddrinfo(node, service, &hints, &res), 0);
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	rdma_freeaddrinfo(res);
+	assert_int_equal(id->qp_type, IBV_QPT_UD);
+	return id;
+}
+
+/* sends a datagram to the queue pair that the answer has named */
+static void
+send_datagram(struct rdma_cm_id *from, struct rdma_cm_id *to, const char *text)
+{
+	enum { HEADER = 40 };
+	char in[HEADER + 64] = "", out[64];
+	memset(out, 0, sizeof(out));
+	strncpy(out, text, sizeof(out) - 1);
+	struct rdma_ud_param answer = from->event->param.ud;
+	struct ibv_ah *ah = ibv_create_ah(from->pd, &answer.ah_attr);
+	assert_non_null(ah);
+	struct ibv_mr *in_mr = rdma_reg_msgs(to, in, sizeof(in));
+	struct ibv_mr *out_mr = rdma_reg_msgs(from, out, sizeof(out));
+	assert_non_null(in_mr);
+	assert_non_null(out_mr);
+	assert_int_equal(rdma_post_recv(to, NULL, in, sizeof(in), in_mr), 0);
+	assert_int_equal(rdma_post_ud_send(from, NULL, out, sizeof(out), out_mr, 0, ah, answer.qp_num), 0);
+	struct ibv_wc wc;
+	assert_int_equal(rdma_get_send_comp(from, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(rdma_get_recv_comp(to, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, sizeof(in));
+	assert_int_equal(wc.src_qp, from->qp->qp_num);
+	assert_string_equal(in + HEADER, text);
+	assert_int_equal(rdma_dereg_mr(in_mr), 0);
+	assert_int_equal(rdma_dereg_mr(out_mr), 0);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* both sides have a queue pair, and the client's call returns when the server has named its own */
+static void
+test_datagrams(void **state)
+{
+	(void)state;
+	struct rdma_cm_id *listen = datagram_ep("127.0.0.1", 0, RAI_PASSIVE);
+	assert_int_equal(rdma_listen(listen, 0), 0);
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, accept_one, listen), 0);
+	struct rdma_cm_id *active = datagram_ep("127.0.0.1", ntohs(rdma_get_src_port(listen)), 0);
+	assert_non_null(active->qp);
+	assert_int_equal(rdma_connect(active, NULL), 0);
+	struct rdma_cm_id *passive = NULL;
+	pthread_join(thread, (void **)&passive);
+	assert_non_null(passive);
+	assert_int_equal(active->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(passive->qp->qp_type, IBV_QPT_UD);
+	assert_int_equal(active->event->param.ud.qp_num, passive->qp->qp_num);
+	send_datagram(active, passive, "where the answer says");
+	assert_int_equal(rdma_disconnect(active), 0);
+	assert_int_equal(rdma_disconnect(passive), 0);
+	rdma_destroy_ep(active);
+	rdma_destroy_ep(passive);
+	rdma_destroy_ep(listen);
+}
+
+/* --- what is missing or wrong --- */
+
 /* without attributes no queue pair is made; a given protection domain is used */
 static void
 test_without_attributes(void **state)
@@ -312,6 +388,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_talk),
+		cmocka_unit_test(test_datagrams),
 		cmocka_unit_test(test_without_attributes),
 		cmocka_unit_test(test_queue_pair_goes_first),
 		cmocka_unit_test(test_shared_receive_queue),
