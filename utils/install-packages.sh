@@ -69,10 +69,12 @@ lab_packages=(debian-archive-keyring mmdebstrap qemu-system-x86)
 benchmark_packages=(jq iperf3 libfabric-bin ucx-utils perftest util-linux)
 
 # for tests/others: suites of others, and what builds those that Debian has only as source
-others_packages=(python3-pyverbs rdma-core ibverbs-providers fio perftest openmpi-bin libopenmpi-dev mpich
+others_packages=(python3-pyverbs rdma-core rdmacm-utils ibverbs-providers fio perftest openmpi-bin libopenmpi-dev mpich
 	libmpich-dev ucx-utils ibverbs-utils iproute2 jq util-linux autoconf automake libtool libnl-3-dev
-	libnl-route-3-dev dpkg-dev tgt libiscsi-bin qemu-utils qemu-block-extra qemu-system-x86 dapl2-utils libdapl2
-	procps)
+	libnl-route-3-dev dpkg-dev procps)
+
+# its suites iser, migration and udapl, which the lab does not run; Debian 13 has no uDAPL
+others_packages_here=(tgt libiscsi-bin qemu-utils qemu-block-extra qemu-system-x86 dapl2-utils libdapl2)
 
 # its suites libnbd and nbdkit, over nbdkit-rpma-plugin; they are not part of CI
 nbd_suites_packages=(nbdkit libnbd-bin python3-libnbd qemu-utils bsdextrautils)
