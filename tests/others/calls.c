@@ -5,7 +5,8 @@
 // hand, as in the tests of the Rust binding. Another follows the backend of libevpl: a parent domain, 31
 // SGEs, a shared receive queue that is refilled, depths taken from the connection event. Both sides are in
 // this process, with one thread each. The tests of datagrams do what the Rust binding and libevpl's backend of
-// datagrams do: to oneself, to a peer, replies to the sender, lists, events, shared receive queues.
+// datagrams do: to oneself, to a peer, replies to the sender, lists, events, shared receive queues, and a listening id
+// whose queue pair answers all requests. Those of endpoints follow rdma_create_ep(3).
 //
 //	calls <address>		writes "<test> | pass", or "skip: <reason>", "fail: <reason>"
 
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -831,6 +833,330 @@ connection(void)
 	return NULL;
 }
 
+// --- ids of datagrams ---
+
+struct endpoint {
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	unsigned char received[GRH + LENGTH], sent[LENGTH];
+	struct ibv_mr *sent_mr;
+};
+
+// of either side; it makes its own completion queues
+static const struct ibv_qp_init_attr endpoint_attr = { .qp_type = IBV_QPT_UD,
+	.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+	.sq_sig_all = 1 };
+
+static const char *
+create_endpoint(struct rdma_cm_id **id, const char *port, int flags)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags,
+		.ai_qp_type = IBV_QPT_UD,
+		.ai_port_space = RDMA_PS_UDP },
+			     *found;
+	struct ibv_qp_init_attr attr = endpoint_attr;
+	NEED(rdma_getaddrinfo(address, port, &hints, &found) == 0);
+	NEED(found->ai_port_space == RDMA_PS_UDP && found->ai_qp_type == IBV_QPT_UD);
+	NEED(rdma_create_ep(id, found, NULL, &attr) == 0);
+	rdma_freeaddrinfo(found);
+	return NULL;
+}
+
+// memory, and a receive in it
+static const char *
+equip_endpoint(struct endpoint *e)
+{
+	NEED(e->id->qp != NULL && e->id->qp->qp_type == IBV_QPT_UD);
+	e->mr = rdma_reg_msgs(e->id, e->received, sizeof(e->received));
+	e->sent_mr = rdma_reg_msgs(e->id, e->sent, sizeof(e->sent));
+	NEED(e->mr != NULL && e->sent_mr != NULL);
+	memset(e->received, 0, sizeof(e->received));
+	NEED(rdma_post_recv(e->id, NULL, e->received, sizeof(e->received), e->mr) == 0);
+	return NULL;
+}
+
+static const char *
+destroy_endpoint(struct endpoint *e)
+{
+	NEED(rdma_dereg_mr(e->mr) == 0 && rdma_dereg_mr(e->sent_mr) == 0);
+	rdma_destroy_ep(e->id);
+	return NULL;
+}
+
+// the connection manager of the kernel fills the private data up with zeros
+static bool
+says(const struct rdma_ud_param *param, const char *text)
+{
+	return param->private_data_len >= strlen(text) &&
+		memcmp(param->private_data, text, strlen(text)) == 0;
+}
+
+static const char *
+send_by_id(struct endpoint *e, struct ibv_ah *ah, uint32_t to, unsigned int seed)
+{
+	struct ibv_wc wc;
+	fill(e->sent, LENGTH, seed);
+	NEED(rdma_post_ud_send(e->id, NULL, e->sent, LENGTH, e->sent_mr, 0, ah, to) == 0);
+	NEED(completes(e->id->send_cq, &wc) && wc.opcode == IBV_WC_SEND);
+	return NULL;
+}
+
+static const char *
+receive_by_id(struct endpoint *e, unsigned int seed, struct ibv_wc *wc)
+{
+	NEED(completes(e->id->recv_cq, wc));
+	NEED(wc->byte_len == GRH + LENGTH && (wc->wc_flags & IBV_WC_GRH));
+	NEED(is_filled(e->received + GRH, LENGTH, seed));
+	return NULL;
+}
+
+static struct rdma_cm_id *listening;
+
+static const char *
+answer_datagrams(void)
+{
+	static struct endpoint e;
+	struct ibv_wc wc;
+	NEED(rdma_get_request(listening, &e.id) == 0);
+	NEED(says(&e.id->event->param.ud, "first"));
+	NEED(rdma_reject(e.id, "not now", 7) == 0);
+	rdma_destroy_ep(e.id);
+	NEED(rdma_get_request(listening, &e.id) == 0);
+	NEED(says(&e.id->event->param.ud, "second"));
+	const char *wrong = equip_endpoint(&e);
+	NEED(wrong == NULL);
+	struct rdma_conn_param param = { .private_data = "come", .private_data_len = 4 };
+	NEED(rdma_accept(e.id, &param) == 0);
+	wrong = receive_by_id(&e, 1, &wc);
+	NEED(wrong == NULL);
+	struct ibv_ah *back = ibv_create_ah_from_wc(e.id->pd, &wc, (struct ibv_grh *)(void *)e.received, 1);
+	NEED(back != NULL);
+	wrong = send_by_id(&e, back, wc.src_qp, 2);
+	NEED(wrong == NULL);
+	NEED(ibv_destroy_ah(back) == 0);
+	return destroy_endpoint(&e);
+}
+
+static void *
+run_answer(void *unused)
+{
+	(void)unused;
+	const char *wrong = answer_datagrams();
+	if (wrong != NULL) { // the other side would wait for the answer for ever
+		fprintf(stderr, "the answering endpoint: %s\n", wrong);
+		exit(1);
+	}
+	return NULL;
+}
+
+static const char *
+ask_in_vain(const char *port)
+{
+	struct rdma_conn_param param = { .private_data = "first", .private_data_len = 5 };
+	struct rdma_cm_id *id;
+	const char *wrong = create_endpoint(&id, port, 0);
+	if (wrong != NULL)
+		return wrong;
+	NEED(rdma_connect(id, &param) == -1);
+	// 2: the program on the other side has rejected it
+	NEED(id->event != NULL && id->event->event == RDMA_CM_EVENT_UNREACHABLE && id->event->status == 2);
+	NEED(says(&id->event->param.ud, "not now"));
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static const char *
+ask(const char *port)
+{
+	static struct endpoint e;
+	struct rdma_conn_param param = { .private_data = "second", .private_data_len = 6 };
+	struct ibv_wc wc;
+	const char *wrong = create_endpoint(&e.id, port, 0);
+	wrong = wrong != NULL ? wrong : equip_endpoint(&e);
+	if (wrong != NULL)
+		return wrong;
+	NEED(rdma_connect(e.id, &param) == 0);
+	NEED(e.id->event != NULL && e.id->event->event == RDMA_CM_EVENT_ESTABLISHED);
+	struct rdma_ud_param server = e.id->event->param.ud;
+	NEED(says(&server, "come") && server.qkey == RDMA_UDP_QKEY);
+	struct ibv_ah *ah = ibv_create_ah(e.id->pd, &server.ah_attr);
+	NEED(ah != NULL);
+	wrong = send_by_id(&e, ah, server.qp_num, 1);
+	wrong = wrong != NULL ? wrong : receive_by_id(&e, 2, &wc);
+	if (wrong != NULL)
+		return wrong;
+	NEED(wc.src_qp == server.qp_num);
+	NEED(ibv_destroy_ah(ah) == 0);
+	return destroy_endpoint(&e);
+}
+
+// calls without events, one side in a thread
+static const char *
+datagram_endpoints(void)
+{
+	char port[6];
+	pthread_t thread;
+	const char *wrong = create_endpoint(&listening, NULL, RAI_PASSIVE);
+	if (wrong != NULL)
+		return wrong;
+	NEED(rdma_listen(listening, 4) == 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listening)));
+	NEED(pthread_create(&thread, NULL, run_answer, NULL) == 0);
+	wrong = ask_in_vain(port);
+	wrong = wrong != NULL ? wrong : ask(port);
+	if (wrong != NULL)
+		return wrong; // the other side may wait for ever: the end of the process ends its thread
+	NEED(pthread_join(thread, NULL) == 0);
+	rdma_destroy_ep(listening);
+	return NULL;
+}
+
+// libevpl: one id listens, has the queue pair by which all is sent and received, and lends it to the id of each request.
+// Ids without a queue pair ask for addresses. All events come by one channel, to one thread
+struct station {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	unsigned char memory[2][GRH + LENGTH];
+};
+
+static const char *
+open_station(struct station *s, struct sockaddr_in *at)
+{
+	NEED(inet_pton(AF_INET, address, &at->sin_addr) == 1);
+	s->channel = rdma_create_event_channel();
+	NEED(s->channel != NULL);
+	NEED(rdma_create_id(s->channel, &s->id, s, RDMA_PS_UDP) == 0);
+	NEED(rdma_bind_addr(s->id, (struct sockaddr *)at) == 0);
+	s->pd = ibv_alloc_pd(s->id->verbs);
+	s->cq = ibv_create_cq(s->id->verbs, 64, NULL, NULL, 0);
+	NEED(s->pd != NULL && s->cq != NULL);
+	s->mr = ibv_reg_mr(s->pd, s->memory, sizeof(s->memory), IBV_ACCESS_LOCAL_WRITE);
+	NEED(s->mr != NULL);
+	struct ibv_qp_init_attr_ex attr = { .qp_type = IBV_QPT_UD,
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
+		.pd = s->pd,
+		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 },
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS };
+	NEED(rdma_create_qp_ex(s->id, &attr) == 0);
+	NEED(rdma_listen(s->id, 16) == 0);
+	at->sin_port = rdma_get_src_port(s->id);
+	return NULL;
+}
+
+static const char *
+lend_qp(struct station *s, struct rdma_cm_event *event)
+{
+	struct rdma_conn_param param = { 0 };
+	NEED(event->listen_id == s->id && event->id->context == s);
+	event->id->qp = s->id->qp;
+	NEED(rdma_accept(event->id, &param) == 0);
+	event->id->qp = NULL;
+	return NULL;
+}
+
+// gives where to send; the request's id, which nothing more comes to, ends
+static const char *
+resolve(struct station *s, struct sockaddr_in *to, struct rdma_ud_param *found)
+{
+	struct rdma_conn_param param = { 0 };
+	struct rdma_cm_id *asking, *answering = NULL;
+	bool done = false;
+	NEED(rdma_create_id(s->channel, &asking, s, RDMA_PS_UDP) == 0);
+	NEED(rdma_resolve_addr(asking, NULL, (struct sockaddr *)to, 2000) == 0);
+	while (!done) {
+		struct rdma_cm_event *event;
+		const char *wrong = NULL;
+		NEED(rdma_get_cm_event(s->channel, &event) == 0);
+		switch (event->event) {
+		case RDMA_CM_EVENT_ADDR_RESOLVED:
+			NEED(event->id == asking && rdma_resolve_route(asking, 2000) == 0);
+			break;
+		case RDMA_CM_EVENT_ROUTE_RESOLVED:
+			NEED(event->id == asking && rdma_connect(asking, &param) == 0);
+			break;
+		case RDMA_CM_EVENT_CONNECT_REQUEST:
+			NEED(answering == NULL);
+			answering = event->id;
+			wrong = lend_qp(s, event);
+			break;
+		case RDMA_CM_EVENT_ESTABLISHED:
+			NEED(event->id == asking);
+			*found = event->param.ud;
+			done = true;
+			break;
+		default:
+			wrong = rdma_event_str(event->event);
+		}
+		NEED(rdma_ack_cm_event(event) == 0);
+		if (wrong != NULL)
+			return wrong;
+	}
+	NEED(answering != NULL && rdma_destroy_id(answering) == 0);
+	NEED(rdma_destroy_id(asking) == 0);
+	return NULL;
+}
+
+static const char *
+send_by_station(struct station *s, struct ibv_ah *ah, const struct rdma_ud_param *to, unsigned int seed)
+{
+	struct ibv_sge sge = { (uintptr_t)s->memory[1], sizeof(s->memory[1]), s->mr->lkey };
+	struct ibv_recv_wr *bad, recv = { .wr_id = seed, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(s->id->qp);
+	struct ibv_wc wc;
+	NEED(qp != NULL);
+	memset(s->memory[1], 0, sizeof(s->memory[1]));
+	fill(s->memory[0], LENGTH, seed);
+	NEED(ibv_post_recv(s->id->qp, &recv, &bad) == 0);
+	ibv_wr_start(qp);
+	qp->wr_id = 1000 + seed;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, s->mr->lkey, (uintptr_t)s->memory[0], LENGTH);
+	ibv_wr_set_ud_addr(qp, ah, to->qp_num, to->qkey);
+	NEED(ibv_wr_complete(qp) == 0);
+	for (int i = 0; i < 2; ++i) {
+		NEED(completes(s->cq, &wc));
+		NEED(wc.wr_id == (wc.opcode == IBV_WC_RECV ? seed : 1000 + seed));
+		if (wc.opcode == IBV_WC_RECV)
+			NEED(wc.src_qp == s->id->qp->qp_num && wc.byte_len == GRH + LENGTH);
+	}
+	NEED(is_filled(s->memory[1] + GRH, LENGTH, seed));
+	return NULL;
+}
+
+static const char *
+shared_station(void)
+{
+	static struct station s;
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	const char *wrong = open_station(&s, &at);
+	if (wrong != NULL)
+		return wrong;
+	for (unsigned int round = 0; round < 20; ++round) {
+		struct rdma_ud_param found;
+		wrong = resolve(&s, &at, &found);
+		if (wrong != NULL)
+			return wrong;
+		NEED(found.qp_num == s.id->qp->qp_num);
+		struct ibv_ah *ah = ibv_create_ah(s.pd, &found.ah_attr);
+		NEED(ah != NULL);
+		wrong = send_by_station(&s, ah, &found, round);
+		if (wrong != NULL)
+			return wrong;
+		NEED(ibv_destroy_ah(ah) == 0);
+	}
+	rdma_destroy_qp(s.id);
+	NEED(rdma_destroy_id(s.id) == 0);
+	NEED(ibv_destroy_cq(s.cq) == 0 && ibv_dereg_mr(s.mr) == 0 && ibv_dealloc_pd(s.pd) == 0);
+	rdma_destroy_event_channel(s.channel);
+	return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -850,6 +1176,8 @@ main(int argc, char **argv)
 		{ "an event for a completion that waits already", event_of_the_past },
 		{ "datagrams by a shared receive queue", shared_receives },
 		{ "each context has events of its own", two_contexts },
+		{ "endpoints of datagrams: rejected, and answered", datagram_endpoints },
+		{ "one queue pair of datagrams answers all requests", shared_station },
 	};
 	if (argc != 2)
 		return 2;
