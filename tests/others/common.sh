@@ -102,6 +102,13 @@ within()
 	timeout --kill-after=1 "$seconds" env ${preload:+"$preload"} "$@"
 }
 
+# gid_index <GID>: its place in the table of the device; nothing if the GID is not there
+gid_index()
+{
+	on_device ibv_devinfo -v -d "$device" |
+		sed -n "s/^[[:space:]]*GID\\[ *\\([0-9]*\\)\\]:[[:space:]]*$1\\(,.*\\)\\{0,1\\}\$/\\1/p" | sed -n 1p
+}
+
 # count_bytes: from here on, each process writes how many bytes the software device carries for it into a file of its own
 count_bytes()
 {
