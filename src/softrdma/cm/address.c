@@ -280,6 +280,10 @@ softrdma_rdma_resolve_addr(struct rdma_cm_id *rdma_id, struct sockaddr *src_addr
 	if (ret)
 		return softrdma_cm_result(ret);
 	softrdma_cm_lock();
+	if (id->state > SOFTRDMA_ID_BOUND) { /* what follows still needs the addresses that it has */
+		softrdma_cm_unlock();
+		return softrdma_cm_result(EINVAL);
+	}
 	memcpy(&id->id.route.addr.dst_storage, dst_addr, len);
 	/* a bound id keeps its source address, as with the kernel's connection manager */
 	const bool idle = id->state == SOFTRDMA_ID_IDLE;

@@ -306,6 +306,36 @@ test_resolve_fails(void **state)
 	softrdma_rdma_destroy_event_channel(channel);
 }
 
+/* an id that listens or connects keeps its addresses */
+static void
+test_resolve_too_late(void **state)
+{
+	(void)state;
+	struct listener l;
+	listener_init(&l);
+	struct sockaddr_in other = loopback(htons(1));
+
+	assert_int_equal(softrdma_rdma_resolve_addr(l.id, NULL, (struct sockaddr *)&other, 1000), -1);
+	assert_int_equal(errno, EINVAL);
+	expect_no_event(l.channel);
+
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = new_id(channel);
+	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&l.addr, 1000), 0);
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(softrdma_rdma_resolve_route(id, 1000), 0);
+	expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	give_qp(id);
+	assert_int_equal(softrdma_rdma_connect(id, NULL), 0);
+	assert_int_equal(softrdma_rdma_resolve_addr(id, NULL, (struct sockaddr *)&other, 1000), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(id->route.addr.dst_sin.sin_port, l.addr.sin_port);
+	expect_no_event(channel);
+	destroy(id);
+	softrdma_rdma_destroy_event_channel(channel);
+	listener_fini(&l);
+}
+
 int
 main(void)
 {
@@ -318,6 +348,7 @@ main(void)
 		device_test(test_bind_fails),
 		device_test(test_resolve),
 		device_test(test_resolve_fails),
+		device_test(test_resolve_too_late),
 	};
 	return cmocka_run_group_tests(tests, setup_device, teardown_device);
 }
