@@ -42,7 +42,7 @@ struct endpoint {
 struct connection {
 	struct endpoint end[2];
 	uint32_t seq[2]; /* of the next byte from each end */
-	bool records;
+	struct ledger_shared shared;
 	struct ledger_stream stream[2];
 };
 
@@ -227,7 +227,7 @@ connection_of(int fd, int *from)
 static void
 take(struct connection *conn, int from, const uint8_t *bytes, size_t len)
 {
-	ledger_take(&conn->stream[from], &conn->records, bytes, len, lines);
+	ledger_take(&conn->stream[from], &conn->shared, bytes, len, lines);
 	while (len > 0) {
 		const size_t n = len < segment_max ? len : segment_max;
 		write_packet(conn, from, TCP_PUSH | TCP_ACK, bytes, n);

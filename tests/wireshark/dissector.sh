@@ -43,12 +43,15 @@ show()
 }
 
 # named <capture> <tshark argument>...: a line for each message and frame: ports, name, number, length; in the order of
-# each direction
+# each direction. The answer to RESOLVE, which comes alone, has its queue pair and Q_Key in the place of the number.
 named()
 {
-	show "$@" -T fields -e tcp.srcport -e tcp.dstport -e softrdma.name -e softrdma.seq -e softrdma.length -Y 'softrdma && tcp' |
+	show "$@" -T fields -e tcp.srcport -e tcp.dstport -e softrdma.name -e softrdma.seq -e softrdma.length \
+		-e softrdma.qp_num -e softrdma.qkey -Y 'softrdma && tcp' |
 		awk -F '\t' '{
 			n = split($3, name, ",")
+			if ($7 != "")
+				$4 = $4 $6 "/" $7
 			if (split($4, seq, ",") != n || split($5, length_of, ",") != n)
 				print "not one number and length for each name:", $0
 			for (i = 1; i <= n; i++)

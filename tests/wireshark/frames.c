@@ -13,6 +13,7 @@
  * it should.
  */
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
@@ -60,8 +61,8 @@ static const struct driver_program program = { "frames",
 	"file.",
 	options };
 
-static const char *const every_name[] = { "CONNECT", "ACCEPT", "REJECT", "JOIN", "SEND", "WRITE", "READ",
-	"ATOMIC_WRITE", "COMPARE_SWAP", "FETCH_ADD", "FLUSH", "RESYNC", "ACK", "READ_RESPONSE",
+static const char *const every_name[] = { "CONNECT", "ACCEPT", "REJECT", "JOIN", "RESOLVE", "SEND", "WRITE",
+	"READ", "ATOMIC_WRITE", "COMPARE_SWAP", "FETCH_ADD", "FLUSH", "RESYNC", "ACK", "READ_RESPONSE",
 	"ATOMIC_RESPONSE", "NAK", "RNR", "RNR_READY", "READY", "DISCONNECT", "DATAGRAM", NULL };
 
 static void
@@ -401,6 +402,75 @@ by_hand(void)
 
 /* --- datagrams --- */
 
+/* takes the next event of the channel, which must be of this type */
+static struct rdma_cm_event *
+next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event = NULL;
+	check_errno("event", softrdma_rdma_get_cm_event(channel, &event));
+	if (event->event != type)
+		fail("event of another type", rdma_event_str(event->event));
+	return event;
+}
+
+static void
+await_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	softrdma_rdma_ack_cm_event(next_event(channel, type));
+}
+
+static struct rdma_cm_id *
+new_datagram_id(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_id *id = NULL;
+	check_errno("id", softrdma_rdma_create_id(channel, &id, NULL, RDMA_PS_UDP));
+	return id;
+}
+
+static void
+ask(struct rdma_cm_id *id, struct sockaddr *server)
+{
+	struct rdma_conn_param param = { .private_data = "where?", .private_data_len = 7 };
+	check_errno("address", softrdma_rdma_resolve_addr(id, NULL, server, 1000));
+	await_event(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	check_errno("route", softrdma_rdma_resolve_route(id, 1000));
+	await_event(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	check_errno("question", softrdma_rdma_connect(id, &param));
+}
+
+/* the server names a number of a queue pair that it does not have, which is all that leaves */
+static void
+answer(struct rdma_event_channel *channel)
+{
+	struct rdma_conn_param param = { .qp_num = 0xabcdef, .private_data = "there", .private_data_len = 6 };
+	struct rdma_cm_event *event = next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *id = event->id;
+	softrdma_rdma_ack_cm_event(event);
+	check_errno("answer", softrdma_rdma_accept(id, &param));
+	check_errno("id", softrdma_rdma_destroy_id(id));
+}
+
+/* RESOLVE and its ACCEPT */
+static void
+question(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_event_channel *client = softrdma_rdma_create_event_channel();
+	struct rdma_event_channel *server = softrdma_rdma_create_event_channel();
+	if (client == NULL || server == NULL)
+		fail("event channel", strerror(errno));
+	struct rdma_cm_id *listener = new_datagram_id(server), *id = new_datagram_id(client);
+	check_errno("bind", softrdma_rdma_bind_addr(listener, (struct sockaddr *)&addr));
+	check_errno("listen", softrdma_rdma_listen(listener, 1));
+	ask(id, &listener->route.addr.src_addr);
+	answer(server);
+	await_event(client, RDMA_CM_EVENT_ESTABLISHED);
+	check_errno("id", softrdma_rdma_destroy_id(id));
+	check_errno("listener", softrdma_rdma_destroy_id(listener));
+	softrdma_rdma_destroy_event_channel(client);
+	softrdma_rdma_destroy_event_channel(server);
+}
+
 #define QKEY 0x11223344
 
 static void
@@ -500,8 +570,10 @@ main(int argc, char **argv)
 	all_operations("127.0.0.1");
 	refused_write("127.0.0.1");
 	refused_connection("127.0.0.1");
-	if (!opaque)
+	if (!opaque) {
+		question();
 		datagrams();
+	}
 	by_hand();
 	if (!capture_close())
 		fail(file, "not everything was written");

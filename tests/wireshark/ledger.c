@@ -41,6 +41,7 @@ static const char *const names[KINDS] = {
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_ACCEPT] = "ACCEPT",
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_REJECT] = "REJECT",
 	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_JOIN] = "JOIN",
+	[HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_RESOLVE] = "RESOLVE",
 	[DATAGRAM_AT] = "DATAGRAM",
 };
 
@@ -53,17 +54,32 @@ write_line(const struct ledger_stream *stream, unsigned kind, uint32_t seq, uint
 	atomic_fetch_add(&counts[kind], 1);
 }
 
+/* the line of an ACCEPT for RESOLVE */
+static void
+write_answer(const struct ledger_stream *stream, const struct softrdma_handshake *hs, FILE *lines)
+{
+	const unsigned kind = HANDSHAKE_AT + SOFTRDMA_HANDSHAKE_ACCEPT;
+	fprintf(lines, "%u %u %s 0x%08x/0x%08x %u\n", stream->from, stream->to, names[kind], hs->qp_num,
+		hs->seq, hs->private_len);
+	atomic_fetch_add(&counts[kind], 1);
+}
+
 /* a header is complete: a message or a frame */
 static void
-header_complete(struct ledger_stream *stream, bool *records, FILE *lines)
+header_complete(struct ledger_stream *stream, struct ledger_shared *shared, FILE *lines)
 {
 	struct softrdma_handshake hs;
 	struct softrdma_frame frame;
 	if (softrdma_handshake_decode(stream->header, &hs) == SOFTRDMA_HANDSHAKE_OK) {
 		stream->payload_left = hs.private_len;
 		if (hs.type == SOFTRDMA_HANDSHAKE_ACCEPT)
-			*records = hs.records != 0;
-		write_line(stream, HANDSHAKE_AT + hs.type, hs.seq, hs.private_len, lines);
+			shared->records = hs.records != 0;
+		if (hs.type == SOFTRDMA_HANDSHAKE_RESOLVE)
+			shared->resolves = true;
+		if (hs.type == SOFTRDMA_HANDSHAKE_ACCEPT && shared->resolves)
+			write_answer(stream, &hs, lines);
+		else
+			write_line(stream, HANDSHAKE_AT + hs.type, hs.seq, hs.private_len, lines);
 	} else if (softrdma_frame_decode(stream->header, &frame)) {
 		stream->payload_left = frame.length;
 		write_line(stream, frame.opcode, frame.seq, frame.length, lines);
@@ -74,7 +90,8 @@ header_complete(struct ledger_stream *stream, bool *records, FILE *lines)
 
 /* bytes of messages and frames */
 static void
-take_frames(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+take_frames(struct ledger_stream *stream, struct ledger_shared *shared, const uint8_t *bytes, size_t len,
+	FILE *lines)
 {
 	while (len > 0 && !stream->opaque) {
 		size_t n = stream->payload_left;
@@ -88,7 +105,7 @@ take_frames(struct ledger_stream *stream, bool *records, const uint8_t *bytes, s
 			stream->header_len += n;
 			if (stream->header_len == sizeof(stream->header)) {
 				stream->header_len = 0;
-				header_complete(stream, records, lines);
+				header_complete(stream, shared, lines);
 			}
 		}
 		bytes += n;
@@ -103,14 +120,15 @@ little_endian(const uint8_t *at)
 }
 
 static void
-take_records(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+take_records(struct ledger_stream *stream, struct ledger_shared *shared, const uint8_t *bytes, size_t len,
+	FILE *lines)
 {
 	while (len > 0 && !stream->opaque) {
 		size_t n = stream->record_left;
 		if (n > 0) {
 			n = n < len ? n : len;
 			stream->record_left -= n;
-			take_frames(stream, records, bytes, n, lines);
+			take_frames(stream, shared, bytes, n, lines);
 		} else {
 			n = SOFTRDMA_RECORD_HEADER - stream->record_header_len;
 			n = n < len ? n : len;
@@ -127,16 +145,17 @@ take_records(struct ledger_stream *stream, bool *records, const uint8_t *bytes, 
 }
 
 void
-ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines)
+ledger_take(struct ledger_stream *stream, struct ledger_shared *shared, const uint8_t *bytes, size_t len,
+	FILE *lines)
 {
 	/* a frame never begins with such an opcode and these flags */
-	if (stream->header_len == 0 && stream->payload_left == 0 && !*records && len > 1 &&
+	if (stream->header_len == 0 && stream->payload_left == 0 && !shared->records && len > 1 &&
 		bytes[0] >= TLS_CONTENT_MIN && bytes[0] <= TLS_CONTENT_MAX && bytes[1] == 3)
 		stream->opaque = true;
-	if (*records)
-		take_records(stream, records, bytes, len, lines);
+	if (shared->records)
+		take_records(stream, shared, bytes, len, lines);
 	else
-		take_frames(stream, records, bytes, len, lines);
+		take_frames(stream, shared, bytes, len, lines);
 }
 
 static void

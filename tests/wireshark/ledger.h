@@ -5,7 +5,8 @@
  * ledger.h -- which messages and frames have left, as the device's own decoder reads them
  *
  * A ledger line has the ports of the sender and of the receiver, the name of the message or frame, its number, and the
- * bytes that follow its header. That of a datagram has no number, and all fields of its header instead:
+ * bytes that follow its header. An ACCEPT for RESOLVE has its queue pair and Q_Key in the place of the number. The line of
+ * a datagram has no number, and all fields of the header instead:
  *
  *	ports | DATAGRAM | length | flags | queue pairs of sender and receiver | Q_Key | immediate data | traffic class |
  *	hop limit | flow label | GID of the sender | what is in it | GID of the receiver | what is in it | sum
@@ -37,11 +38,15 @@ struct ledger_stream {
 	size_t payload_left;
 };
 
-/*
- * Takes bytes that have left, and writes a line for each header that is complete. *records is shared by the two
- * directions of a connection: true if its frames go in records.
- */
-void ledger_take(struct ledger_stream *stream, bool *records, const uint8_t *bytes, size_t len, FILE *lines);
+/* what the two directions of a connection share; all zeros at the beginning */
+struct ledger_shared {
+	bool records;  /* true if its frames go in records */
+	bool resolves; /* true if it has begun with RESOLVE */
+};
+
+/* takes bytes that have left, and writes a line for each header that is complete */
+void ledger_take(struct ledger_stream *stream, struct ledger_shared *shared, const uint8_t *bytes, size_t len,
+	FILE *lines);
 
 /* takes a datagram that has left, between these ports, and writes its line */
 void ledger_take_datagram(uint16_t from, uint16_t to, const uint8_t *bytes, size_t len, FILE *lines);

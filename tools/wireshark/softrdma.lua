@@ -26,7 +26,7 @@ local FLOW_LABEL_MAX = 0xfffff
 -- enough of a message, a frame or a record to know its length
 local LENGTH_KNOWN = 12
 
-local handshakes = { [1] = "CONNECT", [2] = "ACCEPT", [3] = "REJECT", [4] = "JOIN" }
+local handshakes = { [1] = "CONNECT", [2] = "ACCEPT", [3] = "REJECT", [4] = "JOIN", [5] = "RESOLVE" }
 local reasons = {
 	[3] = "too many requests are pending",
 	[5] = "the passive side speaks TLS only",
@@ -67,7 +67,7 @@ local naks = {
 }
 
 local f = softrdma.fields
--- of every message, frame and datagram, exactly once; a datagram has no number
+-- of every message, frame and datagram, exactly once; a datagram has no number, and neither has the answer to RESOLVE
 f.name = ProtoField.string("softrdma.name", "Name")
 f.seq = ProtoField.uint32("softrdma.seq", "Number of the request")
 f.length = ProtoField.uint32("softrdma.length", "Bytes that follow the header")
@@ -76,6 +76,7 @@ f.magic = ProtoField.string("softrdma.magic", "Magic")
 f.version = ProtoField.uint16("softrdma.version", "Version")
 f.type = ProtoField.uint8("softrdma.type", "Type", base.DEC, handshakes)
 f.qp_num = ProtoField.uint32("softrdma.qp_num", "Queue pair", base.HEX)
+f.qkey = ProtoField.uint32("softrdma.qkey", "Q_Key of the queue pair of datagrams", base.HEX)
 f.responder_resources = ProtoField.uint8("softrdma.responder_resources", "Responder resources")
 f.initiator_depth = ProtoField.uint8("softrdma.initiator_depth", "Initiator depth")
 f.rnr_retry = ProtoField.uint8("softrdma.rnr_retry", "RNR retries")
@@ -264,9 +265,12 @@ local function dissect_handshake(tvb, pinfo, parent)
 	local private_len = tvb(7, 1):uint()
 	local name = handshakes[kind] or string.format("handshake message %d", kind)
 	local reason = tvb(20, 2):le_uint()
+	local answers_resolve = kind == 2 and connection.resolves
 	local note = ""
 	if kind == 3 then
 		note = string.format(" (%s)", reasons[reason] or reason)
+	elseif answers_resolve then
+		note = string.format(" (datagrams to 0x%06x)", tvb(8, 4):le_uint())
 	end
 	add_name(tree, pinfo, name, tvb(6, 1), note)
 	tree:add(f.magic, tvb(0, 4))
@@ -274,7 +278,7 @@ local function dissect_handshake(tvb, pinfo, parent)
 	local kind_item = tree:add(f.type, tvb(6, 1))
 	tree:add(f.length, tvb(7, 1))
 	tree:add_le(f.qp_num, tvb(8, 4))
-	tree:add_le(f.seq, tvb(12, 4))
+	tree:add_le(answers_resolve and f.qkey or f.seq, tvb(12, 4))
 	tree:add(f.responder_resources, tvb(16, 1))
 	tree:add(f.initiator_depth, tvb(17, 1))
 	tree:add(f.rnr_retry, tvb(18, 1))
@@ -294,6 +298,8 @@ local function dissect_handshake(tvb, pinfo, parent)
 	connection.begun = true
 	if kind == 4 then
 		connection.by_hand = true
+	elseif kind == 5 then
+		connection.resolves = true
 	end
 	if kind == 2 then
 		connection.records = tvb(22, 1):uint() == 1
