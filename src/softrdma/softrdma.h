@@ -208,6 +208,7 @@ int softrdma_rdma_getaddrinfo(const char *node, const char *service, const struc
 void softrdma_rdma_freeaddrinfo(struct rdma_addrinfo *res);
 struct rdma_event_channel *softrdma_rdma_create_event_channel(void);
 void softrdma_rdma_destroy_event_channel(struct rdma_event_channel *channel);
+/* an id of RDMA_PS_UDP asks for queue pairs of datagrams; EOPNOTSUPP where there are none (SOFTRDMA_UD, TLS) */
 int softrdma_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 	enum rdma_port_space ps);
 int softrdma_rdma_destroy_id(struct rdma_cm_id *id);
@@ -215,10 +216,17 @@ int softrdma_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 int softrdma_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 	int timeout_ms);
 int softrdma_rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+/* RDMA_PS_UDP: the queue pair is of the type IBV_QPT_UD, and in RTS with RDMA_UDP_QKEY */
 int softrdma_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void softrdma_rdma_destroy_qp(struct rdma_cm_id *id);
+/*
+ * RDMA_PS_UDP: asks the server for its queue pair, and needs none of its own. ESTABLISHED has the answer in param.ud. Without
+ * an answer comes UNREACHABLE, with a positive status of SIDR or a negative errno value; ADDR_ERROR, if this side's address has
+ * no GID.
+ */
 int softrdma_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 int softrdma_rdma_listen(struct rdma_cm_id *id, int backlog);
+/* RDMA_PS_UDP: answers with the id's queue pair, or with qp_num of the parameters (neither: EINVAL). No event follows. */
 int softrdma_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 int softrdma_rdma_establish(struct rdma_cm_id *id);
 int softrdma_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
