@@ -439,6 +439,53 @@ test_wrong_keys_after_the_request(void **state)
 	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
 }
 
+/* the same for a question for datagrams: the program's answer is not sent */
+static void
+test_wrong_keys_after_the_question(void **state)
+{
+	(void)state;
+	enum { GUESSER = 12, HONEST = 13 };
+	struct rdma_conn_param param = { .qp_num = 0xabcdef };
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *listener = NULL;
+	struct sockaddr_in addr = loopback(0);
+	const struct softrdma_source source = source_of_host(GUESSER);
+	uint8_t buf[BUF_MAX];
+	const size_t len = raw_message(buf, SOFTRDMA_HANDSHAKE_RESOLVE, "");
+	setenv("SOFTRDMA_MAX_WRONG_KEYS", "1", 1);
+	assert_int_equal(softrdma_rdma_create_id(channel, &listener, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(softrdma_rdma_bind_addr(listener, (struct sockaddr *)&addr), 0);
+	assert_int_equal(softrdma_rdma_listen(listener, 2), 0);
+	addr = listener->route.addr.src_sin;
+
+	int fd = raw_connect_from(&addr, GUESSER);
+	raw_send(fd, buf, len);
+	struct rdma_cm_id *id = expect_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	softrdma_source_add_violation(&source, softrdma_now_ns());
+	assert_int_equal(softrdma_rdma_accept(id, &param), 0);
+	raw_expect_end(fd);
+	close(fd);
+	wait_for_log("127.0.0.12:");
+	wait_for_log("is not heard: too many wrong keys from there");
+	destroy(id);
+
+	struct softrdma_handshake answer;
+	fd = raw_connect_from(&addr, HONEST);
+	raw_send(fd, buf, len);
+	id = expect_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(softrdma_rdma_accept(id, &param), 0);
+	raw_recv(fd, buf, SOFTRDMA_HANDSHAKE_SIZE);
+	assert_int_equal(softrdma_handshake_decode(buf, &answer), SOFTRDMA_HANDSHAKE_OK);
+	assert_int_equal(answer.qp_num, param.qp_num);
+	raw_expect_end(fd);
+	close(fd);
+	destroy(id);
+	expect_no_event(channel);
+	destroy(listener);
+	softrdma_rdma_destroy_event_channel(channel);
+	unsetenv("SOFTRDMA_MAX_WRONG_KEYS");
+}
+
 /* --- accept(2), memory and descriptors --- */
 
 /* without a free descriptor, connections wait, and are served once there is one */
@@ -656,6 +703,7 @@ main(void)
 		device_test(test_short_backlog),
 		device_test(test_too_many_wrong_keys),
 		device_test(test_wrong_keys_after_the_request),
+		device_test(test_wrong_keys_after_the_question),
 		device_test(test_no_descriptor_left),
 		device_test(test_lines_of_waiting),
 		device_test(test_accept_fails),
