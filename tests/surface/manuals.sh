@@ -61,7 +61,7 @@ others=(
 	'ibv_close_device(3)' 'ibv_create_cq_ex(3)' 'ibv_create_qp(3)' 'ibv_dereg_mr(3)' 'ibv_destroy_qp(3)' 'ibv_fork_init(3)' 'ibv_get_cq_event(3)'
 	'ibv_modify_qp(3)' 'ibv_poll_cq(3)' 'ibv_query_device_ex(3)' 'ibv_reg_mr(3)' 'ibv_wr_start(3)' 'ld.so(8)'
 	'ldconfig(8)' 'md(4)' 'msync(2)' 'nbd-client(8)' 'nbdkit(1)' 'nbdkit-plugin(3)' 'ntohl(3)' 'open(2)' 'poll(2)' 'printf(3)' 'pthread_cancel(3)' 'pthread_setcanceltype(3)' 'pthreads(7)' 'process_vm_writev(2)' 'rdma_cm(7)'
-	'rename(2)' 'rdma_accept(3)' 'rdma_connect(3)' 'rdma_create_ep(3)' 'rdma_create_qp(3)' 'rdma_establish(3)' 'rdma_get_cm_event(3)' 'rdma_set_option(3)' 'rping(1)' 'secure_getenv(3)' 'setenv(3)' 'siglongjmp(3)' 'signal(7)' 'sysctl(8)'
+	'rename(2)' 'rdma_accept(3)' 'rdma_connect(3)' 'rdma_create_ep(3)' 'rdma_create_qp(3)' 'rdma_establish(3)' 'rdma_get_cm_event(3)' 'rdma_listen(3)' 'rdma_reject(3)' 'rdma_set_option(3)' 'rping(1)' 'secure_getenv(3)' 'setenv(3)' 'siglongjmp(3)' 'signal(7)' 'sysctl(8)'
 	'syslog(3)' 'tcp(7)'
 )
 {
