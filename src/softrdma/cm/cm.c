@@ -112,6 +112,19 @@ const struct softrdma_link_ops softrdma_id_link_ops = {
 	.disconnected = link_disconnected,
 };
 
+bool
+softrdma_id_can_connect(const struct softrdma_id *id)
+{
+	if (softrdma_id_is_of_datagrams(id))
+		return true;
+	if (id->link == NULL)
+		return false;
+	pthread_mutex_lock(&id->link->lock);
+	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
+	pthread_mutex_unlock(&id->link->lock);
+	return can;
+}
+
 int
 softrdma_id_attach(struct softrdma_id *id, int fd, struct softrdma_tls *tls,
 	const struct softrdma_handshake *own, const struct softrdma_handshake *peer, const uint8_t *peer_data,
@@ -298,6 +311,38 @@ softrdma_rdma_destroy_id(struct rdma_cm_id *rdma_id)
 		softrdma_rdma_destroy_event_channel(&id->channel->channel);
 	softrdma_id_free(id);
 	return 0;
+}
+
+int
+softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
+		return -1;
+	return softrdma_cm_result(softrdma_id_give_qp(softrdma_id_of(rdma_id), attr));
+}
+
+int
+softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
+{
+	SOFTRDMA_NO_CANCEL;
+	struct softrdma_id *id = softrdma_id_of(rdma_id);
+	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
+		return -1;
+	softrdma_cm_lock();
+	id->ack_timeout = timeout;
+	if (id->id.qp)
+		softrdma_qp_of(id->id.qp)->ack_timeout = timeout;
+	softrdma_cm_unlock();
+	return 0;
+}
+
+void
+softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
+{
+	SOFTRDMA_NO_CANCEL;
+	if (rdma_id->qp && !softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
+		softrdma_id_destroy_qp(softrdma_id_of(rdma_id));
 }
 
 /* --- connecting --- */

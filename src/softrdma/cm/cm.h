@@ -160,6 +160,11 @@ void softrdma_id_follow_qp(struct softrdma_id *id);
  */
 bool softrdma_id_can_connect(const struct softrdma_id *id);
 
+/* makes a queue pair for an id that has none, and stores it in the id; 0 or an errno value. No lock held. */
+int softrdma_id_give_qp(struct softrdma_id *id, struct ibv_qp_init_attr_ex *attr);
+/* destroys the queue pair that the program has in the id. No lock held. */
+void softrdma_id_destroy_qp(struct softrdma_id *id);
+
 /* moves the queue pair of an id of datagrams to ERR, as rdma_disconnect(3) says. The manager's lock is held. */
 void softrdma_id_fail_qp(const struct softrdma_id *id);
 

@@ -669,7 +669,7 @@ softrdma_handshake_listen(struct softrdma_id *id)
 	return 0;
 }
 
-/* names the queue pair of datagrams; a client that is gone or shut out need not know. 0, or EINVAL: no such number exists. */
+/* names the queue pair of datagrams; a client that is gone or shut out need not know. 0, or EINVAL: no datagrams can go to this number. */
 static int
 answer(struct softrdma_handshaker *hand, const struct rdma_conn_param *param)
 {
@@ -677,7 +677,7 @@ answer(struct softrdma_handshaker *hand, const struct rdma_conn_param *param)
 	struct softrdma_cm_msg reply;
 	struct softrdma_handshake hs = { .type = SOFTRDMA_HANDSHAKE_ACCEPT };
 	fill_qp(&hs, id, param);
-	if (!softrdma_datagram_id_can_name(hs.qp_num))
+	if (!softrdma_datagram_id_can_name(hs.qp_num) || (id->id.qp && id->id.qp->qp_type != IBV_QPT_UD))
 		return EINVAL;
 	if (!softrdma_pending_is_shut_out(&hand->pending)) {
 		softrdma_cm_msg_encode(&reply, &hs, param->private_data, param->private_data_len);

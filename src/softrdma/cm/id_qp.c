@@ -5,7 +5,6 @@
 
 #include <errno.h>
 
-#include "softrdma/base/cancel.h"
 #include "softrdma/cm/cm.h"
 #include "softrdma/cm/datagram_id.h"
 #include "softrdma/cm/datagram_qp.h"
@@ -31,19 +30,6 @@ softrdma_id_follow_qp(struct softrdma_id *id)
 	if (id->link)
 		softrdma_link_put(id->link);
 	id->link = link;
-}
-
-bool
-softrdma_id_can_connect(const struct softrdma_id *id)
-{
-	if (softrdma_id_is_of_datagrams(id))
-		return true;
-	if (id->link == NULL)
-		return false;
-	pthread_mutex_lock(&id->link->lock);
-	const bool can = id->link->state == SOFTRDMA_LINK_IDLE;
-	pthread_mutex_unlock(&id->link->lock);
-	return can;
 }
 
 void
@@ -75,27 +61,23 @@ give_datagram_qp(struct softrdma_id *id, struct ibv_pd *pd, struct ibv_qp_init_a
 }
 
 int
-softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_ex *attr)
+softrdma_id_give_qp(struct softrdma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (softrdma_id_is_inherited(rdma_id, "rdma_create_qp"))
-		return -1;
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : id->id.pd;
 	if (id->id.qp || pd == NULL || id->id.verbs == NULL || !softrdma_owns(pd->context))
-		return softrdma_cm_result(EINVAL);
+		return EINVAL;
+	/* never too late: a question says nothing of the client's queue pair */
+	if (softrdma_id_is_of_datagrams(id))
+		return give_datagram_qp(id, pd, attr);
 	softrdma_cm_lock();
 	softrdma_id_follow_qp(id); /* the program may have taken one away */
 	bool too_late = id->state > SOFTRDMA_ID_BOUND && id->state != SOFTRDMA_ID_REQUESTED;
 	softrdma_cm_unlock();
-	/* never too late: a question says nothing of the client's queue pair */
-	if (softrdma_id_is_of_datagrams(id))
-		return softrdma_cm_result(give_datagram_qp(id, pd, attr));
 	if (too_late) /* the peer knows the numbers of another queue pair */
-		return softrdma_cm_result(EINVAL);
+		return EINVAL;
 	struct softrdma_qp *qp = softrdma_qp_new(pd, attr, &softrdma_managed_qp, 0);
 	if (qp == NULL)
-		return -1;
+		return errno;
 	softrdma_link_get(qp->link);
 	softrdma_cm_lock();
 	id->link = qp->link;
@@ -106,28 +88,9 @@ softrdma_rdma_create_qp_ex(struct rdma_cm_id *rdma_id, struct ibv_qp_init_attr_e
 	return 0;
 }
 
-int
-softrdma_rdma_set_ack_timeout(struct rdma_cm_id *rdma_id, uint8_t timeout)
-{
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (softrdma_id_is_inherited(rdma_id, "rdma_set_option"))
-		return -1;
-	softrdma_cm_lock();
-	id->ack_timeout = timeout;
-	if (id->id.qp)
-		softrdma_qp_of(id->id.qp)->ack_timeout = timeout;
-	softrdma_cm_unlock();
-	return 0;
-}
-
 void
-softrdma_rdma_destroy_qp(struct rdma_cm_id *rdma_id)
+softrdma_id_destroy_qp(struct softrdma_id *id)
 {
-	SOFTRDMA_NO_CANCEL;
-	struct softrdma_id *id = softrdma_id_of(rdma_id);
-	if (id->id.qp == NULL || softrdma_id_is_inherited(rdma_id, "rdma_destroy_qp"))
-		return;
 	struct ibv_qp *qp = id->id.qp;
 	/* programs store one of their own making there, or of another id, and librdmacm destroys it like any other */
 	if (softrdma_qp_of(qp)->kind->resets) {

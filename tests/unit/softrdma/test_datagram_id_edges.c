@@ -211,6 +211,12 @@ test_wrong_number_of_a_program(void **state)
 		assert_int_equal(errno, EINVAL);
 		expect_no_event(q.client_channel);
 	}
+	/* a reliable connection gets no datagrams */
+	q.request->qp = new_qp();
+	assert_int_equal(softrdma_rdma_accept(q.request, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	softrdma_rdma_destroy_qp(q.request);
+	expect_no_event(q.client_channel);
 	struct rdma_conn_param param = { .qp_num = right_numbers[1] };
 	assert_int_equal(softrdma_rdma_accept(q.request, &param), 0);
 	struct rdma_cm_event *event = take_event(q.client_channel, RDMA_CM_EVENT_ESTABLISHED);
