@@ -199,8 +199,13 @@ rdma_create_ep(struct rdma_cm_id **id_ptr, struct rdma_addrinfo *res, struct ibv
 		return softrdma_cm_result(EOPNOTSUPP);
 	if (rdma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space))
 		return -1;
-	int ret = res->ai_flags & RAI_PASSIVE ? make_passive(id, res, pd, qp_init_attr)
-					      : make_active(id, res, pd, qp_init_attr);
+	int ret;
+	if (res->ai_qp_type && id->qp_type != (enum ibv_qp_type)res->ai_qp_type)
+		ret = softrdma_cm_result(EINVAL); /* the port space has queue pairs of one type */
+	else if (res->ai_flags & RAI_PASSIVE)
+		ret = make_passive(id, res, pd, qp_init_attr);
+	else
+		ret = make_active(id, res, pd, qp_init_attr);
 	if (ret) {
 		int error = errno;
 		rdma_destroy_id(id);

@@ -323,6 +323,14 @@ test_no_memory(void **state)
 	passive->ai_port_space = RDMA_PS_IPOIB;
 	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
+	/* a type that the port space does not have */
+	passive->ai_port_space = RDMA_PS_UDP;
+	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	passive->ai_port_space = RDMA_PS_TCP;
+	passive->ai_qp_type = IBV_QPT_UD;
+	assert_int_equal(rdma_create_ep(&id, passive, NULL, NULL), -1);
+	assert_int_equal(errno, EINVAL);
 	/* a destination of an unknown family */
 	active->ai_dst_addr->sa_family = AF_UNIX;
 	assert_int_equal(rdma_create_ep(&id, active, NULL, NULL), -1);
