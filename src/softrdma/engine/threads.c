@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "softrdma/base/copy.h"
 #include "softrdma/base/fork.h"
@@ -103,9 +104,9 @@ softrdma_threads_stop(void)
 __attribute__((destructor)) static void
 write_last_statistics(void)
 {
-	if (pthread_mutex_trylock(&users_lock) != 0)
-		return;
-	if (users > 0)
+	const bool has_lock = pthread_mutex_trylock(&users_lock) == 0;
+	if (has_lock && users > 0)
 		softrdma_stats_file_stop();
-	pthread_mutex_unlock(&users_lock);
+	if (has_lock)
+		pthread_mutex_unlock(&users_lock);
 }
