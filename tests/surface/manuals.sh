@@ -56,7 +56,7 @@ done
 
 # references: ours must be in the list above, all others in this one
 others=(
-	'eventfd(2)' 'ipv6(7)' 'mremap(2)' 'ppoll(2)' 'rdma_bind_addr(3)' 'rdma_destroy_id(3)' 'rdma_disconnect(3)' 'rdma_getaddrinfo(3)' 'read(2)'
+	'eventfd(2)' 'exit(3)' 'ipv6(7)' 'mremap(2)' 'ppoll(2)' 'rdma_bind_addr(3)' 'rdma_destroy_id(3)' 'rdma_disconnect(3)' 'rdma_getaddrinfo(3)' 'read(2)'
 	'epoll(7)' 'exec(3)' 'fcntl(2)' 'flock(2)' 'fork(2)' 'fsync(2)' 'dlopen(3)' 'getaddrinfo(3)' 'ibv_advise_mr(3)'
 	'ibv_close_device(3)' 'ibv_create_cq_ex(3)' 'ibv_create_qp(3)' 'ibv_dereg_mr(3)' 'ibv_destroy_qp(3)' 'ibv_fork_init(3)' 'ibv_get_cq_event(3)'
 	'ibv_modify_qp(3)' 'ibv_poll_cq(3)' 'ibv_query_device_ex(3)' 'ibv_reg_mr(3)' 'ibv_wr_start(3)' 'ld.so(8)'
