@@ -424,6 +424,13 @@ open_socket(union softrdma_address *address, int *fd_ptr)
 	return 0;
 }
 
+/* true if the same call may succeed later */
+static bool
+is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 int
 softrdma_datagram_socket_open(int *fd, uint16_t *port)
 {
@@ -431,7 +438,8 @@ softrdma_datagram_socket_open(int *fd, uint16_t *port)
 	union softrdma_address v4 = { .in = { .sin_family = AF_INET } };
 	int ret = open_socket(&both, fd);
 	*port = ntohs(both.in6.sin6_port);
-	if (ret) { /* a machine without IPv6 */
+	/* a machine without IPv6; on others, a queue pair that only IPv4 reaches would lose what comes by IPv6 */
+	if (ret && !is_shortage(ret)) {
 		ret = open_socket(&v4, fd);
 		*port = ntohs(v4.in.sin_port);
 	}

@@ -126,9 +126,17 @@ test_create_fails(void **state)
 	struct ibv_qp_init_attr_ex attr = ud_attr();
 	const int fds = count_fds();
 	for (int i = 0; i < 3; i++) {
-		fail_call(FAIL_MINE, calls[i], 0, 2, ENFILE);
-		assert_int_equal(create_error(&attr), ENFILE);
+		fail_call(FAIL_MINE, calls[i], 0, 2, EACCES);
+		assert_int_equal(create_error(&attr), EACCES);
 		assert_int_equal(fail_nothing(), 2);
+	}
+
+	/* a shortage says nothing about IPv6: no queue pair that has IPv4 only */
+	static const int shortages[] = { EMFILE, ENFILE, ENOMEM, ENOBUFS };
+	for (int i = 0; i < 4; i++) {
+		fail_call(FAIL_MINE, "socket", 0, 1, shortages[i]);
+		assert_int_equal(create_error(&attr), shortages[i]);
+		assert_int_equal(fail_nothing(), 1);
 	}
 	random_error = EIO;
 	assert_int_equal(create_error(&attr), EIO);
