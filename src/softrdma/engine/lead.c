@@ -621,9 +621,8 @@ softrdma_lead_took_event(struct softrdma_lead *lead, bool has_blocked)
 		atomic_store(&lead->ends_if_armed, false);
 	pace->dense = now_ns - pace->event_ns < DENSE_NS ? pace->dense + 1 : 0;
 	pace->event_ns = now_ns;
-	if (is_on ? !is_late : is_late || pace->dense < DENSE_EVENTS)
-		return;
-	if (pthread_mutex_trylock(&lead->lock) != 0)
+	const bool changes = is_on ? is_late : !is_late && pace->dense >= DENSE_EVENTS;
+	if (!changes || pthread_mutex_trylock(&lead->lock) != 0)
 		return;
 	if (!is_late && !softrdma_lead_is_on(lead)) {
 		go_on(lead, has_blocked ? WAITER : EVENT_LOOP, now_ns);
