@@ -13,4 +13,13 @@ void alloc_begin(unsigned per_mille);
 /* allocations that have not been freed */
 size_t alloc_count(void);
 
+/* the call must succeed, or fail for want of memory or descriptors and succeed at a later try */
+#define MAKE(what, call) \
+	do { \
+		errno = 0; \
+		(what) = (call); \
+		SIM_CHECK((what) != NULL || errno == ENOMEM || errno == EMFILE, "%s: %s", #call, \
+			strerror(errno)); \
+	} while ((what) == NULL)
+
 #endif /* TEST_SIMULATION_ALLOC_H */

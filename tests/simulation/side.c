@@ -4,14 +4,11 @@
 /* side.c -- one of the two applications: its memory, its requests, and their results */
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 
-#include "fds.h"
+#include "alloc.h"
 #include "fiber.h"
 #include "net.h"
 #include "oracle.h"
@@ -35,12 +32,6 @@
 
 /* longer than any flush, stall or timer; a longer wait counts as endless */
 #define PATIENCE_S 2000
-
-/* events and polls after which a lead begins */
-#define DENSE_EVENTS 9
-#define DENSE_POLLS 64
-/* a dense application does not sleep so soon after something has happened */
-#define DENSE_NS SIM_MS
 
 #define ALL_RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -105,6 +96,16 @@ begin_region(struct side *side, enum region_id id)
 	}
 }
 
+/* what one side does lets the other one go on */
+static void
+completed(void *arg, const struct ibv_wc *wc)
+{
+	struct side *side = arg;
+
+	oracle_completion(side, wc);
+	side->other->collector.progress_ns = sim.now_ns;
+}
+
 void
 side_begin(struct side *side, const struct side_plan *plan)
 {
@@ -119,7 +120,11 @@ side_begin(struct side *side, const struct side_plan *plan)
 		.local_expected = old.local_expected,
 		.image = old.image,
 		.scratch = old.scratch,
-		.progress_ns = sim.now_ns,
+		.collector = { .plan = plan->collector,
+			.name = side->name,
+			.completed = completed,
+			.arg = side,
+			.progress_ns = sim.now_ns },
 	};
 	memcpy(side->name, old.name, sizeof(side->name));
 	const bool big = side->plan.big > 0 || side->other->plan.big > 0;
@@ -133,14 +138,6 @@ side_begin(struct side *side, const struct side_plan *plan)
 }
 
 /* --- objects of the device --- */
-
-/* the call must succeed, or fail for want of memory and succeed at a later try */
-#define MAKE(what, call) \
-	do { \
-		errno = 0; \
-		(what) = (call); \
-		SIM_CHECK((what) != NULL || errno == ENOMEM, "%s: %s", #call, strerror(errno)); \
-	} while ((what) == NULL)
 
 static void
 reg(struct side *side, enum region_id id)
@@ -175,8 +172,8 @@ make_qp(struct side *side)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RC,
-		.send_cq = side->send_cq,
-		.recv_cq = side->recv_cq,
+		.send_cq = side->collector.send_cq,
+		.recv_cq = side->collector.recv_cq,
 		.srq = side->srq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = side->pd,
@@ -192,12 +189,6 @@ make_qp(struct side *side)
 	side->qp_num = side->qp->qp.qp_num;
 }
 
-static struct ibv_cq *
-new_cq(const struct side *side)
-{
-	return softrdma_ibv_create_cq(softrdma_context(), CQE_MAX, NULL, side->channel, 0);
-}
-
 void
 side_open(struct side *side)
 {
@@ -210,15 +201,7 @@ side_open(struct side *side)
 		if (id != REGION_BIG || big)
 			reg(side, id);
 	}
-	if (side->plan.collecting == COLLECT_WAIT)
-		MAKE(side->channel, softrdma_ibv_create_comp_channel(context));
-	if (side->channel && side->plan.nonblocking)
-		fcntl(side->channel->fd, F_SETFL, O_NONBLOCK);
-	MAKE(side->send_cq, new_cq(side));
-	if (side->plan.two_cqs)
-		MAKE(side->recv_cq, new_cq(side));
-	else
-		side->recv_cq = side->send_cq;
+	collector_open(&side->collector, CQE_MAX);
 	if (side->plan.shared_queue)
 		make_srq(side);
 	make_qp(side);
@@ -274,11 +257,7 @@ give_back(struct side *side)
 	for (enum region_id id = 0; id < REGION_COUNT; id++)
 		dereg(&side->regions[id]);
 	SIM_CHECK(side->srq == NULL || softrdma_ibv_destroy_srq(side->srq) == 0, "a queue is still in use");
-	if (side->recv_cq != side->send_cq)
-		SIM_CHECK(softrdma_ibv_destroy_cq(side->recv_cq) == 0, "a queue is still in use");
-	SIM_CHECK(softrdma_ibv_destroy_cq(side->send_cq) == 0, "a queue is still in use");
-	SIM_CHECK(side->channel == NULL || softrdma_ibv_destroy_comp_channel(side->channel) == 0,
-		"a channel is still in use");
+	collector_close(&side->collector);
 	SIM_CHECK(softrdma_ibv_dealloc_pd(side->pd) == 0 && softrdma_ibv_dealloc_pd(side->foreign_pd) == 0,
 		"a protection domain is still in use");
 }
@@ -294,118 +273,6 @@ __wrap_softrdma_reader_hand_over(struct softrdma_connection *conn, struct softrd
 	if (ret)
 		SIM_TRACE("%s: the application leads", ((const struct side *)conn->link.ops_arg)->name);
 	return ret;
-}
-
-/* --- completions --- */
-
-/* takes the completions that are there, up to a few, with or without the device's work */
-static unsigned
-take(struct side *side, struct ibv_cq *cq)
-{
-	struct ibv_wc wc[4];
-	int max = 1 + (int)sim_below(4);
-	int n = side->plan.collecting == COLLECT_IDLE ? softrdma_cq_pop(softrdma_cq_of(cq), max, wc)
-						      : ibv_poll_cq(cq, max, wc);
-
-	SIM_CHECK(n >= 0, "a completion queue of %s is overrun", side->name);
-	for (int i = 0; i < n; i++)
-		oracle_completion(side, &wc[i]);
-	if (n > 0)
-		side->progress_ns = side->other->progress_ns = sim.now_ns;
-	return (unsigned)n;
-}
-
-static unsigned
-collect(struct side *side)
-{
-	unsigned n = take(side, side->send_cq);
-
-	if (side->recv_cq != side->send_cq)
-		n += take(side, side->recv_cq);
-	return n;
-}
-
-static void
-check_armed(const struct side *side, struct ibv_cq *ibv_cq)
-{
-	const struct softrdma_cq *cq = softrdma_cq_of(ibv_cq);
-
-	SIM_CHECK(cq->armed == SOFTRDMA_NOT_ARMED || cq->count == 0, "%s: a completion has raised no event",
-		side->name);
-}
-
-/* the descriptor tells what the application would find, unless another thread is about to change that */
-static void
-check_descriptor(const struct side *side)
-{
-	struct softrdma_comp_channel *channel = softrdma_comp_channel_of(side->channel);
-
-	if (pthread_mutex_trylock(&channel->lead.lock) != 0)
-		return;
-	if (pthread_mutex_trylock(&channel->lock) == 0) {
-		const bool readable = fds_events(fds_get(side->channel->fd)) & EPOLLIN;
-		const bool has_event = channel->first != NULL;
-		pthread_mutex_unlock(&channel->lock);
-		SIM_CHECK(readable || !has_event, "%s: an event waits, and the descriptor does not tell",
-			side->name);
-		const bool reports_sockets = softrdma_lead_is_on(&channel->lead) && !channel->lead.is_hidden;
-		SIM_CHECK(!readable || has_event || reports_sockets,
-			"%s: the descriptor is readable without an event", side->name);
-	}
-	pthread_mutex_unlock(&channel->lead.lock);
-}
-
-/* arms the queues, polls once more, and waits */
-static void
-wait_for_event(struct side *side)
-{
-	struct pollfd pfd = { .fd = side->channel->fd, .events = POLLIN };
-	struct ibv_cq *cq;
-	void *context;
-
-	ibv_req_notify_cq(side->send_cq, 0);
-	if (side->recv_cq != side->send_cq)
-		ibv_req_notify_cq(side->recv_cq, 0);
-	if (collect(side) > 0)
-		return;
-	check_descriptor(side);
-	if (side->plan.event_loop && poll(&pfd, 1, -1) < 0) {
-		SIM_CHECK(errno == EINTR, "waiting for a descriptor fails: %s", strerror(errno));
-	} else if (softrdma_ibv_get_cq_event(side->channel, &cq, &context) == 0) {
-		softrdma_ibv_ack_cq_events(cq, 1);
-		return;
-	} else {
-		SIM_CHECK(!side->plan.event_loop,
-			"the descriptor was readable, and the call found no event: %s", strerror(errno));
-		SIM_CHECK(errno == EINTR, "waiting for an event fails: %s", strerror(errno));
-	}
-	check_descriptor(side);
-	check_armed(side, side->send_cq);
-	check_armed(side, side->recv_cq);
-}
-
-static void
-collect_or_wait(struct side *side)
-{
-	if (collect(side) > 0)
-		return;
-	const uint64_t idle_ns = sim.now_ns - side->progress_ns;
-	if (side->channel && side->qp && sim_chance(side->plan.dense ? 990 : 700))
-		wait_for_event(side);
-	else if (side->plan.dense && idle_ns < DENSE_NS)
-		fiber_yield();
-	else /* waits grow longer while nothing happens */
-		fiber_sleep_ns(sim_delay_ns(sim_chance(100) ? SIM_S : side->plan.pause_ns) + idle_ns / 32);
-}
-
-/* a dense application has had earlier events, or none for long */
-static void
-begin_densely(struct side *side)
-{
-	for (unsigned i = 0; side->channel && i < DENSE_EVENTS; i++)
-		softrdma_lead_took_event(softrdma_cq_of(side->send_cq)->lead, !side->plan.event_loop);
-	for (unsigned i = 0; side->plan.collecting == COLLECT_POLL && i < DENSE_POLLS; i++)
-		softrdma_lead_poll(softrdma_cq_of(side->send_cq)->lead);
 }
 
 /* --- the end --- */
@@ -431,15 +298,18 @@ static void
 destroy_qp(struct side *side)
 {
 	struct softrdma_qp *qp = side->qp;
+	struct collector *collector = &side->collector;
 
 	SIM_TRACE("%s destroys its queue pair", side->name);
 	side->closing = true;
 	side->qp = NULL;
-	while (take(side, side->send_cq) > 0 || take(side, side->recv_cq) > 0)
+	while (collector_take_from(collector, collector->send_cq) > 0 ||
+		collector_take_from(collector, collector->recv_cq) > 0)
 		;
 	softrdma_qp_delete(qp);
 	/* what has completed meanwhile has gone with it */
-	SIM_CHECK(take(side, side->send_cq) == 0 && take(side, side->recv_cq) == 0,
+	SIM_CHECK(collector_take_from(collector, collector->send_cq) == 0 &&
+			collector_take_from(collector, collector->recv_cq) == 0,
 		"a completion of %s outlives its queue pair", side->name);
 }
 
@@ -460,7 +330,7 @@ deregister(struct side *side)
 static bool
 is_stuck(const struct side *side)
 {
-	return sim.now_ns - side->progress_ns > PATIENCE_S * SIM_S;
+	return sim.now_ns - side->collector.progress_ns > PATIENCE_S * SIM_S;
 }
 
 static void
@@ -481,7 +351,7 @@ work(struct side *side)
 			deregister(side);
 			break;
 		default:
-			collect_or_wait(side);
+			collector_take_or_wait(&side->collector, side->qp != NULL);
 			break;
 		}
 		if (side->op_count == side->plan.ops && oracle_is_complete(side))
@@ -520,7 +390,7 @@ drain(struct side *side)
 			"%s waits for ever for the end: %u of %u requests, %u of %u receives, %s", side->name,
 			side->op_next, side->op_count, side->recv_next, side->recv_count,
 			side->disconnected ? "disconnected" : "still connected");
-		collect_or_wait(side);
+		collector_take_or_wait(&side->collector, side->qp != NULL);
 		/* requests posted after the end are flushed as well */
 		if (sim_chance(20))
 			requests_post_recv(side);
@@ -534,8 +404,8 @@ side_run(void *arg)
 {
 	struct side *side = arg;
 
-	if (side->plan.dense)
-		begin_densely(side);
+	if (side->plan.collector.dense)
+		collector_begin_densely(&side->collector);
 	work(side);
 	if (side->qp && !side->closing && !sim_chance(100))
 		disconnect(side);

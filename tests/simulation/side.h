@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collector.h"
 #include "disk.h"
 #include "softrdma/core/cq.h"
 #include "softrdma/core/link.h"
@@ -105,18 +106,10 @@ struct recv {
 	bool succeeded;
 };
 
-/* how the application learns of completions */
-enum collecting {
-	COLLECT_POLL, /* ibv_poll_cq, which also does the device's work */
-	COLLECT_WAIT, /* a completion channel */
-	COLLECT_IDLE, /* neither: the progress thread must do all the work */
-	COLLECT_WAYS,
-};
-
 struct side_plan {
 	unsigned ops, recvs;
-	enum collecting collecting;
-	bool shared_queue, two_cqs, sq_sig_all;
+	struct collector_plan collector;
+	bool shared_queue, sq_sig_all;
 	unsigned send_wr_max, recv_wr_max;
 	unsigned rd_atom_max;
 	unsigned rnr_retry;
@@ -125,10 +118,6 @@ struct side_plan {
 	bool leaves_early; /* disconnects before it is done */
 	bool destroys;     /* destroys its queue pair instead */
 	bool deregisters;
-	uint64_t pause_ns; /* between two actions */
-	bool dense;        /* waits and polls densely, as it has done before: its lead begins */
-	bool event_loop;   /* waits for the channel's descriptor itself */
-	bool nonblocking;  /* that descriptor */
 };
 
 struct side {
@@ -146,8 +135,7 @@ struct side {
 
 	/* objects of the device */
 	struct ibv_pd *pd, *foreign_pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *send_cq, *recv_cq;
+	struct collector collector;
 	struct ibv_srq *srq;
 	struct softrdma_qp *qp; /* NULL after it was destroyed */
 	uint32_t qp_num;
@@ -167,11 +155,10 @@ struct side {
 	unsigned recv_count, recv_next, recv_ok;
 	bool recv_failed;
 
-	bool closing;         /* it disconnects or destroys its queue pair */
-	bool destroyed;       /* the queue pair was destroyed early */
-	bool done;            /* all its requests have their results */
-	bool ended;           /* it has released all objects of the device */
-	uint64_t progress_ns; /* time of the last completion */
+	bool closing;   /* it disconnects or destroys its queue pair */
+	bool destroyed; /* the queue pair was destroyed early */
+	bool done;      /* all its requests have their results */
+	bool ended;     /* it has released all objects of the device */
 
 	/* The content that the other side's memory has after the first image_at requests of this side. */
 	uint8_t *image;

@@ -89,25 +89,24 @@ world_init(void)
 static void
 plan_side(struct side_plan *side, bool calm, bool dense)
 {
-	*side = (struct side_plan){
-		.ops = sim_below(OPS_MAX + 1),
-		.recvs = RECVS_MAX,
-		.collecting = sim_below(COLLECT_WAYS),
-		.shared_queue = sim_chance(300),
-		.two_cqs = sim_chance(500),
-		.sq_sig_all = sim_chance(200),
-		.send_wr_max = 1 + sim_below(sim_chance(500) ? 4 : OPS_MAX),
-		.recv_wr_max = 1 + sim_below(sim_chance(500) ? 4 : RECVS_MAX),
-		.rd_atom_max = 1 + sim_below(8),
-		.rnr_retry = 7,
-		.big = sim_chance(25) ? 2 : 0,
-		.pause_ns = (uint64_t)1 << (10 + sim_below(20)),
-		.dense = dense,
-		.event_loop = sim_chance(400),
-		.nonblocking = sim_chance(800),
-	};
+	struct collector_plan *collector = &side->collector;
+
+	/* one after the other: the order of the draws belongs to the seed */
+	*side = (struct side_plan){ .recvs = RECVS_MAX, .rnr_retry = 7, .collector.dense = dense };
+	side->ops = sim_below(OPS_MAX + 1);
+	collector->collecting = sim_below(COLLECT_WAYS);
+	side->shared_queue = sim_chance(300);
+	collector->two_cqs = sim_chance(500);
+	side->sq_sig_all = sim_chance(200);
+	side->send_wr_max = 1 + sim_below(sim_chance(500) ? 4 : OPS_MAX);
+	side->recv_wr_max = 1 + sim_below(sim_chance(500) ? 4 : RECVS_MAX);
+	side->rd_atom_max = 1 + sim_below(8);
+	side->big = sim_chance(25) ? 2 : 0;
+	collector->pause_ns = (uint64_t)1 << (10 + sim_below(20));
+	collector->event_loop = sim_chance(400);
+	collector->nonblocking = sim_chance(800);
 	/* others block in ibv_get_cq_event() */
-	side->nonblocking = side->nonblocking && side->event_loop;
+	collector->nonblocking = collector->nonblocking && collector->event_loop;
 	if (dense)
 		side->ops = OPS_MAX;
 	if (calm)
