@@ -113,13 +113,16 @@ move(struct softrdma_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
-/* if there is no memory, the queue pair goes to ERR, and the application may try again */
+/*
+ * If there is no memory, the queue pair goes to ERR, and the application may try again. The socket comes first: after the
+ * other call the posted work requests are gone, and ERR would flush none of them.
+ */
 static int
 reset(struct softrdma_qp *qp)
 {
-	int ret = softrdma_qp_reset(qp);
+	int ret = softrdma_datagram_socket_pause(qp->datagrams->fd);
 	if (ret == 0)
-		ret = softrdma_datagram_socket_pause(qp->datagrams->fd);
+		ret = softrdma_qp_reset(qp);
 	softrdma_cm_lock();
 	if (ret)
 		softrdma_qp_fail(qp);

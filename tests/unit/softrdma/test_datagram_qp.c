@@ -411,6 +411,17 @@ test_reset_fails(void **state)
 	expect_state(qp, IBV_QPS_ERR);
 	move_to(qp, IBV_QPS_RESET);
 	ud_to_rts(qp);
+
+	/* no memory for the socket's filter: what was posted is flushed, as ERR promises */
+	ud_post_recv(qp, 1, IN, 100);
+	fail_call(FAIL_MINE, "setsockopt", 0, 1, ENOMEM);
+	assert_int_equal(ud_modify(qp, IBV_QPS_RESET, IBV_QP_STATE), ENOMEM);
+	assert_int_equal(fail_nothing(), 1);
+	expect_state(qp, IBV_QPS_ERR);
+	expect_wc(1, IBV_WC_WR_FLUSH_ERR);
+	expect_no_completion();
+	move_to(qp, IBV_QPS_RESET);
+	ud_to_rts(qp);
 	expect_datagram(qp, ah, qp, 10);
 	destroy_ah(ah);
 	destroy_qp(qp);
