@@ -770,6 +770,7 @@ softrdma_lead_end_all(void)
 		sched_yield(); /* threads of the program may serve all that are left, and their turns are short */
 		pthread_mutex_lock(&leads_lock);
 	}
+	has_skipped = false; /* nothing of this life may show in the next one */
 	pthread_mutex_unlock(&leads_lock);
 	checks[HIDDEN] = checks[SHOWN] = 0;
 	for (unsigned i = 0; i < SOFTRDMA_PACE_THREADS; i++) {
