@@ -530,6 +530,11 @@ run_simulation()
 	cd build/tests/tests/simulation && ./simulation --seeds 100000 --resume simulation.state
 }
 
+run_datagram_simulation()
+{
+	cd build/tests/tests/simulation && ./simulation --datagrams --seeds 100000 --resume datagram-simulation.state
+}
+
 run_log_simulation()
 {
 	cd build/tests/tests/simulation/log && ./log-simulation --seeds 100000 --resume log-simulation.state

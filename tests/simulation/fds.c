@@ -209,6 +209,26 @@ fds_wake(struct fd *fd)
 }
 
 void
+fds_wake_for(const struct fd *fd, uint32_t events)
+{
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		if (watches[i].fd == fds_number(fd) && (watches[i].mask & events))
+			enter_list(&watches[i]);
+	}
+	fiber_wake(fds);
+}
+
+bool
+fds_is_watched(const struct fd *fd)
+{
+	for (unsigned i = 0; i < 4 * FDS_MAX; i++) {
+		if (watches[i].fd == fds_number(fd))
+			return true;
+	}
+	return false;
+}
+
+void
 fds_close(struct fd *fd)
 {
 	const int number = fds_number(fd);

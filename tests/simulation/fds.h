@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright the librpma authors */
 
-/* fds.h -- simulated descriptors: sockets (net.c), epoll and eventfd (fds.c) */
+/* fds.h -- simulated descriptors: streams (net.c), sockets of datagrams (udp.c), epoll and eventfd (fds.c) */
 
 #ifndef TEST_SIMULATION_FDS_H
 #define TEST_SIMULATION_FDS_H
@@ -11,13 +11,17 @@
 
 /* above all real descriptors */
 #define FD_FIRST (1 << 20)
-#define FDS_MAX 32
+#define FDS_MAX 64
+
+struct udp_socket;
 
 enum kind {
 	KIND_NONE,
 	KIND_EPOLL,
 	KIND_EVENT,
 	KIND_SOCKET,
+	KIND_UDP,
+	KIND_PORT, /* a socket that only keeps a port */
 };
 
 struct fd {
@@ -31,6 +35,12 @@ struct fd {
 	bool read_shut;
 	bool wants_room; /* a send has found no room */
 	unsigned timeout_ms;
+	/* KIND_UDP, KIND_PORT */
+	bool is_v6;
+	/* KIND_UDP */
+	struct udp_socket *udp; /* what its copies share */
+	/* KIND_PORT */
+	uint16_t port;
 	/* KIND_EPOLL */
 	int copy_of; /* the number of another one, whose copy it is; 0: none */
 };
@@ -50,6 +60,10 @@ uint32_t fds_events(const struct fd *fd);
 bool fds_has_report(const struct fd *epoll);
 /* an edge: wakes the waiters and marks it for its epolls */
 void fds_wake(struct fd *fd);
+/* the same, for epolls that wait for one of these events: others see no edge */
+void fds_wake_for(const struct fd *fd, uint32_t events);
+/* true if an epoll watches it */
+bool fds_is_watched(const struct fd *fd);
 /* none is open */
 void fds_reset(void);
 /* a descriptor is closed: no epoll watches it any longer */

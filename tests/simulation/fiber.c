@@ -339,6 +339,8 @@ fiber_sleep_ns(uint64_t ns)
 
 /* --- threads of the code under test --- */
 
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 int __wrap_pthread_join(pthread_t thread, void **result);
 int __wrap_pthread_setname_np(pthread_t thread, const char *name);
@@ -349,6 +351,15 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
+
+int
+__wrap_sched_yield(void)
+{
+	if (all.running == NULL) /* a sanitizer, at the end of the process */
+		return __real_sched_yield();
+	fiber_yield();
+	return 0;
+}
 
 int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)

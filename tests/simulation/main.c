@@ -57,10 +57,25 @@ parse(int argc, char **argv)
 	driver_excludes("seed", "seeds|from|resume");
 }
 
+/* the options of the world that are given, as on the command line: each set of them has seeds of its own */
+static char given[64];
+
+static void
+note_options(void)
+{
+	for (const struct driver_option *option = world_program.options; option->name; option++) {
+		const size_t at = strlen(given);
+		if (driver_given(option->name))
+			snprintf(given + at, sizeof(given) - at, " --%s%s%s", option->name,
+				option->text ? " " : "", option->text ? *option->text : "");
+	}
+	sim_options = given;
+}
+
 /* --- seeds --- */
 
 /* printed if a seed ends in an assertion or another signal, or does not end: the seed is worth more than a core */
-static char last_words[160];
+static char last_words[224];
 
 static void
 say_seed(int number_of_signal)
@@ -96,8 +111,8 @@ static unsigned
 run_seed(unsigned long seed, bool tracing, bool printing)
 {
 	snprintf(last_words, sizeof(last_words),
-		"FAILED: seed %lu: a signal, or %d s are over\nto see it again: %s --seed %lu --trace\n",
-		seed, SEED_S, world_program.name, seed);
+		"FAILED: seed %lu: a signal, or %d s are over\nto see it again: %s%s --seed %lu --trace\n",
+		seed, SEED_S, world_program.name, given, seed);
 	alarm(deadline_scaled(SEED_S));
 	sim_begin(seed, tracing, printing);
 	unsigned operations = world_run();
@@ -122,7 +137,8 @@ static void
 load(unsigned long *done, uint64_t *operations)
 {
 	char rest[DRIVER_LINE_MAX];
-	FILE *f = driver_open_resume(rest, "%s %s from %lu", world_program.name, driver_build(), first);
+	FILE *f = driver_open_resume(rest, "%s%s %s from %lu", world_program.name, given, driver_build(),
+		first);
 
 	if (f == NULL)
 		return;
@@ -134,8 +150,8 @@ load(unsigned long *done, uint64_t *operations)
 static void
 save(unsigned long done, uint64_t operations)
 {
-	driver_save("%s %s from %lu\n%lu %" PRIu64 "\n", world_program.name, driver_build(), first, done,
-		operations);
+	driver_save("%s%s %s from %lu\n%lu %" PRIu64 "\n", world_program.name, given, driver_build(), first,
+		done, operations);
 }
 
 static int
@@ -171,6 +187,7 @@ int
 main(int argc, char **argv)
 {
 	parse(argc, argv);
+	note_options();
 	catch_signals();
 	world_init();
 	/* the first world makes what lives as long as the process, which takes time: what a seed does depends on nothing before it */

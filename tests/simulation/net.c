@@ -21,6 +21,7 @@
 #include "fds.h"
 #include "net.h"
 #include "sim.h"
+#include "udp.h"
 
 #define ROOM_MAX ((uint32_t)1 << 16)
 
@@ -144,6 +145,8 @@ fds_events(const struct fd *fd)
 		return fd->count > 0 ? EPOLLIN : 0;
 	if (fd->kind == KIND_EPOLL)
 		return fds_has_report(fd) ? EPOLLIN : 0;
+	if (fd->kind == KIND_UDP)
+		return udp_events(fd);
 	const struct pipe *in = pipe_in(fd);
 	bool ended = in->fin_arrived || fd->read_shut;
 	if (in->arrived > in->read || ended || fd->error)
@@ -472,6 +475,8 @@ ssize_t
 __wrap_sendmsg(int number, const struct msghdr *msg, int flags)
 {
 	struct fd *fd = fds_get(number);
+	if (fd->kind == KIND_UDP)
+		return udp_sendmsg(fd, msg, flags);
 	struct pipe *pipe = pipe_out(fd);
 	uint64_t total = 0;
 
@@ -575,7 +580,10 @@ __wrap_send(int number, const void *buf, size_t len, int flags)
 ssize_t
 __wrap_recv(int number, void *buf, size_t len, int flags)
 {
+	struct fd *fd = fds_get(number);
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	if (fd->kind == KIND_UDP)
+		return udp_recv(fd, flags);
 	return __wrap_recvmsg(number, &(struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 }, flags);
 }
 
@@ -639,6 +647,8 @@ __wrap_close(int number)
 	struct fd *fd = fds_get(number);
 	if (fd->kind == KIND_SOCKET)
 		close_socket(fd);
+	else if (fd->kind == KIND_UDP)
+		udp_close(fd);
 	fds_close(fd);
 	return 0;
 }
@@ -649,6 +659,8 @@ __wrap_setsockopt(int number, int level, int name, const void *value, socklen_t 
 	struct fd *fd = fds_get(number);
 
 	(void)len;
+	if (fd->kind == KIND_UDP)
+		return udp_setsockopt(fd, level, name, value);
 	if (level == IPPROTO_TCP && name == TCP_USER_TIMEOUT)
 		memcpy(&fd->timeout_ms, value, sizeof(fd->timeout_ms));
 	return 0;
@@ -677,7 +689,7 @@ __wrap_fcntl(int number, int command, ...)
 	struct fd *fd = fds_get(number);
 	switch (command) {
 	case F_DUPFD_CLOEXEC:
-		return fds_copy_epoll(number);
+		return fd->kind == KIND_UDP ? udp_copy(fd) : fds_copy_epoll(number);
 	case F_GETFL:
 		return fd->flags;
 	case F_SETFL:

@@ -270,8 +270,10 @@ __wrap_softrdma_reader_hand_over(struct softrdma_connection *conn, struct softrd
 {
 	const bool ret = __real_softrdma_reader_hand_over(conn, lead);
 
+	const struct side *side = conn->link.ops_arg; /* NULL: a queue pair of datagrams */
+
 	if (ret)
-		SIM_TRACE("%s: the application leads", ((const struct side *)conn->link.ops_arg)->name);
+		SIM_TRACE("%s: the application leads", side ? side->name : "datagrams");
 	return ret;
 }
 

@@ -21,6 +21,7 @@
 #define EPOCH_NS (1000 * SIM_S)
 
 struct sim sim;
+const char *sim_options = "";
 
 void
 sim_begin(uint64_t seed, bool tracing, bool printing)
@@ -113,7 +114,7 @@ sim_fail(const char *fmt, ...)
 	/* not by fprintf(), which a simulation may replace */
 	dprintf(STDERR_FILENO, "FAILED: seed %" PRIu64 ", step %" PRIu64 ", %s: %s\n", sim.seed, sim.steps,
 		fiber_name(), text);
-	dprintf(STDERR_FILENO, "to see it again: %s --seed %" PRIu64 " --trace\n",
-		program_invocation_short_name, sim.seed);
+	dprintf(STDERR_FILENO, "to see it again: %s%s --seed %" PRIu64 " --trace\n",
+		program_invocation_short_name, sim_options, sim.seed);
 	_Exit(EXIT_FAILURE);
 }

@@ -6,9 +6,12 @@
  *
  * The unchanged software device runs here, with its progress thread and its workers, on a simulated operating
  * system (by --wrap of the linker). Threads are fibers of one thread, which switch where they would wait and,
- * if the seed decides it, at locks (fiber.c). Sockets are pipes of bytes in memory (net.c). The medium is an
+ * if the seed decides it, at locks (fiber.c). Streams are pipes of bytes in memory (net.c). The medium is an
  * image of the durable bytes (disk.c). The clock advances when no fiber can run. Each run of a seed does the
  * same as the one before.
+ *
+ * With --datagrams, the applications have queue pairs of unreliable datagrams (datagram.h), and udp.c has their sockets and a
+ * network that loses, doubles, reorders and damages. For some seeds a connection is beside them.
  *
  * The simulation of the replicated log (log/) has this clock, these fibers and this main program as well. Its
  * world is another one: log/world.c.
@@ -38,6 +41,8 @@ struct sim {
 };
 
 extern struct sim sim;
+/* of the command line, without which a seed is another one */
+extern const char *sim_options;
 
 void sim_begin(uint64_t seed, bool tracing, bool printing);
 

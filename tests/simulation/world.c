@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "datagram.h"
 #include "fds.h"
 #include "fiber.h"
 #include "net.h"
@@ -14,6 +15,7 @@
 #include "sim.h"
 #include "softrdma/engine/threads.h"
 #include "threads.h"
+#include "udp.h"
 #include "world.h"
 
 #define STEPS_MAX 3000000
@@ -21,12 +23,17 @@
 /* in a thousand seeds, those without trouble, in which everything must succeed */
 #define CALM 350
 #define TROUBLE 180
+/* with datagrams, those that have connections beside them */
+#define CONNECTED 300
 /* those in which the applications and the network are quick, so that the applications lead */
 #define DENSE 400
 
 struct side world_sides[SIDES];
 
+static bool has_datagrams;
+
 static struct {
+	bool has_connection;
 	struct disk_plan disk;
 	bool records; /* the stream consists of records with checksums */
 	unsigned no_memory;
@@ -59,12 +66,18 @@ ignore_log(enum softrdma_log_level level, const char *file, int line, const char
 	SIM_CHECK(*text != '\0' && strchr(text, '\n') == NULL, "a line of the log is none");
 }
 
-static const struct driver_option no_options[] = { { 0 } };
+static const struct driver_option own_options[] = {
+	{ "datagrams", NULL,
+		"other seeds: three applications with queue pairs of unreliable datagrams, and a network that loses, "
+		"doubles, reorders and damages datagrams; for some seeds with a connection beside them",
+		.flag = &has_datagrams },
+	{ 0 },
+};
 
 const struct driver_program world_program = { "simulation",
-	"Runs two applications and the software device between them in a world that one seed determines: the order\n"
-	"of the threads, pieces of the stream, broken streams, memory, media, power cuts.",
-	no_options };
+	"Runs applications and the software device between them in a world that one seed determines: the order of\n"
+	"the threads, pieces of the stream, broken streams, memory, media, power cuts.",
+	own_options };
 
 void
 world_init(void)
@@ -77,9 +90,16 @@ world_init(void)
 	setenv("SOFTRDMA_THREADS", "1", 0);
 	unsetenv("SOFTRDMA_FAULTS");
 	unsetenv("SOFTRDMA_READ_FLUSHES");
+	unsetenv("SOFTRDMA_UD");
+	unsetenv("SOFTRDMA_TLS_CA");
+	unsetenv("SOFTRDMA_TLS_CERT");
+	unsetenv("SOFTRDMA_TLS_KEY");
+	unsetenv("SOFTRDMA_TLS_PSK");
 	softrdma_set_env(&env);
 	threads_init();
 	disk_init();
+	if (has_datagrams)
+		datagram_init();
 	for (unsigned i = 0; i < SIDES; i++)
 		side_init(&world_sides[i], i, &world_sides[1 - i]);
 }
@@ -180,6 +200,9 @@ make_plan(struct side_plan sides[static SIDES])
 		plan.disk.delay_ns = 60 * SIM_S;
 	plan.disk.interrupt = sim_chance(300) ? 100 : 0;
 	plan.power_ns = SIM_NEVER;
+	plan.has_connection = !has_datagrams || sim_chance(CONNECTED);
+	if (has_datagrams)
+		datagram_begin(dense);
 	if (calm)
 		return;
 	plan.disk.error = sim_chance(TROUBLE) ? 150 : 0;
@@ -213,10 +236,8 @@ connect_sides(void)
 }
 
 static void
-live(void *arg)
+start_sides(void)
 {
-	(void)arg;
-	alloc_begin(plan.no_memory);
 	for (unsigned i = 0; i < SIDES; i++)
 		side_open(&world_sides[i]);
 	SIM_CHECK(softrdma_threads_start() == 0, "the device cannot be started");
@@ -228,11 +249,40 @@ live(void *arg)
 	fiber_start("right", side_run, &world_sides[1]);
 	if (plan.power_ns != SIM_NEVER)
 		fiber_start("power", cut_power, NULL);
+}
+
+static void
+wait_for_sides(void)
+{
 	while (!world_sides[0].ended || !world_sides[1].ended)
 		fiber_wait(&world_sides, SIM_NEVER);
 	for (unsigned i = 0; i < SIDES; i++)
 		oracle_check_end(&world_sides[i]);
 	softrdma_threads_stop();
+}
+
+static void
+live(void *arg)
+{
+	(void)arg;
+	alloc_begin(plan.no_memory);
+	if (plan.has_connection)
+		start_sides();
+	if (has_datagrams)
+		datagram_start();
+	if (plan.has_connection)
+		wait_for_sides();
+	if (has_datagrams)
+		datagram_wait_for_end();
+}
+
+static uint64_t
+happen(void)
+{
+	const uint64_t stream_ns = net_happen();
+	const uint64_t datagram_ns = has_datagrams ? udp_happen() : SIM_NEVER;
+
+	return stream_ns < datagram_ns ? stream_ns : datagram_ns;
 }
 
 unsigned
@@ -252,8 +302,8 @@ world_run(void)
 	fibers_begin(sim_chance(500) ? 1u << sim_below(9) : 0, plan.disk.delay_ns < 10 * SIM_S ? 100 : 0,
 		STEPS_MAX);
 	fiber_start("main", live, NULL);
-	fibers_run(net_happen);
+	fibers_run(happen);
 	SIM_CHECK(fds_count() == 0, "%u descriptors are still open", fds_count());
 	SIM_CHECK(alloc_count() == 0, "%zu pieces of memory have not been given back", alloc_count());
-	return world_sides[0].op_count + world_sides[1].op_count;
+	return world_sides[0].op_count + world_sides[1].op_count + (has_datagrams ? datagram_ops() : 0);
 }
