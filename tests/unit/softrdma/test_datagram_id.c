@@ -957,7 +957,8 @@ test_fork(void **state)
 {
 	(void)state;
 	if (softrdma_under_valgrind()) {
-		print_message("skipped: valgrind reports what the child inherits as lost, and changes its status\n");
+		print_message(
+			"skipped: valgrind reports what the child inherits as lost, and changes its status\n");
 		skip();
 	}
 	struct sides s;
