@@ -516,7 +516,7 @@ source_of(const struct fd *fd, const struct msghdr *msg)
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(fd->udp->port) };
 	const struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 
-	SIM_CHECK(cmsg, "a datagram leaves without a source");
+	SIM_CHECK(msg->msg_controllen >= sizeof(*cmsg), "a datagram leaves without a source");
 	if (cmsg->cmsg_level == IPPROTO_IPV6) {
 		struct in6_pktinfo info;
 		SIM_CHECK(fd->is_v6 && cmsg->cmsg_type == IPV6_PKTINFO &&
